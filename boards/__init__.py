@@ -1,0 +1,1 @@
+"""Devices, boards and the way to a bitstream."""

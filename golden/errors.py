@@ -1,0 +1,16 @@
+"""Errors whose text is meant for the person at the terminal."""
+
+
+class LatelyError(Exception):
+    """Something outside the program is not as required; the message is one line."""
+
+
+class SpecificationError(LatelyError, ValueError):
+    """A field of a filter specification breaks a rule.
+
+    The message names the field, the rule and the value.
+    """
+
+
+class StateFileError(LatelyError, ValueError):
+    """A file is not the saved state of a filter, or is damaged."""

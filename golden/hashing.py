@@ -1,0 +1,341 @@
+"""Keyed hashing shared by the golden models and the hardware.
+
+A key of any width goes through three steps, each chosen so that one level of
+four-input look-up tables computes one pipeline stage:
+
+1. *Fold*: the H3 class of Carter and Wegman. Every key bit owns a random
+   64-bit column; the columns of the set bits are added over GF(2). Two keys
+   of 64 bits or fewer never collide here, because the columns are chosen
+   linearly independent.
+2. *Mix*: a few rounds of the quadratic Feistel step of the Simon cipher.
+   The fold alone is linear, so regular keys (counters, strides, addresses)
+   would land on linear subspaces and miss the theory's rate in either
+   direction. The mixing removes that structure.
+3. *Expand*: each segment takes its cell indices from words of its own, each
+   the sum of three rotations of the mixed state. Any consecutive segments
+   whose indices together have 64 bits or fewer get linearly independent
+   index bits: for a uniform state they are exactly uniform and independent.
+
+All constants are drawn from the seed with SHAKE-256, so they are the same on
+every platform and every version of Python and numpy.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+STATE_BITS = 64
+"""Width of the mixed state, in bits."""
+
+MIX_ROUNDS = 4
+"""Rounds of the mixing step; `tests/test_hashing.py` shows why not fewer."""
+
+WORD_BITS = 64
+"""Width of an expanded word, in bits."""
+
+RANGE_BITS = 32
+"""Bits of a word that a size which is not a power of two consumes."""
+
+
+class ConstantStream:
+    """Endless deterministic stream of random constants.
+
+    Parameters
+    ----------
+    label : str
+        What the constants are for; streams of different labels are unrelated.
+    seed : int
+        Any non-negative integer.
+    """
+
+    def __init__(self, *, label: str, seed: int) -> None:
+        self._prefix = f"lately/{label}/{seed}/".encode()
+        self._position = 0
+
+    def word(self) -> int:
+        """Draw a uniform 64-bit integer."""
+        digest = hashlib.shake_256(self._prefix + str(self._position).encode()).digest(8)
+        self._position += 1
+        return int.from_bytes(digest, "little")
+
+    def below(self, bound: int) -> int:
+        """Draw a uniform integer in ``range(bound)``; `bound` is at most 2**32."""
+        limit = (1 << 64) - (1 << 64) % bound
+        while True:
+            word = self.word()
+            if word < limit:
+                return word % bound
+
+
+@dataclass(frozen=True)
+class IndexField:
+    """Where one cell index is taken from.
+
+    Attributes
+    ----------
+    size : int
+        The index lies in ``range(size)``.
+    word : int
+        Number of the expanded word, counted within the segment.
+    offset : int
+        Bits of the word above the field.
+    bits : int
+        Bits that the field takes: ``log2(size)`` for a power of two, else
+        `RANGE_BITS`, which are scaled down as ``(field * size) >> bits``.
+    """
+
+    size: int
+    word: int
+    offset: int
+    bits: int
+
+    @property
+    def power_of_two(self) -> bool:
+        """Whether the field is the index itself, with nothing to scale."""
+        return 1 << self.bits == self.size
+
+
+def index_fields(sizes: Sequence[int]) -> tuple[IndexField, ...]:
+    """Pack one index per size into as few words as possible, from the top bit down."""
+    fields = []
+    word = offset = 0
+    for size in sizes:
+        bits = size.bit_length() - 1
+        if 1 << bits != size:
+            bits = RANGE_BITS
+        if offset + bits > WORD_BITS:
+            word, offset = word + 1, 0
+        fields.append(IndexField(size=size, word=word, offset=offset, bits=bits))
+        offset += bits
+    return tuple(fields)
+
+
+def _rotate_left(value: int, amount: int) -> int:
+    return ((value << amount) | (value >> (STATE_BITS - amount))) & ((1 << STATE_BITS) - 1)
+
+
+def _insert_independent(basis: list[int], vector: int) -> bool:
+    """Reduce `vector` by `basis`; append it and return True if it is independent."""
+    for row in basis:
+        vector = min(vector, vector ^ row)
+    if vector == 0:
+        return False
+    basis.append(vector)
+    return True
+
+
+def _independent(vectors: Sequence[int]) -> bool:
+    basis: list[int] = []
+    return all(_insert_independent(basis, vector) for vector in vectors)
+
+
+@lru_cache(maxsize=64)
+def fold_columns(key_bits: int, seed: int) -> tuple[int, ...]:
+    """Columns of the H3 matrix, one 64-bit integer per key bit, least significant first."""
+    stream = ConstantStream(label=f"fold/{key_bits}", seed=seed)
+    basis: list[int] = []
+    columns = []
+    for position in range(key_bits):
+        column = stream.word()
+        # Past 64 columns independence is impossible, and a random column is as good as any.
+        while position < STATE_BITS and not _insert_independent(basis, column):
+            column = stream.word()
+        columns.append(column)
+    return tuple(columns)
+
+
+@lru_cache(maxsize=64)
+def mix_constants(seed: int) -> tuple[int, ...]:
+    """Return the initial 64-bit state, then one 32-bit constant for each round."""
+    stream = ConstantStream(label="mix", seed=seed)
+    return (stream.word(), *(stream.word() >> 32 for _ in range(MIX_ROUNDS)))
+
+
+Rotations = tuple[int, int, int]
+
+
+def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> list[int]:
+    """Masks of the state bits that are added to give each bit of each field."""
+    rows = []
+    for field in fields:
+        for bit in range(field.bits):
+            position = WORD_BITS - 1 - field.offset - bit
+            row = 0
+            for amount in words[field.word]:
+                row ^= _rotate_left(1 << position, STATE_BITS - amount)
+            rows.append(row)
+    return rows
+
+
+@lru_cache(maxsize=64)
+def expand_rotations(
+    fields: tuple[IndexField, ...], functions: int, seed: int
+) -> tuple[tuple[Rotations, ...], ...]:
+    """Rotation amounts, indexed by function, word and term.
+
+    Each function is drawn until its index bits are linearly independent of
+    those of as many neighbours (the functions form a ring) as fit together
+    into the 64 bits of state.
+    """
+    stream = ConstantStream(label=f"expand/{functions}", seed=seed)
+    words = fields[-1].word + 1
+    bits = sum(field.bits for field in fields)
+    # One function can be wider than the state; its first words are then made independent.
+    checked = fields
+    while sum(field.bits for field in checked) > STATE_BITS:
+        checked = checked[:-1]
+    reach = max(1, min(STATE_BITS // bits, functions))
+    chosen: list[tuple[Rotations, ...]] = []
+    rows: list[list[int]] = []
+    while len(chosen) < functions:
+        candidate = tuple(_draw_rotations(stream) for _ in range(words))
+        row = _field_rows(checked, candidate)
+        neighbourhoods = [rows[max(0, len(rows) - reach + 1) :]]
+        if len(rows) == functions - 1:
+            # The last function meets the first ones round the ring.
+            neighbourhoods += [
+                rows[ahead - reach + 1 :] + rows[:ahead] for ahead in range(1, reach - 1)
+            ]
+            neighbourhoods.append(rows[: reach - 1])
+        if all(_independent([*chain(*near), *row]) for near in neighbourhoods):
+            chosen.append(candidate)
+            rows.append(row)
+    return tuple(chosen)
+
+
+def _draw_rotations(stream: ConstantStream) -> Rotations:
+    # Three terms: a sum of an odd number of rotations of 64 bits is invertible.
+    first = stream.below(STATE_BITS)
+    second = stream.below(STATE_BITS)
+    third = stream.below(STATE_BITS)
+    if len({first, second, third}) < 3:
+        return _draw_rotations(stream)
+    return first, second, third
+
+
+class KeyHash:
+    """Hash of keys to cell indices, for every segment of a filter.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key, at least 1.
+    sizes : sequence of int
+        One index is computed per entry, in ``range(size)``; each at most 2**32.
+    functions : int
+        Number of independent hash functions (physical segments), each with
+        an index per size.
+    seed : int
+        Selects every constant.
+    """
+
+    def __init__(self, *, key_bits: int, sizes: Sequence[int], functions: int, seed: int) -> None:
+        self.key_bits = key_bits
+        self.functions = functions
+        self.seed = seed
+        self.fields = index_fields(sizes)
+        self.columns = fold_columns(key_bits, seed)
+        self.constants = mix_constants(seed)
+        self.rotations = expand_rotations(self.fields, functions, seed)
+        self._tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
+
+    def check_keys(self, keys: ArrayLike) -> NDArray[np.uint64]:
+        """Bring keys into the form that `state` takes.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            Shape (n,) for `key_bits` of 64 or fewer; else shape (n, words),
+            least significant 64-bit word first.
+
+        Returns
+        -------
+        ndarray of uint64, shape (n, words)
+
+        Raises
+        ------
+        TypeError
+            If the keys are not integers.
+        ValueError
+            If the shape is another one, or a key does not fit into `key_bits`.
+        """
+        array = np.asarray(keys)
+        if array.size == 0 and array.dtype == np.float64:
+            array = array.astype(np.uint64)
+        if array.dtype.kind not in "ui":
+            raise TypeError(f"keys: must be integers, not {array.dtype}")
+        if array.dtype.kind == "i" and array.size and array.min() < 0:
+            raise ValueError(f"keys: must not be negative, not {array.min()}")
+        words = -(-self.key_bits // 64)
+        if words == 1 and array.ndim == 1:
+            array = array.reshape(-1, 1)
+        if array.ndim != 2 or array.shape[1] != words:
+            form = "(n,)" if words == 1 else f"(n, {words})"
+            raise ValueError(
+                f"keys: must have shape {form} for {self.key_bits}-bit keys, not {np.shape(keys)}"
+            )
+        array = array.astype(np.uint64, copy=False)
+        spare = 64 * words - self.key_bits
+        if spare and array.size:
+            largest = int(array[:, -1].max())
+            if largest >> (64 - spare):
+                raise ValueError(
+                    f"keys: must be below 2**{self.key_bits}, not "
+                    f"{largest << (64 * (words - 1)):#x} or more"
+                )
+        return array
+
+    def state(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Fold and mix keys of shape (n, words) to states of shape (n,)."""
+        state = np.full(len(keys), self.constants[0], np.uint64)
+        for position, table in enumerate(self._tables):
+            word, byte = divmod(position, 8)
+            column = keys[:, word] >> np.uint64(8 * byte) & np.uint64(0xFF)
+            state ^= table[column.astype(np.intp)]
+        left = (state >> np.uint64(32)).astype(np.uint32)
+        right = state.astype(np.uint32)
+        for constant in self.constants[1:]:
+            mixed = _rotate32(left, 1) & _rotate32(left, 8)
+            mixed ^= _rotate32(left, 2)
+            mixed ^= right
+            mixed ^= np.uint32(constant)
+            left, right = mixed, left
+        return left.astype(np.uint64) << np.uint64(32) | right
+
+    def indices(self, state: NDArray[np.uint64], function: int) -> list[NDArray[np.intp]]:
+        """Expand states of shape (n,) to one index array of shape (n,) per size."""
+        words = [
+            _rotate64(state, first) ^ _rotate64(state, second) ^ _rotate64(state, third)
+            for first, second, third in self.rotations[function]
+        ]
+        indices = []
+        for field in self.fields:
+            low = np.uint64(WORD_BITS - field.offset - field.bits)
+            value = words[field.word] >> low & np.uint64((1 << field.bits) - 1)
+            if not field.power_of_two:
+                value = value * np.uint64(field.size) >> np.uint64(field.bits)
+            indices.append(value.astype(np.intp))
+        return indices
+
+
+def _byte_table(columns: Sequence[int]) -> NDArray[np.uint64]:
+    """Sum of the columns of the set bits, for each value of a byte."""
+    table = np.zeros(256, np.uint64)
+    for bit, column in enumerate(columns):
+        table[np.arange(256) >> bit & 1 == 1] ^= np.uint64(column)
+    return table
+
+
+def _rotate32(value: NDArray[np.uint32], amount: int) -> NDArray[np.uint32]:
+    return value << np.uint32(amount) | value >> np.uint32(32 - amount)
+
+
+def _rotate64(value: NDArray[np.uint64], amount: int) -> NDArray[np.uint64]:
+    if amount == 0:
+        return value
+    return value << np.uint64(amount) | value >> np.uint64(STATE_BITS - amount)

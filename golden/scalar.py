@@ -1,0 +1,239 @@
+"""Scalar twins of the golden models, written straight from the papers.
+
+One key at a time, Python integers only, the papers' own notation. They are
+slow and exist to be obviously right: the tests hold the array models against
+them bit for bit. They share the constants of the hash functions with the
+array models and nothing else.
+"""
+
+from .hashing import (
+    WORD_BITS,
+    IndexField,
+    expand_rotations,
+    fold_columns,
+    index_fields,
+    mix_constants,
+)
+
+
+def _rotate(value: int, amount: int, width: int) -> int:
+    return (value << amount | value >> (width - amount)) & ((1 << width) - 1)
+
+
+class ScalarHash:
+    """Hash functions h_0, h_1, ... of a filter; arguments as for `KeyHash`."""
+
+    def __init__(self, *, key_bits: int, sizes: list[int], functions: int, seed: int) -> None:
+        self.columns = fold_columns(key_bits, seed)
+        self.constants = mix_constants(seed)
+        self.fields = index_fields(sizes)
+        self.words = expand_rotations(self.fields, functions, seed)
+
+    def __call__(self, key: int, function: int) -> list[int]:
+        """Return the indices that hash function number `function` gives for a key."""
+        state = self.constants[0]
+        for bit, column in enumerate(self.columns):
+            if key >> bit & 1:
+                state ^= column
+        left, right = state >> 32, state & 0xFFFFFFFF
+        for constant in self.constants[1:]:
+            mixed = _rotate(left, 1, 32) & _rotate(left, 8, 32) ^ _rotate(left, 2, 32)
+            left, right = right ^ mixed ^ constant, left
+        state = left << 32 | right
+        return [self._index(state, field, function) for field in self.fields]
+
+    def _index(self, state: int, field: IndexField, function: int) -> int:
+        word = 0
+        for amount in self.words[function][field.word]:
+            word ^= _rotate(state, amount, WORD_BITS)
+        value = word >> (WORD_BITS - field.offset - field.bits) & ((1 << field.bits) - 1)
+        return value if 1 << field.bits == field.size else value * field.size >> field.bits
+
+
+class ScalarAPBBF:
+    """APBBF of section 6; with one block of one part it is the APBF of section 5.
+
+    The ring has one position more than the paper's k + l, for the spare.
+    """
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        l: int,  # noqa: E741
+        block_bits: int,
+        hashes_per_block: int,
+        blocks: int,
+        generation: int,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        self.k, self.l, self.g = k, l, generation
+        self.B, self.b = block_bits, hashes_per_block
+        self.n = 0
+        sizes = [blocks] * (blocks > 1) + [self.B // self.b] * self.b
+        if blocks == 1 and hashes_per_block > 1:
+            sizes = [1, *sizes]
+        self.blocked = len(sizes) > self.b
+        self.h = ScalarHash(key_bits=key_bits, sizes=sizes, functions=k + l + 1, seed=seed)
+        # One integer per block and physical segment; bit i of it is cell i of the block.
+        self.buffer = [[0] * blocks for _ in range(k + l + 1)]
+
+    def pos(self, i: int) -> int:
+        """Position in the circular buffer of logical segment i."""
+        generations = (self.n - 1) // self.g if self.n else 0
+        return (i - generations) % (self.k + self.l + 1)
+
+    def _bits(self, i: int, key: int) -> tuple[int, int]:
+        """Block of a key in logical segment i, and its bits there."""
+        indices = self.h(key, self.pos(i))
+        block = indices[0] if self.blocked else 0
+        cells = indices[-self.b :]
+        return block, sum(
+            1 << (part * (self.B // self.b) + cell) for part, cell in enumerate(cells)
+        )
+
+    def _matches(self, i: int, key: int) -> bool:
+        block, bits = self._bits(i, key)
+        return self.buffer[self.pos(i)][block] & bits == bits
+
+    def insert(self, key: int) -> None:
+        """Add (section 5.1): shift if the generation is full, then set the bits of k segments."""
+        shift = self.n > 0 and self.n % self.g == 0
+        self.n += 1
+        if shift:
+            # The position before s_0 is the spare; the one that left the ring becomes it.
+            spare = self.buffer[self.pos(-1)]
+            spare[:] = [0] * len(spare)
+        for i in range(self.k):
+            block, bits = self._bits(i, key)
+            self.buffer[self.pos(i)][block] |= bits
+
+    def query(self, key: int) -> bool:
+        """Algorithm 1: look backwards for k consecutive matches."""
+        i, p, c = self.l, 0, 0
+        while i >= 0:
+            if self._matches(i, key):
+                c, i = c + 1, i + 1
+                if p + c == self.k:
+                    return True
+            else:
+                i, p, c = i - self.k, c, 0
+        return False
+
+    def age(self, key: int) -> int:
+        """Return the smallest j with k matches from segment j on, or -1 (query of section 5.1)."""
+        for j in range(self.l + 1):
+            if all(self._matches(i, key) for i in range(j, j + self.k)):
+                return j
+        return -1
+
+    def check_and_insert(self, key: int) -> bool:
+        """Query, then insert."""
+        seen = self.query(key)
+        self.insert(key)
+        return seen
+
+    def segment(self, index: int) -> list[int]:
+        """Blocks of logical segment `index`, each as an integer."""
+        return self.buffer[self.pos(index)]
+
+
+class ScalarAPBF(ScalarAPBBF):
+    """APBF of section 5: a segment is one slice of m bits."""
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        l: int,  # noqa: E741
+        slice_bits: int,
+        generation: int,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        super().__init__(
+            k=k,
+            l=l,
+            block_bits=slice_bits,
+            hashes_per_block=1,
+            blocks=1,
+            generation=generation,
+            seed=seed,
+            key_bits=key_bits,
+        )
+
+
+class ScalarGEBF:
+    """GEBF: r + 1 segments, one current; the next one is cleared at each epoch's end.
+
+    With `block_bits` the first hash selects a block and the probes stay in it.
+    """
+
+    def __init__(
+        self,
+        *,
+        window: int,
+        epochs: int,
+        hashes: int,
+        bits: int,
+        block_bits: int | None = None,
+        seed: int = 0,
+        key_bits: int = 64,
+        partitioned: bool = True,
+    ) -> None:
+        self.r, self.k = epochs, hashes
+        self.epoch = -(-window // epochs)
+        self.partitioned = partitioned
+        segment_bits = bits // (epochs + 1)
+        self.blocks = segment_bits // block_bits if block_bits else 1
+        unit = block_bits or segment_bits
+        # What does not divide evenly among the parts is left unused.
+        self.probe_range = unit // hashes if partitioned else unit
+        sizes = [self.blocks] * bool(block_bits) + [self.probe_range] * hashes
+        self.blocked = bool(block_bits)
+        self.h = ScalarHash(key_bits=key_bits, sizes=sizes, functions=1, seed=seed)
+        self.segments = [[0] * self.blocks for _ in range(epochs + 1)]
+        self.current = 0
+        self.in_epoch = 0
+
+    def _bits(self, key: int) -> tuple[int, int]:
+        indices = self.h(key, 0)
+        block = indices[0] if self.blocked else 0
+        bits = 0
+        for part, cell in enumerate(indices[-self.k :]):
+            bits |= 1 << (part * self.probe_range * self.partitioned + cell)
+        return block, bits
+
+    def insert(self, key: int) -> None:
+        """Insert into the current segment, after moving on if its epoch is over."""
+        if self.in_epoch == self.epoch:
+            self.current = (self.current + 1) % (self.r + 1)
+            self.segments[self.current] = [0] * self.blocks
+            self.in_epoch = 0
+        block, bits = self._bits(key)
+        self.segments[self.current][block] |= bits
+        self.in_epoch += 1
+
+    def query(self, key: int) -> bool:
+        """Whether any segment holds all bits of the key."""
+        block, bits = self._bits(key)
+        return any(segment[block] & bits == bits for segment in self.segments)
+
+    def age(self, key: int) -> int:
+        """Epochs since the youngest segment that holds all bits of the key, or -1."""
+        block, bits = self._bits(key)
+        for age in range(self.r + 1):
+            if self.segments[self.current - age][block] & bits == bits:
+                return age
+        return -1
+
+    def check_and_insert(self, key: int) -> bool:
+        """Query, then insert."""
+        seen = self.query(key)
+        self.insert(key)
+        return seen
+
+    def segment(self, index: int) -> list[int]:
+        """Blocks of the segment that is `index` epochs old, each as an integer."""
+        return self.segments[self.current - index]

@@ -1,0 +1,481 @@
+"""What the count-based filters have in common: a ring of segments that turns.
+
+A segment is a Bloom filter that is written for some generations, then only
+read, then cleared. An insertion writes the `run` youngest segments. A key is
+reported when `run` consecutive segments match. The age-partitioned filters
+are this with a hash function per segment (APBF, sections 5.1 and 6); the
+guarded-epoch filters are this with a run of 1 and the same hash function
+everywhere (GEBF, methodology).
+
+The papers' rings have no spare. Here there is one segment more, always empty,
+which takes the place of the one that a shift retires: physical segments keep
+their hash functions in hardware, so the spare has one too, and golden turns
+through the same positions.
+"""
+
+import hashlib
+import json
+import os
+import zipfile
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import analysis
+from .errors import SpecificationError, StateFileError
+from .files import replace_file
+from .hashing import KeyHash
+from .operations import Operation, Verdicts
+from .spec import FilterSpec
+
+_Filter = TypeVar("_Filter", bound="SlidingFilter")
+
+_CHUNK = 1 << 15
+_FORMAT = "lately-filter-1"
+
+
+class SlidingFilter:
+    """Base of the count-based filters; built through a subclass or `from_spec`.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    partitioned : bool
+        Whether each hash function of a segment has a part of its own. False
+        lets all of them share the segment's (or block's) bits.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+    partitioned : bool
+    insertions : int
+        Insertions since construction.
+    hits : int
+        Queries of `check_and_insert` and `apply` that reported a key.
+    operations : int
+        Operations of `insert`, `check_and_insert` and `apply`.
+    shifts : int
+        Shifts since construction, forced ones included.
+    """
+
+    families: tuple[str, ...] = ()
+
+    def __init__(self, spec: FilterSpec, *, partitioned: bool = True) -> None:
+        if spec.family not in self.families:
+            raise SpecificationError(
+                f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
+                f"not {spec.family!r}"
+            )
+        self.spec = spec
+        self.partitioned = partitioned
+        sizes = spec.index_sizes
+        if not partitioned:
+            if spec.family not in ("gebf", "blocked-gebf"):
+                raise SpecificationError(f"partitioned: must be True for {spec.family}, not False")
+            together = spec.block_bits or spec.bits // spec.ring_segments
+            sizes = sizes[: -spec.parts] + (together,) * spec.parts
+        self._hash = KeyHash(
+            key_bits=spec.key_bits, sizes=sizes, functions=spec.hash_functions, seed=spec.seed
+        )
+        self._cells = sizes[-1]
+        self._blocks = spec.segment_blocks
+        self._bits = self._blocks * self._cells * (spec.parts if partitioned else 1)
+        self._memory = np.zeros((spec.segments, self._bits), np.bool_)
+        self._first = np.zeros(self._bits, np.int32)
+        self._base = 0
+        self._filled = 0
+        self._generation = self._length = spec.generation
+        self.operations = self.insertions = self.hits = self.shifts = 0
+
+    @classmethod
+    def from_spec(cls, spec: FilterSpec) -> Self:
+        """Build the filter that a specification of the class's family describes."""
+        self = cls.__new__(cls)
+        SlidingFilter.__init__(self, spec)
+        return self
+
+    # Operations
+
+    def insert(self, keys: ArrayLike) -> None:
+        """Insert keys one after another.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            Shape (n,) for keys of 64 bits or fewer; else shape (n, words),
+            least significant 64-bit word first.
+
+        Raises
+        ------
+        TypeError
+            If the keys are not integers.
+        ValueError
+            If the shape is wrong, or a key does not fit into ``spec.key_bits``.
+        """
+        self._apply_all(Operation.INSERT, keys)
+
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; each answer is from before its insertion.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        return self._apply_all(Operation.CHECK_AND_INSERT, keys).seen
+
+    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Ask for keys; changes nothing, the counters included.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        return self.age(keys) >= 0
+
+    def age(self, keys: ArrayLike) -> NDArray[np.int16]:
+        """Find the youngest generation that each key can be of; changes nothing.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of int16, shape (n,)
+            0 for the current generation, -1 for a key that is not reported.
+        """
+        checked = self._hash.check_keys(keys)
+        ages = np.empty(len(checked), np.int16)
+        for start in range(0, len(checked), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            state = self._hash.state(checked[part])
+            matches = [
+                self._memory[segment][self._positions(state, segment)].all(axis=1)
+                for segment in self._ring()
+            ]
+            ages[part] = self._ages(np.array(matches))
+        return ages
+
+    def apply(self, operations: ArrayLike, keys: ArrayLike) -> Verdicts:
+        """Perform a mixed sequence of operations, one after another.
+
+        Parameters
+        ----------
+        operations : array_like of int, shape (n,)
+            Values of `Operation`.
+        keys : array_like of int
+            One key per operation, also for those that ignore it; as `insert`.
+
+        Returns
+        -------
+        Verdicts
+
+        Raises
+        ------
+        ValueError
+            If the lengths differ, or a value is not an `Operation`; and as
+            `insert`. Nothing is performed then.
+        """
+        checked = self._hash.check_keys(keys)
+        codes = np.asarray(operations)
+        if codes.shape != (len(checked),):
+            raise ValueError(
+                f"operations: must have shape ({len(checked)},) like the keys, not {codes.shape}"
+            )
+        known = np.isin(codes, list(Operation))
+        if not known.all():
+            raise ValueError(f"operations: must be values of Operation, not {codes[~known][0]}")
+        verdicts = Verdicts(np.zeros(len(codes), np.bool_), np.full(len(codes), -1, np.int16))
+        for start in range(0, len(codes), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            state = self._hash.state(checked[part])
+            verdicts.age[part] = self._apply_chunk(codes[part].astype(np.uint8), state)
+        np.greater_equal(verdicts.age, 0, out=verdicts.seen)
+        self.operations += len(codes)
+        self.hits += int(verdicts.seen.sum())
+        return verdicts
+
+    def shift(self) -> None:
+        """Start a new generation now; as the operation SHIFT."""
+        self._apply_all(Operation.SHIFT, np.zeros(self._key_shape(1), np.uint64))
+
+    def clear(self) -> None:
+        """Forget everything; as the operation CLEAR. The counters go on."""
+        self._apply_all(Operation.CLEAR, np.zeros(self._key_shape(1), np.uint64))
+
+    @property
+    def generation(self) -> int:
+        """Insertions in a generation. A new value counts from the next shift or clear on.
+
+        Raises
+        ------
+        ValueError
+            On setting less than 1.
+        """
+        return self._generation
+
+    @generation.setter
+    def generation(self, value: int) -> None:
+        if value < 1:
+            raise ValueError(f"generation: must be at least 1, not {value!r}")
+        self._generation = int(value)
+
+    # State
+
+    @property
+    def ring_position(self) -> int:
+        """Physical segment that is the youngest now."""
+        return self._base
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all physical segments, the empty spare included.
+
+        Returns
+        -------
+        ndarray of bool, shape (segments, parts, part_bits)
+            ``part_bits`` counts blocks first, then the cells of a block. The
+            middle axis has length 1 if the filter is not partitioned.
+        """
+        parts = self.spec.parts if self.partitioned else 1
+        return np.array(self._memory.reshape(len(self._memory), parts, -1))
+
+    def segment(self, index: int) -> NDArray[np.bool_]:
+        """Bits of one segment of the ring, 0 being the youngest; as a slice of `memory`."""
+        memory: NDArray[np.bool_] = self.memory[self._ring()[index]]
+        return memory
+
+    def fill_ratios(self) -> NDArray[np.float64]:
+        """Share of set bits of each segment of the ring, youngest to oldest.
+
+        Returns
+        -------
+        ndarray of float64, shape (ring_segments,)
+        """
+        ratios: NDArray[np.float64] = self._memory[self._ring()].mean(axis=1)
+        return ratios
+
+    def estimated_false_positive_rate(self) -> float:
+        """Probability that a fresh key is reported now, from the bits that are set.
+
+        The recursion F (APBF, section 5.3) over the probability of a match in
+        each segment, which for blocks is the mean over the blocks.
+        """
+        parts = self.spec.parts
+        fills = []
+        for segment in self._ring():
+            shape = (parts if self.partitioned else 1, self._blocks, self._cells)
+            shares = self._memory[segment].reshape(shape).mean(axis=2)
+            matches = shares.prod(axis=0) if self.partitioned else shares[0] ** parts
+            fills.append(float(matches.mean()))
+        return analysis.apbf_false_positive_rate(
+            self.spec.run, self.spec.window_generations, fills=fills
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both filters are of one specification and in one state, counters apart."""
+        if not isinstance(other, SlidingFilter):
+            return NotImplemented
+        return self._position() == other._position() and bool(
+            np.array_equal(self._memory, other._memory)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to an npz file, which appears complete or not at all."""
+        header = json.dumps(
+            {
+                "format": _FORMAT,
+                "spec": self.spec.to_dict(),
+                "partitioned": self.partitioned,
+                "state": [self._base, self._filled, self._length, self._generation],
+                "counters": [self.operations, self.insertions, self.hits, self.shifts],
+            }
+        )
+        bits = np.packbits(self._memory)
+        digest = hashlib.sha256(header.encode() + bits.tobytes()).hexdigest()
+        with replace_file(path) as file:
+            np.savez_compressed(file, header=np.array(header), bits=bits, digest=np.array(digest))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a state that `save` wrote.
+
+        Raises
+        ------
+        StateFileError
+            If the file is not one, is damaged, or holds another family.
+        OSError
+            If the file cannot be read.
+        """
+        name = os.fspath(path)
+        header, bits = _read_state(name)
+        try:
+            spec = FilterSpec.from_dict(header["spec"])
+            owner = next(known for known in _subclasses(cls) if spec.family in known.families)
+            self = owner.__new__(owner)
+            SlidingFilter.__init__(self, spec, partitioned=bool(header["partitioned"]))
+            self._base, self._filled, self._length, self._generation = header["state"]
+            self.operations, self.insertions, self.hits, self.shifts = header["counters"]
+            unpacked = np.unpackbits(bits, count=self._memory.size)
+        except StopIteration:
+            raise StateFileError(
+                f"{name}: expected the state of {cls.__name__}, found family {spec.family}"
+            ) from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateFileError(f"{name}: damaged filter state: {error}") from None
+        self._memory[:] = unpacked.reshape(self._memory.shape)
+        return self
+
+    # Inside
+
+    def _apply_all(self, operation: Operation, keys: ArrayLike) -> Verdicts:
+        checked = self._hash.check_keys(keys)
+        if checked.shape[1] == 1:
+            checked = checked[:, 0]
+        return self.apply(np.full(len(checked), operation, np.uint8), checked)
+
+    def _key_shape(self, count: int) -> tuple[int, ...]:
+        words = -(-self.spec.key_bits // 64)
+        return (count,) if words == 1 else (count, words)
+
+    def _position(self) -> tuple[Any, ...]:
+        return (
+            self.spec, self.partitioned,
+            self._base, self._filled, self._length, self._generation,
+        )  # fmt: skip
+
+    def _ring(self) -> list[int]:
+        """Physical segments in the ring, youngest to oldest."""
+        segments = self.spec.segments
+        return [(self._base + index) % segments for index in range(self.spec.ring_segments)]
+
+    def _positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
+        """Bits of a segment that each state stands for, shape (n, parts)."""
+        indices = self._hash.indices(state, segment % self._hash.functions)
+        parts = self.spec.parts
+        block = indices[0] * self._cells if len(indices) > parts else 0
+        stride = self._blocks * self._cells if self.partitioned else 0
+        return np.stack(
+            [part * stride + block + indices[part - parts] for part in range(parts)], axis=1
+        )
+
+    def _ages(self, matches: NDArray[np.bool_]) -> NDArray[np.int16]:
+        """Reduce matches of shape (ring_segments, n), youngest first, to ages of shape (n,)."""
+        starts = self.spec.window_generations + 1
+        runs = matches[:starts].copy()
+        for step in range(1, self.spec.run):
+            runs &= matches[step : step + starts]
+        return np.where(runs.any(axis=0), runs.argmax(axis=0), -1).astype(np.int16)
+
+    def _turn(self) -> None:
+        """Let the spare become the youngest segment, and the oldest the spare."""
+        self._base = (self._base - 1) % self.spec.segments
+        self._memory[(self._base - 1) % self.spec.segments] = False
+        self._filled = 0
+        self._length = self._generation
+        self.shifts += 1
+
+    def _erase(self) -> None:
+        self._memory[:] = False
+        self._base = self._filled = 0
+        self._length = self._generation
+
+    def _apply_chunk(
+        self, codes: NDArray[np.uint8], state: NDArray[np.uint64]
+    ) -> NDArray[np.int16]:
+        queries = np.isin(codes, (Operation.QUERY, Operation.CHECK_AND_INSERT))
+        inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
+        inserted = np.flatnonzero(inserts)
+        controls = np.flatnonzero((codes == Operation.SHIFT) | (codes == Operation.CLEAR))
+        ages = np.full(len(codes), -1, np.int16)
+        start = 0
+        while start < len(codes):
+            if codes[start] == Operation.SHIFT:
+                self._turn()
+            elif codes[start] == Operation.CLEAR:
+                self._erase()
+            if inserts[start] and self._filled >= self._length:
+                # Its query still sees the ring as it was; its insertion does not.
+                if queries[start]:
+                    one = slice(start, start + 1)
+                    self._stretch(state[one], queries[one], ~queries[one], ages[one])
+                    queries[start] = False
+                self._turn()
+            stop = len(codes)
+            ahead = np.searchsorted(inserted, start)
+            full = ahead + self._length - self._filled
+            if full < len(inserted):
+                stop = int(inserted[full])
+            control = np.searchsorted(controls, start, side="right")
+            if control < len(controls):
+                stop = min(stop, int(controls[control]))
+            stop = max(stop, start + 1)
+            span = slice(start, stop)
+            self._stretch(state[span], queries[span], inserts[span], ages[span])
+            start = stop
+        return ages
+
+    def _stretch(
+        self,
+        state: NDArray[np.uint64],
+        queries: NDArray[np.bool_],
+        inserts: NDArray[np.bool_],
+        ages: NDArray[np.int16],
+    ) -> None:
+        """Perform operations during which the ring does not turn."""
+        asked = bool(queries.any())
+        written = bool(inserts.any())
+        order = np.arange(len(state), dtype=np.int32)[:, None]
+        matches = []
+        for index, segment in enumerate(self._ring()):
+            writing = written and index < self.spec.run
+            if not (asked or writing):
+                continue
+            positions = self._positions(state, segment)
+            memory = self._memory[segment]
+            before = memory[positions]
+            if writing:
+                if asked:
+                    self._first[positions] = len(state)
+                    setters = np.broadcast_to(order, positions.shape)[inserts]
+                    np.minimum.at(self._first, positions[inserts].ravel(), setters.ravel())
+                    before |= self._first[positions] < order
+                memory[positions[inserts]] = True
+            matches.append(before.all(axis=1))
+        if asked:
+            ages[queries] = self._ages(np.array(matches))[queries]
+        count = int(inserts.sum())
+        self._filled += count
+        self.insertions += count
+
+
+def _subclasses(cls: type[_Filter]) -> list[type[_Filter]]:
+    return [cls, *(below for child in cls.__subclasses__() for below in _subclasses(child))]
+
+
+def _read_state(name: str) -> tuple[dict[str, Any], NDArray[np.uint8]]:
+    """Read header and bits of a state file, checked against their digest."""
+    try:
+        with np.load(name, allow_pickle=False) as file:
+            header, bits, digest = str(file["header"]), file["bits"], str(file["digest"])
+        intact = hashlib.sha256(header.encode() + bits.tobytes()).hexdigest() == digest
+        values = json.loads(header)
+        known = values["format"] == _FORMAT
+    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise StateFileError(
+            f"{name}: expected a filter state written by save(), found something else ({error})"
+        ) from None
+    if not (intact and known):
+        raise StateFileError(
+            f"{name}: expected a filter state of format {_FORMAT}, found "
+            f"{'other content than was written' if known else values['format']}"
+        )
+    return values, bits

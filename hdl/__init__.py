@@ -1,0 +1,1 @@
+"""Amaranth components: the filters as pipelined units."""

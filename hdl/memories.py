@@ -1,0 +1,19 @@
+"""Variants of the segment memory, by name."""
+
+from .segment import PortableSegmentMemory
+
+VARIANTS = {"portable": PortableSegmentMemory}
+"""Variant names and the components that they stand for."""
+
+
+def segment_memory(variant, *, depth, clear_bits):
+    """Build the segment memory of a variant.
+
+    Raises
+    ------
+    ValueError
+        If there is no such variant, or a parameter breaks a rule of it.
+    """
+    if variant not in VARIANTS:
+        raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")
+    return VARIANTS[variant](depth=depth, clear_bits=clear_bits)

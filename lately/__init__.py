@@ -1,0 +1,1 @@
+"""Sliding-window membership filters: golden models, hardware, simulation and synthesis."""

@@ -1,0 +1,1 @@
+"""Simulation: test benches, compiled models and trace replay."""
