@@ -1,1 +1,6 @@
 """Simulation: test benches, compiled models and trace replay."""
+
+from .compiled import CompiledUnit, replay
+from .toolchain import ToolError
+
+__all__ = ["CompiledUnit", "ToolError", "replay"]

@@ -1,0 +1,265 @@
+"""Compiled replay: the generated Verilog, verilated to a library and driven from arrays."""
+
+import ctypes
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import platformdirs
+from numpy.typing import ArrayLike, NDArray
+
+from ..golden.hashing import KeyHash
+from ..golden.operations import Operation, Verdicts
+from ..golden.spec import FilterSpec
+from .toolchain import ToolError, verilate, verilator_version
+from .verilog import TAG_BITS, TOP, unit_verilog
+
+_CHUNK = 1 << 16
+_DRIVER = Path(__file__).with_name("driver.cpp")
+_OPTIONS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
+            "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip
+
+Progress = Callable[[int], None]
+"""Called with the number of operations done since the last call."""
+
+
+def cache_directory() -> Path:
+    """Return the folder of compiled models; LATELY_CACHE overrides the user's cache folder."""
+    return Path(os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")) / "models"
+
+
+def compiled_model(spec: FilterSpec) -> Path:
+    """Return the compiled model of a filter unit, built now if it is not in the cache.
+
+    The cache is keyed by the generated Verilog, the driver and the version of
+    Verilator, so that a change to any of them builds anew. A model appears in
+    the cache complete or not at all.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    verilog = unit_verilog(spec)
+    defines = _defines(spec)
+    recipe = "\0".join([verilog, _DRIVER.read_text(), verilator_version(), *defines, *_OPTIONS])
+    directory = cache_directory()
+    library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
+    if library.exists():
+        return library
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="lately-") as work:
+        folder = Path(work)
+        (folder / "unit.v").write_text(verilog)
+        (folder / "defines.h").write_text("".join(f"#define {line}\n" for line in defines))
+        shutil.copy(_DRIVER, folder / "driver.cpp")
+        verilate(
+            [
+                *_OPTIONS,
+                "--exe",
+                "--top-module", TOP,
+                "--prefix", "Vmodel",
+                "-CFLAGS", "-std=c++20 -fPIC -include ../defines.h",
+                "-LDFLAGS", "-shared",
+                "-o", "model.so",
+                "unit.v",
+                "driver.cpp",
+            ],
+            directory=folder,
+        )  # fmt: skip
+        # Renamed into place from the same file system, so that no half is ever seen.
+        staged = directory / f".{library.name}.{os.getpid()}"
+        shutil.copy(folder / "obj_dir" / "model.so", staged)
+        staged.replace(library)
+    return library
+
+
+def _defines(spec: FilterSpec) -> list[str]:
+    memories = " ".join(
+        f"MEMORY({segment * spec.parts + part}, "
+        f"{TOP}__DOT__core__DOT__segment{segment}_part{part}__DOT__words)"
+        for segment in range(spec.segments)
+        for part in range(spec.parts)
+    )
+    return [
+        f"KEY_BITS {spec.key_bits}",
+        f"TAG_BITS {TAG_BITS}",
+        f"AGE_BITS {spec.window_generations.bit_length()}",
+        f"MEMORIES {memories}",
+    ]
+
+
+class CompiledUnit:
+    """A filter unit in compiled simulation, clocked only while it is asked something.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    progress : callable, optional
+        Called with the number of operations done since the last call.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+
+    def __init__(self, spec: FilterSpec, *, progress: Progress | None = None) -> None:
+        self.spec = spec
+        self._progress = progress
+        self._hash = KeyHash(
+            key_bits=spec.key_bits, sizes=spec.index_sizes, functions=1, seed=spec.seed
+        )
+        self._library = _load(compiled_model(spec))
+        self._unit = ctypes.c_void_p(self._library.lately_new())
+        self.reset()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the model; nothing can be asked of it afterwards."""
+        if self._unit:
+            self._library.lately_delete(self._unit)
+            self._unit = ctypes.c_void_p()
+
+    def reset(self) -> None:
+        """Reset the unit, which clears its memory. Counts one clock."""
+        self._library.lately_reset(self._unit, self.spec.generation)
+
+    def idle(self, cycles: int) -> None:
+        """Let clocks pass without an operation."""
+        self._library.lately_idle(self._unit, cycles)
+
+    def set_generation(self, generation: int) -> None:
+        """Drive the generation length, in insertions; it counts from the next shift on."""
+        self._library.lately_generation(self._unit, generation)
+
+    @property
+    def cycles(self) -> int:
+        """Clocks so far."""
+        return int(self._library.lately_cycles(self._unit))
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """Event counters: operations, insertions, hits and shifts since reset."""
+        self.idle(self.spec.latency + 8)
+        counts = (ctypes.c_uint64 * 4)()
+        self._library.lately_statistics(self._unit, counts)
+        return dict(zip(("operations", "insertions", "hits", "shifts"), counts, strict=True))
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all physical segments, once the spare is clear.
+
+        Returns
+        -------
+        ndarray of bool, shape (segments, parts, part_bits)
+        """
+        spec = self.spec
+        self.idle(spec.latency + spec.clear_words + 2)
+        bits = np.empty((spec.segments * spec.parts, spec.part_bits), np.bool_)
+        words = np.empty(spec.clear_words, np.uint64)
+        for index, row in enumerate(bits):
+            self._library.lately_memory(self._unit, index, len(words), words.ctypes.data)
+            unpacked = words[:, None] >> np.arange(spec.clear, dtype=np.uint64) & np.uint64(1)
+            row[:] = unpacked.ravel()
+        return bits.reshape(spec.segments, spec.parts, spec.part_bits)
+
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys, one per clock; as the golden model's method."""
+        checked = self._hash.check_keys(keys)
+        operations = np.full(len(checked), Operation.CHECK_AND_INSERT, np.uint8)
+        return self._run(operations, checked).seen
+
+    def apply(self, operations: ArrayLike, keys: ArrayLike) -> Verdicts:
+        """Perform a mixed sequence of operations; as the golden model's method."""
+        codes = np.ascontiguousarray(operations, np.uint8)
+        return self._run(codes, self._hash.check_keys(keys))
+
+    def _run(self, operations: NDArray[np.uint8], keys: NDArray[np.uint64]) -> Verdicts:
+        keys = np.ascontiguousarray(keys)
+        seen = np.empty(len(keys), np.bool_)
+        age = np.empty(len(keys), np.int16)
+        # In parts, so that an interrupt is heard between them.
+        for start in range(0, len(keys), _CHUNK):
+            count = min(_CHUNK, len(keys) - start)
+            arrays = (operations, keys, seen, age)
+            pointers = [array[start:].ctypes.data for array in arrays]
+            failed = self._library.lately_run(self._unit, count, *pointers)
+            if failed:
+                reason = "a result with a foreign tag" if failed < 0 else f"none in {failed} clocks"
+                raise ToolError(f"replay: expected one result per operation, found {reason}")
+            if self._progress is not None:
+                self._progress(count)
+        return Verdicts(seen, age)
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(os.fspath(path))
+    unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+    signatures = {
+        "lately_new": (unit, ()),
+        "lately_delete": (None, (unit,)),
+        "lately_reset": (None, (unit, count)),
+        "lately_generation": (None, (unit, count)),
+        "lately_cycles": (count, (unit,)),
+        "lately_idle": (None, (unit, count)),
+        "lately_statistics": (None, (unit, array)),
+        "lately_run": (ctypes.c_int64, (unit, count, array, array, array, array)),
+        "lately_memory": (None, (unit, count, count, array)),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def replay(
+    spec: FilterSpec, keys: ArrayLike, *, progress: Progress | None = None
+) -> tuple[NDArray[np.bool_], int]:
+    """Check and insert keys in the compiled unit of a specification.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    keys : array_like of int
+        As for the golden model's `check_and_insert`.
+    progress : callable, optional
+        Called with the number of operations done since the last call.
+
+    Returns
+    -------
+    verdicts : ndarray of bool, shape (n,)
+    cycles : int
+        Clocks from reset to the last result.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    with CompiledUnit(spec, progress=progress) as unit:
+        return unit.check_and_insert(keys), unit.cycles

@@ -1,0 +1,144 @@
+// Drives a verilated filter unit from arrays. Compiled together with the model; the macros
+// KEY_BITS, TAG_BITS, AGE_BITS and MEMORIES describe the unit.
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "Vmodel.h"
+#include "Vmodel___024root.h"
+#include "verilated.h"
+
+namespace {
+
+constexpr int OPERATION_BITS = 3;
+constexpr int REQUEST_WORDS = (KEY_BITS + OPERATION_BITS + TAG_BITS + 31) / 32;
+constexpr uint32_t TAG_MASK = (uint32_t{1} << TAG_BITS) - 1;
+
+struct Unit {
+    VerilatedContext context;
+    Vmodel model{&context};
+    uint64_t cycles = 0;
+};
+
+void clock(Unit& unit) {
+    unit.model.clk = 0;
+    unit.model.eval();
+    unit.model.clk = 1;
+    unit.model.eval();
+    ++unit.cycles;
+}
+
+void put(uint32_t* words, int position, uint64_t value, int bits) {
+    for (int done = 0; done < bits;) {
+        const int offset = (position + done) % 32;
+        const int count = bits - done < 32 - offset ? bits - done : 32 - offset;
+        const uint64_t part = (value >> done) & ((uint64_t{1} << count) - 1);
+        words[(position + done) / 32] |= static_cast<uint32_t>(part << offset);
+        done += count;
+    }
+}
+
+template <typename Port>
+void drive(Port& port, const uint32_t* words) {
+    if constexpr (std::is_integral_v<Port>) {
+        uint64_t value = words[0];
+        if constexpr (REQUEST_WORDS > 1) value |= uint64_t{words[1]} << 32;
+        port = static_cast<Port>(value);
+    } else {
+        for (int word = 0; word < REQUEST_WORDS; ++word) port[word] = words[word];
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+Unit* lately_new() { return new Unit; }
+
+void lately_delete(Unit* unit) { delete unit; }
+
+void lately_reset(Unit* unit, uint64_t generation) {
+    unit->model.generation = generation;
+    unit->model.i___05Fvalid = 0;
+    unit->model.o___05Fready = 1;
+    unit->model.rst = 1;
+    clock(*unit);
+    unit->model.rst = 0;
+}
+
+void lately_generation(Unit* unit, uint64_t generation) { unit->model.generation = generation; }
+
+uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
+
+void lately_idle(Unit* unit, uint64_t cycles) {
+    while (cycles--) clock(*unit);
+}
+
+void lately_statistics(Unit* unit, uint64_t* counts) {
+    counts[0] = unit->model.operations;
+    counts[1] = unit->model.insertions;
+    counts[2] = unit->model.hits;
+    counts[3] = unit->model.shifts;
+}
+
+// Performs `count` operations, one per clock as the unit accepts them, and collects their
+// results. Returns 0, or the number of clocks without a result after which it gave up, or -1 if
+// a result came with another tag than its operation's.
+int64_t lately_run(Unit* unit, uint64_t count, const uint8_t* operations, const uint64_t* keys,
+                   uint8_t* seen, int16_t* age) {
+    constexpr int KEY_WORDS = (KEY_BITS + 63) / 64;
+    constexpr int64_t PATIENCE = 1 << 24;
+    Vmodel& model = unit->model;
+    uint64_t sent = 0, received = 0;
+    int64_t idle = 0;
+    uint32_t request[REQUEST_WORDS] = {};
+    bool ready = true;
+    while (received < count) {
+        if (ready && sent < count) {
+            std::memset(request, 0, sizeof request);
+            for (int word = 0; word < KEY_WORDS; ++word) {
+                const int bits = KEY_BITS - 64 * word < 64 ? KEY_BITS - 64 * word : 64;
+                put(request, 64 * word, keys[sent * KEY_WORDS + word], bits);
+            }
+            put(request, KEY_BITS, operations[sent], OPERATION_BITS);
+            put(request, KEY_BITS + OPERATION_BITS, sent & TAG_MASK, TAG_BITS);
+            drive(model.i___05Fpayload, request);
+        }
+        model.i___05Fvalid = sent < count;
+        // What the unit shows now is what it accepts and delivers at the coming edge.
+        model.clk = 0;
+        model.eval();
+        ready = model.i___05Fready;
+        if (model.o___05Fvalid) {
+            const uint32_t result = model.o___05Fpayload;
+            seen[received] = result & 1;
+            age[received] = result & 1 ? (result >> 1) & ((1 << AGE_BITS) - 1) : -1;
+            if (((result >> (1 + AGE_BITS)) & TAG_MASK) != (received & TAG_MASK)) return -1;
+            ++received;
+            idle = 0;
+        } else if (++idle > PATIENCE) {
+            return idle;
+        }
+        if (model.i___05Fvalid && ready) ++sent;
+        model.clk = 1;
+        model.eval();
+        ++unit->cycles;
+    }
+    model.i___05Fvalid = 0;
+    return 0;
+}
+
+// Copies the words of memory number `index`, in the order of MEMORIES.
+void lately_memory(Unit* unit, uint64_t index, uint64_t words, uint64_t* values) {
+    const auto& root = *unit->model.rootp;
+    switch (index) {
+#define MEMORY(number, name)                                                     \
+    case number:                                                                 \
+        for (uint64_t word = 0; word < words; ++word) values[word] = root.name[word]; \
+        break;
+        MEMORIES
+#undef MEMORY
+    }
+}
+}

