@@ -4,7 +4,7 @@ Every variant has the signature of `SegmentMemory` and the same behaviour at
 its ports, clock for clock.
 """
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -80,39 +80,43 @@ class SegmentMemory(wiring.Component):
 
 
 class PortableSegmentMemory(SegmentMemory):
-    """Variant for simulation, proofs and any device: a word memory with a bit mask.
+    """Variant for simulation, proofs and any device: one plain memory of words.
 
-    The word is read in the clock of the access and written in the next. One
-    comparator covers the only hazard, the same bit in two clocks running, so
-    the outcome of a read that meets a write does not matter.
+    An access reads its word in one clock and writes it back with the bit set
+    in the next. The only hazard is the same word in two clocks running; one
+    comparator finds it and takes the word that is just being written, so the
+    outcome of a read that meets a write does not matter.
     """
 
     def elaborate(self, platform):
         m = Module()
         width = self._clear_bits
         low = width.bit_length() - 1
-        m.submodules.words = words = memory.Memory(shape=width, depth=self._depth // width, init=[])
+        m.submodules.words = words = memory.Memory(
+            shape=width, depth=self._depth // width, init=[]
+        )
         read = words.read_port()
-        write = words.write_port(granularity=1)
+        write = words.write_port()
 
-        # A bit that the previous clock asked to set is written in this one.
         address = Signal.like(self.address, reset_less=True)
         setting = Signal()
-        mask = Signal(width)
-        m.d.sync += [address.eq(self.address), setting.eq(self.set)]
+        repeated = Signal()
+        written = Signal(width, reset_less=True)
+        current = Signal(width)
+        bit = Signal(reset_less=True)
         m.d.comb += [
             read.addr.eq(self.address[low:]),
-            mask.eq(setting << address[:low]),
+            current.eq(Mux(repeated, written, read.data)),
+            write.en.eq(setting | self.clear),
             write.addr.eq(Mux(self.clear, self.clear_address, address[low:])),
-            write.data.eq(Mux(self.clear, 0, mask)),
-            write.en.eq(Mux(self.clear, Const(-1, width), mask)),
+            write.data.eq(Mux(self.clear, 0, current | (setting << address[:low]))),
+            self.bit.eq(bit),
         ]
-
-        repeated = Signal(reset_less=True)
-        bit = Signal(reset_less=True)
         m.d.sync += [
-            repeated.eq(setting & (self.address == address)),
-            bit.eq(read.data.bit_select(address[:low], 1) | repeated),
+            address.eq(self.address),
+            setting.eq(self.set),
+            repeated.eq(setting & (self.address[low:] == address[low:])),
+            written.eq(write.data),
+            bit.eq(current.bit_select(address[:low], 1)),
         ]
-        m.d.comb += self.bit.eq(bit)
         return m
