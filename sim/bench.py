@@ -1,0 +1,228 @@
+"""Parts of the cocotb benches: driver, monitor, scoreboard.
+
+Signals are driven after the rising edge and sampled at the falling one, so
+that every simulator sees the same values at the next rising edge.
+"""
+
+import random
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.utils import get_sim_time
+from numpy.typing import NDArray
+
+from ..golden import Operation, from_spec
+from ..golden.spec import FilterSpec
+from .verilog import TAG_BITS
+
+OPERATION_BITS = 3
+
+
+class Item(NamedTuple):
+    """One operation as the bench sends it. `operation` may be a value that is undefined."""
+
+    operation: int
+    key: int
+    tag: int
+
+
+class Outcome(NamedTuple):
+    """One result as the unit delivers it; `age` is 0 where `seen` is False."""
+
+    seen: bool
+    age: int
+    tag: int
+
+
+@dataclass
+class Stalls:
+    """Decides in which clocks a side of the bench pauses.
+
+    Attributes
+    ----------
+    probability : float
+        Of a pause in a clock.
+    seed : int
+        Of the pauses.
+    """
+
+    probability: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def __call__(self) -> bool:
+        """Whether to pause in this clock."""
+        return self._random.random() < self.probability
+
+
+class Driver:
+    """Sends operations to the unit's input stream.
+
+    Attributes
+    ----------
+    accepted : list of Item
+        What the unit took, in order.
+    waits : list of int
+        Clocks that each accepted operation was offered in vain before.
+    times : list of float
+        When each was accepted, in ns.
+    """
+
+    def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
+        self._dut = dut
+        self._spec = spec
+        self._scoreboard = scoreboard
+        self.accepted: list[Item] = []
+        self.waits: list[int] = []
+        self.times: list[float] = []
+        self.release()
+
+    def release(self) -> None:
+        """Offer nothing."""
+        self._dut.i__valid.value = 0
+
+    def _offer(self, item: Item) -> None:
+        key_bits = self._spec.key_bits
+        payload = item.key | item.operation << key_bits
+        payload |= item.tag << (key_bits + OPERATION_BITS)
+        self._dut.i__payload.value = payload
+        self._dut.i__valid.value = 1
+
+    async def send(self, items: list[Item], *, stalls: Stalls | None = None) -> None:
+        """Offer operations one after another until all are accepted; must start after an edge."""
+        stalls = stalls or Stalls()
+        for item in items:
+            while stalls():
+                self.release()
+                await RisingEdge(self._dut.clk)
+            self._offer(item)
+            wait = 0
+            await FallingEdge(self._dut.clk)
+            while not self._dut.i__ready.value:
+                wait += 1
+                await FallingEdge(self._dut.clk)
+            self.accepted.append(item)
+            self.waits.append(wait)
+            self.times.append(get_sim_time("ns"))
+            self._scoreboard.expect(item)
+            await RisingEdge(self._dut.clk)
+        self.release()
+
+
+class Monitor:
+    """Takes results from the unit's output stream, for ever.
+
+    Attributes
+    ----------
+    outcomes : list of Outcome
+        What was delivered, in order.
+    times : list of float
+        When each was delivered, in ns.
+    """
+
+    def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
+        self._dut = dut
+        self._age_bits = spec.window_generations.bit_length()
+        self._scoreboard = scoreboard
+        self.outcomes: list[Outcome] = []
+        self.times: list[float] = []
+        self.stalls = Stalls()
+        self._dut.o__ready.value = 0
+
+    async def run(self) -> None:
+        """Take results, pausing as `stalls` says."""
+        while True:
+            await RisingEdge(self._dut.clk)
+            self._dut.o__ready.value = int(not self.stalls())
+            await FallingEdge(self._dut.clk)
+            if self._dut.o__valid.value and self._dut.o__ready.value and not self._dut.rst.value:
+                outcome = self._decode(int(self._dut.o__payload.value))
+                self.outcomes.append(outcome)
+                self.times.append(get_sim_time("ns"))
+                self._scoreboard.compare(outcome)
+
+    def _decode(self, payload: int) -> Outcome:
+        age = payload >> 1 & ((1 << self._age_bits) - 1)
+        return Outcome(bool(payload & 1), age, payload >> (1 + self._age_bits))
+
+
+class Scoreboard:
+    """Holds the unit against the golden model.
+
+    Attributes
+    ----------
+    golden : SlidingFilter
+        Reference; performs each operation when the unit accepts it.
+    compared : int
+        Results that were compared.
+    """
+
+    def __init__(self, spec: FilterSpec) -> None:
+        self._expected: deque[Outcome] = deque()
+        self.golden = from_spec(spec)
+        self.compared = 0
+
+    def expect(self, item: Item) -> None:
+        """Perform an accepted operation on the reference."""
+        known = item.operation in list(Operation)
+        operation = item.operation if known else Operation.NONE
+        verdicts = self.golden.apply([operation], key_array([item.key], self.golden.spec))
+        seen = bool(verdicts.seen[0])
+        self._expected.append(Outcome(seen, int(verdicts.age[0]) if seen else 0, item.tag))
+
+    def compare(self, outcome: Outcome) -> None:
+        """Hold a result against the oldest that is expected."""
+        assert self._expected, f"result {self.compared}: expected none, got {outcome}"
+        expected = self._expected.popleft()
+        assert outcome == expected, f"result {self.compared}: expected {expected}, got {outcome}"
+        self.compared += 1
+
+    def forget(self, spec: FilterSpec) -> None:
+        """Start anew, as the unit does at reset."""
+        generation = self.golden.generation
+        self._expected.clear()
+        self.golden = from_spec(spec)
+        # Reset reads the programmed length.
+        self.golden.generation = generation
+        self.golden.clear()
+        self.golden.operations = 0
+
+    @property
+    def outstanding(self) -> int:
+        """Results that are expected and have not come."""
+        return len(self._expected)
+
+
+def key_array(keys: list[int], spec: FilterSpec) -> NDArray[np.uint64]:
+    """Bring integers into the form in which golden takes keys."""
+    words = -(-spec.key_bits // 64)
+    mask = (1 << 64) - 1
+    rows = [[key >> 64 * word & mask for word in range(words)] for key in keys]
+    array = np.array(rows, np.uint64)
+    return array if words > 1 else array[:, 0]
+
+
+def read_memory(dut, spec: FilterSpec) -> NDArray[np.bool_]:
+    """Read all segment memories; shape (segments, parts, part_bits), as golden's `memory`."""
+    bits = np.zeros((spec.segments, spec.parts, spec.part_bits), np.bool_)
+    for segment in range(spec.segments):
+        for part in range(spec.parts):
+            words = getattr(dut.core, f"segment{segment}_part{part}").words
+            for word in range(spec.clear_words):
+                value = int(words[word].value)
+                for bit in range(spec.clear):
+                    bits[segment, part, word * spec.clear + bit] = value >> bit & 1
+    return bits
+
+
+def tagged(operations: list[tuple[int, int]]) -> list[Item]:
+    """Number (operation, key) pairs through their tags."""
+    return [
+        Item(operation, key, index % (1 << TAG_BITS))
+        for index, (operation, key) in enumerate(operations)
+    ]
