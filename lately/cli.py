@@ -1,0 +1,285 @@
+"""Command line. Whatever takes long to import is imported where it is used."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+try:
+    import click
+except ModuleNotFoundError:
+    sys.exit("lately: error: the command line needs its extra: pip install 'lately[cli]'")
+
+if TYPE_CHECKING:
+    from .golden import FilterSpec
+    from .run import Progress, RunResult
+    from .traces import Trace
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 and the number of the signal."""
+
+
+class LatelyGroup(click.Group):
+    """Commands whose every error is one line on stderr.
+
+    Exit status: 1 for an error, 2 for a wrong command line, `INTERRUPTED`
+    after Ctrl-C.
+    """
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and, in standalone mode, exit with its status."""
+        start: Callable[..., Any] = super().main
+        if not extra.pop("standalone_mode", True):
+            return start(*args, standalone_mode=False, **extra)
+        try:
+            status = start(*args, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            status = _explain_usage(error)
+        except click.ClickException as error:
+            status = _complain(error.format_message(), error.exit_code)
+        except click.Abort:
+            click.echo("lately: interrupted", err=True)
+            status = INTERRUPTED
+        except Exception as error:
+            message = _explain(error)
+            if message is None:
+                raise
+            status = _complain(message, 1)
+        sys.exit(status if isinstance(status, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for."""
+        result = super().invoke(ctx)
+        if sys.stdout is not None:
+            # Here click still knows what to do about a pipe that nobody reads.
+            sys.stdout.flush()
+        return result
+
+
+def _complain(message: str, status: int) -> int:
+    click.echo(f"lately: error: {' '.join(message.split())}", err=True)
+    return status
+
+
+def _explain_usage(error: click.UsageError) -> int:
+    # Older versions of click have no such class, and show the help themselves.
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        error.show()
+        return error.exit_code
+    path = error.ctx.command_path if error.ctx else "lately"
+    return _complain(f"{error.format_message()} (see '{path} --help')", error.exit_code)
+
+
+def _explain(error: Exception) -> str | None:
+    """Return what to tell of an error from outside the program; None for a defect in it."""
+    from .golden.errors import LatelyError
+
+    if isinstance(error, LatelyError):
+        return str(error)
+    if isinstance(error, OSError):
+        name = "" if error.filename is None else f"{error.filename}: "
+        return f"{name}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("lately"):
+        return f"needs {error.name}: pip install 'lately[sim]'"
+    return None
+
+
+@click.group("lately", cls=LatelyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="lately", prog_name="lately", message="%(prog)s %(version)s")
+def main() -> None:
+    """Tell whether a key has been seen lately: sliding-window membership in hardware."""
+
+
+@main.command(short_help="Replay a stream through RTL, golden model and exact oracle.")
+@click.argument("trace")
+@click.option("--spec", metavar="FILE", help="Filter, as TOML.")
+@click.option("--preset", metavar="NAME", help="Filter, by name.  [default: default]")
+@click.option(
+    "--window", type=int, metavar="N", help="Find a filter that guarantees N insertions ..."
+)
+@click.option("--fpr", type=float, metavar="P", help="... with at most this false-positive rate.")
+@click.option(
+    "--engine",
+    type=click.Choice(["rtl", "golden"]),
+    default="rtl",
+    show_default=True,
+    help="What gives the verdicts: compiled hardware, checked against the golden model, or "
+    "the golden model alone.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["auto", "log", "csv", "lines"]),
+    default="auto",
+    show_default=True,
+    help="What TRACE is.",
+)
+@click.option(
+    "--key", metavar="NAMES", help="Fields (log) or columns (CSV) of the key, with commas."
+)
+@click.option("--time", metavar="NAME", help="Column of the time (CSV).")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N operations.")
+@click.option("--out", metavar="DIR", help="Write verdicts, report.json and report.html there.")
+@click.option(
+    "--verdicts",
+    type=click.Choice(["csv", "parquet"]),
+    default="csv",
+    show_default=True,
+    help="Format of the verdicts under --out.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+def run(
+    *,
+    trace: str,
+    spec: str | None,
+    preset: str | None,
+    window: int | None,
+    fpr: float | None,
+    engine: str,
+    form: str,
+    key: str | None,
+    time: str | None,
+    limit: int | None,
+    out: str | None,
+    verdicts: str,
+    as_json: bool,
+) -> None:
+    r"""Check and insert every key of TRACE, and judge every verdict.
+
+    TRACE is an NCSA common or combined access log (key: client, method and
+    URL), a CSV with a header, a file with one key per line, or - for standard
+    input; plain, gzip or zstd. Each key goes through the compiled RTL, the
+    golden model and an exact oracle. Fails if RTL and golden model differ in
+    any verdict, or if a key within the guaranteed window is not reported.
+
+    \b
+    Examples:
+      lately run access.log
+      lately run flights.csv.gz --key tail_number --time departure
+      lately run access.log.zst --key client,agent --window 20000 --fpr 0.001
+      lately run queries.csv --spec filter.toml --out report --verdicts parquet
+      zcat keys.gz | lately run - --engine golden --limit 100000 --json
+    """
+    chosen = _choose_spec(spec, preset, window, fpr)
+    from .traces import open_trace
+
+    with open_trace(trace, format=form, key=key, time=time) as records:
+        if out is None:
+            result = _run(records, chosen, engine, limit, None)
+        else:
+            result = _run_into(out, verdicts, records, chosen, engine, limit)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(result.figures(), allow_nan=False))
+    else:
+        from .tables import print_result
+
+        print_result(result)
+    failures = result.failures()
+    if failures:
+        raise click.ClickException("; ".join(failures))
+
+
+def _choose_spec(
+    spec: str | None, preset: str | None, window: int | None, fpr: float | None
+) -> "FilterSpec":
+    sized = window is not None or fpr is not None
+    if (spec is not None) + (preset is not None) + sized > 1:
+        raise click.UsageError("give one of --spec, --preset, or --window with --fpr, not several")
+    if sized and (window is None or fpr is None):
+        given, missing = ("--fpr", "--window") if window is None else ("--window", "--fpr")
+        raise click.UsageError(f"{given} needs {missing}")
+    from .golden import FilterSpec
+    from .golden import preset as named
+
+    if spec is not None:
+        return FilterSpec.from_toml(spec)
+    if window is not None and fpr is not None:
+        from .sizing import size
+
+        return size(window, fpr)
+    return named(preset or "default")
+
+
+def _run(
+    trace: "Trace", spec: "FilterSpec", engine: str, limit: int | None, sink: Any
+) -> "RunResult":
+    from .run import run
+
+    with _progress(engine) as progress:
+        return run(trace, spec, engine=engine, limit=limit, progress=progress, sink=sink)
+
+
+def _run_into(
+    directory: str,
+    verdicts: str,
+    trace: "Trace",
+    spec: "FilterSpec",
+    engine: str,
+    limit: int | None,
+) -> "RunResult":
+    """Run and write the files, which appear together or not at all."""
+    import json
+
+    from .golden.files import replace_file
+    from .report import html
+    from .verdicts import open_verdicts
+
+    existed = os.path.isdir(directory)
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise click.ClickException(f"out: must be a directory, not the file {directory}") from None
+    try:
+        with ExitStack() as stack:
+            page, figures, table = (
+                stack.enter_context(replace_file(os.path.join(directory, name)))
+                for name in ("report.html", "report.json", f"verdicts.{verdicts}")
+            )
+            with open_verdicts(table, verdicts) as sink:
+                result = _run(trace, spec, engine, limit, sink)
+            report = result.figures() | result.series()
+            figures.write(json.dumps(report, indent=1, allow_nan=False).encode() + b"\n")
+            page.write(html(result).encode("utf-8", "backslashreplace"))
+    except BaseException:
+        if not existed:
+            with suppress(OSError):
+                os.rmdir(directory)
+        raise
+    return result
+
+
+def _progress(engine: str) -> "AbstractContextManager[Progress | None]":
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    return _progress_bar(engine) if terminal else nullcontext()
+
+
+@contextmanager
+def _progress_bar(engine: str) -> "Iterator[Progress]":
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[operations]:,} operations"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
+        task = bar.add_task(waiting, total=None, operations=0)
+
+        def report(operations: int, fraction: float | None) -> None:
+            bar.update(
+                task,
+                description="Replaying",
+                operations=operations,
+                total=None if fraction is None else 1.0,
+                completed=fraction or 0.0,
+            )
+
+        yield report

@@ -1,0 +1,36 @@
+"""Confidence intervals of measured rates."""
+
+Interval = tuple[float, float]
+
+
+def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
+    """Exact interval of a proportion (Clopper and Pearson, 1934).
+
+    Parameters
+    ----------
+    hits, trials : int
+        Events, and the independent trials among which they were counted.
+    confidence : float
+        Least probability that the interval holds the proportion, 0 to 1.
+
+    Returns
+    -------
+    tuple of float, or None
+        Bounds; None without a trial, of which nothing can be said.
+
+    Raises
+    ------
+    ValueError
+        If `hits` is not between 0 and `trials`.
+    """
+    if not 0 <= hits <= trials:
+        raise ValueError(f"hits: must be between 0 and the {trials} trials, not {hits}")
+    if not trials:
+        return None
+    # scipy takes longer to import than a short run lasts.
+    from scipy.special import betaincinv
+
+    tail = (1 - confidence) / 2
+    low = betaincinv(hits, trials - hits + 1, tail) if hits else 0.0
+    high = betaincinv(hits + 1, trials - hits, 1 - tail) if hits < trials else 1.0
+    return float(low), float(high)

@@ -1,0 +1,103 @@
+"""Table of verdicts, one row per operation, as CSV or Parquet."""
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+from .oracle import CLASSES
+from .run import Verdicts
+
+COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
+"""Operation from 0; seconds since the epoch or blank; text; verdict; what the oracle
+knows; insertions since the key was last inserted, or blank."""
+
+_GROUP_ROWS = 1 << 16
+
+
+@contextmanager
+def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Verdicts], None]]:
+    """Yield a function that appends verdicts to a file, which stays open.
+
+    Parameters
+    ----------
+    file : binary file
+        Where the table goes.
+    form : str
+        'csv' or 'parquet'.
+    """
+    if form == "parquet":
+        with _open_parquet(file) as sink:
+            yield sink
+        return
+    text = io.TextIOWrapper(file, "utf-8", errors="surrogateescape", newline="", write_through=True)
+    try:
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        yield lambda verdicts: writer.writerows(_rows(verdicts))
+    finally:
+        text.detach()
+
+
+def _rows(verdicts: Verdicts) -> Iterator[tuple[Any, ...]]:
+    columns = zip(
+        verdicts.records,
+        verdicts.seen.tolist(),
+        verdicts.truth.kind.tolist(),
+        verdicts.truth.distance.tolist(),
+        strict=True,
+    )
+    for index, ((text, time), seen, kind, distance) in enumerate(columns, verdicts.start):
+        yield index, _time_text(time), text, int(seen), CLASSES[kind], distance or ""
+
+
+def _time_text(time: float) -> str:
+    if math.isnan(time):
+        return ""
+    return str(int(time)) if time == math.floor(time) else repr(time)
+
+
+@contextmanager
+def _open_parquet(file: BinaryIO) -> Iterator[Callable[[Verdicts], None]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = (pa.int64(), pa.float64(), pa.string(), pa.bool_(), pa.string(), pa.int64())
+    schema = pa.schema(list(zip(COLUMNS, types, strict=True)))
+    waiting: list[Any] = []
+
+    def flush() -> None:
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+            waiting.clear()
+
+    def append(verdicts: Verdicts) -> None:
+        waiting.append(pa.table(_arrays(pa, verdicts), schema))
+        # Each write becomes a row group, and small ones make a file slow.
+        if sum(table.num_rows for table in waiting) >= _GROUP_ROWS:
+            flush()
+
+    with pq.ParquetWriter(file, schema) as writer:
+        yield append
+        flush()
+
+
+def _arrays(pa: Any, verdicts: Verdicts) -> dict[str, Any]:
+    texts, times = zip(*verdicts.records, strict=True)
+    distance = verdicts.truth.distance
+    values = (
+        range(verdicts.start, verdicts.start + len(texts)),
+        pa.array(times, pa.float64(), from_pandas=True),
+        [_valid(text) for text in texts],
+        verdicts.seen,
+        [CLASSES[kind] for kind in verdicts.truth.kind],
+        pa.array(distance, mask=distance == 0),
+    )
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _valid(text: str) -> str:
+    """Escape the bytes that are not UTF-8, which Parquet does not take."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
