@@ -84,7 +84,7 @@ class FilterSpec:
     key_bits: int = 64
     seed: int = 0
     lanes: int = 1
-    clear: int = 32
+    clear: int = 16
 
     def __post_init__(self) -> None:
         self._check_fields()
@@ -516,6 +516,8 @@ _APBBF_DEFAULT = FilterSpec(
 PRESETS: Mapping[str, FilterSpec] = {
     "default": _APBBF_DEFAULT,
     "large": FilterSpec(family="apbbf", k=3, l=8, block_bits=64, hashes_per_block=4, blocks=4096),
+    # The largest of its kind that fits the small iCE40 devices.
+    "small": FilterSpec(family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, blocks=256),
     "tiny": _APBBF_TINY,
     "apbbf-default": _APBBF_DEFAULT,
     "apbbf-tiny": _APBBF_TINY,

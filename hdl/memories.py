@@ -1,8 +1,14 @@
 """Variants of the segment memory, by name."""
 
+from .ecp5 import ECP5SegmentMemory
+from .ice40 import ICE40SegmentMemory
 from .segment import PortableSegmentMemory
 
-VARIANTS = {"portable": PortableSegmentMemory}
+VARIANTS = {
+    "portable": PortableSegmentMemory,
+    "ecp5": ECP5SegmentMemory,
+    "ice40": ICE40SegmentMemory,
+}
 """Variant names and the components that they stand for."""
 
 

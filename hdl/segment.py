@@ -92,9 +92,7 @@ class PortableSegmentMemory(SegmentMemory):
         m = Module()
         width = self._clear_bits
         low = width.bit_length() - 1
-        m.submodules.words = words = memory.Memory(
-            shape=width, depth=self._depth // width, init=[]
-        )
+        m.submodules.words = words = memory.Memory(shape=width, depth=self._depth // width, init=[])
         read = words.read_port()
         write = words.write_port()
 

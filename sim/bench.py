@@ -6,6 +6,7 @@ that every simulator sees the same values at the next rising edge.
 
 import random
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -207,20 +208,37 @@ def key_array(keys: list[int], spec: FilterSpec) -> NDArray[np.uint64]:
     return array if words > 1 else array[:, 0]
 
 
-def read_memory(dut, spec: FilterSpec) -> NDArray[np.bool_]:
-    """Read all segment memories; shape (segments, parts, part_bits), as golden's `memory`."""
+def read_memory(dut, spec: FilterSpec, memory: str) -> NDArray[np.bool_]:
+    """Read all segment memories of a variant; shape as golden's `memory`."""
     bits = np.zeros((spec.segments, spec.parts, spec.part_bits), np.bool_)
     for segment in range(spec.segments):
         for part in range(spec.parts):
-            words = getattr(dut.core, f"segment{segment}_part{part}").words
-            for word in range(spec.clear_words):
-                value = int(words[word].value)
-                for bit in range(spec.clear):
-                    bits[segment, part, word * spec.clear + bit] = value >> bit & 1
+            bank = getattr(dut.core, f"segment{segment}_part{part}")
+            values: dict[tuple[str, int], int] = {}
+            for address in range(spec.part_bits):
+                block, word, bit = _locate(memory, spec.clear, address)
+                if (block, word) not in values:
+                    holder = getattr(bank, block)
+                    words = holder if memory == "portable" else holder.words
+                    values[block, word] = int(words[word].value)
+                bits[segment, part, address] = values[block, word] >> bit & 1
     return bits
 
 
-def tagged(operations: list[tuple[int, int]]) -> list[Item]:
+def _locate(memory: str, clear_bits: int, address: int) -> tuple[str, int, int]:
+    """Find a bit of a segment memory: block RAM, word and bit."""
+    if memory == "portable":
+        return "words", address // clear_bits, address % clear_bits
+    low = min(clear_bits, 16).bit_length() - 1
+    columns = max(1, clear_bits // 16)
+    column = address >> low & (columns - 1)
+    inside = address % (1 << low) + (address >> low) // columns * (1 << low)
+    block_bits = {"ecp5": 1 << 14, "ice40": 1 << 12}[memory]
+    block = f"block{inside // block_bits}_{column}"
+    return block, inside % block_bits // 16, inside % 16
+
+
+def tagged(operations: Sequence[tuple[int, int]]) -> list[Item]:
     """Number (operation, key) pairs through their tags."""
     return [
         Item(operation, key, index % (1 << TAG_BITS))

@@ -1,7 +1,8 @@
 """cocotb bench of a filter unit: one test per sentence of its contract.
 
-The environment names the specification (LATELY_SPEC, a TOML file) and the
-seed of all random choices (LATELY_SEED).
+The environment names the specification (LATELY_SPEC, a TOML file), the seed
+of all random choices (LATELY_SEED) and the variant of the segment memories
+(LATELY_MEMORY).
 """
 
 import os
@@ -18,6 +19,7 @@ from .bench import Driver, Item, Monitor, Scoreboard, Stalls, key_array, read_me
 
 SPEC = FilterSpec.from_toml(os.environ["LATELY_SPEC"])
 SEED = int(os.environ.get("LATELY_SEED", "1"))
+MEMORY = os.environ.get("LATELY_MEMORY", "portable")
 PERIOD_NS = 10
 
 
@@ -79,7 +81,7 @@ class Bench:
         for name in ("operations", "insertions", "hits", "shifts"):
             counted, expected = int(getattr(self.dut, name).value), getattr(golden, name)
             assert counted == expected, f"{name}: expected {expected}, got {counted}"
-        differing = np.argwhere(read_memory(self.dut, SPEC) != golden.memory)
+        differing = np.argwhere(read_memory(self.dut, SPEC, MEMORY) != golden.memory)
         assert len(differing) == 0, f"memory differs at {differing[0]} and {len(differing)} bits"
 
 
