@@ -21,6 +21,8 @@ from amaranth.lib import wiring
 
 from ..golden.errors import LatelyError
 from ..golden.files import replace_file
+from ..golden.spec import FilterSpec
+from ..hdl.unit import FilterUnit
 from .devices import Device
 from .harness import Harness
 
@@ -225,6 +227,35 @@ def synthesize(
         latency_cycles=latency_cycles,
         critical_path=describe_critical_path(timing, clock),
         versions=_versions(device),
+    )
+
+
+def synthesize_unit(
+    spec: FilterSpec,
+    *,
+    device: Device,
+    seed: int = 1,
+    directory: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> SynthesisReport:
+    """Synthesise the filter unit of a specification, with the block RAMs of the device's family.
+
+    Parameters, errors: as `synthesize`.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    unit = FilterUnit(spec, memory=device.family)
+    return synthesize(
+        unit,
+        device=device,
+        seed=seed,
+        lanes=spec.lanes,
+        latency_cycles=unit.latency,
+        directory=directory,
+        progress=progress,
     )
 
 

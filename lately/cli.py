@@ -1,5 +1,6 @@
 """Command line. Whatever takes long to import is imported where it is used."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -147,7 +148,7 @@ def run(
     verdicts: str,
     as_json: bool,
 ) -> None:
-    r"""Check and insert every key of TRACE, and judge every verdict.
+    """Check and insert every key of TRACE, and judge every verdict.
 
     TRACE is an NCSA common or combined access log (key: client, method and
     URL), a CSV with a header, a file with one key per line, or - for standard
@@ -172,8 +173,6 @@ def run(
         else:
             result = _run_into(out, verdicts, records, chosen, engine, limit)
     if as_json:
-        import json
-
         click.echo(json.dumps(result.figures(), allow_nan=False))
     else:
         from .tables import print_result
@@ -182,6 +181,77 @@ def run(
     failures = result.failures()
     if failures:
         raise click.ClickException("; ".join(failures))
+
+
+@main.command(short_help="Take a filter unit to post-route figures on a device.")
+@click.option("--spec", metavar="FILE", help="Filter, as TOML.")
+@click.option("--preset", metavar="NAME", help="Filter, by name.  [default: default]")
+@click.option("--device", "name", metavar="NAME", help="Device; --list names them.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the placement."
+)
+@click.option("--out", metavar="DIR", help="Leave netlist, report and the tools' logs there.")
+@click.option("--list", "list_devices", is_flag=True, help="Name the devices and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+def synth(
+    *,
+    spec: str | None,
+    preset: str | None,
+    name: str | None,
+    seed: int,
+    out: str | None,
+    list_devices: bool,
+    as_json: bool,
+) -> None:
+    """Synthesise, place and route a filter unit, and time it.
+
+    The clock is what static timing analysis gives after routing, with the
+    block RAMs of the device's family. The same seed and the same versions of
+    the tools give the same figures.
+
+    \b
+    Examples:
+      lately synth --list
+      lately synth --device ecp5-25k-6
+      lately synth --preset small --device ice40-up5k --seed 3
+      lately synth --spec filter.toml --device ecp5-85k-6 --json
+    """
+    from .boards.devices import DEVICES, device
+
+    if list_devices:
+        from .tables import print_devices
+
+        click.echo(json.dumps(sorted(DEVICES))) if as_json else print_devices()
+        return
+    if name is None:
+        raise click.UsageError("give --device; --list names the devices")
+    target = device(name)
+    chosen = _choose_spec(spec, preset, None, None)
+    from .boards.synthesis import synthesize_unit
+
+    with _stages() as progress:
+        report = synthesize_unit(chosen, device=target, seed=seed, directory=out, progress=progress)
+    if as_json:
+        click.echo(json.dumps(report.to_dict() | {"spec": chosen.to_dict()}, allow_nan=False))
+    else:
+        from .tables import print_synthesis
+
+        print_synthesis(report, chosen)
+
+
+@contextmanager
+def _stages() -> "Iterator[Callable[[str, float], None] | None]":
+    """Show the stages of a synthesis where somebody can see them."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("synthesis", total=1.0)
+        yield lambda stage, share: bar.update(task, description=stage, completed=share)
 
 
 def _choose_spec(
@@ -223,8 +293,6 @@ def _run_into(
     limit: int | None,
 ) -> "RunResult":
     """Run and write the files, which appear together or not at all."""
-    import json
-
     from .golden.files import replace_file
     from .report import html
     from .verdicts import open_verdicts

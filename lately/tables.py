@@ -1,24 +1,56 @@
-"""Figures of a run, for the terminal."""
+"""Figures for the terminal."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .golden.spec import FilterSpec
 from .report import class_rows, count_text, interval_text, rate_text
 from .run import RunResult
+
+if TYPE_CHECKING:
+    from .boards.synthesis import SynthesisReport
 
 
 def print_result(result: RunResult) -> None:
     """Print key figures and verdict classes on standard output."""
+    console = _console()
+    console.print(_figure_table(_figure_rows(result.figures(), result)))
+    console.print(_class_table(result))
+
+
+def print_synthesis(report: "SynthesisReport", spec: FilterSpec) -> None:
+    """Print what a unit takes on a device, and how fast it is there."""
+    _console().print(_figure_table(_synthesis_rows(report, spec)))
+
+
+def print_devices() -> None:
+    """Print the devices that units are placed and routed for."""
+    from rich import box
+    from rich.table import Table
+
+    from .boards.devices import DEVICES
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("device")
+    table.add_column("part")
+    for name in ("LUTs", "block RAMs", "bits of one"):
+        table.add_column(name, justify="right")
+    for device in DEVICES.values():
+        sizes = (count_text(size) for size in (device.lut, device.bram, device.bram_bits))
+        table.add_row(device.name, device.description, *sizes)
+    _console().print(table)
+
+
+def _console() -> Any:
     from rich.console import Console
 
     console = Console(highlight=False)
     if not console.is_terminal:
         # Lines for a program or a pager must not be broken to a width that nobody has.
         console.width = 160
-    console.print(_figure_table(result.figures(), result))
-    console.print(_class_table(result))
+    return console
 
 
-def _figure_table(figures: dict[str, Any], result: RunResult) -> Any:
+def _figure_table(rows: list[tuple[str, str, str]]) -> Any:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -27,10 +59,27 @@ def _figure_table(figures: dict[str, Any], result: RunResult) -> Any:
     table.add_column(style="dim")
     table.add_column(justify="right")
     table.add_column(style="dim")
-    for name, value, note in _figure_rows(figures, result):
+    for name, value, note in rows:
         # Text, because a file name in brackets would be taken for markup.
         table.add_row(Text(name), Text(value), Text(note))
     return table
+
+
+def _synthesis_rows(report: "SynthesisReport", spec: FilterSpec) -> list[tuple[str, str, str]]:
+    return [
+        ("device", report.device, f"{spec.family}, {spec.storage_bits:,} bits, seed {report.seed}"),
+        ("clock", f"{report.fmax_mhz:.1f} MHz", "post-route static timing"),
+        (
+            "operations",
+            f"{report.operations_per_second / 1e6:.1f} M/s",
+            f"{report.lanes} per clock, {report.latency_cycles} clocks of latency",
+        ),
+        ("LUTs", count_text(report.lut), f"and {report.harness_lut:,} of the harness"),
+        ("flip-flops", count_text(report.ff), f"and {report.harness_ff:,} of the harness"),
+        ("block RAMs", count_text(report.bram), ""),
+        ("critical path", "", report.critical_path),
+        ("versions", "", ", ".join(f"{tool} {v}" for tool, v in report.versions.items())),
+    ]
 
 
 def _figure_rows(figures: dict[str, Any], result: RunResult) -> list[tuple[str, str, str]]:

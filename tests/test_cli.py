@@ -13,9 +13,9 @@ from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
-from lately.golden import SpecificationError, from_spec
 
 from lately import cli
+from lately.golden import SpecificationError, from_spec
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 LATELY = [sys.executable, "-c", "from lately.cli import main; main(prog_name='lately')"]
