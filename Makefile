@@ -1,0 +1,86 @@
+# Every target installs what it needs into .venv, so that `make demo` or `make test` is all
+# there is to type. Needs Python 3.11 or newer, make, a C++ compiler and perl.
+
+PYTHON ?= python3
+# Tests that run at a time.
+JOBS ?= 2
+DEMO ?= examples/flights_2013.csv.gz --window 6000 --fpr 0.01
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --no-input install --quiet
+PACKAGES := golden hdl sim boards
+# One stamp for each extra that is installed.
+SIM := $(VENV)/sim.stamp
+DEV := $(VENV)/dev.stamp
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test test-long lint types docs clean tools icarus
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+
+venv: $(DEV) ## Install everything that development needs into .venv
+
+demo: tools $(SIM) ## Replay a real stream through the hardware and write a report
+	@$(BIN)/lately run $(DEMO) --out build/demo
+	@echo "Report: build/demo/report.html"
+
+test: tools icarus $(DEV) ## Run the tests, all but the slow ones
+	@$(BIN)/pytest -n $(JOBS) -m 'not slow'
+
+test-long: tools icarus $(DEV) ## Run all tests
+	@$(BIN)/pytest -n $(JOBS)
+
+lint: $(DEV) ## Check style and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+# mypy knows nothing of package-dir: show it the folders where they are imported from.
+types: $(DEV) ## Check types
+	@rm -rf build/types && mkdir -p build/types/lately
+	@cd build/types/lately && ln -s ../../../lately/* $(PACKAGES:%=../../../%) .
+	@MYPYPATH=build/types $(BIN)/mypy -p lately
+
+docs: $(DEV) ## Build the documentation; every warning is an error
+	@cd docs && ../$(BIN)/python -c 'import sys, make_tables as tables; \
+		sys.exit(tables.PAGE.read_text("utf-8") != tables.page() \
+		and "docs/tables.md is out of date: run python docs/make_tables.py")'
+	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "Documentation: docs/_build/html/index.html"
+
+clean: ## Remove what the other targets built, but not .venv
+	@rm -rf build dist docs/_build *.egg-info .*_cache .hypothesis
+	@find $(PACKAGES) lately tests docs -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/pip:
+	@command -v $(PYTHON) >/dev/null || \
+		{ echo "Python 3.11 or newer is needed, but there is no $(PYTHON)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
+		"Python 3.11 or newer is needed, but $(PYTHON) is %d.%d; name another one: " \
+		"make PYTHON=python3.12" % sys.version_info[:2])'
+	@$(PYTHON) -m venv $(VENV)
+
+$(SIM): pyproject.toml requirements.txt | $(BIN)/pip
+	@echo "Installing what simulation needs into $(VENV)"
+	@$(PIP) -c requirements.txt -e '.[sim]'
+	@touch $@
+
+$(DEV): pyproject.toml requirements.txt | $(BIN)/pip
+	@echo "Installing what development needs into $(VENV)"
+	@$(PIP) -c requirements.txt -e '.[dev]'
+	@touch $(SIM) $@
+
+tools:
+	@for tool in g++ perl; do command -v $$tool >/dev/null || \
+		{ echo "$$tool is needed to compile simulations; install it" >&2; exit 1; }; done
+
+icarus:
+	@command -v iverilog >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "Installing Icarus Verilog"; \
+			apt-get -qq update; \
+			DEBIAN_FRONTEND=noninteractive apt-get -qq install -y iverilog >/dev/null </dev/null; \
+		else \
+			echo "iverilog is needed for the tests; install Icarus Verilog" >&2; exit 1; \
+		fi; }

@@ -1,0 +1,140 @@
+"""Sphinx configuration, and what the pages take from the code."""
+
+import inspect
+import pkgutil
+import re
+from importlib import import_module
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+import click
+from sphinx.util import logging
+
+from lately.cli import main
+from lately.golden import PRESETS, SpecificationError, preset
+from lately.hdl.memories import VARIANTS
+
+HERE = Path(__file__).parent
+
+project = "Lately"
+author = "The Lately contributors"
+copyright = author
+release = version = installed_version("lately")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = project
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = False
+napoleon_custom_sections = [("Members", "params_style")]
+napoleon_use_param = False
+napoleon_use_rtype = False
+default_role = "py:obj"
+
+myst_enable_extensions = ["substitution"]
+myst_heading_anchors = 3
+
+
+def table(header, rows):
+    """Lay out a table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def preset_table():
+    """Lay out what the hardware of each preset is."""
+    header = ["preset", "window", "generation", "at least", "ring + spare", "memories", "latency"]
+    rows = []
+    for name, spec in PRESETS.items():
+        try:
+            spec.check_buildable()
+        except SpecificationError:
+            continue
+        rows.append(
+            [
+                f"`{name}`",
+                f"{spec.window:,}",
+                f"{spec.generation:,}",
+                f"{spec.minimum_generation:,}",
+                f"{spec.ring_segments} + 1",
+                f"{spec.segments * spec.parts} x {spec.part_bits:,}",
+                spec.latency,
+            ]
+        )
+    return table(header, rows)
+
+
+def latency_table(names):
+    """Lay out the clocks of each pipeline stage."""
+    terms = {name: preset(name).latency_terms for name in names}
+    rows = [[stage, *(terms[name][stage] for name in names)] for stage in terms[names[0]]]
+    rows.append(["all", *(preset(name).latency for name in names)])
+    return table(["stage", *(f"`{name}`" for name in names)], rows)
+
+
+def variant_table():
+    """Lay out the variants of the segment memory."""
+    rows = [
+        [f"`{name}`", f"`{cls.__name__}`", cls.__doc__.splitlines()[0]]
+        for name, cls in VARIANTS.items()
+    ]
+    return table(["name", "component", "what it is"], rows)
+
+
+def command_help():
+    """Return the help of every command, as the terminal shows it."""
+    group = click.Context(main, info_name="lately", terminal_width=90, **main.context_settings)
+    contexts = [
+        group,
+        *(
+            click.Context(command, info_name=name, parent=group)
+            for name, command in sorted(main.commands.items())
+        ),
+    ]
+    return "\n".join(
+        f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n" for context in contexts
+    )
+
+
+myst_substitutions = {
+    "command_help": command_help(),
+    "latency": latency_table(["apbf-default", "apbbf-default", "gebf-default"]),
+    "presets": preset_table(),
+    "variants": variant_table(),
+}
+
+
+def check_reference(app):
+    """Warn of public modules that the reference leaves out."""
+    pages = "".join(page.read_text("utf-8") for page in (HERE / "api").glob("*.md"))
+    documented = set(re.findall(r"automodule:: (\S+)", pages))
+    for package in ("lately", "lately.golden", "lately.hdl", "lately.sim", "lately.boards"):
+        for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
+            # What runs inside a simulator cannot be imported here.
+            missing = module.name not in documented and not module.name.endswith("_bench")
+            if missing and not module.ispkg:
+                logging.getLogger(__name__).warning("docs/api: %s has no automodule", module.name)
+
+
+def skip_alias(app, what, name, obj, skip, options):
+    """Leave out the fields of named tuples, which their class describes."""
+    return True if (obj.__doc__ or "").startswith("Alias for field number") else None
+
+
+def show_constructor(app, what, name, obj, options, signature, returns):
+    """Show the arguments of a component's constructor, which Amaranth hides."""
+    if what == "class" and signature and "src_loc_at" in signature:
+        parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]
+        return str(inspect.Signature(parameters)), returns
+    return None
+
+
+def setup(app):
+    """Connect the hooks."""
+    app.connect("builder-inited", check_reference)
+    app.connect("autodoc-skip-member", skip_alias)
+    app.connect("autodoc-process-signature", show_constructor)
