@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from lately.golden import analysis
 
 DATA = Path(__file__).parent / "data"

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lately.golden import FilterSpec
 
+from lately.golden import FilterSpec
 from lately.intervals import clopper_pearson
 from lately.oracle import CLASSES, FRESH, GUARANTEED, SLACK, Oracle
 

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+
 from lately.golden import PRESETS, FilterSpec, from_spec, preset
 from lately.sim import CompiledUnit, ToolError, replay
 from lately.sim.compiled import cache_directory, compiled_model

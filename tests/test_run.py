@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lately.golden import FilterSpec, SpecificationError, from_spec, preset
 
 from lately import run as run_module
+from lately.golden import FilterSpec, SpecificationError, from_spec, preset
 from lately.oracle import Oracle
 from lately.report import html, picture, rate_text
 from lately.run import distance_edges, run

@@ -7,6 +7,7 @@ import pytest
 from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
+
 from lately.boards import synthesis
 from lately.boards.devices import DEVICES, UnknownDeviceError, device
 from lately.boards.harness import Harness

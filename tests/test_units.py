@@ -1,6 +1,7 @@
 """The filter units against golden, under two simulators, sentence by sentence."""
 
 import pytest
+
 from lately.golden import PRESETS, FilterSpec
 from lately.sim.benches import SIMULATORS, run_filter_bench
 
