@@ -25,6 +25,11 @@ UNSET = cast(int, None)
 
 _OPTIONAL = ("window", "generation", "key_bits", "seed", "lanes", "clear")
 _AGE_PARTITIONED = ("apbf", "apbbf")
+# Ages are 16-bit integers; the others keep the hash functions countable.
+_AT_MOST = {
+    "l": 32767, "epochs": 32767, "k": 4096, "hashes": 4096, "hashes_per_block": 4096,
+    "key_bits": 4096,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +109,7 @@ class FilterSpec:
         )
 
     def _check_fields(self) -> None:
-        if self.family not in FAMILIES:
+        if not isinstance(self.family, str) or self.family not in FAMILIES:
             raise SpecificationError(
                 f"family: must be one of {', '.join(FAMILIES)}, not {self.family!r}"
             )
@@ -134,7 +139,13 @@ class FilterSpec:
                 f"must be at least {0 if field.name == 'seed' else 1}",
                 value,
             )
-        _require(self.key_bits <= 4096, "key_bits", "must be at most 4096", self.key_bits)
+            most = _AT_MOST.get(field.name, 1 << 48)
+            _require(
+                value <= most or field.name == "seed",
+                field.name,
+                f"must be at most {most if most < 1 << 48 else '2**48'}",
+                value,
+            )
         _require(self.seed < 1 << 64, "seed", "must be below 2**64", self.seed)
         _require(self.lanes == 1, "lanes", "must be 1", self.lanes)
         _require(_power_of_two(self.clear), "clear", "must be a power of two", self.clear)
@@ -378,7 +389,7 @@ class FilterSpec:
     def latency_terms(self) -> dict[str, int]:
         """Clocks of the pipeline, stage by stage, in order."""
         return {
-            "issue": 1,
+            "issue": 2,
             "fold": max(1, ceil_log(4, self.key_bits)),
             "mix": MIX_ROUNDS,
             "expand": 1,
@@ -431,9 +442,9 @@ class FilterSpec:
         names = [field.name for field in fields(cls)]
         for name, value in values.items():
             if name not in names:
+                shown = name if name.isidentifier() else repr(name)
                 raise SpecificationError(
-                    f"{name}: must be one of {', '.join(names)}, not a field of its own "
-                    f"(value {value!r})"
+                    f"{shown}: unknown field, must be one of {', '.join(names)} (value {value!r})"
                 )
         _require("family" in values, "family", f"must be one of {', '.join(FAMILIES)}", None)
         return cls(**values)
@@ -456,7 +467,8 @@ class FilterSpec:
         try:
             with open(path, "rb") as file:
                 values = tomllib.load(file)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
+            # Besides TOMLDecodeError: no UTF-8, integers of thousands of digits, deep nesting.
             raise SpecificationError(f"{os.fspath(path)}: must be a TOML file: {error}") from None
         try:
             return cls.from_dict(values)

@@ -1,1 +1,20 @@
 """Amaranth components: the filters as pipelined units."""
+
+from .core import FilterCore
+from .issue import Operation
+from .segment import PortableSegmentMemory, SegmentMemory
+from .unit import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit, Request, Result
+
+__all__ = [
+    "APBBF",
+    "APBF",
+    "GEBF",
+    "BlockedGEBF",
+    "FilterCore",
+    "FilterUnit",
+    "Operation",
+    "PortableSegmentMemory",
+    "Request",
+    "Result",
+    "SegmentMemory",
+]

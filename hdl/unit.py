@@ -1,12 +1,13 @@
 """Filters as units: streams in and out, nothing lost under back-pressure."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
-from amaranth.lib import data, fifo, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..golden.errors import SpecificationError
 from .core import FilterCore
 from .issue import Issue, Operation
+from .queue import ResultQueue
 from .statistics import EventCounter
 
 
@@ -76,6 +77,9 @@ class FilterUnit(wiring.Component):
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
 
+    LAG = 2
+    """Clocks from an acceptance to its effect on the count of places."""
+
     def __init__(self, spec, *, tag_bits=8, statistics_bits=32, memory="portable"):
         if spec.family not in self.families:
             raise SpecificationError(
@@ -108,7 +112,7 @@ class FilterUnit(wiring.Component):
     @property
     def latency(self):
         """Clocks from the acceptance of an operation to its result on an idle output."""
-        return Issue.LATENCY + self._core.latency + 2
+        return Issue.LATENCY + self._core.latency + ResultQueue.LATENCY
 
     def elaborate(self, platform):
         m = Module()
@@ -124,39 +128,43 @@ class FilterUnit(wiring.Component):
             core.control.eq(issue.control),
             core.key.eq(issue.key),
         ]
-        # As many results may be under way as there is room for them.
-        depth = 1 << self.latency.bit_length()
-        m.submodules.tags = tags = fifo.SyncFIFOBuffered(width=len(self.i.p.tag), depth=depth)
-        m.submodules.verdicts = verdicts = fifo.SyncFIFOBuffered(
-            width=1 + len(core.age), depth=depth
+        m.submodules.queue = queue = ResultQueue(
+            depth=self._depth, tag_bits=len(self.i.p.tag), verdict_bits=1 + len(core.age)
         )
         accepted = self.i.valid & self.i.ready
         taken = self.o.valid & self.o.ready
-        room = self._elaborate_room(m, depth, accepted, taken)
+        room = self._elaborate_room(m, accepted, taken)
+        # The tag has time: its result is a pipeline's length away.
+        tagged = Signal()
+        tag = Signal(len(self.i.p.tag), reset_less=True)
+        m.d.sync += [tagged.eq(accepted), tag.eq(self.i.p.tag)]
         m.d.comb += [
             self.i.ready.eq(issue.i.ready & room),
             issue.i.valid.eq(self.i.valid & room),
             issue.i.p.key.eq(self.i.p.key),
             issue.i.p.operation.eq(self.i.p.operation),
-            tags.w_en.eq(accepted),
-            tags.w_data.eq(self.i.p.tag),
-            tags.r_en.eq(taken),
-            verdicts.w_en.eq(core.valid),
-            verdicts.w_data.eq(Cat(core.seen, core.age)),
-            verdicts.r_en.eq(taken),
-            self.o.valid.eq(verdicts.r_rdy),
-            self.o.p.seen.eq(verdicts.r_data[0]),
-            self.o.p.age.eq(verdicts.r_data[1:]),
-            self.o.p.tag.eq(tags.r_data),
+            queue.tag_valid.eq(tagged),
+            queue.tag.eq(tag),
+            queue.verdict_valid.eq(core.valid),
+            queue.verdict.eq(Cat(core.seen, core.age)),
+            self.o.valid.eq(queue.o.valid),
+            self.o.p.eq(queue.o.p),
+            queue.o.ready.eq(self.o.ready),
         ]
         self._elaborate_statistics(m)
         return m
 
-    def _elaborate_room(self, m, depth, accepted, taken):
+    @property
+    def _depth(self):
+        """Results that may be under way."""
+        return 1 << (self.latency + self.LAG + 2).bit_length()
+
+    def _elaborate_room(self, m, accepted, taken):
         """Return whether one more result would find a place."""
-        # Places left, less one: below zero there is none.
-        places = Signal(signed(depth.bit_length() + 1), init=depth - 1)
-        m.d.sync += places.eq(places + taken - accepted)
+        entered, left = Signal(), Signal()
+        # Places left, less one and less what the count does not know of yet.
+        places = Signal(signed(self._depth.bit_length() + 1), init=self._depth - 1 - self.LAG)
+        m.d.sync += [entered.eq(accepted), left.eq(taken), places.eq(places + left - entered)]
         return places >= 0
 
     def _elaborate_statistics(self, m):

@@ -1,1 +1,21 @@
-"""Sliding-window membership filters: golden models, hardware, simulation and synthesis."""
+"""Sliding-window membership filters: golden models, hardware, simulation and synthesis.
+
+The names of `lately.golden` are found here too; they are imported when they are first used, so
+that the command line starts at once.
+"""
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    from . import golden
+
+    if name in golden.__all__:
+        return getattr(golden, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from . import golden
+
+    return sorted({*globals(), *golden.__all__})

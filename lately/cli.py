@@ -123,7 +123,7 @@ def main() -> None:
 )
 @click.option("--time", metavar="NAME", help="Column of the time (CSV).")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N operations.")
-@click.option("--out", metavar="DIR", help="Write verdicts, report.json and report.html there.")
+@click.option("--out", metavar="DIR", help="Write verdicts, report.json, report.html and report.png there.")
 @click.option(
     "--verdicts",
     type=click.Choice(["csv", "parquet"]),
@@ -294,7 +294,7 @@ def _run_into(
 ) -> "RunResult":
     """Run and write the files, which appear together or not at all."""
     from .golden.files import replace_file
-    from .report import html
+    from .report import html, picture
     from .verdicts import open_verdicts
 
     existed = os.path.isdir(directory)
@@ -313,6 +313,7 @@ def _run_into(
             report = result.figures() | result.series()
             figures.write(json.dumps(report, indent=1, allow_nan=False).encode() + b"\n")
             page.write(html(result).encode("utf-8", "backslashreplace"))
+            picture(result, os.path.join(directory, "report.png"))
     except BaseException:
         if not existed:
             with suppress(OSError):

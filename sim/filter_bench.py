@@ -43,9 +43,15 @@ class Bench:
         bench.scoreboard.golden.operations = 0
         dut.rst.value = 1
         Clock(dut.clk, PERIOD_NS, unit="ns").start()
-        await ClockCycles(dut.clk, 2)
+        # Icarus runs an `always @*` only when an input changes, so every input has to.
+        for level in (1, 0):
+            dut.i__valid.value = level
+            dut.i__payload.value = -level % (1 << len(dut.i__payload))
+            await ClockCycles(dut.clk, 2)
         dut.rst.value = 0
         cocotb.start_soon(bench.monitor.run())
+        # The clear that follows reset.
+        await ClockCycles(dut.clk, SPEC.clear_words + SPEC.latency)
         return bench
 
     def set_generation(self, generation: int) -> None:
@@ -91,8 +97,7 @@ async def accepts_every_clock(dut) -> None:
     bench = await Bench.start(dut)
     items = bench.inserts(6 * SPEC.segments * SPEC.generation)
     await bench.driver.send(items)
-    # Only the first one waits, for the clear that follows reset.
-    assert not any(bench.driver.waits[2:]), "the unit paused"
+    assert not any(bench.driver.waits), "the unit paused"
     await bench.finish(sent=len(items))
     assert bench.scoreboard.golden.shifts > 2 * SPEC.segments, "the ring did not wrap"
 
@@ -101,8 +106,6 @@ async def accepts_every_clock(dut) -> None:
 async def latency_is_as_specified(dut) -> None:
     """Every result comes `latency` clocks after its acceptance, if nothing is in its way."""
     bench = await Bench.start(dut)
-    await bench.drain()
-    await RisingEdge(dut.clk)
     await bench.driver.send(bench.inserts(3 * SPEC.generation))
     await bench.finish()
     pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
@@ -168,7 +171,7 @@ async def every_key_in_one_block(dut) -> None:
         [(Operation.CHECK_AND_INSERT, bench.random.choice(together)) for _ in range(500)]
     )
     await bench.driver.send(items)
-    assert not any(bench.driver.waits[2:]), "the unit paused"
+    assert not any(bench.driver.waits), "the unit paused"
     await bench.finish(sent=len(items))
 
 
@@ -210,7 +213,7 @@ async def shortest_generations_do_not_pause(dut, above: int) -> None:
     bench = await Bench.start(dut, generation=SPEC.minimum_generation + above)
     items = bench.inserts(4 * SPEC.segments * (SPEC.minimum_generation + above))
     await bench.driver.send(items)
-    assert not any(bench.driver.waits[2:]), "the unit paused"
+    assert not any(bench.driver.waits), "the unit paused"
     await bench.finish(sent=len(items))
 
 
@@ -220,7 +223,7 @@ async def shorter_generations_pause_and_stay_right(dut) -> None:
     bench = await Bench.start(dut, generation=max(1, SPEC.minimum_generation - 1))
     items = bench.inserts(3 * SPEC.segments * SPEC.minimum_generation)
     await bench.driver.send(items)
-    assert any(bench.driver.waits[2:]), "no shift waited"
+    assert any(bench.driver.waits), "no shift waited"
     await bench.finish(sent=len(items))
 
 
