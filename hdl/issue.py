@@ -36,7 +36,7 @@ class GenerationCounter(wiring.Component):
     Members
     -------
     generation : In(width)
-        Insertions in a generation, at least 1; read `LEAD` clocks before it counts.
+        Insertions in a generation, at least 1; has to be steady for `LEAD` clocks before a load.
     enable : In(1)
         Whether the operation takes effect in this clock.
     insert, load : In(1)
@@ -45,7 +45,7 @@ class GenerationCounter(wiring.Component):
         Whether no insertion is left.
     """
 
-    LEAD = 2
+    LEAD = 3
     DIGIT = 4
 
     def __init__(self, *, width):
@@ -164,7 +164,8 @@ class Issue(wiring.Component):
     -------
     i : In(stream.Signature({"key", "operation"}))
     generation : In(generation_bits)
-        Insertions in a generation, at least 1. Read at every shift and clear.
+        Insertions in a generation, at least 1. Counts from the next shift or clear that is
+        accepted `GenerationCounter.LEAD` clocks after a change or later.
     control : Out(Control)
     key : Out(key_bits)
     """

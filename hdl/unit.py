@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..golden.errors import SpecificationError
 from .core import FilterCore
-from .issue import Issue, Operation
+from .issue import GenerationCounter, Issue, Operation
 from .queue import ResultQueue
 from .statistics import EventCounter
 
@@ -63,8 +63,9 @@ class FilterUnit(wiring.Component):
     o : Out(stream.Signature(Result))
     generation : In(generation_bits)
         Insertions in a generation, at least 1; ``spec.generation`` for what
-        the specification promises. Read at every shift and clear and after
-        reset, so that a change counts from the next generation on.
+        the specification promises. A change counts from the first generation
+        on that begins with an operation accepted `GENERATION_LEAD` clocks
+        later, by a shift, a clear or reset.
     operations, insertions, hits, shifts : Out(statistics_bits)
         Events since reset, counted as the results leave the core: exact once
         the unit has been idle for ``latency + statistics_bits / 8`` clocks.
@@ -76,6 +77,9 @@ class FilterUnit(wiring.Component):
     """
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
+
+    GENERATION_LEAD = GenerationCounter.LEAD
+    """Clocks from a change of the generation length to the first acceptance that heeds it."""
 
     LAG = 2
     """Clocks from an acceptance to its effect on the count of places."""

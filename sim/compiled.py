@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..golden.hashing import KeyHash
 from ..golden.operations import Operation, Verdicts
 from ..golden.spec import FilterSpec
+from ..hdl.unit import FilterUnit
 from .toolchain import ToolError, verilate, verilator_version
 from .verilog import TAG_BITS, TOP, unit_verilog
 
@@ -153,6 +154,7 @@ class CompiledUnit:
     def set_generation(self, generation: int) -> None:
         """Drive the generation length, in insertions; it counts from the next shift on."""
         self._library.lately_generation(self._unit, generation)
+        self.idle(FilterUnit.GENERATION_LEAD)
 
     @property
     def cycles(self) -> int:
