@@ -4,18 +4,13 @@ The names of `lately.golden` are found here too; they are imported when they are
 that the command line starts at once.
 """
 
+from importlib import import_module
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    from . import golden
-
-    if name in golden.__all__:
-        return getattr(golden, name)
+    if not name.startswith("_") and name != "golden":
+        golden = import_module(".golden", __name__)
+        if name in golden.__all__:
+            return getattr(golden, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    from . import golden
-
-    return sorted({*globals(), *golden.__all__})

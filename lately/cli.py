@@ -123,7 +123,9 @@ def main() -> None:
 )
 @click.option("--time", metavar="NAME", help="Column of the time (CSV).")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N operations.")
-@click.option("--out", metavar="DIR", help="Write verdicts, report.json, report.html and report.png there.")
+@click.option(
+    "--out", metavar="DIR", help="Write verdicts, report.json, report.html and report.png there."
+)
 @click.option(
     "--verdicts",
     type=click.Choice(["csv", "parquet"]),
@@ -237,6 +239,49 @@ def synth(
         from .tables import print_synthesis
 
         print_synthesis(report, chosen)
+
+
+@main.group(short_help="Measure how fast things run here.")
+def bench() -> None:
+    """Measure how fast things run here; ratios hold, single figures do not."""
+
+
+@bench.command("replay", short_help="Compiled replay beside the golden model.")
+@click.option("--spec", metavar="FILE", help="Filter, as TOML.")
+@click.option("--preset", metavar="NAME", help="Filter, by name.  [default: default]")
+@click.option(
+    "--operations",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="Check-and-inserts in a round.",
+)
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=5, show_default=True, help="Rounds of each."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+def bench_replay(
+    *, spec: str | None, preset: str | None, operations: int, rounds: int, as_json: bool
+) -> None:
+    """Time the compiled replay and the golden model in turn, on the same random keys.
+
+    \b
+    Examples:
+      lately bench replay
+      lately bench replay --preset large --operations 200000 --json
+    """
+    chosen = _choose_spec(spec, preset, None, None)
+    from .bench import replay
+
+    figures = replay(chosen, operations=operations, rounds=rounds)
+    if as_json:
+        click.echo(json.dumps(figures, allow_nan=False))
+    else:
+        from .tables import print_replay
+
+        print_replay(figures)
+    if figures["mismatches"]:
+        raise click.ClickException(f"mismatches: must be 0, not {figures['mismatches']}")
 
 
 @contextmanager

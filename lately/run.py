@@ -37,6 +37,10 @@ class Unit(Protocol):
     def statistics(self) -> Mapping[str, int]:
         """Counters of the hardware."""
 
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of the segments, as the golden model's `memory`."""
+
     def check_and_insert(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Query and insert keys one after another, as the golden model does."""
 
@@ -158,6 +162,7 @@ class RunResult:
     malformed_examples: list[tuple[int, str]] = field(default_factory=list)
     cycles: int | None = None
     mismatches: int | None = None
+    memory_mismatches: int | None = None
     first_mismatch: Mismatch | None = None
     counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
@@ -185,6 +190,10 @@ class RunResult:
                 f"mismatches: must be 0, not {self.mismatches}; the first is operation "
                 f"{first.index}, key {first.text!a} ({first.key:#x}): "
                 f"RTL {first.rtl}, golden {first.golden}"
+            )
+        if self.memory_mismatches:
+            failures.append(
+                f"memory: must equal golden's, not differ in {self.memory_mismatches} bits"
             )
         for name, (rtl, golden) in self.counter_mismatches.items():
             failures.append(f"counter {name}: RTL must equal golden {golden}, not {rtl}")
@@ -237,6 +246,7 @@ class RunResult:
             ),
             "shifts": self.shifts,
             "mismatches": self.mismatches,
+            "memory_mismatches": self.memory_mismatches,
             "seconds": self.seconds,
             "operations_per_second": self.operations / self.seconds if self.seconds else None,
         }
@@ -440,6 +450,8 @@ class _Replay:
         if self._unit is not None:
             result.cycles = self._unit.cycles
             result.counter_mismatches = _differing_counters(self._unit, self._golden)
+            differing = self._unit.memory != self._golden.memory
+            result.memory_mismatches = int(differing.sum())
         return result
 
 

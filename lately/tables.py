@@ -22,6 +22,22 @@ def print_synthesis(report: "SynthesisReport", spec: FilterSpec) -> None:
     _console().print(_figure_table(_synthesis_rows(report, spec)))
 
 
+def print_replay(figures: dict[str, Any]) -> None:
+    """Print how fast the compiled replay is."""
+    rows = [
+        ("operations", count_text(figures["operations"]), f"in each of {figures['rounds']} rounds"),
+        ("mismatches", count_text(figures["mismatches"]), "verdicts, RTL against golden"),
+        ("clocks", f"{figures['cycles_per_operation']:.4f}", "per operation"),
+        ("opening", f"{figures['open_seconds']:.2f} s", "compiled now, or found in the cache"),
+    ]
+    for name in ("replay", "golden"):
+        low, high = figures["range"][name]
+        rate = figures[f"{name}_operations_per_second"]
+        rows.append((name, f"{rate:,.0f}", f"operations/s, median ({low:,.0f} to {high:,.0f})"))
+    rows.append(("ratio", f"{figures['ratio']:.2f}", "replay to golden"))
+    _console().print(_figure_table(rows))
+
+
 def print_devices() -> None:
     """Print the devices that units are placed and routed for."""
     from rich import box

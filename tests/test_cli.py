@@ -69,7 +69,7 @@ def test_help_is_light():
         "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
-    assert b"run  Replay a stream" in done.stdout
+    assert b"run    Replay a stream" in done.stdout
     assert done.stderr.strip() == b"[]"
 
 
@@ -118,6 +118,10 @@ class Hardware:
     @property
     def statistics(self):
         return {"operations": self._filter.operations, "shifts": self._filter.shifts}
+
+    @property
+    def memory(self):
+        return self._filter.memory
 
     def check_and_insert(self, keys):
         return self._filter.check_and_insert(keys)
@@ -189,7 +193,8 @@ def test_log_key(tmp_path):
 def test_out(keys, tmp_path):
     out = tmp_path / "deep" / "out"
     printed = figures(keys, "--out", out)
-    assert sorted(os.listdir(out)) == ["report.html", "report.json", "verdicts.csv"]
+    names = ["report.html", "report.json", "report.png", "verdicts.csv"]
+    assert sorted(os.listdir(out)) == names
     report = json.loads((out / "report.json").read_text())
     assert {name: report[name] for name in printed} == printed
     assert report["checkpoints"][-1]["operations"] == 2000

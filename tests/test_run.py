@@ -17,13 +17,15 @@ from lately.sizing import size
 from lately.traces import TraceError, open_trace, text_keys
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL = FilterSpec(family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, blocks=16)
 
 
 class GoldenUnit:
     """Stands in for compiled hardware; wrong where it is told to be."""
 
-    def __init__(self, spec, *, flips=(), extra_shifts=0):
+    def __init__(self, spec, *, flips=(), extra_shifts=0, upset=()):
+        self._upset = upset
         self._filter = from_spec(spec)
         self._flips = flips
         self._extra_shifts = extra_shifts
@@ -38,6 +40,13 @@ class GoldenUnit:
         names = ("operations", "insertions", "hits", "shifts")
         counters = {name: getattr(self._filter, name) for name in names}
         return counters | {"shifts": self._filter.shifts + self._extra_shifts}
+
+    @property
+    def memory(self):
+        memory = self._filter.memory
+        for place in self._upset:
+            memory[place] ^= True
+        return memory
 
     def check_and_insert(self, keys):
         start = self._filter.operations
@@ -263,12 +272,49 @@ def test_key_widths(stream, key_bits):
 
 @pytest.mark.parametrize("name", ["default", "apbf-default", "gebf-default"])
 def test_real_stream(name):
-    path = DATA / "flights_2013.csv.gz"
-    if not path.exists():
-        pytest.skip("shared/data/flights_2013.csv.gz is absent")
+    path = EXAMPLES / "flights_2013.csv.gz"
     result = perform(path, preset(name), engine="golden", limit=60_000)
     assert result.failures() == []
     assert result.repeats > 50_000
+
+
+STREAMS = [
+    "apache_access.log.gz",
+    "product_page_requests.csv.gz",
+    "dns_queries.csv.gz",
+]
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", STREAMS)
+def test_real_stream_through_the_hardware(name):
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"shared/data/{name} is absent")
+    check_through_the_hardware(path)
+
+
+@pytest.mark.rtl
+def test_sample_through_the_hardware():
+    check_through_the_hardware(EXAMPLES / "flights_2013.csv.gz")
+
+
+def check_through_the_hardware(path):
+    figures = perform(path, preset("default"), engine="rtl").figures()
+    print({name: figures[name] for name in ("operations", "cycles", "shifts", "repeats")})
+    assert figures["mismatches"] == figures["memory_mismatches"] == 0
+    assert figures["counter_mismatches"] == {}
+    assert figures["false_negatives"] == 0
+    assert figures["repeats_found"] == figures["repeats"] > 0
+    # The clear after reset and the drained pipeline are all that is not an operation.
+    spare = preset("default").clear_words + 64 * (1 + figures["operations"] // 65_536)
+    assert figures["operations"] < figures["cycles"] <= figures["operations"] + spare
+
+
+def test_memory_that_differs_fails(stream):
+    result = perform(stream, engine=engine(upset=[(0, 1, 2), (3, 0, 7)]))
+    assert result.figures()["memory_mismatches"] == 2
+    assert result.failures() == ["memory: must equal golden's, not differ in 2 bits"]
 
 
 # Sizing

@@ -1,5 +1,6 @@
 # amaranth: UnusedElaboratable=no
 
+import json
 import signal
 import subprocess
 
@@ -7,6 +8,7 @@ import pytest
 from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
+from click.testing import CliRunner
 
 from lately.boards import synthesis
 from lately.boards.devices import DEVICES, UnknownDeviceError, device
@@ -17,7 +19,10 @@ from lately.boards.synthesis import (
     SynthesisError,
     describe_critical_path,
     synthesize,
+    synthesize_unit,
 )
+from lately.cli import main
+from lately.golden import preset
 
 
 class Unit(wiring.Component):
@@ -356,3 +361,66 @@ def test_slowest_clock():
     report = _canned()
     report["fmax"]["other"] = {"achieved": 400.0, "constraint": 400.0}
     assert synthesis._slowest_clock(report) == ("$glbnet$clk", 312.5)
+
+
+# Filter units
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("tiny", "ecp5-25k-6"), ("tiny", "ice40-up5k"), ("small", "ice40-hx8k")]
+)
+def test_filter_unit(name, target):
+    spec = preset(name)
+    report = synthesize_unit(spec, device=device(target))
+    print(f"{name} on {target}: {report.fmax_mhz} MHz, {report.lut} LUT, {report.bram} block RAMs")
+    blocks = -(-spec.part_bits // device(target).bram_bits)
+    assert report.bram >= spec.segments * spec.parts * blocks
+    assert report.latency_cycles == spec.latency
+    assert report.operations_per_second == report.fmax_mhz * 1e6
+
+
+def test_filter_unit_does_not_fit():
+    with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):
+        synthesize_unit(preset("default"), device=device("ice40-hx8k"))
+
+
+@pytest.fixture
+def run_cli():
+    return lambda *arguments: CliRunner().invoke(main, ["synth", *arguments])
+
+
+def test_command_lists_devices(run_cli):
+    assert json.loads(run_cli("--list", "--json").stdout) == sorted(DEVICES)
+    for name in DEVICES:
+        assert name in run_cli("--list").stdout
+
+
+def test_command_prints_figures(run_cli):
+    result = run_cli("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3", "--json")
+    figures = json.loads(result.stdout)
+    assert figures["device"] == "ice40-hx8k"
+    assert figures["seed"] == 3
+    for name in ("fmax_mhz", "lut", "ff", "bram", "latency_cycles", "operations_per_second"):
+        assert figures[name] > 0
+    assert figures["critical_path"].startswith("from ")
+    assert figures["spec"]["family"] == "apbbf"
+    table = run_cli("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3")
+    assert f"{figures['fmax_mhz']:.1f} MHz" in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give --device; --list names the devices"),
+        (["--device", "x"], "device: must be one of ecp5-25k-6, "),
+        (["--device", "ice40-up5k", "--preset", "x"], "preset: must be one of default, "),
+        (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
+        (["--device", "ice40-up5k", "--preset", "large"], "ice40-up5k: needs "),
+    ],
+)
+def test_command_refuses(run_cli, arguments, message):
+    result = run_cli(*arguments)
+    assert result.exit_code in (1, 2)
+    assert result.stderr.startswith("lately: error: ")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1

@@ -1,0 +1,24 @@
+"""README.md prints what its examples print."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "docs"))
+
+import make_readme  # noqa: E402
+
+TEXT = make_readme.README.read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", make_readme.examples(TEXT))
+def test_example_prints_what_it_says(name):
+    source = make_readme.examples(TEXT)[name]
+    assert make_readme.printed(TEXT)[name] == make_readme.example_output(source)
+    assert len(source.splitlines()) <= 11
+
+
+def test_every_block_is_filled():
+    assert set(make_readme.printed(TEXT)) == {"demo", "test", "golden", "hardware", "synth"}
