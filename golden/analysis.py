@@ -300,7 +300,7 @@ def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: 
     if whole == load:
         return rate
     above = _binomial_rate(whole + 1, blocks, cells, parts)
-    return float(rate + (load - whole) * (above - rate))
+    return min(1.0, float(rate + (load - whole) * (above - rate)))
 
 
 def apbbf_block_false_positive_rate(
@@ -770,7 +770,8 @@ def _average(
     """Average the match probability, given the log of each load's weight over the one before."""
     log_weights = np.concatenate(([0.0], np.cumsum(log_ratio(loads[:-1]))))
     weights = np.exp(log_weights - log_weights.max())
-    return float(weights @ _match(loads, cells, parts) / weights.sum())
+    # Rounding can lead past the average's bound.
+    return min(1.0, float(weights @ _match(loads, cells, parts) / weights.sum()))
 
 
 def _match(loads: Floats, cells: float, parts: int) -> Floats:

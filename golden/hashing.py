@@ -15,13 +15,14 @@ four-input look-up tables computes one pipeline stage:
    the sum of three rotations of the mixed state. Any consecutive segments
    whose indices together have 64 bits or fewer get linearly independent
    index bits: for a uniform state they are exactly uniform and independent.
+   (Where a longer ring closes, the number of such segments may be smaller.)
 
 All constants are drawn from the seed with SHAKE-256, so they are the same on
 every platform and every version of Python and numpy.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
@@ -33,13 +34,16 @@ STATE_BITS = 64
 """Width of the mixed state, in bits."""
 
 MIX_ROUNDS = 4
-"""Rounds of the mixing step; `tests/test_hashing.py` shows why not fewer."""
+"""Rounds of the mixing step: two still show (`tests/test_hashing.py`), two more are margin."""
 
 WORD_BITS = 64
 """Width of an expanded word, in bits."""
 
 RANGE_BITS = 32
 """Bits of a word that a size which is not a power of two consumes."""
+
+_DRAWS = 1000
+"""Candidates for one function before less is demanded of it."""
 
 
 class ConstantStream:
@@ -129,8 +133,9 @@ def _insert_independent(basis: list[int], vector: int) -> bool:
     return True
 
 
-def _independent(vectors: Sequence[int]) -> bool:
-    basis: list[int] = []
+def _independent(vectors: Iterable[int], of: Sequence[int] = ()) -> bool:
+    """Whether `vectors` are independent of each other and of the reduced basis `of`."""
+    basis = [*of]
     return all(_insert_independent(basis, vector) for vector in vectors)
 
 
@@ -180,7 +185,8 @@ def expand_rotations(
 
     Each function is drawn until its index bits are linearly independent of
     those of as many neighbours (the functions form a ring) as fit together
-    into the 64 bits of state.
+    into the 64 bits of state. The last one meets that many neighbourhoods at
+    once; if no candidate satisfies all, they are made smaller for it.
     """
     stream = ConstantStream(label=f"expand/{functions}", seed=seed)
     words = fields[-1].word + 1
@@ -189,23 +195,40 @@ def expand_rotations(
     checked = fields
     while sum(field.bits for field in checked) > STATE_BITS:
         checked = checked[:-1]
-    reach = max(1, min(STATE_BITS // bits, functions))
+    # A field of size 1 has no bits.
+    reach = max(1, min(STATE_BITS // max(1, bits), functions))
     chosen: list[tuple[Rotations, ...]] = []
     rows: list[list[int]] = []
     while len(chosen) < functions:
-        candidate = tuple(_draw_rotations(stream) for _ in range(words))
-        row = _field_rows(checked, candidate)
-        neighbourhoods = [rows[max(0, len(rows) - reach + 1) :]]
-        if len(rows) == functions - 1:
-            # The last function meets the first ones round the ring.
-            neighbourhoods += [
-                rows[ahead - reach + 1 :] + rows[:ahead] for ahead in range(1, reach - 1)
-            ]
-            neighbourhoods.append(rows[: reach - 1])
-        if all(_independent([*chain(*near), *row]) for near in neighbourhoods):
-            chosen.append(candidate)
-            rows.append(row)
+        bases = _neighbour_bases(rows, functions, reach)
+        for _ in range(_DRAWS if bases else 0):
+            candidate = tuple(_draw_rotations(stream) for _ in range(words))
+            row = _field_rows(checked, candidate)
+            if all(_independent(row, of=basis) for basis in bases):
+                chosen.append(candidate)
+                rows.append(row)
+                break
+        else:
+            reach -= 1
     return tuple(chosen)
+
+
+def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[list[int]]:
+    """Spans that the next function must be independent of; none at all if it cannot be."""
+    neighbourhoods = [rows[max(0, len(rows) - reach + 1) :]]
+    if len(rows) == functions - 1:
+        # The last function meets the first ones round the ring.
+        neighbourhoods += [
+            rows[ahead - reach + 1 :] + rows[:ahead] for ahead in range(1, reach - 1)
+        ]
+        neighbourhoods.append(rows[: reach - 1])
+    bases: list[list[int]] = []
+    for near in neighbourhoods:
+        basis: list[int] = []
+        if not all(_insert_independent(basis, vector) for vector in chain(*near)):
+            return []
+        bases.append(basis)
+    return bases
 
 
 def _draw_rotations(stream: ConstantStream) -> Rotations:

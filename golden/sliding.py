@@ -14,9 +14,9 @@ through the same positions.
 """
 
 import hashlib
+import io
 import json
 import os
-import zipfile
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -176,6 +176,8 @@ class SlidingFilter:
 
         Raises
         ------
+        TypeError
+            If the operations are not integers; and as `insert`.
         ValueError
             If the lengths differ, or a value is not an `Operation`; and as
             `insert`. Nothing is performed then.
@@ -186,6 +188,8 @@ class SlidingFilter:
             raise ValueError(
                 f"operations: must have shape ({len(checked)},) like the keys, not {codes.shape}"
             )
+        if len(codes) and codes.dtype.kind not in "ui":
+            raise TypeError(f"operations: must be integers, not {codes.dtype}")
         known = np.isin(codes, list(Operation))
         if not known.all():
             raise ValueError(f"operations: must be values of Operation, not {codes[~known][0]}")
@@ -213,6 +217,8 @@ class SlidingFilter:
 
         Raises
         ------
+        TypeError
+            On setting what is not an integer.
         ValueError
             On setting less than 1.
         """
@@ -220,6 +226,8 @@ class SlidingFilter:
 
     @generation.setter
     def generation(self, value: int) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"generation: must be an integer, not {value!r}")
         if value < 1:
             raise ValueError(f"generation: must be at least 1, not {value!r}")
         self._generation = int(value)
@@ -324,6 +332,7 @@ class SlidingFilter:
             SlidingFilter.__init__(self, spec, partitioned=bool(header["partitioned"]))
             self._base, self._filled, self._length, self._generation = header["state"]
             self.operations, self.insertions, self.hits, self.shifts = header["counters"]
+            self._check_loaded(header["state"] + header["counters"], bits)
             unpacked = np.unpackbits(bits, count=self._memory.size)
         except StopIteration:
             raise StateFileError(
@@ -335,6 +344,17 @@ class SlidingFilter:
         return self
 
     # Inside
+
+    def _check_loaded(self, numbers: list[Any], bits: NDArray[np.uint8]) -> None:
+        possible = (
+            all(type(number) is int and number >= 0 for number in numbers)
+            and self._base < self.spec.segments
+            and self._filled <= self._length
+            and min(self._length, self._generation) >= 1
+            and bits.size == -(-self._memory.size // 8)
+        )
+        if not possible:
+            raise ValueError(f"numbers {numbers} or {bits.size} bytes do not fit the specification")
 
     def _apply_all(self, operation: Operation, keys: ArrayLike) -> Verdicts:
         checked = self._hash.check_keys(keys)
@@ -463,15 +483,19 @@ def _subclasses(cls: type[_Filter]) -> list[type[_Filter]]:
 
 def _read_state(name: str) -> tuple[dict[str, Any], NDArray[np.uint8]]:
     """Read header and bits of a state file, checked against their digest."""
+    with open(name, "rb") as source:
+        content = source.read()
     try:
-        with np.load(name, allow_pickle=False) as file:
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
             header, bits, digest = str(file["header"]), file["bits"], str(file["digest"])
         intact = hashlib.sha256(header.encode() + bits.tobytes()).hexdigest() == digest
         values = json.loads(header)
         known = values["format"] == _FORMAT
-    except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:
+        # zipfile, zlib and numpy answer damage with a dozen types, OSError among them.
+        reason = " ".join(str(error).split())
         raise StateFileError(
-            f"{name}: expected a filter state written by save(), found something else ({error})"
+            f"{name}: expected a filter state written by save(), found something else ({reason})"
         ) from None
     if not (intact and known):
         raise StateFileError(

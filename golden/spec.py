@@ -389,7 +389,7 @@ class FilterSpec:
     def latency_terms(self) -> dict[str, int]:
         """Clocks of the pipeline, stage by stage, in order."""
         return {
-            "issue": 2,
+            "issue": 3,
             "fold": max(1, ceil_log(4, self.key_bits)),
             "mix": MIX_ROUNDS,
             "expand": 1,

@@ -266,6 +266,25 @@ def test_segment_rate_is_interpolated():
     assert analysis.segment_false_positive_rate(6.0, blocks=4, cells=4, parts=2) == low
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 4, 7, 64, 1024])
+@pytest.mark.parametrize("parts", [1, 2, 4])
+@pytest.mark.parametrize("cells", [1, 2, 4])
+def test_segment_rate_never_above_one(blocks, cells, parts):
+    for exponent in range(0, 16):
+        for load in (blocks * 2.0**exponent, blocks * 2.0**exponent + 1 / 3):
+            rate = analysis.segment_false_positive_rate(
+                load, blocks=blocks, cells=cells, parts=parts
+            )
+            assert 0 < rate <= 1
+            assert 0 <= analysis.apbf_false_positive_rate(2, 2, fills=[rate] * 4) <= 1 + 1e-15
+
+
+def test_block_rate_never_above_one():
+    rates = [analysis.apbbf_block_false_positive_rate(8, 2, 2.0**n / 3) for n in range(20)]
+    assert max(rates) <= 1
+    assert rates[-1] == 1
+
+
 def test_segment_loads():
     assert analysis.segment_loads(3, 2, 100, 0.25) == [25.0, 125.0, 225.0, 300.0, 300.0]
     assert analysis.segment_loads(1, 3, 8, 0.0) == [0.0, 8.0, 8.0, 8.0]

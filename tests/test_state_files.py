@@ -1,0 +1,438 @@
+"""Saved states: whole round trips, and one line for everything that is not one."""
+
+import hashlib
+import io
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lately.golden import (
+    APBBF,
+    APBF,
+    GEBF,
+    BlockedGEBF,
+    LatelyError,
+    Operation,
+    SlidingFilter,
+    StateFileError,
+    from_spec,
+    load,
+    preset,
+)
+
+COUNTERS = ("operations", "insertions", "hits", "shifts")
+
+MODELS = {
+    "apbf": lambda: from_spec(preset("apbf-tiny")),
+    "apbbf": lambda: from_spec(preset("tiny")),
+    "gebf": lambda: from_spec(preset("gebf-tiny")),
+    "blocked-gebf": lambda: from_spec(preset("blocked-gebf-tiny")),
+    "apbf, 13 bits, wide keys": lambda: APBF(k=2, l=3, slice_bits=13, key_bits=100, generation=5),
+    "apbbf, 5 blocks": lambda: APBBF(
+        k=3, l=2, block_bits=4, hashes_per_block=1, blocks=5, seed=(1 << 64) - 1
+    ),
+    "gebf, not partitioned": lambda: GEBF(
+        window=11, epochs=3, hashes=3, bits=101, partitioned=False
+    ),
+    "blocked-gebf, not partitioned": lambda: BlockedGEBF(
+        window=11, epochs=3, hashes=3, bits=101, block_bits=8, partitioned=False
+    ),
+}
+
+
+def keys_for(model, seed, count=100):
+    rng = np.random.default_rng(seed)
+    if model.spec.key_bits > 64:
+        return rng.integers(0, 50, (count, 2), dtype=np.uint64)
+    return rng.integers(0, 50, count)
+
+
+def used(model):
+    """Make the state one that differs from a fresh one in everything."""
+    model.check_and_insert(keys_for(model, 1))
+    while model.ring_position < 2:
+        model.shift()
+    model.generation = 3
+    model.shift()
+    model.generation = 4
+    model.insert(keys_for(model, 2, 2))
+    return model
+
+
+def counters_of(model):
+    return [getattr(model, name) for name in COUNTERS]
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return used(MODELS[request.param]())
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "filter.state"
+
+
+# Round trips
+
+
+def test_round_trip(model, path):
+    model.save(path)
+    for read in (load, SlidingFilter.load, type(model).load):
+        copy = read(path)
+        assert type(copy) is type(model)
+        assert copy == model
+        assert copy.spec == model.spec
+        assert copy.partitioned == model.partitioned
+        assert copy.generation == model.generation == 4
+        assert copy.ring_position == model.ring_position != 0
+        assert np.array_equal(copy.memory, model.memory)
+        assert copy.memory.any()
+        assert counters_of(copy) == counters_of(model)
+        assert all(counters_of(copy))
+
+
+def test_continues_bit_for_bit(model, path):
+    model.save(str(path))
+    copy = load(str(path))
+    rng = np.random.default_rng(3)
+    for _ in range(30):
+        keys = keys_for(model, rng, 7)
+        codes = rng.choice(list(Operation), 7, p=[0.05, 0.2, 0.3, 0.3, 0.1, 0.05])
+        verdicts, copied = model.apply(codes, keys), copy.apply(codes, keys)
+        assert np.array_equal(verdicts.age, copied.age)
+        assert copy == model
+        assert counters_of(copy) == counters_of(model)
+
+
+def test_generation_under_way_keeps_its_length(path):
+    model = from_spec(preset("gebf-tiny"))
+    model.insert(np.arange(3))
+    model.generation = 2
+    model.save(path)
+    copy = load(path)
+    copy.insert(np.arange(5))
+    assert copy.shifts == 0
+    copy.insert(np.arange(3))
+    assert copy.shifts == 2
+
+
+def test_fresh_filter(path):
+    model = from_spec(preset("default"))
+    model.save(path)
+    assert load(path) == model
+    assert path.stat().st_size < 4000
+
+
+def test_saving_changes_nothing(model, path):
+    memory, counters = model.memory, counters_of(model)
+    model.save(path)
+    assert np.array_equal(model.memory, memory)
+    assert counters_of(model) == counters
+    first = path.read_bytes()
+    model.save(path)
+    assert load(path) == model
+    assert len(path.read_bytes()) == len(first)
+
+
+def test_mode_is_that_of_an_ordinary_file(model, path):
+    model.save(path)
+    ordinary = path.with_name("ordinary")
+    ordinary.write_bytes(b"")
+    assert path.stat().st_mode == ordinary.stat().st_mode
+
+
+# Damage
+
+
+def refusal(path, read=load):
+    with pytest.raises(StateFileError) as caught:
+        read(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    assert isinstance(caught.value, LatelyError)
+    return message.removeprefix(f"{path}: ")
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """Content of a state file, the filter in it, and a path to write to."""
+    model = used(from_spec(preset("tiny")))
+    path = tmp_path_factory.mktemp("states") / "filter.state"
+    model.save(path)
+    return path.read_bytes(), model, path
+
+
+def loaded_or_refused(path, content):
+    """The filter, or None where the content was refused as it should be."""
+    path.write_bytes(content)
+    try:
+        return load(path)
+    except StateFileError as error:
+        message = str(error)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    return None
+
+
+def same(copy, model):
+    return copy == model and counters_of(copy) == counters_of(model)
+
+
+def test_every_truncation(saved):
+    content, _, path = saved
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        refusal(path)
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+def test_every_byte_flipped(saved, flip):
+    """Refused, or the flip was in what zip ignores and the state is the same."""
+    content, model, path = saved
+    refused = 0
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= flip
+        copy = loaded_or_refused(path, damaged)
+        refused += copy is None
+        assert copy is None or same(copy, model)
+    print(f"{refused} of {len(content)} refused")
+    assert refused > len(content) / 2
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=st.data())
+def test_damaged_anywhere(saved, data):
+    content, model, path = saved
+    damaged = bytearray(content)
+    for _ in range(data.draw(st.integers(1, 4), "changes")):
+        start = data.draw(st.integers(0, len(damaged)), "start")
+        stop = data.draw(st.integers(start, min(len(damaged), start + 40)), "stop")
+        damaged[start:stop] = data.draw(st.binary(max_size=20), "new")
+    copy = loaded_or_refused(path, damaged)
+    assert copy is None or same(copy, model)
+
+
+@settings(max_examples=100, deadline=None)
+@given(content=st.binary(max_size=200))
+def test_any_bytes(saved, content):
+    _, _, path = saved
+    path.write_bytes(content)
+    assert refusal(path).startswith("expected a filter state written by save(), found")
+
+
+# Foreign files
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"10.0.0.1\n" * 100, b"PK\x03\x04", b"PK\x05\x06" + bytes(18)]
+)
+def test_other_file(path, content):
+    path.write_bytes(content)
+    refusal(path)
+
+
+def test_single_array(path):
+    with open(path, "wb") as file:
+        np.save(file, np.arange(5))
+    refusal(path)
+
+
+def test_pickle(path):
+    with open(path, "wb") as file:
+        np.save(file, np.array([{"a": 1}], dtype=object))
+    refusal(path)
+
+
+def test_foreign_npz(path):
+    with open(path, "wb") as file:
+        np.savez(file, bits=np.arange(5), weights=np.zeros(3))
+    assert "header" in refusal(path)
+    with open(path, "wb") as file:
+        np.savez(file, header=np.array([None]), bits=np.arange(5), digest=np.zeros(3))
+    refusal(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("readme.txt", "hello")
+    refusal(path)
+
+
+def test_huge_array_header(path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        header, {"descr": "|u1", "fortran_order": False, "shape": (1 << 60,)}
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("header", "bits", "digest"):
+            archive.writestr(f"{name}.npy", header.getvalue())
+    refusal(path)
+
+
+def craft(path, **changes):
+    """Write a state file whose digest is right and whose header is not the usual one."""
+    from_spec(preset("tiny")).save(path)
+    with np.load(path) as file:
+        header, bits = json.loads(str(file["header"])), file["bits"]
+    header |= changes
+    text = json.dumps({name: value for name, value in header.items() if value is not None})
+    digest = hashlib.sha256(text.encode() + bits.tobytes()).hexdigest()
+    with open(path, "wb") as file:
+        np.savez(file, header=np.array(text), bits=bits, digest=np.array(digest))
+
+
+def test_crafted_like_save(path):
+    craft(path)
+    assert load(path) == from_spec(preset("tiny"))
+
+
+def test_other_version(path):
+    craft(path, format="lately-filter-2")
+    assert refusal(path) == (
+        "expected a filter state of format lately-filter-1, found lately-filter-2"
+    )
+
+
+def test_other_content_than_digested(saved):
+    content, _, path = saved
+    path.write_bytes(content)
+    with np.load(path) as file:
+        parts = dict(file)
+    parts["bits"] = parts["bits"] ^ np.uint8(1)
+    with open(path, "wb") as file:
+        np.savez(file, **parts)
+    assert refusal(path) == (
+        "expected a filter state of format lately-filter-1, found other content than was written"
+    )
+
+
+@pytest.mark.parametrize("name", ["spec", "partitioned", "state", "counters"])
+def test_header_without_a_field(path, name):
+    craft(path, **{name: None})
+    assert refusal(path) == f"damaged filter state: '{name}'"
+
+
+def test_header_without_a_format(path):
+    craft(path, format=None)
+    refusal(path)
+
+
+def test_specification_in_the_file_wrong(path):
+    spec = preset("tiny").to_dict()
+    craft(path, spec=spec | {"k": 0})
+    assert refusal(path) == "damaged filter state: k: must be at least 1, not 0"
+    craft(path, spec=spec | {"family": "bloom"})
+    assert refusal(path).startswith("damaged filter state: family: must be one of apbf, ")
+    craft(path, spec=spec | {"colour": 3})
+    assert refusal(path).startswith("damaged filter state: colour: unknown field")
+    craft(path, partitioned=False)
+    assert refusal(path) == ("damaged filter state: partitioned: must be True for apbbf, not False")
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [0, 0, 4],
+        [0, 0, 4, 4, 4],
+        ["0", 0, 4, 4],
+        [0, 0.5, 4, 4],
+        [5, 0, 4, 4],
+        [-1, 0, 4, 4],
+        [0, -1, 4, 4],
+        [0, 5, 4, 4],
+        [0, 0, 0, 4],
+        [0, 0, 4, 0],
+        [True, 0, 4, 4],
+        7,
+    ],
+)
+def test_state_in_the_file_wrong(path, state):
+    craft(path, state=state)
+    assert refusal(path).startswith("damaged filter state: ")
+
+
+@pytest.mark.parametrize("counters", [[0, 0, 0], [0, 0, 0, -1], [0, 0, 0, "0"], [0, 0, 1.5, 0], 0])
+def test_counters_in_the_file_wrong(path, counters):
+    craft(path, counters=counters)
+    assert refusal(path).startswith("damaged filter state: ")
+
+
+def test_bits_of_another_size(path):
+    # The digest fits, the memory does not.
+    large = preset("tiny").to_dict() | {"blocks": 8, "generation": 4}
+    craft(path, spec=large)
+    assert refusal(path).startswith("damaged filter state: ")
+    craft(path, spec=preset("tiny").to_dict() | {"blocks": 2, "generation": 4})
+    assert refusal(path).startswith("damaged filter state: ")
+
+
+def test_family_wrong(model, path):
+    model.save(path)
+    for cls in (APBF, APBBF, GEBF, BlockedGEBF):
+        if cls is not type(model):
+            assert refusal(path, cls.load) == (
+                f"expected the state of {cls.__name__}, found family {model.spec.family}"
+            )
+
+
+# Files that are not there
+
+
+def test_absent(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none")
+    with pytest.raises(IsADirectoryError):
+        load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        from_spec(preset("tiny")).save(tmp_path / "none" / "filter.state")
+
+
+# Atomicity
+
+
+@pytest.mark.parametrize("failing", ["replace", "savez_compressed"])
+def test_failed_save_leaves_the_original(model, path, failing, monkeypatch):
+    model.save(path)
+    before = path.read_bytes()
+    state = load(path)
+
+    def full(*_, **__):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(*((os, "replace", full) if failing == "replace" else (np, failing, full)))
+    model.insert(keys_for(model, 8))
+    with pytest.raises(OSError, match="no space left"):
+        model.save(path)
+    monkeypatch.undo()
+    assert path.read_bytes() == before
+    assert load(path) == state
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_interrupted_save_leaves_the_original(path, monkeypatch):
+    model = from_spec(preset("tiny"))
+    model.save(path)
+    before = path.read_bytes()
+
+    def interrupted(file, **_):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_directory_in_the_way(tmp_path):
+    target = tmp_path / "filter.state"
+    target.mkdir()
+    with pytest.raises(OSError, match=r"filter\.state"):
+        from_spec(preset("tiny")).save(target)
+    assert list(tmp_path.iterdir()) == [target]
