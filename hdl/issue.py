@@ -71,20 +71,17 @@ class GenerationCounter(wiring.Component):
         loaded = data.View(fresh.shape(), length)
 
         # The high digit moves on by itself; a load overrides it.
-        m.d.sync += [borrow.eq(0), high.eq(high - borrow), high_zero.eq(high == 0)]
-        with m.If(self.enable & self.load):
+        load = self.enable & self.load
+        borrowing = self.enable & self.insert & ~self.load & (low == 0)
+        m.d.sync += [
+            borrow.eq(borrowing),
+            high.eq(Mux(load, loaded.high, high - borrow)),
+            high_zero.eq(Mux(load, loaded.high_zero, high == 0)),
+        ]
+        with m.If(self.enable & (self.load | self.insert)):
             m.d.sync += [
-                low.eq(loaded.low),
-                high.eq(loaded.high),
-                high_zero.eq(loaded.high_zero),
-                self.full.eq(loaded.zero),
-                borrow.eq(0),
-            ]
-        with m.Elif(self.enable & self.insert):
-            m.d.sync += [
-                low.eq(low - 1),
-                borrow.eq(low == 0),
-                self.full.eq((low == 1) & high_zero),
+                low.eq(Mux(self.load, loaded.low, low - 1)),
+                self.full.eq(Mux(self.load, loaded.zero, (low == 1) & high_zero)),
             ]
         return m
 
@@ -117,24 +114,27 @@ class SpareTimer(wiring.Component):
     Members
     -------
     start : In(1)
-    busy : Out(1)
+    more : Out(1)
+        Whether the clearing that runs in this clock goes on in the next; does
+        not know yet of a `start` in this clock.
     """
 
     def __init__(self, *, words):
         self._words = words
-        super().__init__({"start": In(1), "busy": Out(1)})
+        super().__init__({"start": In(1), "more": Out(1)})
 
     def elaborate(self, platform):
         m = Module()
-        # Counts from the clock after the one that `busy` rises in; below zero it has run out.
+        # Loaded a clock after the start; below zero the last clock is at hand.
         count = Signal(signed(self._words.bit_length() + 1), init=-1)
         started = Signal()
+        going_on = (count >= 0) | (started & (self._words > 2))
         m.d.sync += [
             started.eq(self.start),
-            self.busy.eq(self.start | (self.busy & ((count >= 0) | (started & (self._words > 1))))),
+            self.more.eq((self.start & (self._words > 1)) | (self.more & going_on)),
         ]
         with m.If(started):
-            m.d.sync += count.eq(self._words - 3)
+            m.d.sync += count.eq(max(self._words - 4, -1))
         with m.Elif(count >= 0):
             m.d.sync += count.eq(count - 1)
         return m
@@ -170,7 +170,7 @@ class Issue(wiring.Component):
     key : Out(key_bits)
     """
 
-    LATENCY = 2
+    LATENCY = 3
 
     def __init__(self, *, key_bits, generation_bits, clear_words):
         self._generation_bits = generation_bits
@@ -190,64 +190,67 @@ class Issue(wiring.Component):
         m.submodules.counter = counter = GenerationCounter(width=self._generation_bits)
         m.submodules.timer = timer = SpareTimer(words=self._clear_words)
         starting = self._elaborate_start(m)
-        taken = Signal(Control, name="taken")
-        taken_key = Signal.like(self.key, name="taken_key", reset_less=True)
-        held = Signal(Control, name="held")
+        decoded, decoded_key = self._elaborate_decode(m, starting.any())
+        # After reset a clear goes first, for which no result is due.
+        held = Signal(Control, name="held", init={"clear": 1})
         held_key = Signal.like(self.key, name="held_key", reset_less=True)
-        everything = Signal()
-        waiting = timer.busy & (everything | held.shift)
-        advance = Signal()
         turns = Signal()
         m.d.comb += [
-            advance.eq(~(held.valid & waiting)),
-            self.i.ready.eq(advance & ~starting.any()),
-            turns.eq(taken.shift | (taken.insert & counter.full)),
+            turns.eq(decoded.shift | (decoded.insert & counter.full)),
             counter.generation.eq(self.generation),
-            counter.enable.eq(advance),
-            counter.insert.eq(taken.insert),
-            counter.load.eq(turns | taken.clear | starting[0]),
+            counter.enable.eq(self._advance),
+            counter.insert.eq(decoded.insert),
+            counter.load.eq(turns | decoded.clear | starting[0]),
             self.key.eq(held_key),
-            self.control.valid.eq(held.valid & ~waiting),
-            self.control.query.eq(held.query & ~waiting),
-            self.control.insert.eq(held.insert & ~waiting),
-            self.control.shift.eq(held.shift & ~waiting),
-            # After reset a clear goes first, for which no result is due.
-            self.control.clear.eq((held.clear & ~waiting) | starting[0]),
-            timer.start.eq(self.control.shift | self.control.clear),
+            self.control.eq(held.as_value() & self._advance.replicate(len(held.as_value()))),
+            timer.start.eq(self._advance & (held.shift | held.clear)),
         ]
-        with m.If(timer.start):
-            m.d.sync += everything.eq(self.control.clear)
-        decoded = self._decode(m)
-        with m.If(advance):
-            m.d.sync += [
-                taken.eq(decoded),
-                taken_key.eq(self.i.p.key),
-                held.eq(taken),
-                held.shift.eq(turns),
-                held_key.eq(taken_key),
-            ]
+        with m.If(self._advance):
+            m.d.sync += [held.eq(decoded), held.shift.eq(turns), held_key.eq(decoded_key)]
+        self._elaborate_wait(m, timer, held, decoded, turns)
         return m
 
     def _elaborate_start(self, m):
-        """Return a shift register whose last bit is the last clock of the start."""
-        # The generation length has to arrive first.
+        """Return flags of the start, the first of which is high in its last clock only."""
+        # The generation length has to arrive before it can be loaded.
         starting = Signal(GenerationCounter.LEAD + 1, init=-1)
         m.d.sync += starting.eq(starting >> 1)
-        last = Signal(2)
-        m.d.comb += last.eq(Cat(starting[0] & ~starting[1:].any(), starting[1:].any()))
-        return last
+        return Cat(starting[0] & ~starting[1:].any(), starting[1:].any())
 
-    def _decode(self, m):
-        """Return the flags of the operation that is being accepted, none if there is none."""
-        accepted = self.i.valid & self.i.ready
-        operation = self.i.p.operation
-        flags = Signal(Control)
+    def _elaborate_decode(self, m, closed):
+        """Return flags and key of the operation after next, none if there is none."""
+        self._advance = Signal()
+        accepted = Signal()
+        operation = Signal(Operation)
+        key = Signal.like(self.key, name="accepted_key", reset_less=True)
+        decoded = Signal(Control, name="decoded")
+        decoded_key = Signal.like(self.key, name="decoded_key", reset_less=True)
+        m.d.comb += self.i.ready.eq(self._advance & ~closed)
         check_and_insert = operation == Operation.CHECK_AND_INSERT
-        m.d.comb += [
-            flags.valid.eq(accepted),
-            flags.query.eq(accepted & ((operation == Operation.QUERY) | check_and_insert)),
-            flags.insert.eq(accepted & ((operation == Operation.INSERT) | check_and_insert)),
-            flags.shift.eq(accepted & (operation == Operation.SHIFT)),
-            flags.clear.eq(accepted & (operation == Operation.CLEAR)),
-        ]
-        return flags
+        with m.If(self._advance):
+            m.d.sync += [
+                accepted.eq(self.i.valid & ~closed),
+                operation.eq(self.i.p.operation),
+                key.eq(self.i.p.key),
+                decoded.valid.eq(accepted),
+                decoded.query.eq(accepted & ((operation == Operation.QUERY) | check_and_insert)),
+                decoded.insert.eq(accepted & ((operation == Operation.INSERT) | check_and_insert)),
+                decoded.shift.eq(accepted & (operation == Operation.SHIFT)),
+                decoded.clear.eq(accepted & (operation == Operation.CLEAR)),
+                decoded_key.eq(key),
+            ]
+        return decoded, decoded_key
+
+    def _elaborate_wait(self, m, timer, held, decoded, turns):
+        """Hold the pipeline while the held operation must not be issued."""
+        blocked = Signal()
+        everything = Signal()
+        m.d.comb += self._advance.eq(~blocked)
+        with m.If(timer.start):
+            m.d.sync += everything.eq(held.clear)
+        # Decided a clock ahead: what starts now, and what goes on, blocks the operation that will
+        # be held then.
+        m.d.sync += blocked.eq(
+            (timer.start & (turns | (decoded.valid & held.clear)))
+            | (timer.more & (blocked | turns | (decoded.valid & everything)))
+        )
