@@ -234,20 +234,28 @@ def synthesize_unit(
     spec: FilterSpec,
     *,
     device: Device,
+    memory: str | None = None,
     seed: int = 1,
     directory: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> SynthesisReport:
-    """Synthesise the filter unit of a specification, with the block RAMs of the device's family.
+    """Synthesise the filter unit of a specification.
 
-    Parameters, errors: as `synthesize`.
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    memory : str, optional
+        Variant of the segment memories; by default that of the device's family.
+    device, seed, directory, progress
+        As `synthesize`, and so are the errors.
 
     Raises
     ------
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    unit = FilterUnit(spec, memory=device.family)
+    unit = FilterUnit(spec, memory=memory or device.family)
     return synthesize(
         unit,
         device=device,

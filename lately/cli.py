@@ -192,6 +192,11 @@ def run(
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Of the placement."
 )
+@click.option(
+    "--portable",
+    is_flag=True,
+    help="Infer the segment memories, in place of the device's own block RAMs.",
+)
 @click.option("--out", metavar="DIR", help="Leave netlist, report and the tools' logs there.")
 @click.option("--list", "list_devices", is_flag=True, help="Name the devices and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
@@ -201,6 +206,7 @@ def synth(
     preset: str | None,
     name: str | None,
     seed: int,
+    portable: bool,
     out: str | None,
     list_devices: bool,
     as_json: bool,
@@ -232,7 +238,14 @@ def synth(
     from .boards.synthesis import synthesize_unit
 
     with _stages() as progress:
-        report = synthesize_unit(chosen, device=target, seed=seed, directory=out, progress=progress)
+        report = synthesize_unit(
+            chosen,
+            device=target,
+            memory="portable" if portable else None,
+            seed=seed,
+            directory=out,
+            progress=progress,
+        )
     if as_json:
         click.echo(json.dumps(report.to_dict() | {"spec": chosen.to_dict()}, allow_nan=False))
     else:

@@ -379,6 +379,14 @@ def test_filter_unit(name, target):
     assert report.operations_per_second == report.fmax_mhz * 1e6
 
 
+def test_portable_memory_is_inferred(run_cli):
+    arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--json")
+    own, portable = (
+        json.loads(run_cli(*arguments, *extra).stdout) for extra in ((), ("--portable",))
+    )
+    assert own["lut"] != portable["lut"]
+
+
 def test_filter_unit_does_not_fit():
     with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):
         synthesize_unit(preset("default"), device=device("ice40-hx8k"))
