@@ -420,3 +420,13 @@ def test_real_stream(name):
         pytest.skip(f"shared/data/{name} is absent")
     found = figures(DATA / name, "--window", 20_000, "--fpr", 0.001)
     assert found["repeats_found"] == found["repeats"] > 0
+
+
+def test_front_door_has_the_golden_names():
+    import lately
+    from lately.golden import APBBF, preset
+
+    assert lately.APBBF is APBBF
+    assert lately.preset is preset
+    with pytest.raises(AttributeError, match="^module 'lately' has no attribute 'nothing'$"):
+        _ = lately.nothing
