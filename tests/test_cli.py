@@ -428,5 +428,5 @@ def test_front_door_has_the_golden_names():
 
     assert lately.APBBF is APBBF
     assert lately.preset is preset
-    with pytest.raises(AttributeError, match="^module 'lately' has no attribute 'nothing'$"):
+    with pytest.raises(AttributeError, match=r"^module 'lately' has no attribute 'nothing'$"):
         _ = lately.nothing
