@@ -103,7 +103,10 @@ def _figure_rows(figures: dict[str, Any], result: RunResult) -> list[tuple[str, 
     if result.cycles is not None:
         per_operation = f"{figures['cycles_per_operation']:.4f} per operation"
         rows.append(("clock cycles", count_text(result.cycles), per_operation))
-        rows.append(("mismatches", count_text(result.mismatches), "verdicts, RTL against golden"))
+        memory = (
+            f"verdicts, RTL against golden; {count_text(result.memory_mismatches)} bits of memory"
+        )
+        rows.append(("mismatches", count_text(result.mismatches), memory))
     return [
         *rows,
         ("shifts", count_text(result.shifts), f"one per {result.spec.generation:,} insertions"),
