@@ -1,7 +1,5 @@
 """Sizes, false-positive rates, accesses and staleness of the filters, as the papers derive them."""
 
-# ruff: noqa: E741  (l is the paper's letter)
-
 import math
 from collections.abc import Callable, Sequence
 

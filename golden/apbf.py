@@ -38,7 +38,7 @@ class APBF(SlidingFilter):
         self,
         *,
         k: int,
-        l: int,  # noqa: E741
+        l: int,
         slice_bits: int,
         generation: int = UNSET,
         seed: int = 0,
@@ -94,7 +94,7 @@ class APBBF(SlidingFilter):
         self,
         *,
         k: int,
-        l: int,  # noqa: E741
+        l: int,
         block_bits: int,
         hashes_per_block: int,
         blocks: int,

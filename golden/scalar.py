@@ -60,7 +60,7 @@ class ScalarAPBBF:
         self,
         *,
         k: int,
-        l: int,  # noqa: E741
+        l: int,
         block_bits: int,
         hashes_per_block: int,
         blocks: int,
@@ -146,7 +146,7 @@ class ScalarAPBF(ScalarAPBBF):
         self,
         *,
         k: int,
-        l: int,  # noqa: E741
+        l: int,
         slice_bits: int,
         generation: int,
         seed: int = 0,

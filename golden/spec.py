@@ -77,7 +77,7 @@ class FilterSpec:
     family: str
     window: int = UNSET
     k: int = UNSET
-    l: int = UNSET  # noqa: E741  (the paper's letter)
+    l: int = UNSET
     slice_bits: int = UNSET
     block_bits: int = UNSET
     hashes_per_block: int = UNSET

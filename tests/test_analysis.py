@@ -1,15 +1,14 @@
 """Analysis against enumeration, against closed forms, and against the tables of the APBF paper."""
 
 import csv
-import importlib.util
 import itertools
 import math
-import sys
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
+import make_tables
 import numpy as np
 import pytest
 
@@ -21,7 +20,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 SMALL = [(1, 1), (1, 4), (2, 1), (2, 3), (3, 1), (3, 2), (3, 5), (4, 2), (4, 4), (5, 1), (5, 3)]
 
 
-def random_fills(k, l):  # noqa: E741
+def random_fills(k, l):
     return np.random.default_rng([k, l]).random(k + l).tolist()
 
 
@@ -40,7 +39,7 @@ def has_run(pattern, k):
     return any(all(pattern[j : j + k]) for j in range(len(pattern) - k + 1))
 
 
-def algorithm_1(pattern, k, l):  # noqa: E741
+def algorithm_1(pattern, k, l):
     """The query of section 5.4, word for word, and the slices that it reads."""
     i, p, c = l, 0, 0
     accesses = 0
@@ -58,7 +57,7 @@ def algorithm_1(pattern, k, l):  # noqa: E741
     return False, accesses
 
 
-def enumerated_accesses(fills, k, l, verdict):  # noqa: E741
+def enumerated_accesses(fills, k, l, verdict):
     weight = total = 0.0
     for pattern, probability in patterns(fills):
         found, accesses = algorithm_1(pattern, k, l)
@@ -73,7 +72,7 @@ def enumerated_accesses(fills, k, l, verdict):  # noqa: E741
 
 
 @pytest.mark.parametrize(("k", "l"), SMALL)
-def test_rate_enumerated(k, l):  # noqa: E741
+def test_rate_enumerated(k, l):
     fills = random_fills(k, l)
     expected = sum(probability for pattern, probability in patterns(fills) if has_run(pattern, k))
     assert analysis.apbf_false_positive_rate(k, l, fills=fills) == pytest.approx(
@@ -83,7 +82,7 @@ def test_rate_enumerated(k, l):  # noqa: E741
 
 @pytest.mark.parametrize(("k", "l"), [*SMALL, (14, 11), (18, 63)])
 @pytest.mark.parametrize("profile", analysis.PROFILES)
-def test_rate_recursion_as_printed(k, l, profile):  # noqa: E741
+def test_rate_recursion_as_printed(k, l, profile):
     r = analysis.apbf_fills(k, l, profile=profile)
 
     @cache
@@ -137,7 +136,7 @@ def test_fills_exact():
 
 
 def test_fills_exact_is_what_slices_hold():
-    k, l, slice_bits = 14, 11, 1 << 20  # noqa: E741
+    k, l, slice_bits = 14, 11, 1 << 20
     loads = analysis.segment_loads(k, l, analysis.apbf_generation(slice_bits, k), 1.0)
     held = [
         analysis.segment_false_positive_rate(load, blocks=1, cells=slice_bits, parts=1)
@@ -151,7 +150,7 @@ def test_fills_exact_is_what_slices_hold():
 
 @pytest.mark.parametrize(("k", "l"), SMALL)
 @pytest.mark.parametrize(("case", "verdict"), [("false positive", True), ("false", False)])
-def test_accesses_enumerated(k, l, case, verdict):  # noqa: E741
+def test_accesses_enumerated(k, l, case, verdict):
     fills = random_fills(k, l)
     assert analysis.apbf_accesses(k, l, case, fills=fills) == pytest.approx(
         enumerated_accesses(fills, k, l, verdict), rel=1e-12
@@ -159,7 +158,7 @@ def test_accesses_enumerated(k, l, case, verdict):  # noqa: E741
 
 
 @pytest.mark.parametrize(("k", "l"), SMALL)
-def test_accesses_window_enumerated(k, l):  # noqa: E741
+def test_accesses_window_enumerated(k, l):
     fills = random_fills(k, l)
     total = 0.0
     for generation in range(l):
@@ -171,7 +170,7 @@ def test_accesses_window_enumerated(k, l):  # noqa: E741
 
 
 @pytest.mark.parametrize(("k", "l"), [(4, 3), (14, 11), (8, 56)])
-def test_accesses_window_same_in_both_profiles(k, l):  # noqa: E741
+def test_accesses_window_same_in_both_profiles(k, l):
     exact = analysis.apbf_accesses(k, l, "window")
     assert exact == pytest.approx(
         analysis.apbf_accesses(k, l, "window", profile="linear"), rel=1e-14
@@ -383,7 +382,7 @@ def oldest_trace(run, window_generations, generation):
 
 
 @pytest.mark.parametrize(("k", "l", "generation"), [(1, 1, 1), (3, 2, 4), (2, 5, 3), (4, 1, 2)])
-def test_apbf_staleness_bound(k, l, generation):  # noqa: E741
+def test_apbf_staleness_bound(k, l, generation):
     bound = analysis.apbf_staleness_bound(k, l, generation)
     assert oldest_trace(k, l, generation) == bound - 1
 
@@ -613,11 +612,11 @@ def figures():
     return found
 
 
-def linear_rate(k, l):  # noqa: E741
+def linear_rate(k, l):
     return analysis.apbf_false_positive_rate(k, l, profile="linear")
 
 
-def efficiency_at(k, l, rate):  # noqa: E741
+def efficiency_at(k, l, rate):
     return analysis.apbf_efficiency(k, l, -math.log2(rate))
 
 
@@ -691,17 +690,8 @@ def test_table_1_is_cut_off_throughout(column):
             assert to_digits_of(printed, value, ROUND_DOWN) == printed
 
 
-def make_tables():
-    spec = importlib.util.spec_from_file_location("make_tables", DOCS / "make_tables.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_page_is_current():
-    module = make_tables()
-    assert module.PAGE.read_text(encoding="utf-8") == module.page()
+    assert make_tables.PAGE.read_text(encoding="utf-8") == make_tables.page()
 
 
 def test_page_gives_a_reason_for_exactly_these_figures():
@@ -713,4 +703,4 @@ def test_page_gives_a_reason_for_exactly_these_figures():
         )
         for table, row, column in DIFFERENCES
     }
-    assert set(make_tables().REASONS) == names
+    assert set(make_tables.REASONS) == names

@@ -11,6 +11,7 @@ from lately.golden.hashing import KeyHash
 from lately.hdl import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit
 from lately.hdl.detector import Align, MatchReducer, RunDetector
 from lately.hdl.hash import Expand, Fold, Mix
+from lately.hdl.issue import GenerationCounter, SpareTimer
 from lately.hdl.queue import ResultQueue
 from lately.hdl.statistics import EventCounter
 
@@ -125,6 +126,63 @@ def test_event_counter_wraps(width):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
+
+
+@pytest.mark.parametrize("length", [*range(1, 36), 47, 48, 49, 255, 256, 257])
+def test_generation_is_full_exactly_then(length):
+    counter = GenerationCounter(width=10)
+    choose = random.Random(SEED + length)
+
+    async def bench(ctx):
+        ctx.set(counter.generation, length)
+        await ctx.tick().repeat(counter.LEAD)
+        ctx.set(counter.enable, 1)
+        ctx.set(counter.load, 1)
+        await ctx.tick()
+        inserted = 0
+        for _ in range(8 * length + 100):
+            # As the front end does: the insertion that finds it full loads it; some loads are
+            # forced, and some clocks pass without effect.
+            full = inserted >= length
+            assert ctx.get(counter.full) == full, f"after {inserted} of {length}"
+            enable, insert = choose.random() < 0.9, choose.random() < 0.9
+            load = (insert and full) or choose.random() < 0.5 / length / 4
+            ctx.set(counter.enable, enable)
+            ctx.set(counter.insert, insert)
+            ctx.set(counter.load, load)
+            await ctx.tick()
+            if enable and load:
+                inserted = int(insert)
+            elif enable:
+                inserted += insert
+
+    simulator = Simulator(counter)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+@pytest.mark.parametrize("words", [1, 2, 3, 4, 5, 16, 17])
+def test_spare_timer_counts_words(words):
+    timer = SpareTimer(words=words)
+    found = []
+
+    async def bench(ctx):
+        for clock in range(4 * words + 20):
+            # Again while it runs, and again after it has run out.
+            ctx.set(timer.start, clock in (2, 2 + words // 2 + 1, 3 * words + 10))
+            found.append(ctx.get(timer.more))
+            await ctx.tick()
+
+    simulator = Simulator(timer)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    starts = (2, 2 + words // 2 + 1, 3 * words + 10)
+    for clock, more in enumerate(found):
+        # Cleared in the `words` clocks after the last start, and not in the last of them again.
+        last = max((start for start in starts if start < clock), default=None)
+        assert more == (last is not None and clock - last < words), clock
 
 
 def test_result_queue_without_tags():

@@ -10,7 +10,7 @@ from lately.intervals import clopper_pearson
 from lately.oracle import CLASSES, FRESH, GUARANTEED, SLACK, Oracle
 
 
-def filter_spec(*, k=2, l=3, generation=4, window=None):  # noqa: E741
+def filter_spec(*, k=2, l=3, generation=4, window=None):
     return FilterSpec(
         family="apbbf", k=k, l=l, block_bits=8, hashes_per_block=2, blocks=4,
         generation=generation, window=window,

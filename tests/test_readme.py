@@ -1,14 +1,7 @@
 """README.md prints what its examples print."""
 
-import sys
-from pathlib import Path
-
+import make_readme
 import pytest
-
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
-
-import make_readme  # noqa: E402
 
 TEXT = make_readme.README.read_text("utf-8")
 
