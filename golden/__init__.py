@@ -3,7 +3,7 @@
 import os
 
 from .apbf import APBBF, APBF
-from .errors import LatelyError, SpecificationError, StateFileError
+from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
 from .gebf import GEBF, BlockedGEBF
 from .operations import Operation, Verdicts
 from .sliding import SlidingFilter
@@ -19,6 +19,7 @@ __all__ = [
     "FilterSpec",
     "LatelyError",
     "Operation",
+    "RekeyError",
     "SlidingFilter",
     "SpecificationError",
     "StateFileError",
@@ -33,9 +34,12 @@ _CLASSES: dict[str, type[SlidingFilter]] = {
 }
 
 
-def from_spec(spec: FilterSpec) -> SlidingFilter:
-    """Build the golden model that a specification describes."""
-    return _CLASSES[spec.family].from_spec(spec)
+def from_spec(spec: FilterSpec, *, secret: int = 0) -> SlidingFilter:
+    """Build the golden model that a specification describes.
+
+    Parameters, errors: as `SlidingFilter.from_spec`.
+    """
+    return _CLASSES[spec.family].from_spec(spec, secret=secret)
 
 
 def load(path: str | os.PathLike[str]) -> SlidingFilter:

@@ -25,6 +25,12 @@ class APBF(SlidingFilter):
         Selects the hash functions.
     key_bits : int
         Width of a key.
+    hash : str
+        "h3", or "siphash" for a hash under a secret.
+    rekey : bool
+        Whether a new secret counts from the next segment on.
+    secret : int
+        What all segments start with under "siphash": 128 bits at most.
 
     Raises
     ------
@@ -43,6 +49,9 @@ class APBF(SlidingFilter):
         generation: int = UNSET,
         seed: int = 0,
         key_bits: int = 64,
+        hash: str = "h3",
+        rekey: bool = False,
+        secret: int = 0,
     ) -> None:
         super().__init__(
             FilterSpec(
@@ -53,7 +62,10 @@ class APBF(SlidingFilter):
                 generation=generation,
                 seed=seed,
                 key_bits=key_bits,
-            )
+                hash=hash,
+                rekey=rekey,
+            ),
+            secret=secret,
         )
 
 
@@ -81,6 +93,12 @@ class APBBF(SlidingFilter):
         Selects the hash functions.
     key_bits : int
         Width of a key.
+    hash : str
+        "h3", or "siphash" for a hash under a secret.
+    rekey : bool
+        Whether a new secret counts from the next segment on.
+    secret : int
+        What all segments start with under "siphash": 128 bits at most.
 
     Raises
     ------
@@ -101,6 +119,9 @@ class APBBF(SlidingFilter):
         generation: int = UNSET,
         seed: int = 0,
         key_bits: int = 64,
+        hash: str = "h3",
+        rekey: bool = False,
+        secret: int = 0,
     ) -> None:
         super().__init__(
             FilterSpec(
@@ -113,5 +134,8 @@ class APBBF(SlidingFilter):
                 generation=generation,
                 seed=seed,
                 key_bits=key_bits,
-            )
+                hash=hash,
+                rekey=rekey,
+            ),
+            secret=secret,
         )

@@ -12,5 +12,9 @@ class SpecificationError(LatelyError, ValueError):
     """
 
 
+class RekeyError(LatelyError, RuntimeError):
+    """A filter cannot take a secret yet: it still needs the two that it has."""
+
+
 class StateFileError(LatelyError, ValueError):
     """A file is not the saved state of a filter, or is damaged."""

@@ -31,6 +31,12 @@ class GEBF(SlidingFilter):
         True for the form that is built in hardware, where each hash function
         has a part of the segment of its own. False for the paper's, where
         they share it.
+    hash : str
+        "h3", or "siphash" for a hash under a secret.
+    rekey : bool
+        Whether a new secret counts from the next segment on.
+    secret : int
+        What all segments start with under "siphash": 128 bits at most.
 
     Raises
     ------
@@ -50,6 +56,9 @@ class GEBF(SlidingFilter):
         seed: int = 0,
         key_bits: int = 64,
         partitioned: bool = True,
+        hash: str = "h3",
+        rekey: bool = False,
+        secret: int = 0,
     ) -> None:
         super().__init__(
             FilterSpec(
@@ -60,8 +69,11 @@ class GEBF(SlidingFilter):
                 bits=bits,
                 seed=seed,
                 key_bits=key_bits,
+                hash=hash,
+                rekey=rekey,
             ),
             partitioned=partitioned,
+            secret=secret,
         )
 
 
@@ -72,7 +84,7 @@ class BlockedGEBF(SlidingFilter):
 
     Parameters
     ----------
-    window, epochs, hashes, bits, seed, key_bits, partitioned
+    window, epochs, hashes, bits, seed, key_bits, partitioned, hash, rekey, secret
         As for `GEBF`; the bits of a block take the place of the segment's.
     block_bits : int
         Bits of a block, a power of two.
@@ -96,6 +108,9 @@ class BlockedGEBF(SlidingFilter):
         seed: int = 0,
         key_bits: int = 64,
         partitioned: bool = True,
+        hash: str = "h3",
+        rekey: bool = False,
+        secret: int = 0,
     ) -> None:
         super().__init__(
             FilterSpec(
@@ -107,6 +122,9 @@ class BlockedGEBF(SlidingFilter):
                 block_bits=block_bits,
                 seed=seed,
                 key_bits=key_bits,
+                hash=hash,
+                rekey=rekey,
             ),
             partitioned=partitioned,
+            secret=secret,
         )

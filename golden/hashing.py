@@ -17,6 +17,10 @@ four-input look-up tables computes one pipeline stage:
    index bits: for a uniform state they are exactly uniform and independent.
    (Where a longer ring closes, the number of such segments may be smaller.)
 
+That is the hash named "h3". In the one named "siphash", the keyed function of
+`siphash` takes the place of fold and mix: the state is SipHash-1-3 of the key
+under a secret that no constant tells.
+
 All constants are drawn from the seed with SHAKE-256, so they are the same on
 every platform and every version of Python and numpy.
 """
@@ -29,6 +33,11 @@ from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from .siphash import siphash
+
+HASHES = ("h3", "siphash")
+"""Ways from a key to the state."""
 
 STATE_BITS = 64
 """Width of the mixed state, in bits."""
@@ -255,9 +264,20 @@ class KeyHash:
         an index per size.
     seed : int
         Selects every constant.
+    hash : str
+        One of `HASHES`.
     """
 
-    def __init__(self, *, key_bits: int, sizes: Sequence[int], functions: int, seed: int) -> None:
+    def __init__(
+        self,
+        *,
+        key_bits: int,
+        sizes: Sequence[int],
+        functions: int,
+        seed: int,
+        hash: str = "h3",
+    ) -> None:
+        self.hash = hash
         self.key_bits = key_bits
         self.functions = functions
         self.seed = seed
@@ -313,8 +333,16 @@ class KeyHash:
                 )
         return array
 
-    def state(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Fold and mix keys of shape (n, words) to states of shape (n,)."""
+    def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:
+        """Bring keys of shape (n, words) to states of shape (n,).
+
+        Only "siphash" has a use for the secret.
+        """
+        if self.hash == "siphash":
+            return siphash(keys, secret, key_bits=self.key_bits)
+        return self._fold_and_mix(keys)
+
+    def _fold_and_mix(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         state = np.full(len(keys), self.constants[0], np.uint64)
         for position, table in enumerate(self._tables):
             word, byte = divmod(position, 8)

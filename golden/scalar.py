@@ -4,6 +4,9 @@ One key at a time, Python integers only, the papers' own notation. They are
 slow and exist to be obviously right: the tests hold the array models against
 them bit for bit. They share the constants of the hash functions with the
 array models and nothing else.
+
+A filter with a keyed hash keeps the secret of every segment: `rekey` sets the
+one that the next segment gets, and any number may be alive.
 """
 
 from .hashing import (
@@ -20,17 +23,63 @@ def _rotate(value: int, amount: int, width: int) -> int:
     return (value << amount | value >> (width - amount)) & ((1 << width) - 1)
 
 
+def siphash(message: bytes, secret: bytes, *, c: int = 1, d: int = 3) -> int:
+    """SipHash-c-d of a message under a secret of 16 bytes (sections 2.1 to 2.4)."""
+    mask = (1 << 64) - 1
+    k0, k1 = (int.from_bytes(secret[i : i + 8], "little") for i in (0, 8))
+    v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
+    v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
+
+    def sip_round() -> None:
+        nonlocal v0, v1, v2, v3
+        v0 = v0 + v1 & mask
+        v1 = _rotate(v1, 13, 64) ^ v0
+        v0 = _rotate(v0, 32, 64)
+        v2 = v2 + v3 & mask
+        v3 = _rotate(v3, 16, 64) ^ v2
+        v0 = v0 + v3 & mask
+        v3 = _rotate(v3, 21, 64) ^ v0
+        v2 = v2 + v1 & mask
+        v1 = _rotate(v1, 17, 64) ^ v2
+        v2 = _rotate(v2, 32, 64)
+
+    b = len(message)
+    padded = message + bytes(7 - b % 8) + bytes([b % 256])
+    for i in range(0, len(padded), 8):
+        m = int.from_bytes(padded[i : i + 8], "little")
+        v3 ^= m
+        for _ in range(c):
+            sip_round()
+        v0 ^= m
+    v2 ^= 0xFF
+    for _ in range(d):
+        sip_round()
+    return v0 ^ v1 ^ v2 ^ v3
+
+
 class ScalarHash:
     """Hash functions h_0, h_1, ... of a filter; arguments as for `KeyHash`."""
 
-    def __init__(self, *, key_bits: int, sizes: list[int], functions: int, seed: int) -> None:
+    def __init__(
+        self, *, key_bits: int, sizes: list[int], functions: int, seed: int, hash: str = "h3"
+    ) -> None:
+        self.hash = hash
+        self.key_bytes = -(-key_bits // 8)
         self.columns = fold_columns(key_bits, seed)
         self.constants = mix_constants(seed)
         self.fields = index_fields(sizes)
         self.words = expand_rotations(self.fields, functions, seed)
 
-    def __call__(self, key: int, function: int) -> list[int]:
+    def __call__(self, key: int, function: int, secret: int = 0) -> list[int]:
         """Return the indices that hash function number `function` gives for a key."""
+        if self.hash == "siphash":
+            message = key.to_bytes(self.key_bytes, "little")
+            state = siphash(message, secret.to_bytes(16, "little"))
+        else:
+            state = self._fold_and_mix(key)
+        return [self._index(state, field, function) for field in self.fields]
+
+    def _fold_and_mix(self, key: int) -> int:
         state = self.constants[0]
         for bit, column in enumerate(self.columns):
             if key >> bit & 1:
@@ -39,8 +88,7 @@ class ScalarHash:
         for constant in self.constants[1:]:
             mixed = _rotate(left, 1, 32) & _rotate(left, 8, 32) ^ _rotate(left, 2, 32)
             left, right = right ^ mixed ^ constant, left
-        state = left << 32 | right
-        return [self._index(state, field, function) for field in self.fields]
+        return left << 32 | right
 
     def _index(self, state: int, field: IndexField, function: int) -> int:
         word = 0
@@ -67,6 +115,8 @@ class ScalarAPBBF:
         generation: int,
         seed: int = 0,
         key_bits: int = 64,
+        hash: str = "h3",
+        secret: int = 0,
     ) -> None:
         self.k, self.l, self.g = k, l, generation
         self.B, self.b = block_bits, hashes_per_block
@@ -75,7 +125,11 @@ class ScalarAPBBF:
         if blocks == 1 and hashes_per_block > 1:
             sizes = [1, *sizes]
         self.blocked = len(sizes) > self.b
-        self.h = ScalarHash(key_bits=key_bits, sizes=sizes, functions=k + l + 1, seed=seed)
+        self.h = ScalarHash(
+            key_bits=key_bits, sizes=sizes, functions=k + l + 1, seed=seed, hash=hash
+        )
+        self.secret = secret
+        self.secrets = [secret] * (k + l + 1)
         # One integer per block and physical segment; bit i of it is cell i of the block.
         self.buffer = [[0] * blocks for _ in range(k + l + 1)]
 
@@ -86,7 +140,7 @@ class ScalarAPBBF:
 
     def _bits(self, i: int, key: int) -> tuple[int, int]:
         """Block of a key in logical segment i, and its bits there."""
-        indices = self.h(key, self.pos(i))
+        indices = self.h(key, self.pos(i), self.secrets[self.pos(i)])
         block = indices[0] if self.blocked else 0
         cells = indices[-self.b :]
         return block, sum(
@@ -105,9 +159,14 @@ class ScalarAPBBF:
             # The position before s_0 is the spare; the one that left the ring becomes it.
             spare = self.buffer[self.pos(-1)]
             spare[:] = [0] * len(spare)
+            self.secrets[self.pos(0)] = self.secret
         for i in range(self.k):
             block, bits = self._bits(i, key)
             self.buffer[self.pos(i)][block] |= bits
+
+    def rekey(self, secret: int) -> None:
+        """Load the secret of the segments to come."""
+        self.secret = secret
 
     def query(self, key: int) -> bool:
         """Algorithm 1: look backwards for k consecutive matches."""
@@ -151,6 +210,8 @@ class ScalarAPBF(ScalarAPBBF):
         generation: int,
         seed: int = 0,
         key_bits: int = 64,
+        hash: str = "h3",
+        secret: int = 0,
     ) -> None:
         super().__init__(
             k=k,
@@ -161,6 +222,8 @@ class ScalarAPBF(ScalarAPBBF):
             generation=generation,
             seed=seed,
             key_bits=key_bits,
+            hash=hash,
+            secret=secret,
         )
 
 
@@ -181,6 +244,8 @@ class ScalarGEBF:
         seed: int = 0,
         key_bits: int = 64,
         partitioned: bool = True,
+        hash: str = "h3",
+        secret: int = 0,
     ) -> None:
         self.r, self.k = epochs, hashes
         self.epoch = -(-window // epochs)
@@ -192,13 +257,15 @@ class ScalarGEBF:
         self.probe_range = unit // hashes if partitioned else unit
         sizes = [self.blocks] * bool(block_bits) + [self.probe_range] * hashes
         self.blocked = bool(block_bits)
-        self.h = ScalarHash(key_bits=key_bits, sizes=sizes, functions=1, seed=seed)
+        self.h = ScalarHash(key_bits=key_bits, sizes=sizes, functions=1, seed=seed, hash=hash)
+        self.secret = secret
+        self.secrets = [secret] * (epochs + 1)
         self.segments = [[0] * self.blocks for _ in range(epochs + 1)]
         self.current = 0
         self.in_epoch = 0
 
-    def _bits(self, key: int) -> tuple[int, int]:
-        indices = self.h(key, 0)
+    def _bits(self, key: int, segment: int) -> tuple[int, int]:
+        indices = self.h(key, 0, self.secrets[segment])
         block = indices[0] if self.blocked else 0
         bits = 0
         for part, cell in enumerate(indices[-self.k :]):
@@ -210,21 +277,28 @@ class ScalarGEBF:
         if self.in_epoch == self.epoch:
             self.current = (self.current + 1) % (self.r + 1)
             self.segments[self.current] = [0] * self.blocks
+            self.secrets[self.current] = self.secret
             self.in_epoch = 0
-        block, bits = self._bits(key)
+        block, bits = self._bits(key, self.current)
         self.segments[self.current][block] |= bits
         self.in_epoch += 1
 
     def query(self, key: int) -> bool:
         """Whether any segment holds all bits of the key."""
-        block, bits = self._bits(key)
-        return any(segment[block] & bits == bits for segment in self.segments)
+        return any(self._matches(key, segment) for segment in range(self.r + 1))
+
+    def _matches(self, key: int, segment: int) -> bool:
+        block, bits = self._bits(key, segment)
+        return self.segments[segment][block] & bits == bits
+
+    def rekey(self, secret: int) -> None:
+        """Load the secret of the segments to come."""
+        self.secret = secret
 
     def age(self, key: int) -> int:
         """Epochs since the youngest segment that holds all bits of the key, or -1."""
-        block, bits = self._bits(key)
         for age in range(self.r + 1):
-            if self.segments[self.current - age][block] & bits == bits:
+            if self._matches(key, (self.current - age) % (self.r + 1)):
                 return age
         return -1
 

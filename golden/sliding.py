@@ -11,22 +11,29 @@ The papers' rings have no spare. Here there is one segment more, always empty,
 which takes the place of the one that a shift retires: physical segments keep
 their hash functions in hardware, so the spare has one too, and golden turns
 through the same positions.
+
+With a keyed hash, a secret belongs to a segment from the shift on with which
+the segment comes into the ring until it leaves it: an insertion writes each
+segment, and a query asks each, by that segment's own secret. Hence a new
+secret forgets no key. The spare is empty, and its secret counts for nothing.
 """
 
 import hashlib
 import io
 import json
 import os
+from copy import copy
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import analysis
-from .errors import SpecificationError, StateFileError
+from .errors import RekeyError, SpecificationError, StateFileError
 from .files import replace_file
 from .hashing import KeyHash
 from .operations import Operation, Verdicts
+from .siphash import check_secret
 from .spec import FilterSpec
 
 _Filter = TypeVar("_Filter", bound="SlidingFilter")
@@ -45,6 +52,9 @@ class SlidingFilter:
     partitioned : bool
         Whether each hash function of a segment has a part of its own. False
         lets all of them share the segment's (or block's) bits.
+    secret : int
+        For ``spec.hash`` "siphash", 128 bits at most: what all segments start
+        with. It must be random and known to no one who chooses keys.
 
     Attributes
     ----------
@@ -62,7 +72,7 @@ class SlidingFilter:
 
     families: tuple[str, ...] = ()
 
-    def __init__(self, spec: FilterSpec, *, partitioned: bool = True) -> None:
+    def __init__(self, spec: FilterSpec, *, partitioned: bool = True, secret: int = 0) -> None:
         if spec.family not in self.families:
             raise SpecificationError(
                 f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
@@ -77,8 +87,18 @@ class SlidingFilter:
             together = spec.block_bits or spec.bits // spec.ring_segments
             sizes = sizes[: -spec.parts] + (together,) * spec.parts
         self._hash = KeyHash(
-            key_bits=spec.key_bits, sizes=sizes, functions=spec.hash_functions, seed=spec.seed
+            key_bits=spec.key_bits,
+            sizes=sizes,
+            functions=spec.hash_functions,
+            seed=spec.seed,
+            hash=spec.hash,
         )
+        keyed = secret or spec.hash == "siphash"
+        self._secret = self._checked_secret(secret) if keyed else 0
+        self._waiting: int | None = None
+        # The oldest segments of the ring that have the secret before the present one.
+        self._older = 0
+        self._older_secret = 0
         self._cells = sizes[-1]
         self._blocks = spec.segment_blocks
         self._bits = self._blocks * self._cells * (spec.parts if partitioned else 1)
@@ -90,10 +110,27 @@ class SlidingFilter:
         self.operations = self.insertions = self.hits = self.shifts = 0
 
     @classmethod
-    def from_spec(cls, spec: FilterSpec) -> Self:
-        """Build the filter that a specification of the class's family describes."""
+    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:
+        """Build the filter that a specification of the class's family describes.
+
+        Parameters
+        ----------
+        spec : FilterSpec
+            What to build.
+        secret : int
+            What all segments start with, if ``spec.hash`` is "siphash".
+
+        Raises
+        ------
+        SpecificationError
+            If the family is another, or the hash takes no secret.
+        TypeError
+            If the secret is not an integer.
+        ValueError
+            If the secret is negative, or has more than 128 bits.
+        """
         self = cls.__new__(cls)
-        SlidingFilter.__init__(self, spec)
+        SlidingFilter.__init__(self, spec, secret=secret)
         return self
 
     # Operations
@@ -152,10 +189,12 @@ class SlidingFilter:
         ages = np.empty(len(checked), np.int16)
         for start in range(0, len(checked), _CHUNK):
             part = slice(start, start + _CHUNK)
-            state = self._hash.state(checked[part])
+            states = _States(self._hash, checked[part])
             matches = [
-                self._memory[segment][self._positions(state, segment)].all(axis=1)
-                for segment in self._ring()
+                self._memory[segment][
+                    self._positions(states.under(self._secret_of(index)), segment)
+                ].all(axis=1)
+                for index, segment in enumerate(self._ring())
             ]
             ages[part] = self._ages(np.array(matches))
         return ages
@@ -196,8 +235,8 @@ class SlidingFilter:
         verdicts = Verdicts(np.zeros(len(codes), np.bool_), np.full(len(codes), -1, np.int16))
         for start in range(0, len(codes), _CHUNK):
             part = slice(start, start + _CHUNK)
-            state = self._hash.state(checked[part])
-            verdicts.age[part] = self._apply_chunk(codes[part].astype(np.uint8), state)
+            states = _States(self._hash, checked[part])
+            verdicts.age[part] = self._apply_chunk(codes[part].astype(np.uint8), states)
         np.greater_equal(verdicts.age, 0, out=verdicts.seen)
         self.operations += len(codes)
         self.hits += int(verdicts.seen.sum())
@@ -208,7 +247,10 @@ class SlidingFilter:
         self._apply_all(Operation.SHIFT, np.zeros(self._key_shape(1), np.uint64))
 
     def clear(self) -> None:
-        """Forget everything; as the operation CLEAR. The counters go on."""
+        """Forget everything; as the operation CLEAR. The counters go on.
+
+        All segments take the newest secret, one that waits included.
+        """
         self._apply_all(Operation.CLEAR, np.zeros(self._key_shape(1), np.uint64))
 
     @property
@@ -231,6 +273,58 @@ class SlidingFilter:
         if value < 1:
             raise ValueError(f"generation: must be at least 1, not {value!r}")
         self._generation = int(value)
+
+    # Secrets
+
+    def rekey(self, secret: int) -> None:
+        """Load a new secret.
+
+        With ``spec.rekey`` it is that of the next segment that comes into the
+        ring, at the next shift, whatever causes it. The segments before keep
+        theirs, and no key is forgotten. Without ``spec.rekey`` it is that of
+        all segments from the next clear on; one loaded later takes its place.
+        A clear gives all segments the newest secret in either case.
+
+        Parameters
+        ----------
+        secret : int
+            128 bits at most, random, and known to no one who chooses keys.
+
+        Raises
+        ------
+        RekeyError
+            If `rekey_ready` is False. Nothing is changed then.
+        SpecificationError
+            If ``spec.hash`` takes no secret.
+        TypeError
+            If the secret is not an integer.
+        ValueError
+            If the secret is negative, or has more than 128 bits.
+        """
+        secret = self._checked_secret(secret)
+        if not self.rekey_ready:
+            # A secret that waits comes in at one shift; then all segments but one are older.
+            left = self._older if self._waiting is None else self.spec.ring_segments
+            raise RekeyError(
+                f"rekey: must come when all segments of the ring have one secret, "
+                f"not {left} shift{'s' if left > 1 else ''} before"
+            )
+        self._waiting = secret
+
+    @property
+    def rekey_ready(self) -> bool:
+        """Whether `rekey` takes a secret now.
+
+        With ``spec.rekey``, when no secret waits for its shift and all
+        segments of the ring have the same one: two are alive at most, and the
+        spare counts for nothing. Without ``spec.rekey``, always.
+        """
+        return not self.spec.rekey or (self._waiting is None and self._older == 0)
+
+    @property
+    def secrets(self) -> list[int]:
+        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
+        return [self._secret_of(index) for index in range(self.spec.ring_segments)]
 
     # State
 
@@ -285,7 +379,10 @@ class SlidingFilter:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether both filters are of one specification and in one state, counters apart."""
+        """Whether both filters are of one specification and in one state, counters apart.
+
+        Secrets are part of the state.
+        """
         if not isinstance(other, SlidingFilter):
             return NotImplemented
         return self._position() == other._position() and bool(
@@ -297,19 +394,26 @@ class SlidingFilter:
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to an npz file, which appears complete or not at all."""
-        header = json.dumps(
-            {
-                "format": _FORMAT,
-                "spec": self.spec.to_dict(),
-                "partitioned": self.partitioned,
-                "state": [self._base, self._filled, self._length, self._generation],
-                "counters": [self.operations, self.insertions, self.hits, self.shifts],
-            }
-        )
+        """Write the whole state to an npz file, which appears complete or not at all.
+
+        If ``spec.hash`` is "siphash", the secrets are part of it, as the bits
+        say nothing without them. They are not encrypted: who reads the file
+        can choose keys that collide. Its mode lets none but the owner read it.
+        """
+        keyed = self.spec.hash == "siphash"
+        values: dict[str, Any] = {
+            "format": _FORMAT,
+            "spec": self.spec.to_dict(),
+            "partitioned": self.partitioned,
+            "state": [self._base, self._filled, self._length, self._generation],
+            "counters": [self.operations, self.insertions, self.hits, self.shifts],
+        }
+        if keyed:
+            values["secrets"] = [self._secret, self._older_secret, self._older, self._waiting]
+        header = json.dumps(values)
         bits = np.packbits(self._memory)
         digest = hashlib.sha256(header.encode() + bits.tobytes()).hexdigest()
-        with replace_file(path) as file:
+        with replace_file(path, private=keyed) as file:
             np.savez_compressed(file, header=np.array(header), bits=bits, digest=np.array(digest))
 
     @classmethod
@@ -333,6 +437,8 @@ class SlidingFilter:
             self._base, self._filled, self._length, self._generation = header["state"]
             self.operations, self.insertions, self.hits, self.shifts = header["counters"]
             self._check_loaded(header["state"] + header["counters"], bits)
+            if spec.hash == "siphash":
+                self._load_secrets(*header["secrets"])
             unpacked = np.unpackbits(bits, count=self._memory.size)
         except StopIteration:
             raise StateFileError(
@@ -356,6 +462,23 @@ class SlidingFilter:
         if not possible:
             raise ValueError(f"numbers {numbers} or {bits.size} bytes do not fit the specification")
 
+    def _load_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
+        self._secret, self._older_secret = check_secret(secret), check_secret(older_secret)
+        self._waiting = None if waiting is None else check_secret(waiting)
+        most = self.spec.ring_segments - 1 if self.spec.rekey else 0
+        if type(older) is not int or not 0 <= older <= most:
+            raise ValueError(f"{older} segments of an older secret do not fit the specification")
+        if older and self.spec.rekey and waiting is not None:
+            raise ValueError("three secrets, where two are possible")
+        self._older = older
+
+    def _checked_secret(self, secret: int) -> int:
+        if self.spec.hash != "siphash":
+            raise SpecificationError(
+                f"secret: must not be given for hash {self.spec.hash}, which takes none"
+            )
+        return check_secret(secret)
+
     def _apply_all(self, operation: Operation, keys: ArrayLike) -> Verdicts:
         checked = self._hash.check_keys(keys)
         if checked.shape[1] == 1:
@@ -370,12 +493,18 @@ class SlidingFilter:
         return (
             self.spec, self.partitioned,
             self._base, self._filled, self._length, self._generation,
+            self.secrets, self._waiting,
         )  # fmt: skip
 
     def _ring(self) -> list[int]:
         """Physical segments in the ring, youngest to oldest."""
         segments = self.spec.segments
         return [(self._base + index) % segments for index in range(self.spec.ring_segments)]
+
+    def _secret_of(self, index: int) -> int:
+        """Secret of a segment of the ring, 0 being the youngest."""
+        older = index >= self.spec.ring_segments - self._older
+        return self._older_secret if older else self._secret
 
     def _positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
         """Bits of a segment that each state stands for, shape (n, parts)."""
@@ -402,15 +531,22 @@ class SlidingFilter:
         self._filled = 0
         self._length = self._generation
         self.shifts += 1
+        self._older = max(0, self._older - 1)
+        if self.spec.rekey and self._waiting is not None:
+            self._older_secret, self._older = self._secret, self.spec.ring_segments - 1
+            self._secret, self._waiting = self._waiting, None
+        if self._older == 0:
+            self._older_secret = 0
 
     def _erase(self) -> None:
         self._memory[:] = False
         self._base = self._filled = 0
         self._length = self._generation
+        if self._waiting is not None:
+            self._secret, self._waiting = self._waiting, None
+        self._older = self._older_secret = 0
 
-    def _apply_chunk(
-        self, codes: NDArray[np.uint8], state: NDArray[np.uint64]
-    ) -> NDArray[np.int16]:
+    def _apply_chunk(self, codes: NDArray[np.uint8], states: "_States") -> NDArray[np.int16]:
         queries = np.isin(codes, (Operation.QUERY, Operation.CHECK_AND_INSERT))
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         inserted = np.flatnonzero(inserts)
@@ -426,7 +562,7 @@ class SlidingFilter:
                 # Its query still sees the ring as it was; its insertion does not.
                 if queries[start]:
                     one = slice(start, start + 1)
-                    self._stretch(state[one], queries[one], ~queries[one], ages[one])
+                    self._stretch(states.part(one), queries[one], ~queries[one], ages[one])
                     queries[start] = False
                 self._turn()
             stop = len(codes)
@@ -439,13 +575,13 @@ class SlidingFilter:
                 stop = min(stop, int(controls[control]))
             stop = max(stop, start + 1)
             span = slice(start, stop)
-            self._stretch(state[span], queries[span], inserts[span], ages[span])
+            self._stretch(states.part(span), queries[span], inserts[span], ages[span])
             start = stop
         return ages
 
     def _stretch(
         self,
-        state: NDArray[np.uint64],
+        states: "_States",
         queries: NDArray[np.bool_],
         inserts: NDArray[np.bool_],
         ages: NDArray[np.int16],
@@ -453,18 +589,18 @@ class SlidingFilter:
         """Perform operations during which the ring does not turn."""
         asked = bool(queries.any())
         written = bool(inserts.any())
-        order = np.arange(len(state), dtype=np.int32)[:, None]
+        order = np.arange(len(queries), dtype=np.int32)[:, None]
         matches = []
         for index, segment in enumerate(self._ring()):
             writing = written and index < self.spec.run
             if not (asked or writing):
                 continue
-            positions = self._positions(state, segment)
+            positions = self._positions(states.under(self._secret_of(index)), segment)
             memory = self._memory[segment]
             before = memory[positions]
             if writing:
                 if asked:
-                    self._first[positions] = len(state)
+                    self._first[positions] = len(queries)
                     setters = np.broadcast_to(order, positions.shape)[inserts]
                     np.minimum.at(self._first, positions[inserts].ravel(), setters.ravel())
                     before |= self._first[positions] < order
@@ -475,6 +611,28 @@ class SlidingFilter:
         count = int(inserts.sum())
         self._filled += count
         self.insertions += count
+
+
+class _States:
+    """Hash states of keys under each of the secrets that are asked for, computed once."""
+
+    def __init__(self, key_hash: KeyHash, keys: NDArray[np.uint64]) -> None:
+        self._hash = key_hash
+        self._keys = keys
+        self._known: dict[int, NDArray[np.uint64]] = {}
+        self._span = slice(None)
+
+    def part(self, span: slice) -> "_States":
+        """Return the same of a part of the keys."""
+        part = copy(self)
+        part._span = span
+        return part
+
+    def under(self, secret: int) -> NDArray[np.uint64]:
+        """Return the states under a secret, shape (n,)."""
+        if secret not in self._known:
+            self._known[secret] = self._hash.state(self._keys, secret)
+        return self._known[secret][self._span]
 
 
 def _subclasses(cls: type[_Filter]) -> list[type[_Filter]]:

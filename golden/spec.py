@@ -3,14 +3,15 @@
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self, cast
 
 from . import analysis
 from .errors import SpecificationError
 from .files import replace_file
-from .hashing import MIX_ROUNDS
+from .hashing import HASHES, MIX_ROUNDS
+from .siphash import pipeline_latency
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "apbf": ("k", "l", "slice_bits"),
@@ -67,6 +68,12 @@ class FilterSpec:
         Keys accepted per clock. One.
     clear : int
         Bits of each memory that the hardware zeroes per clock. Power of two.
+    hash : str
+        "h3", whose constants are public, or "siphash", which takes a secret
+        that is loaded at run time and is no part of a specification.
+    rekey : bool
+        Whether a new secret counts from the next segment on, so that no key is
+        forgotten for it. Without, it counts from the next clear on.
 
     Raises
     ------
@@ -90,6 +97,8 @@ class FilterSpec:
     seed: int = 0
     lanes: int = 1
     clear: int = 16
+    hash: str = "h3"
+    rekey: bool = False
 
     def __post_init__(self) -> None:
         self._check_fields()
@@ -116,7 +125,7 @@ class FilterSpec:
         required = FAMILIES[self.family]
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name == "family":
+            if field.name in ("family", "hash", "rekey"):
                 continue
             if value is None:
                 _require(
@@ -149,6 +158,18 @@ class FilterSpec:
         _require(self.seed < 1 << 64, "seed", "must be below 2**64", self.seed)
         _require(self.lanes == 1, "lanes", "must be 1", self.lanes)
         _require(_power_of_two(self.clear), "clear", "must be a power of two", self.clear)
+        self._check_hash()
+
+    def _check_hash(self) -> None:
+        known = isinstance(self.hash, str) and self.hash in HASHES
+        _require(known, "hash", f"must be one of {', '.join(HASHES)}", self.hash)
+        _require(isinstance(self.rekey, bool), "rekey", "must be True or False", self.rekey)
+        _require(
+            self.hash == "siphash" or not self.rekey,
+            "rekey",
+            f"must be False for hash {self.hash}",
+            self.rekey,
+        )
 
     def _check_segment(self) -> None:
         if self.block_bits is not None:
@@ -372,6 +393,12 @@ class FilterSpec:
         return -(-self.part_bits // self.clear)
 
     @property
+    def ways(self) -> int:
+        """Registers on the way to each memory: more where block RAMs are many and lie apart."""
+        columns, rows = memory_blocks(bits=self.part_bits, clear=self.clear)
+        return 2 if self.segments * self.parts * columns * rows <= 56 else 4
+
+    @property
     def minimum_generation(self) -> int:
         """Shortest generation that never waits for the spare, in insertions.
 
@@ -389,18 +416,24 @@ class FilterSpec:
     def latency_terms(self) -> dict[str, int]:
         """Clocks of the pipeline, stage by stage, in order."""
         return {
-            "issue": 3,
-            "fold": max(1, ceil_log(4, self.key_bits)),
-            "mix": MIX_ROUNDS,
+            "accept": 1,
+            **self._hash_latency_terms,
             "expand": 1,
-            "address": 1,
-            "memory": 2,
+            "address": 2,
+            "memory": memory_latency(bits=self.part_bits, clear=self.clear, ways=self.ways),
             "match": max(1, ceil_log(4, self.parts)),
             "align": ceil_log(2, self.segments),
             "run": ceil_log(4, self.run),
             "age": ceil_log(2, self.window_generations + 1),
-            "output": 2,
+            "output": 1,
+            "queue": 5,
         }
+
+    @property
+    def _hash_latency_terms(self) -> dict[str, int]:
+        if self.hash == "siphash":
+            return {"siphash": pipeline_latency(self.key_bits)}
+        return {"fold": max(1, ceil_log(4, self.key_bits)), "mix": MIX_ROUNDS}
 
     def check_buildable(self) -> None:
         """Refuse what the hardware cannot hold.
@@ -482,10 +515,34 @@ class FilterSpec:
 
     def toml(self) -> str:
         """Return the fields that are set, as TOML."""
-        return "".join(
-            f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {value}\n"
-            for name, value in self.to_dict().items()
-        )
+        return "".join(f"{name} = {_toml_value(value)}\n" for name, value in self.to_dict().items())
+
+
+def _toml_value(value: str | int) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def memory_blocks(*, bits: int, clear: int) -> tuple[int, int]:
+    """Return columns and rows of the block RAMs that hold `bits`, `clear` zeroed at a time.
+
+    Counted in block RAMs of 16,384 bits that zero 16 at a time; where they
+    have another size the pipeline is the same.
+    """
+    columns = max(1, clear // 16)
+    return columns, max(1, bits // columns // (1 << 14))
+
+
+def memory_latency(*, bits: int, clear: int, ways: int = 2) -> int:
+    """Return the clocks from an address to its bit, for a part of `bits`.
+
+    `ways` to register what comes, two for the block RAM, and one to register
+    what leaves. Several block RAMs add three for longer ways, and one for each
+    binary digit of the selection among them.
+    """
+    columns, rows = memory_blocks(bits=bits, clear=clear)
+    return 3 + ways + (0 if columns * rows == 1 else 3 + ceil_log(2, columns * rows))
 
 
 def ceil_log(base: int, value: int) -> int:
@@ -518,6 +575,7 @@ def preset(name: str) -> FilterSpec:
     return PRESETS[name]
 
 
+_SIPHASH: Mapping[str, Any] = {"hash": "siphash", "rekey": True}
 _APBBF_TINY = FilterSpec(
     family="apbbf", k=2, l=2, block_bits=8, hashes_per_block=2, blocks=4, key_bits=8, clear=8
 )
@@ -552,5 +610,7 @@ PRESETS: Mapping[str, FilterSpec] = {
         key_bits=8,
         clear=8,
     ),
+    "siphash-default": replace(_APBBF_DEFAULT, **_SIPHASH),
+    "siphash-tiny": replace(_APBBF_TINY, key_bits=16, **_SIPHASH),
 }
 """Named specifications, used alike by tests, synthesis and docs."""

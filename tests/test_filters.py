@@ -38,7 +38,9 @@ def specs(draw, families=tuple(CLASSES)):
         "family": family,
         "key_bits": draw(st.sampled_from([1, 3, 8, 64, 100, 128])),
         "seed": draw(st.integers(0, 3)),
+        "hash": draw(st.sampled_from(["h3", "siphash"])),
     }
+    shared["rekey"] = shared["hash"] == "siphash" and draw(st.booleans())
     if family == "apbf":
         return FilterSpec(
             **shared,
@@ -81,7 +83,7 @@ def filters(draw):
     spec = draw(specs())
     cls = CLASSES[spec.family]
     if spec.family.endswith("gebf"):
-        names = {"window", "epochs", "hashes", "bits", "seed", "key_bits"}
+        names = {"window", "epochs", "hashes", "bits", "seed", "key_bits", "hash", "rekey"}
         names |= {"block_bits"} if spec.family == "blocked-gebf" else set()
         chosen = {name: getattr(spec, name) for name in names}
         return cls(**chosen, partitioned=draw(st.booleans()))
@@ -96,7 +98,8 @@ def filters(draw):
 
 def twin_of(model):
     spec = model.spec
-    shared = {"seed": spec.seed, "key_bits": spec.key_bits}
+    shared = {"seed": spec.seed, "key_bits": spec.key_bits, "hash": spec.hash}
+    shared["secret"] = model.secrets[0]
     if spec.family == "apbf":
         return ScalarAPBF(
             k=spec.k, l=spec.l, slice_bits=spec.slice_bits, generation=spec.generation, **shared
@@ -237,6 +240,7 @@ class Definition:
             sizes=list(spec.index_sizes),
             functions=spec.hash_functions,
             seed=spec.seed,
+            hash=spec.hash,
         )
 
     def bits(self, key, segment):

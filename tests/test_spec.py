@@ -13,6 +13,7 @@ from scipy.integrate import quad
 
 from lately.golden import FAMILIES, PRESETS, FilterSpec, SpecificationError, preset
 from lately.golden.analysis import apbf_false_positive_rate
+from lately.golden.siphash import pipeline_latency
 
 NAMES = [field.name for field in fields(FilterSpec)]
 
@@ -62,6 +63,7 @@ def test_required_field_missing(values):
 @pytest.mark.parametrize("values", ALL, ids=lambda values: values["family"])
 def test_field_of_another_family(values):
     optional = {"family", "window", "generation", "key_bits", "seed", "lanes", "clear"}
+    optional |= {"hash", "rekey"}
     foreign = set(NAMES) - set(values) - optional
     assert foreign
     for name in foreign:
@@ -116,6 +118,25 @@ def test_lanes_wrong():
 def test_clear_wrong():
     assert refusal({**APBF, "clear": 24}) == "clear: must be a power of two, not 24"
     assert FilterSpec(**APBF, clear=1).clear == 1
+
+
+@pytest.mark.parametrize("bad", ["sip", "H3", "", None, 3, True, ["h3"]])
+def test_hash_wrong(bad):
+    assert refusal({**APBF, "hash": bad}) == f"hash: must be one of h3, siphash, not {bad!r}"
+
+
+@pytest.mark.parametrize("bad", [0, 1, "true", None, 1.0, np.True_])
+def test_rekey_wrong(bad):
+    assert refusal({**APBF, "hash": "siphash", "rekey": bad}) == (
+        f"rekey: must be True or False, not {bad!r}"
+    )
+
+
+def test_rekey_needs_a_keyed_hash():
+    assert refusal({**APBF, "rekey": True}) == "rekey: must be False for hash h3, not True"
+    assert FilterSpec(**APBF, hash="siphash").rekey is False
+    assert FilterSpec(**APBF, hash="siphash", rekey=True).rekey is True
+    assert FilterSpec(**APBF, hash="h3", rekey=False) == FilterSpec(**APBF)
 
 
 # Rules of a segment
@@ -228,6 +249,8 @@ FIGURES = {
     ),
     "blocked-gebf-tiny": (8, 16, 8, 96, 128, 2, (4, 4, 4), 1),
 }  # fmt: skip
+# The hash changes none of them.
+FIGURES |= {"siphash-default": FIGURES["default"], "siphash-tiny": FIGURES["tiny"]}
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -251,6 +274,12 @@ def test_figures_cover_the_presets():
     assert set(FIGURES) | {"apbbf-default", "apbbf-tiny"} == set(PRESETS)
     assert preset("apbbf-default") is preset("default")
     assert preset("apbbf-tiny") is preset("tiny")
+
+
+def test_keyed_presets():
+    keyed = {"hash": "siphash", "rekey": True}
+    assert preset("siphash-default") == replace(preset("default"), **keyed)
+    assert preset("siphash-tiny") == replace(preset("tiny"), key_bits=16, **keyed)
 
 
 def test_preset_wrong():
@@ -403,8 +432,27 @@ def test_toml_round_trip(spec, tmp_path):
 def test_toml_text():
     assert FilterSpec(**GEBF, seed=7, clear=32).toml() == (
         'family = "gebf"\nwindow = 100\nepochs = 4\nhashes = 2\nbits = 640\ngeneration = 25\n'
-        "key_bits = 64\nseed = 7\nlanes = 1\nclear = 32\n"
+        'key_bits = 64\nseed = 7\nlanes = 1\nclear = 32\nhash = "h3"\nrekey = false\n'
     )
+    keyed = FilterSpec(**GEBF, hash="siphash", rekey=True).toml()
+    assert keyed.endswith('clear = 16\nhash = "siphash"\nrekey = true\n')
+
+
+def test_toml_of_before_there_were_keyed_hashes(tmp_path):
+    path = tmp_path / "filter.toml"
+    spec = FilterSpec(**GEBF)
+    path.write_text(spec.toml().partition("hash = ")[0])
+    assert FilterSpec.from_toml(path) == spec
+
+
+def test_hash_stages():
+    terms = preset("default").latency_terms
+    keyed = preset("siphash-default").latency_terms
+    assert (terms["fold"], terms["mix"]) == (3, 4)
+    assert keyed["siphash"] == pipeline_latency(64)
+    rest = [(name, clocks) for name, clocks in terms.items() if name not in ("fold", "mix")]
+    assert [(name, clocks) for name, clocks in keyed.items() if name != "siphash"] == rest
+    assert list(keyed).index("siphash") == list(terms).index("fold")
 
 
 @pytest.mark.parametrize("name", ["windows", "", "K"])
@@ -459,6 +507,9 @@ def test_toml_content_wrong(tmp_path):
     assert toml_refusal(path, text.replace(b"k = 3", b"k = 0")) == "k: must be at least 1, not 0"
     assert toml_refusal(path, text.replace(b"k = 3", b"k = true")) == (
         "k: must be an integer, not True"
+    )
+    assert toml_refusal(path, text.replace(b"rekey = false", b"rekey = 0")) == (
+        "rekey: must be True or False, not 0"
     )
     assert toml_refusal(path, text.replace(b"k = 3", b'k = "3"')) == (
         "k: must be an integer, not '3'"

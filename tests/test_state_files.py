@@ -32,6 +32,10 @@ MODELS = {
     "apbbf": lambda: from_spec(preset("tiny")),
     "gebf": lambda: from_spec(preset("gebf-tiny")),
     "blocked-gebf": lambda: from_spec(preset("blocked-gebf-tiny")),
+    "keyed": lambda: from_spec(preset("siphash-tiny"), secret=(1 << 128) - 1),
+    "keyed, gebf, no rekey": lambda: GEBF(
+        window=16, epochs=2, hashes=2, bits=96, key_bits=8, hash="siphash", secret=1
+    ),
     "apbf, 13 bits, wide keys": lambda: APBF(k=2, l=3, slice_bits=13, key_bits=100, generation=5),
     "apbbf, 5 blocks": lambda: APBBF(
         k=3, l=2, block_bits=4, hashes_per_block=1, blocks=5, seed=(1 << 64) - 1
@@ -140,8 +144,101 @@ def test_saving_changes_nothing(model, path):
     assert len(path.read_bytes()) == len(first)
 
 
-def test_mode_is_that_of_an_ordinary_file(model, path):
+# Secrets
+
+
+def rekeyed(shifts):
+    """Filter that has loaded a second secret; `shifts` of its four segments have it."""
+    model = from_spec(preset("siphash-tiny"), secret=(1 << 128) - 1)
+    model.insert(np.arange(11))
+    model.rekey(1 << 100)
+    for _ in range(shifts):
+        model.shift()
+    model.insert([1])
+    return model
+
+
+@pytest.mark.parametrize("shifts", range(6))
+def test_secrets_are_part_of_the_state(path, shifts):
+    model = rekeyed(shifts)
     model.save(path)
+    copy = load(path)
+    assert copy == model
+    assert copy.secrets == model.secrets
+    assert copy.rekey_ready == model.rekey_ready == (shifts >= 4)
+    keys = np.arange(60)
+    for _ in range(4):
+        assert np.array_equal(copy.check_and_insert(keys), model.check_and_insert(keys))
+        keys += 50
+        assert copy == model
+    assert copy.secrets == [1 << 100] * 4
+
+
+def test_filters_that_differ_in_a_secret_only():
+    spec = preset("siphash-tiny")
+    model, other = from_spec(spec, secret=1), from_spec(spec, secret=1)
+    model.rekey(2)
+    assert model != other
+    other.rekey(3)
+    assert model != other
+    for each in (model, other):
+        each.clear()
+    assert model != other
+    other.rekey(2)
+    other.clear()
+    assert model == other
+
+
+@pytest.mark.parametrize("shifts", [0, 2, 4])
+def test_file_with_secrets_is_its_owner_s(path, shifts):
+    path.write_bytes(b"")
+    path.chmod(0o666)
+    rekeyed(shifts).save(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("secrets", "reason"),
+    [
+        ([1, 0, 4, None], "4 segments of an older secret do not fit the specification"),
+        ([1, 0, -1, None], "-1 segments of an older secret do not fit the specification"),
+        ([1, 0, True, None], "True segments of an older secret do not fit the specification"),
+        ([1, 0, 1, 2], "three secrets, where two are possible"),
+        ([1 << 128, 0, 0, None], "secret: must be below 2**128, not of 129 bits"),
+        ([1, -1, 0, None], "secret: must be at least 0, not negative"),
+        ([1, 0, 0, "2"], "secret: must be an integer, not str"),
+        ([None, 0, 0, None], "secret: must be an integer, not NoneType"),
+        ([1, 0, 0], ""),
+        ([1, 0, 0, None, 0], ""),
+        (7, ""),
+    ],
+)
+def test_secrets_in_the_file_wrong(path, secrets, reason):
+    craft(path, "siphash-tiny", secrets=secrets)
+    assert refusal(path).startswith(f"damaged filter state: {reason}")
+
+
+def test_secrets_missing_in_the_file(path):
+    craft(path, "siphash-tiny", secrets=None)
+    assert refusal(path) == "damaged filter state: 'secrets'"
+
+
+def test_older_secret_without_rekey(path):
+    spec = preset("siphash-tiny").to_dict() | {"rekey": False}
+    craft(path, "siphash-tiny", spec=spec, secrets=[1, 0, 1, None])
+    assert refusal(path).startswith("damaged filter state: 1 segments of an older secret")
+    craft(path, "siphash-tiny", spec=spec, secrets=[1, 0, 0, 2])
+    assert load(path).secrets == [1] * 4
+
+
+def test_state_of_before_there_were_keyed_hashes(path):
+    old = {n: v for n, v in preset("tiny").to_dict().items() if n not in ("hash", "rekey")}
+    craft(path, spec=old)
+    assert load(path) == from_spec(preset("tiny"))
+
+
+def test_mode_is_that_of_an_ordinary_file(path):
+    from_spec(preset("tiny")).save(path)
     ordinary = path.with_name("ordinary")
     ordinary.write_bytes(b"")
     assert path.stat().st_mode == ordinary.stat().st_mode
@@ -274,9 +371,9 @@ def test_huge_array_header(path):
     refusal(path)
 
 
-def craft(path, **changes):
+def craft(path, name="tiny", **changes):
     """Write a state file whose digest is right and whose header is not the usual one."""
-    from_spec(preset("tiny")).save(path)
+    from_spec(preset(name)).save(path)
     with np.load(path) as file:
         header, bits = json.loads(str(file["header"])), file["bits"]
     header |= changes
