@@ -3,6 +3,7 @@
 from .core import FilterCore
 from .issue import Operation
 from .segment import PortableSegmentMemory, SegmentMemory
+from .sliced import SlicedCore
 from .unit import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit, Request, Result
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "Request",
     "Result",
     "SegmentMemory",
+    "SlicedCore",
 ]

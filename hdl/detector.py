@@ -144,4 +144,4 @@ class RunDetector(wiring.Component):
                 merged.append((found, age))
             candidates = merged
         found, age = candidates[0]
-        return [self.seen.eq(found), self.age.eq(Mux(found, age, 0))]
+        return [self.seen.eq(found), self.age.eq(age & found.replicate(len(age)))]

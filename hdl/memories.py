@@ -1,6 +1,7 @@
 """Variants of the segment memory, by name."""
 
 from .ecp5 import ECP5SegmentMemory
+from .gowin import GowinSegmentMemory
 from .ice40 import ICE40SegmentMemory
 from .segment import PortableSegmentMemory
 
@@ -8,11 +9,12 @@ VARIANTS = {
     "portable": PortableSegmentMemory,
     "ecp5": ECP5SegmentMemory,
     "ice40": ICE40SegmentMemory,
+    "gowin": GowinSegmentMemory,
 }
 """Variant names and the components that they stand for."""
 
 
-def segment_memory(variant, *, depth, clear_bits):
+def segment_memory(variant, *, depth, clear_bits, ways=2):
     """Build the segment memory of a variant.
 
     Raises
@@ -22,4 +24,4 @@ def segment_memory(variant, *, depth, clear_bits):
     """
     if variant not in VARIANTS:
         raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")
-    return VARIANTS[variant](depth=depth, clear_bits=clear_bits)
+    return VARIANTS[variant](depth=depth, clear_bits=clear_bits, ways=ways)

@@ -1,18 +1,87 @@
 """Queue in which results wait to be taken."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
+
+
+class UnaryCounter(wiring.Component):
+    """Counts up and down in unary: bit N says whether the count is above N.
+
+    Every bit depends on its neighbours only, so the counter is as fast at any
+    size, and both ends can be told without a comparison. Latency two clocks.
+
+    Members
+    -------
+    up, down : In(1)
+        Not up at the highest count, not down at zero.
+    above : Out(size)
+    """
+
+    def __init__(self, *, size):
+        self._size = size
+        super().__init__({"up": In(1), "down": In(1), "above": Out(size)})
+
+    def elaborate(self, platform):
+        m = Module()
+        changes = Signal()
+        rises = Signal()
+        m.d.sync += [changes.eq(self.up ^ self.down), rises.eq(self.up)]
+        with m.If(changes):
+            m.d.sync += self.above.eq(Mux(rises, Cat(1, self.above), self.above[1:]))
+        return m
+
+
+class OutputRegister(wiring.Component):
+    """Output register of a pipeline that stands still while `go` is low, with a spare place.
+
+    The spare place takes what is under way in the clock in which `go` falls,
+    so that `go` is a register and no path leads from the taker into the
+    pipeline.
+
+    Members
+    -------
+    valid, payload : In
+        Last stage of the pipeline.
+    go : Out(1)
+        Whether the pipeline moves on in this clock.
+    o : Out(stream.Signature(width))
+    """
+
+    def __init__(self, *, width):
+        self._width = width
+        super().__init__(
+            {
+                "valid": In(1),
+                "payload": In(width),
+                "go": Out(1, init=1),
+                "o": Out(stream.Signature(width)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        spare = Signal(self._width, reset_less=True)
+        taken = ~self.o.valid | self.o.ready
+        m.d.sync += [
+            self.go.eq(taken | (self.go & ~self.valid)),
+            self.o.valid.eq(~taken | ~self.go | self.valid),
+        ]
+        with m.If(self.go):
+            m.d.sync += spare.eq(self.payload)
+        with m.If(taken):
+            m.d.sync += self.o.payload.eq(Mux(self.go, self.payload, spare))
+        return m
 
 
 class ResultQueue(wiring.Component):
     """Joins each verdict with the tag of its operation, and keeps both until they are taken.
 
-    Tags and verdicts come in the same order, each tag at least a clock before
-    its verdict. There is no check for room: whoever writes counts the places,
-    and a queue that need not look whether it is full is a fast one.
+    Tags and verdicts come in the same order, each tag before its verdict.
+    There is no check for room: whoever writes counts the places, and a queue
+    that need not look whether it is full is a fast one.
 
-    Latency `LATENCY` clocks from `verdict_valid` to `o.valid`, one result per
+    Latency `LATENCY` clocks from `coming` to `o.valid`, one result per
     clock.
 
     Parameters
@@ -21,26 +90,32 @@ class ResultQueue(wiring.Component):
         Places. Power of two.
     tag_bits, verdict_bits : int
         Widths.
+    page_depth : int
+        Places in one memory; the pages are selected in registers of their own.
 
     Members
     -------
     tag_valid, tag : In
-    verdict_valid, verdict : In
+    coming, verdict : In
+        Each verdict in the clock after `coming`.
     o : Out(stream.Signature({"verdict", "tag"}))
         Verdict in the low bits.
     """
 
-    LATENCY = 2
+    LATENCY = 6
+    SELECTION = 2
+    """Registers through which the page is selected."""
 
-    def __init__(self, *, depth, tag_bits, verdict_bits):
+    def __init__(self, *, depth, tag_bits, verdict_bits, page_depth=16):
         self._depth = depth
+        self._page_depth = min(depth, page_depth)
         self._tag_bits = tag_bits
         self._verdict_bits = verdict_bits
         super().__init__(
             {
                 "tag_valid": In(1),
                 "tag": In(tag_bits),
-                "verdict_valid": In(1),
+                "coming": In(1),
                 "verdict": In(verdict_bits),
                 "o": Out(stream.Signature(verdict_bits + tag_bits)),
             }
@@ -48,35 +123,89 @@ class ResultQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        m.submodules.stored = stored = UnaryCounter(size=self._depth)
+        m.submodules.output = output = OutputRegister(width=self._verdict_bits + self._tag_bits)
         read = Signal(range(self._depth))
+        loaded = Signal()
         load = Signal()
-        self._elaborate_memory(m, "verdicts", self.verdict_valid, self.verdict, read, load, 0)
-        self._elaborate_memory(m, "tags", self.tag_valid, self.tag, read, load, self._verdict_bits)
-        # Verdicts stored, less one: below zero there is none.
-        stored = Signal(signed(self._depth.bit_length() + 1), init=-1)
-        m.d.comb += load.eq((stored >= 0) & (self.o.ready | ~self.o.valid))
-        m.d.sync += stored.eq(stored + self.verdict_valid - load)
+        m.d.comb += [
+            stored.up.eq(self.coming),
+            stored.down.eq(load),
+            # The count does not know yet of the last load.
+            load.eq(output.go & Mux(loaded, stored.above[1], stored.above[0])),
+        ]
+        m.d.sync += loaded.eq(load)
         with m.If(load):
-            m.d.sync += [read.eq(read + 1), self.o.valid.eq(1)]
-        with m.Elif(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
+            m.d.sync += read.eq(read + 1)
+
+        go = output.go
+        tag = Signal.like(self.tag, reset_less=True)
+        m.d.sync += tag.eq(self.tag)
+        verdicts = self._elaborate_pages(m, "verdicts", self.coming, self.verdict, read, go)
+        tags = self._elaborate_pages(m, "tags", self.tag_valid, tag, read, go)
+        words = [Cat(pair) for pair in zip(verdicts, tags, strict=True)]
+        valid = Signal()
+        page = Signal(len(read[self._page_bits :]), reset_less=True)
+        with m.If(go):
+            m.d.sync += [valid.eq(load), page.eq(read[self._page_bits :])]
+        for stage in range(self.SELECTION):
+            words, page, valid = self._elaborate_selection(m, words, page, valid, go, stage)
+        m.d.comb += [
+            output.valid.eq(valid),
+            output.payload.eq(words[0]),
+            self.o.valid.eq(output.o.valid),
+            self.o.p.eq(output.o.p),
+            output.o.ready.eq(self.o.ready),
+        ]
         return m
 
-    def _elaborate_memory(self, m, name, valid, value, read, load, position):
-        """Store one kind of word, and read it where the other kind is read."""
-        if not len(value):
-            return
+    @property
+    def _page_bits(self):
+        return (self._page_depth - 1).bit_length()
+
+    def _elaborate_pages(self, m, name, coming, value, read, go):
+        """Store one kind of word; return what every page has where it is read, a clock later.
+
+        The word comes in the clock after `coming`, which leaves that clock to find its place.
+        """
         written = Signal(range(self._depth), name=f"{name}_written")
-        m.submodules[name] = words = memory.Memory(shape=len(value), depth=self._depth, init=[])
-        write_port = words.write_port()
-        read_port = words.read_port()
-        m.d.comb += [
-            write_port.en.eq(valid),
-            write_port.addr.eq(written),
-            write_port.data.eq(value),
-            read_port.en.eq(load),
-            read_port.addr.eq(read),
-            self.o.payload[position : position + len(value)].eq(read_port.data),
-        ]
-        with m.If(valid):
+        place = Signal(self._page_bits, name=f"{name}_place", reset_less=True)
+        m.d.sync += place.eq(written)
+        with m.If(coming):
             m.d.sync += written.eq(written + 1)
+        outputs = []
+        for number in range(self._depth // self._page_depth):
+            if not len(value):
+                outputs.append(Signal(0))
+                continue
+            words = memory.Memory(shape=len(value), depth=self._page_depth, init=[])
+            m.submodules[f"{name}{number}"] = words
+            write_port = words.write_port()
+            read_port = words.read_port()
+            writing = Signal(name=f"{name}_writing{number}")
+            m.d.sync += writing.eq(coming & (written[self._page_bits :] == number))
+            m.d.comb += [
+                write_port.en.eq(writing),
+                write_port.addr.eq(place),
+                write_port.data.eq(value),
+                read_port.en.eq(go),
+                read_port.addr.eq(read),
+            ]
+            outputs.append(read_port.data)
+        return outputs
+
+    def _elaborate_selection(self, m, words, page, valid, go, stage):
+        """Select by one bit of the page; by all that are left in the last stage."""
+        bits = len(page) if stage == self.SELECTION - 1 else min(1, len(page))
+        groups = [words[at : at + (1 << bits)] for at in range(0, len(words), 1 << bits)]
+        selected = []
+        for number, group in enumerate(groups):
+            word = Signal(len(group[0]), name=f"word{stage}_{number}", reset_less=True)
+            with m.If(go):
+                m.d.sync += word.eq(Array(group)[page[:bits]] if bits else group[0])
+            selected.append(word)
+        rest = Signal(len(page) - bits, name=f"page{stage}", reset_less=True)
+        moved = Signal(name=f"valid{stage}")
+        with m.If(go):
+            m.d.sync += [rest.eq(page[bits:]), moved.eq(valid)]
+        return selected, rest, moved

@@ -8,12 +8,14 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..golden.spec import memory_latency
+
 
 class SegmentMemory(wiring.Component):
     """Array of bits with a test-and-set port and a wide clear port.
 
     One access per clock. An access answers with the bit as all earlier
-    accesses left it, `LATENCY` clocks after its address; an access in the
+    accesses left it, `latency` clocks after its address; an access in the
     very next clock to the same bit sees it set. Reset does not clear the
     memory; only the clear port does.
 
@@ -28,6 +30,8 @@ class SegmentMemory(wiring.Component):
         Number of bits. Power of two.
     clear_bits : int
         Bits zeroed by one clock of `clear`. Power of two, at most `depth`.
+    ways : int
+        Registers on the way from the ports to the memory, which lengthen `latency` in all variants.
 
     Members
     -------
@@ -35,7 +39,7 @@ class SegmentMemory(wiring.Component):
     set : In(1)
         Whether the access sets the bit.
     bit : Out(1)
-        The bit before the access, `LATENCY` clocks later.
+        The bit before the access, `latency` clocks later.
     clear : In(1)
         Zeroes the `clear_bits` bits from ``clear_address * clear_bits`` on.
     clear_address : In(range(depth // clear_bits))
@@ -46,9 +50,7 @@ class SegmentMemory(wiring.Component):
         If a parameter breaks its rule.
     """
 
-    LATENCY = 2
-
-    def __init__(self, *, depth, clear_bits):
+    def __init__(self, *, depth, clear_bits, ways=2):
         for name, value in (("Depth", depth), ("Clear width", clear_bits)):
             if not isinstance(value, int) or value < 1 or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two, not {value!r}")
@@ -58,6 +60,8 @@ class SegmentMemory(wiring.Component):
             raise ValueError(f"Clear width must be at most the depth of {depth}, not {clear_bits}")
         self._depth = depth
         self._clear_bits = clear_bits
+        self._ways = ways
+        self.latency = memory_latency(bits=depth, clear=clear_bits, ways=ways)
         super().__init__(
             {
                 "address": In(range(depth)),
@@ -67,6 +71,14 @@ class SegmentMemory(wiring.Component):
                 "clear_address": In(range(depth // clear_bits)),
             }
         )
+
+    def _delay(self, m, bit):
+        """Return a bit that takes two clocks as late as the selection of block RAMs has it."""
+        for clock in range(self.latency - 2):
+            late = Signal(name=f"late{clock}", reset_less=True)
+            m.d.sync += late.eq(bit)
+            bit = late
+        return bit
 
     @property
     def depth(self):
@@ -108,7 +120,7 @@ class PortableSegmentMemory(SegmentMemory):
             write.en.eq(setting | self.clear),
             write.addr.eq(Mux(self.clear, self.clear_address, address[low:])),
             write.data.eq(Mux(self.clear, 0, current | (setting << address[:low]))),
-            self.bit.eq(bit),
+            self.bit.eq(self._delay(m, bit)),
         ]
         m.d.sync += [
             address.eq(self.address),

@@ -5,10 +5,16 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..golden.errors import SpecificationError
+from ..golden.siphash import SECRET_BITS
 from .core import FilterCore
-from .issue import GenerationCounter, Issue, Operation
+from .issue import Issue, Operation
 from .queue import ResultQueue
+from .secrets import Secrets
+from .sliced import SlicedCore
 from .statistics import EventCounter
+
+ORGANISATIONS = {"separate": FilterCore, "bit-sliced": SlicedCore}
+"""Organisations of the memory, and the cores that have them."""
 
 
 class Request(data.StructLayout):
@@ -37,14 +43,16 @@ class FilterUnit(wiring.Component):
     """A count-based sliding-window filter.
 
     Accepts one operation per clock for as long as results are taken, through
-    shifts and whatever the keys are. Every operation gives one result, in
+    shifts and, with separate segments, whatever the keys are. Every operation gives one result, in
     order, `latency` clocks after its acceptance if the results before it have
     been taken. Operations take effect one after another.
 
-    `i.ready` falls while results wait to be taken, for ``spec.clear_words``
-    clocks after a CLEAR and after reset, and before a shift that comes sooner
-    than ``spec.minimum_generation`` clocks after the last one: by force, or by
-    a `generation` below that length. Nothing is lost or wrong then.
+    `i.ready` falls while results wait to be taken, after a CLEAR, after reset,
+    after a SHIFT for `SHIFT_PAUSE` clocks or until the last segment to retire
+    is clear, and after every operation while `generation` is below
+    ``spec.minimum_generation``. Nothing is lost or wrong then. With bit-sliced
+    segments it also falls before the end of a generation in which the spare
+    has not been swept yet, until it is.
 
     Parameters
     ----------
@@ -56,6 +64,9 @@ class FilterUnit(wiring.Component):
         Width of the counters, which wrap around. 0 leaves them out.
     memory : str
         Variant of the segment memories, one of `lately.hdl.memories.VARIANTS`.
+    organisation : str
+        "separate" for a memory per part and segment, "bit-sliced" for one per part that holds
+        all segments, which only guarded-epoch filters can have.
 
     Members
     -------
@@ -66,6 +77,13 @@ class FilterUnit(wiring.Component):
         the specification promises. A change counts from the first generation
         on that begins with an operation accepted `GENERATION_LEAD` clocks
         later, by a shift, a clear or reset.
+    secret : In(stream.Signature(128))
+        With ``hash="siphash"`` only: the secret of the hash, 0 from reset on.
+        Without re-keying, a secret counts from the next CLEAR on. With, from
+        the next shift or CLEAR on, for the segment that comes in; others keep
+        theirs. `secret.ready` is then low until the last segment of an older
+        secret has left the ring. Heeded by operations that are accepted
+        `SECRET_LEAD` clocks after it or later.
     operations, insertions, hits, shifts : Out(statistics_bits)
         Events since reset, counted as the results leave the core: exact once
         the unit has been idle for ``latency + statistics_bits / 8`` clocks.
@@ -73,29 +91,70 @@ class FilterUnit(wiring.Component):
     Raises
     ------
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot hold the specification, or not in this organisation.
+    ValueError
+        If there is no such organisation.
     """
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
 
-    GENERATION_LEAD = GenerationCounter.LEAD
+    GENERATION_LEAD = Issue.LEAD
     """Clocks from a change of the generation length to the first acceptance that heeds it."""
 
-    LAG = 2
-    """Clocks from an acceptance to its effect on the count of places."""
+    SHIFT_PAUSE = Issue.SHIFT_PAUSE
+    """Clocks for which a SHIFT keeps the input closed if the spare is clean."""
 
-    def __init__(self, spec, *, tag_bits=8, statistics_bits=32, memory="portable"):
+    SECRET_LEAD = Secrets.LEAD
+    """Clocks from a secret's acceptance to the first acceptance of an operation that heeds it."""
+
+    PAUSE = Issue.PAUSE
+    """Clocks at most for which a SHIFT or CLEAR keeps the input closed after clearing."""
+
+    LAG = 6
+    """Clocks from an acceptance until `i.ready` knows of it, and one to spare."""
+
+    def __init__(
+        self,
+        spec,
+        *,
+        tag_bits=8,
+        statistics_bits=32,
+        memory="portable",
+        organisation="separate",
+    ):
+        if organisation not in ORGANISATIONS:
+            raise ValueError(
+                f"Organisation must be one of {', '.join(ORGANISATIONS)}, not {organisation!r}"
+            )
         if spec.family not in self.families:
             raise SpecificationError(
                 f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
                 f"not {spec.family!r}"
             )
+        if spec.rekey and organisation != "separate":
+            raise SpecificationError(
+                f"rekey: must be false for {organisation} memory, whose segments share their words"
+            )
         self._spec = spec
-        self._core = FilterCore(spec=spec, memory=memory)
+        self._memory = memory
+        self._organisation = organisation
+        self._core = ORGANISATIONS[organisation](spec=spec, memory=memory)
         self._statistics_bits = statistics_bits
         self._request = Request(key_bits=spec.key_bits, tag_bits=tag_bits)
         self._result = Result(generations=spec.window_generations + 1, tag_bits=tag_bits)
         self.generation_bits = spec.generation.bit_length() + 1
+        self._issue = Issue(
+            generation_bits=self.generation_bits,
+            minimum_generation=spec.minimum_generation,
+            clear_words=self._core.clear_clocks,
+            watches=organisation != "separate",
+        )
+        keyed = spec.hash == "siphash"
+        self._secrets = (
+            Secrets(pipelines=self._core.pipelines, ring_segments=spec.ring_segments)
+            if keyed
+            else None
+        )
         super().__init__(
             {
                 "i": In(stream.Signature(self._request)),
@@ -106,6 +165,7 @@ class FilterUnit(wiring.Component):
                 "hits": Out(statistics_bits),
                 "shifts": Out(statistics_bits),
             }
+            | ({"secret": In(stream.Signature(SECRET_BITS))} if keyed else {})
         )
 
     @property
@@ -114,62 +174,96 @@ class FilterUnit(wiring.Component):
         return self._spec
 
     @property
+    def minimum_generation(self):
+        """Shortest generation at which operations do not come one at a time."""
+        return self._issue.minimum_generation
+
+    @property
+    def longest_pause(self):
+        """Clocks at most for which a SHIFT or CLEAR, or the spare, keeps the input closed."""
+        # A sweep that starts late, and is told of late.
+        late = 0 if self._organisation == "separate" else 2 * self._core.clear_clocks
+        return max(self.SHIFT_PAUSE, self._spec.clear_words + late + self.PAUSE)
+
+    @property
     def latency(self):
         """Clocks from the acceptance of an operation to its result on an idle output."""
-        return Issue.LATENCY + self._core.latency + ResultQueue.LATENCY
+        return self._core.latency + ResultQueue.LATENCY
 
     def elaborate(self, platform):
         m = Module()
         core = self._core
         m.submodules.core = core
-        m.submodules.issue = issue = Issue(
-            key_bits=self._spec.key_bits,
-            generation_bits=self.generation_bits,
-            clear_words=self._spec.clear_words,
+        m.submodules.issue = issue = self._issue
+        m.submodules.queue = queue = ResultQueue(
+            depth=self._depth,
+            tag_bits=len(self.i.p.tag),
+            verdict_bits=1 + len(core.age),
+            page_depth=self._depth if self._memory == "ice40" else 16,
         )
+        accepted = Signal()
+        key = Signal.like(self.i.p.key, reset_less=True)
+        tag = Signal.like(self.i.p.tag, reset_less=True)
+        m.d.sync += [
+            accepted.eq(self.i.valid & self.i.ready),
+            key.eq(self.i.p.key),
+            tag.eq(self.i.p.tag),
+        ]
         m.d.comb += [
+            self.i.ready.eq(issue.i.ready),
+            issue.i.valid.eq(self.i.valid),
+            issue.i.p.eq(self.i.p.operation),
+            issue.room.eq(self._elaborate_room(m, accepted)),
+            issue.clean.eq(core.clean),
             issue.generation.eq(self.generation),
             core.control.eq(issue.control),
-            core.key.eq(issue.key),
-        ]
-        m.submodules.queue = queue = ResultQueue(
-            depth=self._depth, tag_bits=len(self.i.p.tag), verdict_bits=1 + len(core.age)
-        )
-        accepted = self.i.valid & self.i.ready
-        taken = self.o.valid & self.o.ready
-        room = self._elaborate_room(m, accepted, taken)
-        # The tag has time: its result is a pipeline's length away.
-        tagged = Signal()
-        tag = Signal(len(self.i.p.tag), reset_less=True)
-        m.d.sync += [tagged.eq(accepted), tag.eq(self.i.p.tag)]
-        m.d.comb += [
-            self.i.ready.eq(issue.i.ready & room),
-            issue.i.valid.eq(self.i.valid & room),
-            issue.i.p.key.eq(self.i.p.key),
-            issue.i.p.operation.eq(self.i.p.operation),
-            queue.tag_valid.eq(tagged),
+            core.key.eq(key),
+            queue.tag_valid.eq(accepted),
             queue.tag.eq(tag),
-            queue.verdict_valid.eq(core.valid),
+            queue.coming.eq(core.coming),
             queue.verdict.eq(Cat(core.seen, core.age)),
             self.o.valid.eq(queue.o.valid),
             self.o.p.eq(queue.o.p),
             queue.o.ready.eq(self.o.ready),
         ]
+        if self._secrets is not None:
+            self._elaborate_secrets(m)
         self._elaborate_statistics(m)
         return m
+
+    def _elaborate_secrets(self, m):
+        m.submodules.secrets = secrets = self._secrets
+        m.d.comb += [
+            secrets.i.valid.eq(self.secret.valid),
+            secrets.i.payload.eq(self.secret.payload),
+            self.secret.ready.eq(secrets.i.ready),
+            secrets.turned.eq(self._issue.turned),
+            secrets.cleared.eq(self._issue.control.clear),
+            self._issue.adopt.eq(secrets.adopt),
+        ]
+        for number in range(self._core.pipelines):
+            name = f"secret{number}"
+            m.d.comb += getattr(self._core, name).eq(getattr(secrets, name))
 
     @property
     def _depth(self):
         """Results that may be under way."""
-        return 1 << (self.latency + self.LAG + 2).bit_length()
+        return 1 << (self.latency + self.LAG + 4).bit_length()
 
-    def _elaborate_room(self, m, accepted, taken):
-        """Return whether one more result would find a place."""
-        entered, left = Signal(), Signal()
+    def _elaborate_room(self, m, entered):
+        """Return whether there are places for all results that may still be asked for."""
+        left = Signal()
+        change = Signal(signed(2))
         # Places left, less one and less what the count does not know of yet.
         places = Signal(signed(self._depth.bit_length() + 1), init=self._depth - 1 - self.LAG)
-        m.d.sync += [entered.eq(accepted), left.eq(taken), places.eq(places + left - entered)]
-        return places >= 0
+        room = Signal()
+        m.d.sync += [
+            left.eq(self.o.valid & self.o.ready),
+            change.eq(left - entered),
+            places.eq(places + change),
+            room.eq(places >= 0),
+        ]
+        return room
 
     def _elaborate_statistics(self, m):
         if self._statistics_bits == 0:

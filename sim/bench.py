@@ -61,6 +61,35 @@ class Stalls:
         return self._random.random() < self.probability
 
 
+class Pattern(Stalls):
+    """Pauses of given lengths in turn, with one clock between them.
+
+    Attributes
+    ----------
+    lengths : sequence of int
+        In clocks, each at least 1.
+    rounds : int
+        How often all have been made.
+    """
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        super().__init__()
+        self.lengths = lengths
+        self.rounds = 0
+        self._index = 0
+        self._left = lengths[0]
+
+    def __call__(self) -> bool:
+        """Whether to pause in this clock."""
+        if self._left:
+            self._left -= 1
+            return True
+        self._index = (self._index + 1) % len(self.lengths)
+        self.rounds += self._index == 0
+        self._left = self.lengths[self._index]
+        return False
+
+
 class Driver:
     """Sends operations to the unit's input stream.
 
@@ -142,12 +171,13 @@ class Monitor:
             self._dut.o__ready.value = int(not self.stalls())
             await FallingEdge(self._dut.clk)
             if self._dut.o__valid.value and self._dut.o__ready.value and not self._dut.rst.value:
-                outcome = self._decode(int(self._dut.o__payload.value))
+                outcome = self.decode(int(self._dut.o__payload.value))
                 self.outcomes.append(outcome)
                 self.times.append(get_sim_time("ns"))
                 self._scoreboard.compare(outcome)
 
-    def _decode(self, payload: int) -> Outcome:
+    def decode(self, payload: int) -> Outcome:
+        """Take a result apart."""
         age = payload >> 1 & ((1 << self._age_bits) - 1)
         return Outcome(bool(payload & 1), age, payload >> (1 + self._age_bits))
 
@@ -167,9 +197,16 @@ class Scoreboard:
         self._expected: deque[Outcome] = deque()
         self.golden = from_spec(spec)
         self.compared = 0
+        self._secrets: deque[tuple[float, int]] = deque()
+
+    def rekey(self, time: float, secret: int) -> None:
+        """Give the reference a secret before the first operation accepted from `time` on, in ns."""
+        self._secrets.append((time, secret))
 
     def expect(self, item: Item) -> None:
         """Perform an accepted operation on the reference."""
+        while self._secrets and get_sim_time("ns") >= self._secrets[0][0]:
+            self.golden.rekey(self._secrets.popleft()[1])
         known = item.operation in list(Operation)
         operation = item.operation if known else Operation.NONE
         verdicts = self.golden.apply([operation], key_array([item.key], self.golden.spec))
@@ -208,21 +245,30 @@ def key_array(keys: list[int], spec: FilterSpec) -> NDArray[np.uint64]:
     return array if words > 1 else array[:, 0]
 
 
-def read_memory(dut, spec: FilterSpec, memory: str) -> NDArray[np.bool_]:
-    """Read all segment memories of a variant; shape as golden's `memory`."""
+def read_memory(dut, spec: FilterSpec, memory: str, *, netlist: bool = False) -> NDArray[np.bool_]:
+    """Read all segment memories of a variant; shape as golden's `memory`.
+
+    In a netlist only explicit block RAMs are found.
+    """
     bits = np.zeros((spec.segments, spec.parts, spec.part_bits), np.bool_)
     for segment in range(spec.segments):
         for part in range(spec.parts):
-            bank = getattr(dut.core, f"segment{segment}_part{part}")
+            name = f"segment{segment}_part{part}"
             values: dict[tuple[str, int], int] = {}
             for address in range(spec.part_bits):
                 block, word, bit = _locate(memory, spec.clear, address)
                 if (block, word) not in values:
-                    holder = getattr(bank, block)
-                    words = holder if memory == "portable" else holder.words
+                    holder = dut[f"core_{name}_{block}"] if netlist else dut.core[name][block]
+                    words = holder if memory == "portable" else _words(holder)
                     values[block, word] = int(words[word].value)
                 bits[segment, part, address] = values[block, word] >> bit & 1
     return bits
+
+
+def _words(block_ram):
+    """Find the array in a model of a block RAM: ours, or the one that yosys has for iCE40."""
+    ours = block_ram._get("words")
+    return block_ram.memory if ours is None else ours
 
 
 def _locate(memory: str, clear_bits: int, address: int) -> tuple[str, int, int]:
@@ -233,9 +279,28 @@ def _locate(memory: str, clear_bits: int, address: int) -> tuple[str, int, int]:
     columns = max(1, clear_bits // 16)
     column = address >> low & (columns - 1)
     inside = address % (1 << low) + (address >> low) // columns * (1 << low)
-    block_bits = {"ecp5": 1 << 14, "ice40": 1 << 12}[memory]
+    block_bits = {"ecp5": 1 << 14, "ice40": 1 << 12, "gowin": 1 << 14}[memory]
     block = f"block{inside // block_bits}_{column}"
     return block, inside % block_bits // 16, inside % 16
+
+
+def read_sliced_memory(dut, spec: FilterSpec, memory: str) -> NDArray[np.bool_]:
+    """Read all banks of a bit-sliced unit; shape as golden's `memory`."""
+    bits = np.zeros((spec.segments, spec.parts, spec.part_bits), np.bool_)
+    for part in range(spec.parts):
+        for cell in range(spec.part_bits):
+            bank = getattr(getattr(dut.core, f"part{part}"), f"bank{cell % spec.clear}")
+            if memory == "portable":
+                word = int(bank.words[cell // spec.clear].value)
+            else:
+                blocks = range(-(-spec.segments // 18))
+                word = sum(
+                    int(getattr(bank, f"block{block}").words[cell // spec.clear].value)
+                    << 18 * block
+                    for block in blocks
+                )
+            bits[:, part, cell] = [word >> segment & 1 for segment in range(spec.segments)]
+    return bits
 
 
 def tagged(operations: Sequence[tuple[int, int]]) -> list[Item]:

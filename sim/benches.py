@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
@@ -11,13 +12,32 @@ from cocotb_tools.runner import get_runner
 
 from ..golden.spec import FilterSpec
 from ..hdl.memories import segment_memory
+from .netlist import unit_netlist
 from .toolchain import PRECOMPILED_HEADER_FLAG, ToolError, verilator_environment
 from .verilog import TOP, unit_verilog
 
 SIMULATORS = ("verilator", "icarus")
 
-PRIMITIVES = {"portable": (), "ecp5": ("DP16KD.v",), "ice40": ("SB_RAM40_4K.v",)}
+PRIMITIVES = {
+    "portable": (),
+    "ecp5": ("DP16KD.v", "TRELLIS_FF.v"),
+    "ice40": ("SB_RAM40_4K.v",),
+    "gowin": ("DPB.v",),
+}
 """Models of the block RAMs that each variant of the segment memory instantiates."""
+
+_BENCHES = {
+    "separate": "lately.sim.filter_bench",
+    "bit-sliced": "lately.sim.sliced_bench",
+}
+FUNCTIONAL = "functional.json"
+"""File of the functional bins that a run with coverage adds to."""
+
+COUNTS = "verilator/coverage.dat"
+"""File of the counts of lines and toggles that a run with coverage writes."""
+
+COVERED_STATISTICS_BITS = 4
+"""Width of a unit's counters in a run with coverage."""
 
 _MODELS = Path(__file__).with_name("models")
 
@@ -29,7 +49,9 @@ def run_filter_bench(
     *,
     seed: int = 1,
     memory: str = "portable",
+    organisation: str = "separate",
     testcase: str | None = None,
+    coverage: bool = False,
 ) -> dict[str, bool]:
     """Run the bench of a filter unit.
 
@@ -46,8 +68,14 @@ def run_filter_bench(
     memory : str
         Variant of the segment memories; explicit block RAMs are simulated
         with models of their own.
+    organisation : str
+        Of the memory; each has a bench of its own, most of it shared.
     testcase : str, optional
         Regular expression of the tests to run; all by default.
+    coverage : bool
+        Collect what the tests reach: functional bins in `FUNCTIONAL`, and lines and toggles in
+        `COUNTS`, both in the folder; Verilator only. The counters of the unit are
+        then `COVERED_STATISTICS_BITS` wide, so that they wrap within a test.
 
     Returns
     -------
@@ -62,18 +90,69 @@ def run_filter_bench(
     directory.mkdir(parents=True, exist_ok=True)
     spec.to_toml(directory / "spec.toml")
     return _run(
-        unit_verilog(spec, memory=memory),
+        unit_verilog(
+            spec,
+            memory=memory,
+            organisation=organisation,
+            statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
+        ),
+        _BENCHES[organisation],
+        simulator,
+        directory,
+        environment=_filter_environment(directory, seed, memory)
+        | {"LATELY_ORGANISATION": organisation}
+        | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
+        models=_models(memory),
+        testcase=testcase,
+        coverage=coverage,
+    )
+
+
+def run_netlist_bench(
+    spec: FilterSpec,
+    simulator: str,
+    directory: Path,
+    *,
+    synthesis: Sequence[str],
+    seed: int = 1,
+    memory: str = "portable",
+    testcase: str | None = None,
+) -> dict[str, bool]:
+    """Run the bench of a filter unit on its netlist, made of the cells of a family.
+
+    The cells are simulated with the models that yosys brings along, explicit
+    block RAMs that have none with those of `PRIMITIVES`. The bits of memory
+    are compared where a variant of explicit block RAMs holds them; the
+    portable memory has no place of its own in a netlist, and its bits show in
+    the verdicts only.
+
+    Parameters
+    ----------
+    synthesis : sequence of str
+        yosys pass and its options, as `lately.boards.devices.Device` has them.
+    spec, simulator, directory, seed, memory, testcase
+        As `run_filter_bench`, and so are result and errors.
+    """
+    netlist = unit_netlist(spec, synthesis, memory=memory, directory=directory)
+    (directory / "cells.v").write_text(netlist.cells)
+    spec.to_toml(directory / "spec.toml")
+    return _run(
+        netlist.text,
         "lately.sim.filter_bench",
         simulator,
         directory,
-        environment={
-            "LATELY_SPEC": str(directory / "spec.toml"),
-            "LATELY_SEED": str(seed),
-            "LATELY_MEMORY": memory,
-        },
-        memory=memory,
+        environment=_filter_environment(directory, seed, memory) | {"LATELY_NETLIST": "1"},
+        models=[directory / "cells.v", *(_MODELS / f"{name}.v" for name in netlist.unmodelled)],
         testcase=testcase,
     )
+
+
+def _filter_environment(directory: Path, seed: int, memory: str) -> dict[str, str]:
+    return {
+        "LATELY_SPEC": str(directory / "spec.toml"),
+        "LATELY_SEED": str(seed),
+        "LATELY_MEMORY": memory,
+    }
 
 
 def run_segment_bench(
@@ -83,11 +162,12 @@ def run_segment_bench(
     *,
     depth: int,
     clear_bits: int,
+    ways: int = 2,
     seed: int = 1,
 ) -> dict[str, bool]:
     """Run the bench of a segment memory; parameters and result as `run_filter_bench`."""
     directory.mkdir(parents=True, exist_ok=True)
-    component = segment_memory(memory, depth=depth, clear_bits=clear_bits)
+    component = segment_memory(memory, depth=depth, clear_bits=clear_bits, ways=ways)
     return _run(
         verilog.convert(component, name=TOP, emit_src=False),
         "lately.sim.segment_bench",
@@ -96,10 +176,15 @@ def run_segment_bench(
         environment={
             "LATELY_DEPTH": str(depth),
             "LATELY_CLEAR_BITS": str(clear_bits),
+            "LATELY_WAYS": str(ways),
             "LATELY_SEED": str(seed),
         },
-        memory=memory,
+        models=_models(memory),
     )
+
+
+def _models(memory: str) -> list[Path]:
+    return [_MODELS / name for name in PRIMITIVES[memory]]
 
 
 def _run(
@@ -109,8 +194,9 @@ def _run(
     directory: Path,
     *,
     environment: dict[str, str],
-    memory: str,
+    models: Sequence[Path],
     testcase: str | None = None,
+    coverage: bool = False,
 ) -> dict[str, bool]:
     arguments = []
     if simulator == "verilator":
@@ -118,10 +204,11 @@ def _run(
         os.environ.update(verilator_environment())
         os.environ["MAKEFLAGS"] = PRECOMPILED_HEADER_FLAG
         arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--x-initial", "fast"]
+        if coverage:
+            arguments += ["--coverage-line", "--coverage-toggle"]
     elif shutil.which("iverilog") is None:
         raise ToolError("iverilog: expected it on PATH, found none; install Icarus Verilog")
     (directory / "top.v").write_text(text)
-    models = [_MODELS / name for name in PRIMITIVES[memory]]
     runner = get_runner(simulator)
     runner.build(
         sources=[directory / "top.v", *models],

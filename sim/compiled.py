@@ -14,8 +14,10 @@ import numpy as np
 import platformdirs
 from numpy.typing import ArrayLike, NDArray
 
+from ..golden.errors import RekeyError, SpecificationError
 from ..golden.hashing import KeyHash
 from ..golden.operations import Operation, Verdicts
+from ..golden.siphash import check_secret
 from ..golden.spec import FilterSpec
 from ..hdl.unit import FilterUnit
 from .toolchain import ToolError, verilate, verilator_version
@@ -35,7 +37,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")) / "models"
 
 
-def compiled_model(spec: FilterSpec) -> Path:
+def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
     """Return the compiled model of a filter unit, built now if it is not in the cache.
 
     The cache is keyed by the generated Verilog, the driver and the version of
@@ -49,8 +51,8 @@ def compiled_model(spec: FilterSpec) -> Path:
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    verilog = unit_verilog(spec)
-    defines = _defines(spec)
+    verilog = unit_verilog(spec, organisation=organisation)
+    defines = _defines(spec, organisation)
     recipe = "\0".join([verilog, _DRIVER.read_text(), verilator_version(), *defines, *_OPTIONS])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
@@ -60,15 +62,17 @@ def compiled_model(spec: FilterSpec) -> Path:
     with tempfile.TemporaryDirectory(prefix="lately-") as work:
         folder = Path(work)
         (folder / "unit.v").write_text(verilog)
-        (folder / "defines.h").write_text("".join(f"#define {line}\n" for line in defines))
-        shutil.copy(_DRIVER, folder / "driver.cpp")
+        # Not included by an option: the precompiled header of a large model must come first.
+        (folder / "driver.cpp").write_text(
+            "".join(f"#define {line}\n" for line in defines) + _DRIVER.read_text()
+        )
         verilate(
             [
                 *_OPTIONS,
                 "--exe",
                 "--top-module", TOP,
                 "--prefix", "Vmodel",
-                "-CFLAGS", "-std=c++20 -fPIC -include ../defines.h",
+                "-CFLAGS", "-std=c++20 -fPIC",
                 "-LDFLAGS", "-shared",
                 "-o", "model.so",
                 "unit.v",
@@ -83,18 +87,21 @@ def compiled_model(spec: FilterSpec) -> Path:
     return library
 
 
-def _defines(spec: FilterSpec) -> list[str]:
+def _defines(spec: FilterSpec, organisation: str) -> list[str]:
+    if organisation == "separate":
+        names = [f"segment{s}_part{p}" for s in range(spec.segments) for p in range(spec.parts)]
+    else:
+        names = [f"part{p}__DOT__bank{b}" for p in range(spec.parts) for b in range(spec.clear)]
     memories = " ".join(
-        f"MEMORY({segment * spec.parts + part}, "
-        f"{TOP}__DOT__core__DOT__segment{segment}_part{part}__DOT__words)"
-        for segment in range(spec.segments)
-        for part in range(spec.parts)
+        f"MEMORY({number}, {TOP}__DOT__core__DOT__{name}__DOT__words)"
+        for number, name in enumerate(names)
     )
     return [
         f"KEY_BITS {spec.key_bits}",
         f"TAG_BITS {TAG_BITS}",
         f"AGE_BITS {spec.window_generations.bit_length()}",
         f"MEMORIES {memories}",
+        *(["KEYED"] if spec.hash == "siphash" else []),
     ]
 
 
@@ -105,6 +112,8 @@ class CompiledUnit:
     ----------
     spec : FilterSpec
         What to build.
+    organisation : str
+        Of the memory, as for `FilterUnit`.
     progress : callable, optional
         Called with the number of operations done since the last call.
 
@@ -116,13 +125,24 @@ class CompiledUnit:
         If the hardware cannot hold the specification.
     """
 
-    def __init__(self, spec: FilterSpec, *, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        spec: FilterSpec,
+        *,
+        organisation: str = "separate",
+        progress: Progress | None = None,
+    ) -> None:
         self.spec = spec
+        self._organisation = organisation
         self._progress = progress
         self._hash = KeyHash(
-            key_bits=spec.key_bits, sizes=spec.index_sizes, functions=1, seed=spec.seed
+            key_bits=spec.key_bits,
+            sizes=spec.index_sizes,
+            functions=1,
+            seed=spec.seed,
+            hash=spec.hash,
         )
-        self._library = _load(compiled_model(spec))
+        self._library = _load(compiled_model(spec, organisation))
         self._unit = ctypes.c_void_p(self._library.lately_new())
         self.reset()
 
@@ -156,6 +176,30 @@ class CompiledUnit:
         self._library.lately_generation(self._unit, generation)
         self.idle(FilterUnit.GENERATION_LEAD)
 
+    def rekey(self, secret: int) -> None:
+        """Load a new secret, as the golden model's method: it counts from the next shift on.
+
+        Raises
+        ------
+        RekeyError
+            If the unit takes none now. Clocks have passed then, nothing else has changed.
+        SpecificationError
+            If ``spec.hash`` takes no secret.
+        TypeError, ValueError
+            If the secret is not an integer of 128 bits.
+        """
+        if self.spec.hash != "siphash":
+            raise SpecificationError(
+                f"secret: must not be given for hash {self.spec.hash}, which takes none"
+            )
+        check_secret(secret)
+        low, high = secret & (1 << 64) - 1, secret >> 64
+        # Until what is under way has had its effect.
+        self.idle(self.spec.latency + FilterUnit.PAUSE)
+        if not self._library.lately_secret(self._unit, low, high):
+            raise RekeyError("rekey: must come when all segments of the ring have one secret")
+        self.idle(FilterUnit.SECRET_LEAD)
+
     @property
     def cycles(self) -> int:
         """Clocks so far."""
@@ -164,7 +208,7 @@ class CompiledUnit:
     @property
     def statistics(self) -> dict[str, int]:
         """Event counters: operations, insertions, hits and shifts since reset."""
-        self.idle(self.spec.latency + 8)
+        self.idle(2 * self.spec.latency)
         counts = (ctypes.c_uint64 * 4)()
         self._library.lately_statistics(self._unit, counts)
         return dict(zip(("operations", "insertions", "hits", "shifts"), counts, strict=True))
@@ -178,14 +222,23 @@ class CompiledUnit:
         ndarray of bool, shape (segments, parts, part_bits)
         """
         spec = self.spec
-        self.idle(spec.latency + spec.clear_words + 2)
-        bits = np.empty((spec.segments * spec.parts, spec.part_bits), np.bool_)
-        words = np.empty(spec.clear_words, np.uint64)
-        for index, row in enumerate(bits):
+        self.idle(2 * spec.latency + spec.clear_words)
+        if self._organisation == "separate":
+            bits = self._words(spec.segments * spec.parts, spec.clear)
+            return bits.reshape(spec.segments, spec.parts, spec.part_bits)
+        # Part, bank, row, segment; the bank is the low digit of the cell.
+        words = self._words(spec.parts * spec.clear, spec.segments)
+        words = words.reshape(spec.parts, spec.clear, spec.clear_words, spec.segments)
+        return words.transpose(3, 0, 2, 1).reshape(spec.segments, spec.parts, spec.part_bits)
+
+    def _words(self, memories: int, width: int) -> NDArray[np.bool_]:
+        """Bits of all memories, shape (memories, words, width); all have as many words."""
+        bits = np.empty((memories, self.spec.clear_words, width), np.bool_)
+        words = np.empty(self.spec.clear_words, np.uint64)
+        for index, rows in enumerate(bits):
             self._library.lately_memory(self._unit, index, len(words), words.ctypes.data)
-            unpacked = words[:, None] >> np.arange(spec.clear, dtype=np.uint64) & np.uint64(1)
-            row[:] = unpacked.ravel()
-        return bits.reshape(spec.segments, spec.parts, spec.part_bits)
+            rows[:] = words[:, None] >> np.arange(width, dtype=np.uint64) & np.uint64(1)
+        return bits
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Query and insert keys, one per clock; as the golden model's method."""

@@ -69,6 +69,24 @@ void lately_reset(Unit* unit, uint64_t generation) {
 
 void lately_generation(Unit* unit, uint64_t generation) { unit->model.generation = generation; }
 
+#ifdef KEYED
+// Offers a secret for one clock; returns whether the unit took it.
+int lately_secret(Unit* unit, uint64_t low, uint64_t high) {
+    Vmodel& model = unit->model;
+    for (int word = 0; word < 2; ++word) {
+        model.secret___05Fpayload[word] = static_cast<uint32_t>(low >> 32 * word);
+        model.secret___05Fpayload[2 + word] = static_cast<uint32_t>(high >> 32 * word);
+    }
+    model.secret___05Fvalid = 1;
+    model.clk = 0;
+    model.eval();
+    const int taken = model.secret___05Fready;
+    clock(*unit);
+    model.secret___05Fvalid = 0;
+    return taken;
+}
+#endif
+
 uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
 
 void lately_idle(Unit* unit, uint64_t cycles) {

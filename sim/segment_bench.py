@@ -1,7 +1,8 @@
 """cocotb bench of a segment memory, the same for every variant.
 
-The environment gives depth and clear width (LATELY_DEPTH, LATELY_CLEAR_BITS)
-and the seed of all random choices (LATELY_SEED).
+The environment gives depth and clear width (LATELY_DEPTH, LATELY_CLEAR_BITS),
+the registers on the way (LATELY_WAYS) and the seed of all random choices
+(LATELY_SEED).
 """
 
 import os
@@ -12,10 +13,13 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
+from ..golden.spec import memory_latency
+
 DEPTH = int(os.environ["LATELY_DEPTH"])
 CLEAR_BITS = int(os.environ["LATELY_CLEAR_BITS"])
 SEED = int(os.environ["LATELY_SEED"])
-LATENCY = 2
+WAYS = int(os.environ.get("LATELY_WAYS", "2"))
+LATENCY = memory_latency(bits=DEPTH, clear=CLEAR_BITS, ways=WAYS)
 
 
 class Reference:

@@ -12,7 +12,13 @@ TOP = "lately_unit"
 """Name of the top module."""
 
 
-def unit_verilog(spec: FilterSpec, *, memory: str = "portable") -> str:
+def unit_verilog(
+    spec: FilterSpec,
+    *,
+    memory: str = "portable",
+    organisation: str = "separate",
+    statistics_bits: int = 32,
+) -> str:
     """Return a filter unit as Verilog, the same text for the same specification.
 
     Raises
@@ -20,6 +26,12 @@ def unit_verilog(spec: FilterSpec, *, memory: str = "portable") -> str:
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    unit = FilterUnit(spec, tag_bits=TAG_BITS, memory=memory)
+    unit = FilterUnit(
+        spec,
+        tag_bits=TAG_BITS,
+        statistics_bits=statistics_bits,
+        memory=memory,
+        organisation=organisation,
+    )
     text: str = verilog.convert(unit, name=TOP, emit_src=False)
     return text

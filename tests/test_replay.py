@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lately.golden import PRESETS, FilterSpec, from_spec, preset
+from lately.hdl import FilterUnit
 from lately.sim import CompiledUnit, ToolError, replay
 from lately.sim.compiled import cache_directory, compiled_model
 
@@ -55,7 +56,8 @@ def test_check_and_insert_equals_golden(name, count):
         np.testing.assert_array_equal(unit.check_and_insert(keys), expected)
         # One operation per clock but for the clear after reset and the pipeline.
         chunks = -(-count // (1 << 16))
-        overhead = spec.clear_words + 2 + chunks * (spec.latency + 1)
+        overhead = spec.clear_words + FilterUnit.GENERATION_LEAD + FilterUnit.PAUSE
+        overhead += chunks * (spec.latency + 1)
         assert count < unit.cycles <= count + overhead
         assert_same_state(unit, golden)
 

@@ -25,6 +25,10 @@ SEED = 1977
         ("ice40", 16, 8),
         ("ice40", 4096, 16),
         ("ice40", 16384, 32),
+        ("gowin", 16, 8),
+        ("gowin", 256, 1),
+        ("gowin", 4096, 16),
+        ("gowin", 65536, 32),
     ],
 )
 def test_bench(memory, depth, clear_bits, simulator, tmp_path):
@@ -34,6 +38,18 @@ def test_bench(memory, depth, clear_bits, simulator, tmp_path):
         memory, simulator, tmp_path, depth=depth, clear_bits=clear_bits, seed=SEED
     )
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 4
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("memory", "clear_bits"), [("portable", 16), ("ecp5", 16), ("ecp5", 64), ("ice40", 32)]
+)
+def test_bench_with_longer_ways(memory, clear_bits, tmp_path):
+    outcomes = run_segment_bench(
+        memory, "icarus", tmp_path, depth=1024, clear_bits=clear_bits, ways=4, seed=SEED
+    )
     assert len(outcomes) == 4
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
@@ -62,5 +78,7 @@ def test_clear_bits_above_depth():
 
 
 def test_variant_wrong():
-    with pytest.raises(ValueError, match=r"^Memory must be one of portable, ecp5, ice40, not 'x'$"):
+    with pytest.raises(
+        ValueError, match=r"^Memory must be one of portable, ecp5, ice40, gowin, not 'x'$"
+    ):
         segment_memory("x", depth=16, clear_bits=8)

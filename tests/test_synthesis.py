@@ -23,6 +23,7 @@ from lately.boards.synthesis import (
 )
 from lately.cli import main
 from lately.golden import preset
+from lately.hdl import FilterUnit, gowin
 
 
 class Unit(wiring.Component):
@@ -65,7 +66,7 @@ class BlockRams(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        build = self._dp16kd if self._family == "ecp5" else self._sb_ram40_4k
+        build = {"ecp5": self._dp16kd, "ice40": self._sb_ram40_4k, "gowin": self._dpb}[self._family]
         for i in range(self._count):
             m.submodules[f"bank{i}"] = build(self.data[i])
         return m
@@ -94,21 +95,26 @@ class BlockRams(wiring.Component):
             o_RDATA=data,
         )
 
+    def _dpb(self, data):
+        # nextpnr fails if a parameter is left to its default.
+        return gowin._block(word_address=self.address, word=data, clear=0, bit_address=0, set=0)
+
 
 class Wide(Elaboratable):
-    """A top level with more pins than there are."""
+    """A top level of registers between pins."""
 
-    def __init__(self):
-        self.i = Signal(150)
-        self.o = Signal(150)
+    def __init__(self, width):
+        self.i = Signal(width)
+        self.o = Signal(width)
 
     def elaborate(self, platform):
         m = Module()
-        m.d.sync += self.o.eq(self.i)
+        between = Signal.like(self.i)
+        m.d.sync += [between.eq(self.i), self.o.eq(between ^ between.rotate_left(1))]
         return m
 
 
-@pytest.fixture(scope="module", params=["ecp5-25k-6", "ice40-hx8k"])
+@pytest.fixture(scope="module", params=["ecp5-25k-6", "ice40-hx8k", "gowin-gw2a-18"])
 def target(request):
     return device(request.param)
 
@@ -130,7 +136,7 @@ def test_device_wrong():
         device("ecp5")
     assert str(caught.value) == (
         "device: must be one of ecp5-25k-6, ecp5-25k-8, ecp5-85k-6, ice40-hx8k, ice40-up5k, "
-        "not 'ecp5'"
+        "gowin-gw1n-9, gowin-gw2a-18, not 'ecp5'"
     )
 
 
@@ -155,7 +161,7 @@ def test_harness_without_outputs_wrong():
 
 
 def test_keeps_everything(target, report):
-    blocks = {"ecp5": 1, "ice40": 2}
+    blocks = {"ecp5": 1, "ice40": 2, "gowin": 1}
     # Count, sum and data, and neither the unused input nor the constant output.
     assert report.ff >= 3 * 16
     # Two adders of 16 bits.
@@ -172,6 +178,12 @@ def test_harness_apart(target, report):
         assert report.ff + report.harness_ff == placed["TRELLIS_FF"]
         assert report.lut + report.harness_lut <= placed["TRELLIS_COMB"]
         assert placed["TRELLIS_IO"] == 3
+    elif target.family == "gowin":
+        assert report.ff + report.harness_ff == placed["DFF"]
+        # One more before every register that has none.
+        assert report.lut + report.harness_lut <= placed["LUT4"] + placed["ALU"]
+        assert placed["BSRAM"] == report.bram
+        assert placed["IOB"] == 3
     else:
         assert report.ff + report.harness_ff <= placed["ICESTORM_LC"]
         assert placed["SB_IO"] == 3
@@ -180,6 +192,8 @@ def test_harness_apart(target, report):
 def test_report_to_dict(target, report):
     values = report.to_dict()
     assert values["device"] == target.name
+    assert values["caveat"] == target.caveat
+    assert bool(target.caveat) == (target.family == "gowin")
     assert values["operations_per_second"] == pytest.approx(report.fmax_mhz * 2e6)
     assert values["latency_ns"] == pytest.approx(4000 / report.fmax_mhz)
     assert set(values["versions"]) == {"yosys", target.place_and_route[0], "amaranth"}
@@ -216,6 +230,38 @@ def test_explicit_block_rams(target):
     assert report.bram == 3
 
 
+class Tables(wiring.Component):
+    """A chain of tables of Gowin's, each of `size` inputs."""
+
+    def __init__(self, size):
+        self._size = size
+        super().__init__({"i": In(4), "o": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        value = self.i[0]
+        for place in range(20):
+            following = Signal()
+            m.submodules[f"table{place}"] = Instance(
+                f"LUT{self._size}",
+                p_INIT=Const(0x6996 & ((1 << (1 << self._size)) - 1), 1 << self._size),
+                i_I0=value,
+                **{f"i_I{pin}": self.i[pin] for pin in range(1, self._size)},
+                o_F=following,
+            )
+            value = following
+        m.d.sync += self.o.eq(value)
+        return m
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_every_table_of_gowin_is_timed(size):
+    report = synthesize(Tables(size), device=device("gowin-gw2a-18"))
+    assert report.lut == 20
+    # 20 tables take some 10 ns, even without the way between them 7.
+    assert report.fmax_mhz < 150
+
+
 # Refusals
 
 
@@ -228,17 +274,25 @@ def test_does_not_fit(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_pins_do_not_fit():
-    top = Wide()
+@pytest.mark.parametrize(("name", "pins"), [("ice40-up5k", 39), ("gowin-gw1n-9", 41)])
+def test_pins_do_not_fit(name, pins):
+    top = Wide(150)
     with pytest.raises(DoesNotFitError) as caught:
-        synthesize(top, [top.i, top.o], device=device("ice40-up5k"))
+        synthesize(top, [top.i, top.o], device=device(name))
     # Clock and reset are pins too.
-    assert str(caught.value) == "ice40-up5k: needs 302 pins, has 39"
+    assert str(caught.value) == f"{name}: needs 302 pins, has {pins}"
+
+
+@pytest.mark.parametrize("name", ["gowin-gw1n-9", "gowin-gw2a-18"])
+def test_every_pin_is_one(name):
+    top = Wide(19)
+    report = synthesize(top, [top.i, top.o], device=device(name))
+    assert report.utilisation["IOB"] == 40 == len(device(name).pins) - 1
 
 
 def test_module_wrong():
     with pytest.raises(TypeError, match=r"Module must be a wiring.Component, or have ports given"):
-        synthesize(Wide(), device=device("ice40-up5k"))
+        synthesize(Wide(150), device=device("ice40-up5k"))
 
 
 def test_tool_fails():
@@ -367,7 +421,13 @@ def test_slowest_clock():
 
 
 @pytest.mark.parametrize(
-    ("name", "target"), [("tiny", "ecp5-25k-6"), ("tiny", "ice40-up5k"), ("small", "ice40-hx8k")]
+    ("name", "target"),
+    [
+        ("tiny", "ecp5-25k-6"),
+        ("tiny", "ice40-up5k"),
+        ("tiny", "gowin-gw1n-9"),
+        ("small", "ice40-hx8k"),
+    ],
 )
 def test_filter_unit(name, target):
     spec = preset(name)
@@ -385,6 +445,22 @@ def test_portable_memory_is_inferred(run_cli):
         json.loads(run_cli(*arguments, *extra).stdout) for extra in ((), ("--portable",))
     )
     assert own["lut"] != portable["lut"]
+
+
+def test_bit_sliced_unit():
+    spec = preset("gebf-tiny")
+    target = device("ecp5-25k-6")
+    report = synthesize_unit(spec, device=target, organisation="bit-sliced")
+    print(f"{report.fmax_mhz} MHz, {report.lut} LUT, {report.bram} block RAMs")
+    # A bank each.
+    assert report.bram == spec.parts * spec.clear
+    assert report.latency_cycles == FilterUnit(spec, organisation="bit-sliced").latency
+
+
+def test_organisation_that_the_family_cannot_have(run_cli):
+    result = run_cli("--device", "ecp5-25k-6", "--organisation", "bit-sliced")
+    assert result.exit_code == 1
+    assert "organisation: must be separate for family apbbf" in result.output
 
 
 def test_filter_unit_does_not_fit():

@@ -1,5 +1,7 @@
 """The filter units against golden, under two simulators, sentence by sentence."""
 
+import dataclasses
+
 import pytest
 
 from lately.golden import PRESETS, FilterSpec
@@ -22,6 +24,12 @@ SPECS = {
         seed=7,
         clear=16,
     ),
+    # Re-keying with a run of two, a key of two words of the hash; and a secret without re-keying.
+    "apbbf-rekey": PRESETS["siphash-tiny"],
+    "gebf-rekey": dataclasses.replace(
+        PRESETS["gebf-tiny"], hash="siphash", rekey=True, key_bits=70
+    ),
+    "blocked-gebf-siphash": dataclasses.replace(PRESETS["blocked-gebf-tiny"], hash="siphash"),
 }
 SEED = 20260807
 
@@ -31,5 +39,13 @@ SEED = 20260807
 def test_bench(name, simulator, tmp_path, capfd):
     outcomes = run_filter_bench(SPECS[name], simulator, tmp_path, seed=SEED)
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == 23
+    assert len(outcomes) == 30 + (SPECS[name].hash == "siphash") + 6 * SPECS[name].rekey
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.parametrize("memory", ["ecp5", "ice40", "gowin"])
+def test_bench_with_block_rams(memory, tmp_path, capfd):
+    outcomes = run_filter_bench(PRESETS["tiny"], "icarus", tmp_path, seed=SEED, memory=memory)
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 30
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]

