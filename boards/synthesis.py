@@ -23,7 +23,8 @@ from ..golden.errors import LatelyError
 from ..golden.files import replace_file
 from ..golden.spec import FilterSpec
 from ..hdl.unit import FilterUnit
-from .devices import Device
+from .devices import MAPPING, Device
+from .gowin import make_timeable
 from .harness import Harness
 
 Progress = Callable[[str, float], None]
@@ -46,13 +47,15 @@ _LANDMARKS = (
 )
 
 _LUTS = {
-    "LUT4": 1,
+    **{f"LUT{inputs}": 1 for inputs in range(1, 5)},
     "CCU2C": 2,  # a carry cell takes two tables
     "TRELLIS_DPR16X4": 6,  # four that store, two that address
     "SB_LUT4": 1,
+    "ALU": 1,
+    "RAM16SDP4": 4,
 }
-_FFS = re.compile(r"TRELLIS_FF|FD1[PS]3[A-Z]{2}|SB_DFF[A-Z]*")
-_BRAMS = re.compile(r"DP16KD|PDPW16KD|SB_RAM40_4K[NRW]*")
+_FFS = re.compile(r"TRELLIS_FF|FD1[PS]3[A-Z]{2}|SB_DFF[A-Z]*|DFFN?[SRPC]?E?")
+_BRAMS = re.compile(r"DP16KD|PDPW16KD|SB_RAM40_4K[NRW]*|S?DP(X9)?B|SP(X9)?|pROM(X9)?")
 
 _RESOURCES = {
     "TRELLIS_COMB": "LUTs",
@@ -62,10 +65,13 @@ _RESOURCES = {
     "ICESTORM_LC": "logic cells",
     "ICESTORM_RAM": "block RAMs",
     "SB_IO": "pins",
+    "LUT4": "LUTs",
+    "DFF": "flip-flops",
+    "BSRAM": "block RAMs",
 }
 _UTILISATION = re.compile(r"Info:\s+(\w+):\s*(\d+)/\s*(\d+)\s+\d+%")
 _NO_ROOM = re.compile(r"no BELs remaining|[Uu]nable to (find .*placement|place)|[Ff]ailed to place")
-_CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*)_Q.*$|_(DFF)?LC$")
+_CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF)?LC$")
 
 
 class SynthesisError(LatelyError):
@@ -105,7 +111,7 @@ class SynthesisReport:
     lut, ff, bram : int
         4-input tables, flip-flops and block RAMs of the unit, without the
         harness, as counted in the netlist that was placed. A carry cell of
-        an ECP5 counts as the two tables that it takes.
+        an ECP5 counts as the two tables that it takes, one of a Gowin as one.
     harness_lut, harness_ff : int
         The same of the harness; 0 for a top level.
     utilisation : dict of str to int
@@ -119,6 +125,8 @@ class SynthesisReport:
         The slowest path in words.
     versions : dict of str to str
         Of yosys, nextpnr and Amaranth, as PyPI has them.
+    caveat : str
+        What is to be said of the device's timing, or nothing.
     """
 
     device: str
@@ -134,6 +142,7 @@ class SynthesisReport:
     latency_cycles: int | None
     critical_path: str
     versions: dict[str, str]
+    caveat: str = ""
 
     @property
     def operations_per_second(self) -> float:
@@ -203,10 +212,11 @@ def synthesize(
         raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = _Flow(Path(name), device, progress or (lambda stage, fraction: None))
-        text = _convert(module, ports, reset=device.family != "ecp5")
+        text = _convert(module, ports, reset=device.family == "ice40")
         netlist = flow.synthesise(text)
         unit, harness = _resources(netlist)
         _check_fit(device, unit + harness)
+        flow.complete(netlist)
         timing = flow.place_and_route(seed)
         if directory is not None:
             flow.keep(Path(directory))
@@ -227,6 +237,7 @@ def synthesize(
         latency_cycles=latency_cycles,
         critical_path=describe_critical_path(timing, clock),
         versions=_versions(device),
+        caveat=device.caveat,
     )
 
 
@@ -235,6 +246,7 @@ def synthesize_unit(
     *,
     device: Device,
     memory: str | None = None,
+    organisation: str = "separate",
     seed: int = 1,
     directory: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -247,6 +259,8 @@ def synthesize_unit(
         What to build.
     memory : str, optional
         Variant of the segment memories; by default that of the device's family.
+    organisation : str
+        Of the memory, as for `FilterUnit`.
     device, seed, directory, progress
         As `synthesize`, and so are the errors.
 
@@ -255,7 +269,7 @@ def synthesize_unit(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    unit = FilterUnit(spec, memory=memory or device.family)
+    unit = FilterUnit(spec, memory=memory or device.family, organisation=organisation)
     return synthesize(
         unit,
         device=device,
@@ -299,7 +313,9 @@ class _Flow:
         script = [
             "read_rtlil top.il",
             "setattr -mod -set keep_hierarchy 1 top.unit" if "module \\top.unit\n" in text else "",
+            f"scratchpad -set abc9.script {MAPPING}",
             " ".join((*self._device.synthesis, "-top", "top")),
+            self._device.pads,
             "write_json netlist.json",
         ]
         (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
@@ -307,7 +323,15 @@ class _Flow:
         if log.status:
             raise SynthesisError(f"yosys: {log.error}")
         modules: dict[str, Any] = self._json("netlist.json")["modules"]
+        if self._device.pins:
+            (self._folder / "pins.cst").write_text(_constraints(modules["top"], self._device))
         return modules
+
+    def complete(self, modules: dict[str, Any]) -> None:
+        """Write to ``netlist.json`` what nextpnr needs and does not do itself."""
+        if self._device.family == "gowin":
+            make_timeable(modules)
+            (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int) -> dict[str, Any]:
         """Place and route ``netlist.json``; return nextpnr's report."""
@@ -374,6 +398,18 @@ class _Flow:
     def _json(self, name: str) -> dict[str, Any]:
         values: dict[str, Any] = json.loads((self._folder / name).read_text())
         return values
+
+
+def _constraints(top: dict[str, Any], device: Device) -> str:
+    """Give the ports of the top level pins, the clock the first."""
+    names = [
+        f"{name}[{index}]" if len(port["bits"]) > 1 else name
+        for name, port in sorted(top["ports"].items(), key=lambda item: item[0] != "clk")
+        for index in range(len(port["bits"]))
+    ]
+    _refuse_excess(device, [("pins", len(names), len(device.pins))])
+    lines = [f'IO_LOC "{name}" {pin};' for name, pin in zip(names, device.pins, strict=False)]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)

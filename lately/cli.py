@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,10 @@ except ModuleNotFoundError:
     sys.exit("lately: error: the command line needs its extra: pip install 'lately[cli]'")
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from .golden import FilterSpec
+    from .hardware import Progress as RunProgress
     from .run import Progress, RunResult
     from .traces import Trace
 
@@ -197,6 +200,13 @@ def run(
     is_flag=True,
     help="Infer the segment memories, in place of the device's own block RAMs.",
 )
+@click.option(
+    "--organisation",
+    type=click.Choice(["separate", "bit-sliced"]),
+    default="separate",
+    show_default=True,
+    help="Of the memory; bit-sliced for guarded-epoch filters only.",
+)
 @click.option("--out", metavar="DIR", help="Leave netlist, report and the tools' logs there.")
 @click.option("--list", "list_devices", is_flag=True, help="Name the devices and exit.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
@@ -207,6 +217,7 @@ def synth(
     name: str | None,
     seed: int,
     portable: bool,
+    organisation: str,
     out: str | None,
     list_devices: bool,
     as_json: bool,
@@ -242,6 +253,7 @@ def synth(
             chosen,
             device=target,
             memory="portable" if portable else None,
+            organisation=organisation,
             seed=seed,
             directory=out,
             progress=progress,
@@ -254,9 +266,9 @@ def synth(
         print_synthesis(report, chosen)
 
 
-@main.group(short_help="Measure how fast things run here.")
+@main.group(short_help="Measure how fast hardware and replay are.")
 def bench() -> None:
-    """Measure how fast things run here; ratios hold, single figures do not."""
+    """Measure how fast the hardware is, and how fast its replay runs here."""
 
 
 @bench.command("replay", short_help="Compiled replay beside the golden model.")
@@ -278,6 +290,8 @@ def bench_replay(
 ) -> None:
     """Time the compiled replay and the golden model in turn, on the same random keys.
 
+    The ratio of the two holds; single figures are of the machine that this runs on.
+
     \b
     Examples:
       lately bench replay
@@ -297,6 +311,180 @@ def bench_replay(
         raise click.ClickException(f"mismatches: must be 0, not {figures['mismatches']}")
 
 
+@bench.command("soak", short_help="Compiled hardware beside golden, for long.")
+@click.option("--spec", metavar="FILE", help="Filter, as TOML.")
+@click.option("--preset", metavar="NAME", help="Filter, by name.  [default: default]")
+@click.option(
+    "--operations",
+    type=click.IntRange(min=1),
+    default=100_000_000,
+    show_default=True,
+    help="Operations in all.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+def bench_soak(
+    *, spec: str | None, preset: str | None, operations: int, seed: int, as_json: bool
+) -> None:
+    """Hold the compiled hardware against the golden model on many mixed operations.
+
+    Verdicts and ages of all operations, counters and every bit of memory are compared. An
+    interrupt ends the run; what was done until then is reported.
+
+    \b
+    Examples:
+      lately bench soak
+      lately bench soak --preset gebf-default --operations 1000000 --json
+    """
+    chosen = _choose_spec(spec, preset, None, None)
+    from .soak import soak
+
+    with _counted(operations) as progress:
+        figures = soak(chosen, operations=operations, seed=seed, progress=progress)
+    if as_json:
+        click.echo(json.dumps(figures, allow_nan=False))
+    else:
+        from .tables import print_soak
+
+        print_soak(figures)
+    wrong = {name: count for name, count in figures["mismatches"].items() if count}
+    if wrong:
+        raise click.ClickException(f"mismatches: must be 0, not {wrong}")
+    if figures["interrupted"]:
+        raise click.exceptions.Exit(130)
+
+
+@bench.command("hardware", short_help="Units on devices: static timing and area.")
+@click.option(
+    "--case",
+    "patterns",
+    multiple=True,
+    metavar="NAME",
+    help="Case or group, * and ? allowed; may be repeated.  [default: all]",
+)
+@click.option("--seeds", metavar="LIST", help="Such as 1-5 or 1,3.  [default: those of each case]")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Runs at a time.  [default: cores]"
+)
+@click.option(
+    "--out",
+    default=os.path.join("build", "hardware"),
+    show_default=True,
+    metavar="DIR",
+    help="Keep the runs there, and go on from those that are there.",
+)
+@click.option(
+    "--check", "baseline", metavar="FILE", help="Fail if a run is worse than that of a baseline."
+)
+@click.option("--list", "list_cases", is_flag=True, help="Name the cases and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+def bench_hardware(
+    *,
+    patterns: tuple[str, ...],
+    seeds: str | None,
+    jobs: int | None,
+    out: str,
+    baseline: str | None,
+    list_cases: bool,
+    as_json: bool,
+) -> None:
+    """Synthesise, place and route units for devices, and hold them against what is asked.
+
+    Each case is placed with several seeds; the median clock frequency counts.
+    Every run is kept in DIR/results.json as soon as it ends, so that an
+    interrupted measurement goes on where it was, and is made anew only if
+    the hardware, the device's options or the tools have changed.
+
+    A case fails --check if a run has a lower clock frequency, or more LUTs,
+    flip-flops or block RAMs, than the run of the same seed in the baseline.
+
+    \b
+    Examples:
+      lately bench hardware --list
+      lately bench hardware --case 'apbbf/*' --seeds 1-3
+      lately bench hardware --case units --jobs 2 --json
+      lately bench hardware --case tiny --check docs/performance.json
+    """
+    from .cases import select
+
+    cases = select(patterns)
+    if list_cases:
+        from .tables import print_cases
+
+        click.echo(json.dumps([case.name for case in cases])) if as_json else print_cases(cases)
+        return
+    chosen = None if seeds is None else _seeds(seeds)
+    from . import measurements
+    from .hardware import measure
+
+    known = None if baseline is None else measurements.load(baseline)
+    _make_directory(out)
+    store = measurements.Store(os.path.join(out, "results.json"))
+    with _runs() as progress:
+        outcome = measure(
+            cases, store, seeds=chosen, jobs=jobs or os.cpu_count() or 1, progress=progress
+        )
+    found = None if known is None else measurements.compare(outcome.summaries, known)
+    if as_json:
+        figures = outcome.to_dict() | {"check": None if found is None else found.to_dict()}
+        click.echo(json.dumps(figures, allow_nan=False))
+    else:
+        from .tables import print_hardware
+
+        print_hardware(outcome, found)
+    _complain_of([*outcome.failures, *(found.regressions if found else ())])
+
+
+def _complain_of(lines: list[str]) -> None:
+    """Fail with all lines but the last on standard error, and the last as the error."""
+    for line in lines[:-1]:
+        _complain(line, 1)
+    if lines:
+        raise click.ClickException(lines[-1])
+
+
+def _seeds(text: str) -> list[int]:
+    """Return the seeds of a list such as 1-5 or 1,3, in order and each once."""
+    seeds: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
+            raise click.UsageError(f"--seeds: must be a list such as 1-5 or 1,3, not {text!r}")
+        span = range(int(ends[0]), int(ends[1]) + 1)
+        if not 1 <= len(span) <= 100:
+            raise click.UsageError(f"--seeds: must have ranges of 1 to 100 seeds, not {part!r}")
+        seeds.update(span)
+    return sorted(seeds)
+
+
+@contextmanager
+def _runs() -> "Iterator[RunProgress | None]":
+    """Show the runs of a measurement where somebody can see them."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        whole = bar.add_task("Reading the hardware", total=None)
+        tasks: dict[str, TaskID] = {}
+
+        def show(done: int, total: int, running: Mapping[str, tuple[str, float]]) -> None:
+            share = done + sum(share for _, share in running.values())
+            bar.update(whole, description=f"{done} of {total} runs", total=total, completed=share)
+            for name in [*tasks.keys() - running.keys()]:
+                bar.remove_task(tasks.pop(name))
+            for name, (stage, share) in running.items():
+                if name not in tasks:
+                    tasks[name] = bar.add_task(name, total=1.0)
+                bar.update(tasks[name], description=f"{name}: {stage}", completed=share)
+
+        yield show
+
+
 @contextmanager
 def _stages() -> "Iterator[Callable[[str, float], None] | None]":
     """Show the stages of a synthesis where somebody can see them."""
@@ -310,6 +498,21 @@ def _stages() -> "Iterator[Callable[[str, float], None] | None]":
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("synthesis", total=1.0)
         yield lambda stage, share: bar.update(task, description=stage, completed=share)
+
+
+@contextmanager
+def _counted(total: int) -> "Iterator[Callable[[int], None] | None]":
+    """Show how many operations are done where somebody can see it."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("operations", total=total)
+        yield lambda done: bar.advance(task, done)
 
 
 def _choose_spec(
@@ -356,10 +559,7 @@ def _run_into(
     from .verdicts import open_verdicts
 
     existed = os.path.isdir(directory)
-    try:
-        os.makedirs(directory, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise click.ClickException(f"out: must be a directory, not the file {directory}") from None
+    _make_directory(directory)
     try:
         with ExitStack() as stack:
             page, figures, table = (
@@ -378,6 +578,13 @@ def _run_into(
                 os.rmdir(directory)
         raise
     return result
+
+
+def _make_directory(directory: str) -> None:
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise click.ClickException(f"out: must be a directory, not the file {directory}") from None
 
 
 def _progress(engine: str) -> "AbstractContextManager[Progress | None]":

@@ -8,6 +8,9 @@ from .run import RunResult
 
 if TYPE_CHECKING:
     from .boards.synthesis import SynthesisReport
+    from .cases import Case
+    from .hardware import Outcome
+    from .measurements import Comparison, Summary
 
 
 def print_result(result: RunResult) -> None:
@@ -38,22 +41,143 @@ def print_replay(figures: dict[str, Any]) -> None:
     _console().print(_figure_table(rows))
 
 
+def print_soak(figures: dict[str, Any]) -> None:
+    """Print what a long run compared."""
+    mismatches = figures["mismatches"]
+    comparisons = figures["memory_comparisons"]
+    rows = [
+        ("operations", count_text(figures["operations"]), f"seed {figures['seed']}"),
+        ("clocks", count_text(figures["cycles"]), f"{figures['seconds']:.0f} s"),
+        ("verdicts", count_text(mismatches["verdicts"]), "mismatches, RTL against golden"),
+        ("ages", count_text(mismatches["ages"]), "mismatches"),
+        ("counters", count_text(mismatches["counters"]), "mismatches"),
+        (
+            "memory",
+            count_text(mismatches["memory_bits"]),
+            f"mismatches in {comparisons} times {count_text(figures['memory_bits'])} bits",
+        ),
+        (
+            "hits",
+            count_text(figures["hits"]),
+            "at every age" if all(figures["hits_by_age"]) else "",
+        ),
+        (
+            "shifts",
+            count_text(figures["shifts"]),
+            f"{count_text(figures['ring_turns'])} ring turns",
+        ),
+        ("clears", count_text(figures["clears"]), f"{figures['rekeys']} secrets"),
+    ]
+    _console().print(_figure_table(rows))
+
+
 def print_devices() -> None:
     """Print the devices that units are placed and routed for."""
-    from rich import box
-    from rich.table import Table
-
     from .boards.devices import DEVICES
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("device")
-    table.add_column("part")
-    for name in ("LUTs", "block RAMs", "bits of one"):
-        table.add_column(name, justify="right")
+    table = _head_table("device", "part", right=("LUTs", "block RAMs", "bits of one"))
     for device in DEVICES.values():
         sizes = (count_text(size) for size in (device.lut, device.bram, device.bram_bits))
         table.add_row(device.name, device.description, *sizes)
     _console().print(table)
+
+
+def print_cases(cases: "list[Case]") -> None:
+    """Print what is measured and what is asked of it."""
+    table = _head_table(
+        "case",
+        "group",
+        right=("window", "seeds", "MHz, least", "aim", "LUTs, most", "aim", "block RAMs, most"),
+    )
+    for case in cases:
+        limits = (case.floor_mhz, case.aim_mhz, case.floor_lut, case.aim_lut, case.floor_bram)
+        sizes = (case.spec.window, len(case.seeds))
+        texts = ("" if limit is None else count_text(limit) for limit in (*sizes, *limits))
+        table.add_row(case.name, case.group, *texts)
+    _console().print(table)
+
+
+def print_hardware(outcome: "Outcome", comparison: "Comparison | None") -> None:
+    """Print speed, area and critical paths of units, and how they compare."""
+    console = _console()
+    if outcome.summaries:
+        console.print(_speed_table(outcome.summaries))
+        console.print(_area_table(outcome.summaries))
+        paths = [(s.case.name, "", s.median.critical_path) for s in outcome.summaries]
+        console.print(_figure_table(paths))
+    reports = [summary.median for summary in outcome.summaries]
+    for device, caveat in {report.device: report.caveat for report in reports}.items():
+        if caveat:
+            console.print(f"{device}: {caveat}")
+    console.print(f"Runs made: {outcome.measured}, found: {outcome.found}")
+    if comparison is not None:
+        console.print(str(comparison))
+
+
+def _speed_table(summaries: "list[Summary]") -> Any:
+    table = _head_table(
+        "case",
+        right=("seeds", "MHz", "lowest", "highest", "asked", "", "M ops/s", "clocks", "ns"),
+    )
+    for summary in summaries:
+        case, median, reports = summary.case, summary.median, summary.reports
+        asked = "" if case.floor_mhz is None else f"{case.floor_mhz}, aim {case.aim_mhz}"
+        table.add_row(
+            case.name,
+            str(len(summary.seeds)),
+            f"{median.fmax_mhz:.1f}",
+            f"{reports[0].fmax_mhz:.1f}",
+            f"{reports[-1].fmax_mhz:.1f}",
+            asked,
+            summary.verdicts.get("fmax_mhz", ""),
+            f"{median.operations_per_second / 1e6:.1f}",
+            str(median.latency_cycles),
+            f"{median.latency_ns:.1f}",
+        )
+    return table
+
+
+def _area_table(summaries: "list[Summary]") -> Any:
+    names = "LUTs, FFs, block RAMs"
+    table = _head_table(
+        "case",
+        right=(*names.split(", "), "asked", "", "segments", f"{names} per segment", "per lane"),
+    )
+    for summary in summaries:
+        median = summary.median
+        table.add_row(
+            summary.case.name,
+            *map(count_text, (median.lut, median.ff, median.bram)),
+            *_area_verdict(summary),
+            str(summary.case.spec.segments),
+            ", ".join(f"{value:,.1f}" for value in summary.per_segment().values()),
+            ", ".join(f"{value:,.0f}" for value in summary.per_lane().values()),
+        )
+    return table
+
+
+def _area_verdict(summary: "Summary") -> tuple[str, str]:
+    case, verdicts = summary.case, summary.verdicts
+    asked, met = [], []
+    if case.floor_lut is not None:
+        asked.append(f"{case.floor_lut} LUTs, aim {case.aim_lut}")
+        met.append(verdicts["lut"])
+    if case.floor_bram is not None:
+        asked.append(f"{case.floor_bram} block RAMs")
+        met.append(verdicts["bram"])
+    return "; ".join(asked), "; ".join(met)
+
+
+def _head_table(*left: str, right: tuple[str, ...]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
 
 
 def _console() -> Any:
@@ -82,6 +206,7 @@ def _figure_table(rows: list[tuple[str, str, str]]) -> Any:
 
 
 def _synthesis_rows(report: "SynthesisReport", spec: FilterSpec) -> list[tuple[str, str, str]]:
+    caveat = [("caveat", "", report.caveat)] if report.caveat else []
     return [
         ("device", report.device, f"{spec.family}, {spec.storage_bits:,} bits, seed {report.seed}"),
         ("clock", f"{report.fmax_mhz:.1f} MHz", "post-route static timing"),
@@ -94,6 +219,7 @@ def _synthesis_rows(report: "SynthesisReport", spec: FilterSpec) -> list[tuple[s
         ("flip-flops", count_text(report.ff), f"and {report.harness_ff:,} of the harness"),
         ("block RAMs", count_text(report.bram), ""),
         ("critical path", "", report.critical_path),
+        *caveat,
         ("versions", "", ", ".join(f"{tool} {v}" for tool, v in report.versions.items())),
     ]
 

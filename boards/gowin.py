@@ -1,0 +1,74 @@
+"""What a netlist for Gowin devices lacks for nextpnr to time it."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_REGISTER = re.compile(r"DFFN?[SRPC]?E?")
+_TABLE = re.compile(r"LUT[1-3]")
+# What may stand before a register without a table between.
+_BEFORE_REGISTERS = re.compile(r"LUT4|MUX2_LUT\d|ALU")
+_INPUTS = ("I0", "I1", "I2", "I3")
+
+
+def make_timeable(netlist: dict[str, Any]) -> None:
+    """Change the modules of a netlist so that nextpnr times all paths.
+
+    nextpnr knows delays of tables of 4 inputs, and leaves out every path
+    through a smaller one or through the table that it sets itself before a
+    register whose input comes from none. So here tables get unused inputs,
+    and registers get those tables.
+
+    Parameters
+    ----------
+    netlist : dict
+        Modules by name, as yosys writes them in JSON, with yosys' cells of
+        GW1N or GW2A.
+    """
+    for module in netlist.values():
+        cells = module["cells"]
+        for cell in cells.values():
+            if _TABLE.fullmatch(cell["type"]):
+                _widen(cell)
+        # Before what is added, which is what the loop goes over.
+        cells |= dict(_tables_before_registers(cells))
+
+
+def _widen(cell: dict[str, Any]) -> None:
+    init = cell["parameters"]["INIT"]
+    cell["type"] = "LUT4"
+    cell["parameters"]["INIT"] = init * (16 // len(init))
+    for port in _INPUTS:
+        cell["port_directions"][port] = "input"
+        cell["connections"].setdefault(port, ["0"])
+
+
+def _tables_before_registers(cells: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield by name the tables that are missing, connected."""
+    bits = (bit for cell in cells.values() for port in cell["connections"].values() for bit in port)
+    free = 1 + max((bit for bit in bits if isinstance(bit, int)), default=0)
+    ready = {
+        bit
+        for cell in cells.values()
+        if _BEFORE_REGISTERS.fullmatch(cell["type"])
+        for port, direction in cell["port_directions"].items()
+        if direction == "output"
+        for bit in cell["connections"][port]
+    }
+    for name, cell in cells.items():
+        if not _REGISTER.fullmatch(cell["type"]) or cell["connections"]["D"][0] in ready:
+            continue
+        inputs = {port: ["0"] for port in _INPUTS[:3]} | {"I3": cell["connections"]["D"]}
+        cell["connections"]["D"] = [free]
+        yield (
+            f"{name}_table",
+            {
+                "hide_name": 0,
+                "type": "LUT4",
+                "parameters": {"INIT": "1" * 8 + "0" * 8},
+                "attributes": {},
+                "port_directions": dict.fromkeys(_INPUTS, "input") | {"F": "output"},
+                "connections": inputs | {"F": [free]},
+            },
+        )
+        free += 1
