@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long lint types docs clean tools icarus
+.PHONY: help venv demo test test-long coverage bench-check performance lint types docs clean tools icarus
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -32,6 +32,16 @@ test: tools icarus $(DEV) ## Run the tests, all but the slow ones
 test-long: tools icarus $(DEV) ## Run all tests
 	@$(BIN)/pytest -n $(JOBS)
 
+coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
+	@$(BIN)/python -m lately.sim.coverage_report
+
+bench-check: $(DEV) ## Hold speed and area of the tiny units against docs/performance.json
+	@$(BIN)/lately bench hardware --case tiny --jobs $(JOBS) --check docs/performance.json
+
+performance: $(DEV) ## Measure all units and write docs/performance.md anew; takes long
+	@$(BIN)/lately bench hardware --jobs $(JOBS)
+	@$(BIN)/python docs/make_performance.py
+
 lint: $(DEV) ## Check style and format
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -46,6 +56,8 @@ docs: $(DEV) ## Build the documentation; every warning is an error
 	@cd docs && ../$(BIN)/python -c 'import sys, make_tables as tables; \
 		sys.exit(tables.PAGE.read_text("utf-8") != tables.page() \
 		and "docs/tables.md is out of date: run python docs/make_tables.py")'
+	@cd docs && ../$(BIN)/python -c 'import sys, make_performance; \
+		sys.exit(make_performance.out_of_date())'
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
 

@@ -85,16 +85,18 @@ def variant_table():
     return table(["name", "component", "what it is"], rows)
 
 
+def command_contexts(command, name, parent=None):
+    """Yield the context of a command, and those of the commands below it."""
+    settings = {} if parent else {"terminal_width": 90, **command.context_settings}
+    context = click.Context(command, info_name=name, parent=parent, **settings)
+    yield context
+    for below, subcommand in sorted(getattr(command, "commands", {}).items()):
+        yield from command_contexts(subcommand, below, context)
+
+
 def command_help():
     """Return the help of every command, as the terminal shows it."""
-    group = click.Context(main, info_name="lately", terminal_width=90, **main.context_settings)
-    contexts = [
-        group,
-        *(
-            click.Context(command, info_name=name, parent=group)
-            for name, command in sorted(main.commands.items())
-        ),
-    ]
+    contexts = list(command_contexts(main, "lately"))
     return "\n".join(
         f"## {context.command_path}\n\n```text\n{context.get_help()}\n```\n" for context in contexts
     )
