@@ -215,6 +215,20 @@ def indices(keys: list[int], function: int) -> list[np.ndarray]:
     return hasher.indices(hasher.state(hasher.check_keys(key_array(keys, SPEC))), function)
 
 
+def keys_of_one_cell() -> tuple[int, int]:
+    """Return two keys that meet in as many cells as any, of those a cleared filter writes first."""
+    pool = np.arange(min(1 << SPEC.key_bits, 1 << 14))
+    functions = range(min(SPEC.run, SPEC.hash_functions))
+    rows = np.stack([row for function in functions for row in indices(pool.tolist(), function)])
+    for shared in range(len(rows), 0, -1):
+        _, first, met = np.unique(rows[:shared], axis=1, return_index=True, return_counts=True)
+        if met.max() > 1:
+            start = first[met.argmax()]
+            same = (rows[:shared] == rows[:shared, [start]]).all(axis=0)
+            return tuple(pool[same][:2].tolist())
+    raise AssertionError("no two keys share a cell")
+
+
 @cocotb.test()
 async def accepts_every_clock(dut) -> None:
     """Through shifts, one operation per clock without a pause, `latency` clocks each."""
@@ -298,12 +312,7 @@ async def every_distance_between_keys_of_one_cell(dut) -> None:
     # A generation that holds all: they meet in the youngest segment, of the first position.
     longest = 2 * SPEC.generation - 1
     bench = await Bench.start(dut, generation=longest)
-    pool = list(range(min(1 << SPEC.key_bits, 500)))
-    rows = np.stack(indices(pool, 0))
-    same = (rows == rows[:, :1]).all(axis=0) if SPEC.segment_blocks > 1 else rows[0] == rows[0, 0]
-    if same.sum() < 2:
-        same = (rows[:-1] == rows[:-1, :1]).all(axis=0)
-    first, second = np.flatnonzero(same)[:2].tolist()
+    first, second = keys_of_one_cell()
     sent = 0
     for start in range(1, SPEC.latency + 2, longest - 1):
         operations = [(Operation.CLEAR, 0)]

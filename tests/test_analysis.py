@@ -281,7 +281,8 @@ def test_segment_rate_never_above_one(blocks, cells, parts):
 def test_block_rate_never_above_one():
     rates = [analysis.apbbf_block_false_positive_rate(8, 2, 2.0**n / 3) for n in range(20)]
     assert max(rates) <= 1
-    assert rates[-1] == 1
+    # The last bit depends on how the processor sums.
+    assert rates[-1] == pytest.approx(1, rel=1e-15)
 
 
 def test_segment_loads():
