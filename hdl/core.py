@@ -132,7 +132,7 @@ class FilterCore(wiring.Component):
         self._spec = spec
         self._memory = memory
         self.pipelines = 2 if spec.rekey else 1
-        self._hashes = [KeyHash(spec=spec) for _ in range(self.pipelines)]
+        self._hashes = [self._build_hash() for _ in range(self.pipelines)]
         self._reducer = MatchReducer(segments=spec.segments, parts=spec.parts)
         self._align = Align(segments=spec.segments)
         self._detector = RunDetector(run=spec.run, starts=spec.window_generations + 1)
@@ -162,21 +162,26 @@ class FilterCore(wiring.Component):
             )
         )
 
+    def _build_hash(self):
+        """Build the hash of a pipeline."""
+        return KeyHash(spec=self._spec)
+
     def _build_memories(self):
         """Build ring and memories; return the clocks from an address to the segments' bits."""
         spec = self._spec
         self.clear_clocks = spec.clear_words
         self._ring = Ring(segments=spec.segments, run=spec.run, clear_words=spec.clear_words)
         self._memories = [
-            [
-                segment_memory(
-                    self._memory, depth=spec.part_bits, clear_bits=spec.clear, ways=spec.ways
-                )
-                for _ in range(spec.parts)
-            ]
-            for _ in range(spec.segments)
+            [self._build_memory() for _ in range(spec.parts)] for _ in range(spec.segments)
         ]
         return self._memories[0][0].latency
+
+    def _build_memory(self):
+        """Build the memory of one part of a segment."""
+        spec = self._spec
+        return segment_memory(
+            self._memory, depth=spec.part_bits, clear_bits=spec.clear, ways=spec.ways
+        )
 
     def elaborate(self, platform):
         m = Module()

@@ -159,6 +159,8 @@ class GenerationCounter(wiring.Component):
         nor within eight clocks of one.
     full : Out(1)
         Whether no insertion is left: the next event begins a generation.
+    left : Out(8)
+        Insertions that are left modulo 8, one-hot.
     """
 
     def __init__(self, *, high_bits):
@@ -173,12 +175,13 @@ class GenerationCounter(wiring.Component):
                 "event": In(1),
                 "fill": In(1),
                 "full": Out(1, init=1),
+                "left": Out(1 << GenerationLength.LOW_BITS, init=1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        left = Signal.like(self.low, init=1)
+        left = self.left
         high_zero = Signal()
         almost = Signal()
         with m.If(self.event):
@@ -479,6 +482,7 @@ class Issue(wiring.Component):
         self._length = GenerationLength(width=generation_bits, minimum=minimum_generation)
         assert self._length.latency - 2 <= self.LEAD
         self._clear_words = clear_words
+        self.counter = GenerationCounter(high_bits=len(self._length.high))
         super().__init__(
             {
                 "i": In(stream.Signature(Operation)),
@@ -494,7 +498,7 @@ class Issue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.length = length = self._length
-        m.submodules.counter = counter = GenerationCounter(high_bits=len(length.high))
+        m.submodules.counter = counter = self.counter
         m.submodules.timer = timer = SpareTimer(words=self._clear_words)
         m.submodules.held = held = Held(start=length.latency + 2)
         event = Signal()

@@ -70,16 +70,25 @@ class Rules(wiring.Component):
         Whether the flags of this clock are allowed after those before it.
     cleared : Out(1)
         Whether there was a clear since reset.
+    left : Out(range(words + 1))
+        Clocks of clearing that are left.
     """
 
     def __init__(self, *, words):
         self._words = words
-        super().__init__({"control": In(Control), "kept": Out(1), "cleared": Out(1)})
+        super().__init__(
+            {
+                "control": In(Control),
+                "kept": Out(1),
+                "cleared": Out(1),
+                "left": Out(range(words + 1)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         control = self.control
-        busy = Signal(range(self._words + 1))
+        busy = self.left
         resting = Signal()
         acts = Signal()
         m.d.comb += [

@@ -1,0 +1,109 @@
+"""What is proven of the front end: when the ring turns, and that it never turns too soon."""
+
+from amaranth.hdl import Assume, Signal
+
+# There is no public name for a value that is arbitrary and does not change.
+from amaranth.hdl._ast import AnyConst
+from amaranth.lib.wiring import In
+
+from ..hdl.issue import Issue, Operation
+from .harness import Harness, Rules
+
+
+class FrontEnd(Harness):
+    """The front end, any operations, any room, and generation lengths that come and go.
+
+    Parameters
+    ----------
+    words : int
+        Clocks that clearing takes.
+    generation_bits : int
+        Width of the generation length.
+    """
+
+    def __init__(self, *, words=4, generation_bits=4, goal=None, issue=Issue):
+        self._generation_bits = generation_bits
+        self._words = words
+        self._issue = issue(
+            generation_bits=generation_bits,
+            minimum_generation=words + 1,
+            clear_words=words,
+        )
+        super().__init__(
+            {
+                "valid": In(1),
+                "operation": In(Operation),
+                "room": In(1),
+                "generation": In(generation_bits),
+            },
+            goal=goal,
+        )
+
+    def build(self, m):
+        m.submodules.issue = issue = self._issue
+        m.d.comb += [
+            issue.i.valid.eq(self.valid),
+            issue.i.p.eq(self.operation),
+            issue.room.eq(self.room),
+            issue.generation.eq(self.generation),
+        ]
+        self.build_requirements(m, issue)
+
+    def build_requirements(self, m, issue):
+        """State what holds of the flags."""
+        raise NotImplementedError
+
+
+class SpareInTime(FrontEnd):
+    """Control flags keep the rules of the ring, at any generation lengths."""
+
+    def build_requirements(self, m, issue):
+        m.submodules.rules = rules = Rules(words=self._words)
+        m.d.comb += [
+            rules.control.eq(issue.control),
+            Assume(self.generation != 0),
+        ]
+        self.require(rules.kept)
+        soon = Signal(range(self._words + 2))
+        with m.If(issue.control.shift):
+            m.d.sync += soon.eq(self._words + 1)
+        with m.Elif(soon != 0):
+            m.d.sync += soon.eq(soon - 1)
+        self.reach("a shift as soon as the spare is clean", issue.control.shift & (soon == 1))
+        self.reach("a clear while the spare is swept", issue.control.clear & (soon > 1))
+        self.reach(
+            "a forced shift", issue.control.shift & issue.control.valid & ~issue.control.insert
+        )
+
+
+class ExactCount(FrontEnd):
+    """A generation has exactly as many insertions as its length says, unless SHIFT ends it."""
+
+    def build_requirements(self, m, issue):
+        length = Signal(self._generation_bits)
+        control = issue.control
+        count = Signal(self._generation_bits + 1)
+        m.d.comb += [
+            length.eq(AnyConst(len(length))),
+            Assume(length != 0),
+            Assume(self.generation == length),
+        ]
+        after = Signal.like(count)
+        cleared = Signal()
+        m.d.comb += after.eq(count)
+        with m.If(control.clear):
+            m.d.comb += after.eq(0)
+            m.d.sync += cleared.eq(1)
+        with m.Elif(control.shift):
+            m.d.comb += after.eq(control.insert)
+        with m.Elif(control.insert):
+            m.d.comb += after.eq(count + 1)
+        m.d.sync += count.eq(after)
+        left = Signal.like(count)
+        m.d.comb += left.eq(length - after)
+        self.require(~cleared | (issue.counter.left == 1 << left[:3]))
+        self.require(after <= length)
+        self.require(~(control.insert & ~control.shift) | (count < length))
+        self.require(~(control.insert & control.shift) | (count == length))
+        self.reach("the longest generation", control.insert & (count == 2 ** len(length) - 1))
+        self.reach("a second generation of one insertion", control.insert & (length == 1))
