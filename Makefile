@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long coverage bench-check performance lint types docs clean tools icarus
+.PHONY: help venv demo test test-long coverage prove bench-check performance lint types docs clean tools icarus
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -34,6 +34,9 @@ test-long: tools icarus $(DEV) ## Run all tests
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
 	@$(BIN)/python -m lately.sim.coverage_report
+
+prove: $(DEV) ## Prove what the hardware promises
+	@$(BIN)/lately prove --jobs $(JOBS)
 
 bench-check: $(DEV) ## Hold speed and area of the tiny units against docs/performance.json
 	@$(BIN)/lately bench hardware --case tiny --jobs $(JOBS) --check docs/performance.json

@@ -537,12 +537,18 @@ def memory_blocks(*, bits: int, clear: int) -> tuple[int, int]:
 def memory_latency(*, bits: int, clear: int, ways: int = 2) -> int:
     """Return the clocks from an address to its bit, for a part of `bits`.
 
-    `ways` to register what comes, two for the block RAM, and one to register
+    `ways` to register what comes, two for the block RAM, and half as many as `ways` to register
     what leaves. Several block RAMs add three for longer ways, and one for each
     binary digit of the selection among them.
     """
     columns, rows = memory_blocks(bits=bits, clear=clear)
-    return 3 + ways + (0 if columns * rows == 1 else 3 + ceil_log(2, columns * rows))
+    selection = 0 if columns * rows == 1 else 3 + ceil_log(2, columns * rows)
+    return 2 + ways + ways_out(ways) + selection
+
+
+def ways_out(ways: int) -> int:
+    """Return how often what leaves a memory is registered, if what comes is `ways` times."""
+    return ways // 2
 
 
 def ceil_log(base: int, value: int) -> int:
@@ -585,7 +591,8 @@ _APBBF_DEFAULT = FilterSpec(
 
 PRESETS: Mapping[str, FilterSpec] = {
     "default": _APBBF_DEFAULT,
-    "large": FilterSpec(family="apbbf", k=3, l=8, block_bits=64, hashes_per_block=4, blocks=4096),
+    # The largest of k = 3 with which block RAMs of the largest ECP5 are filled.
+    "large": FilterSpec(family="apbbf", k=3, l=9, block_bits=64, hashes_per_block=4, blocks=4096),
     # The largest of its kind that fits the small iCE40 devices.
     "small": FilterSpec(family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, blocks=256),
     "tiny": _APBBF_TINY,

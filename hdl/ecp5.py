@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Signal
 
-from ..golden.spec import memory_blocks
+from ..golden.spec import memory_blocks, ways_out
 from .segment import SegmentMemory
 from .words import WordBank
 
@@ -68,7 +68,10 @@ class ECP5SegmentMemory(SegmentMemory):
                 for at in range(0, len(bits), 2)
             ]
             selected = self._register(m, selected[1:])
-        m.d.comb += self.bit.eq(self._register(m, bits[0]))
+        bit = bits[0]
+        for _ in range(ways_out(self._ways)):
+            bit = self._register(m, bit)
+        m.d.comb += self.bit.eq(bit)
         return m
 
     def _register(self, m, value):

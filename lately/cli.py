@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .golden import FilterSpec
     from .hardware import Progress as RunProgress
     from .run import Progress, RunResult
+    from .sim.formal import Record
     from .traces import Trace
 
 INTERRUPTED = 130
@@ -264,6 +265,64 @@ def synth(
         from .tables import print_synthesis
 
         print_synthesis(report, chosen)
+
+
+@main.command(short_help="Prove what the hardware promises.")
+@click.argument("patterns", nargs=-1, metavar="[PROOF]...")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Proofs at a time.  [default: cores]"
+)
+@click.option("--list", "list_proofs", is_flag=True, help="Name the proofs and exit.")
+@click.option("--json", "as_json", is_flag=True, help="Print the outcomes as one JSON object.")
+def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_json: bool) -> None:
+    """Prove formally what the hardware promises, for small units: all of it, or each PROOF.
+
+    Proofs are unbounded if not said otherwise: whatever the inputs are, and
+    for all time. After each come the states that it must not have ruled out,
+    and how many clocks they are away. Names may have * and ? in them.
+
+    \b
+    Examples:
+      lately prove
+      lately prove --list
+      lately prove 'guarantee*' --jobs 1 --json
+    """
+    from .sim import proofs
+
+    chosen = proofs.select(patterns)
+    if list_proofs:
+        from .tables import print_proofs
+
+        names = [proof.name for proof in chosen]
+        click.echo(json.dumps(names)) if as_json else print_proofs(chosen)
+        return
+    jobs = jobs or os.cpu_count() or 1
+    with _proofs(len(list(proofs.with_goals(chosen)))) as progress:
+        records = proofs.prove(proofs.with_goals(chosen), jobs=jobs, progress=progress)
+    if as_json:
+        click.echo(json.dumps(proofs.to_dict(records), allow_nan=False))
+    else:
+        from .tables import print_records
+
+        print_records(records)
+    _complain_of(
+        [f"{record.proof.name}: {record.status}" for record in records if not record.proven]
+    )
+
+
+@contextmanager
+def _proofs(total: int) -> "Iterator[Callable[[Record], None] | None]":
+    """Show which proofs have ended where somebody can see it."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("proofs", total=total)
+        yield lambda record: bar.update(task, advance=1, description=record.proof.name)
 
 
 @main.group(short_help="Measure how fast hardware and replay are.")

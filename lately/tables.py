@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .cases import Case
     from .hardware import Outcome
     from .measurements import Comparison, Summary
+    from .sim.formal import Proof, Record
 
 
 def print_result(result: RunResult) -> None:
@@ -23,6 +24,27 @@ def print_result(result: RunResult) -> None:
 def print_synthesis(report: "SynthesisReport", spec: FilterSpec) -> None:
     """Print what a unit takes on a device, and how fast it is there."""
     _console().print(_figure_table(_synthesis_rows(report, spec)))
+
+
+def print_proofs(proofs: "list[Proof]") -> None:
+    """Print what there is to prove."""
+    rows = [(proof.name, proof.statement, f"Of: {proof.design}.") for proof in proofs]
+    _console().print("\n".join("\n    ".join(row) for row in rows), soft_wrap=True, markup=False)
+
+
+def print_records(records: "list[Record]") -> None:
+    """Print what was proven, how, and how long it took."""
+    table = _head_table("proof", "status", "how", right=("frames", "seconds"))
+    for record in records:
+        depth = "" if record.depth is None else str(record.depth)
+        table.add_row(
+            record.proof.name,
+            record.status,
+            str(record.proof.method),
+            depth,
+            f"{record.seconds:.1f}",
+        )
+    _console().print(table)
 
 
 def print_replay(figures: dict[str, Any]) -> None:

@@ -5,8 +5,9 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from amaranth.back import rtlil
@@ -74,15 +75,37 @@ class Proof:
     design : str
         What it is proven of.
     build : callable
-        Returns the component whose assertions are to hold.
+        Returns the component whose assertions are to hold. With `goal`, one
+        whose assertion is that the state of that name is never reached.
     method : Method
+    goals : mapping of str to int
+        States that must not be out of reach, lest the proof be of nothing,
+        and within how many clocks they are reached.
     """
 
     name: str
     statement: str
     design: str
-    build: Callable[[], wiring.Component]
+    build: Callable[..., wiring.Component]
     method: Method
+    goals: Mapping[str, int] = field(default_factory=dict)
+
+    def reaching(self, goal: str) -> "Proof":
+        """Return the proof that a goal is reached.
+
+        Raises
+        ------
+        KeyError
+            If there is no goal of that name.
+        """
+        return replace(
+            self,
+            name=f"{self.name}: {goal}",
+            statement=f"Reached: {goal}.",
+            build=partial(self.build, goal=goal),
+            method=Reachable(self.goals[goal]),
+            goals={},
+        )
 
 
 @dataclass(frozen=True)

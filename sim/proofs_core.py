@@ -1,5 +1,7 @@
 """What is proven of the pipeline as a whole: an inserted key is reported until its time is over."""
 
+from functools import partial
+
 from amaranth.hdl import Assume, Cat, Module, Mux, Signal
 
 # There are no public names for values that are arbitrary, once and for all or in every clock.
@@ -8,9 +10,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import exact_log2
 
+from ..golden import FilterSpec, preset
 from ..hdl.core import Control, FilterCore
 from ..hdl.ring import Ring
 from ..hdl.segment import SegmentMemory
+from .formal import Proof, Unbounded
 from .harness import Harness, Rules, delayed
 
 
@@ -138,10 +142,21 @@ class Guarantee(Harness):
 
     Whatever comes beside it, and however the ring turns, as long as the
     control flags keep the rules of the ring, which `SpareInTime` shows that they do.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    strengthen : bool
+        Whether to require also what the proof goes by: where the key is held,
+        what is swept, what matches. Without, what is required is no more than the promise.
+    core : callable
+        Builds the pipeline.
     """
 
-    def __init__(self, *, spec, goal=None, core=TrackingCore):
+    def __init__(self, *, spec, strengthen=True, goal=None, core=TrackingCore):
+        self._strengthens = strengthen
         self._spec = spec
+        self._window = spec.window_generations
         self._core = core(spec=spec)
         super().__init__({"control": In(Control), "own": In(1)}, goal=goal)
 
@@ -149,7 +164,7 @@ class Guarantee(Harness):
         m.submodules.rules = rules = Rules(words=self._spec.clear_words)
         m.submodules.core = core = self._core
         control = self.control
-        window = self._spec.window_generations
+        window = self._window
         lag = FilterCore.CONTROL_LAG
         m.d.comb += [
             rules.control.eq(control),
@@ -172,8 +187,9 @@ class Guarantee(Harness):
         oldest = delayed(m, age == window, latency, "oldest")
         self.require(~asked | core.seen)
         self.reach("a key at the end of its window is asked for", asked & oldest)
-        holds = self._strengthen(m, own, known, age, asks)
-        self._strengthen_sweep(m, rules.left, holds)
+        if self._strengthens:
+            holds = self._strengthen(m, own, known, age, asks)
+            self._strengthen_sweep(m, rules.left, holds)
 
     def _strengthen(self, m, own, known, age, asks):
         """State why it holds: which segments hold the key, and that they match."""
@@ -225,3 +241,33 @@ class Guarantee(Harness):
         still = delayed(m, holds, Ring.LATENCY - 1, "still")
         kept = still & delayed(m, still, 1, "kept")
         self.require((swept & (written | kept)) == 0)
+
+
+_SPECS = {
+    "APBF, k = 3, l = 2, slices of 8 bits": FilterSpec(
+        family="apbf", k=3, l=2, slice_bits=8, key_bits=8, clear=2, generation=8
+    ),
+    "APBF, k = 2, l = 5, slices of 8 bits": FilterSpec(
+        family="apbf", k=2, l=5, slice_bits=8, key_bits=8, clear=4, generation=8
+    ),
+    "preset apbbf-tiny": preset("apbbf-tiny"),
+    "preset gebf-tiny": preset("gebf-tiny"),
+    "GEBF, r = 8, parts of 8 bits": FilterSpec(
+        family="gebf", window=64, epochs=8, hashes=2, bits=9 * 2 * 8, key_bits=8, clear=4
+    ),
+    "preset blocked-gebf-tiny": preset("blocked-gebf-tiny"),
+}
+
+PROOFS = tuple(
+    Proof(
+        name=f"guarantee, {name}",
+        statement="A query reports a key that was inserted, for all of the l (APBF) or r (GEBF) "
+        "shifts after its last insertion.",
+        design=f"pipeline without its hash, {name}; any hash, a bit of each memory tracked",
+        build=partial(Guarantee, spec=spec),
+        method=Unbounded(),
+        goals={"a key at the end of its window is asked for": 80},
+    )
+    for name, spec in _SPECS.items()
+)
+"""Of the pipeline, for each family."""

@@ -1,5 +1,7 @@
 """What is proven of the ring and its memories."""
 
+from functools import partial
+
 from amaranth.hdl import Assume, Mux, Signal
 
 # There is no public name for a value that is arbitrary and does not change.
@@ -9,6 +11,7 @@ from amaranth.lib.wiring import In
 from ..hdl.core import Control
 from ..hdl.ring import Ring
 from ..hdl.segment import PortableSegmentMemory
+from .formal import Proof, Unbounded
 from .harness import Harness, Rules, delayed
 
 
@@ -112,3 +115,34 @@ class RingContents(Harness):
         for age, there in (("youngest", ~oldest), ("oldest", oldest)):
             self.reach(f"a set bit is read in the {age}", asked & there & bank.bit)
             self.reach(f"a clear bit is read in the {age}", asked & there & ~bank.bit)
+
+
+_AGES = {
+    f"a {bit} bit is read in the {age}": 60
+    for age in ("youngest", "oldest")
+    for bit in ("set", "clear")
+}
+
+PROOFS = (
+    Proof(
+        name="segment answers",
+        statement="An access answers with the bit as all accesses and sweeps before it left it.",
+        design="segment memory, 16 bits, 4 cleared per clock, portable",
+        build=SegmentAnswers,
+        method=Unbounded(),
+        goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
+    ),
+    *(
+        Proof(
+            name=f"ring contents, segment {segment}",
+            statement="A segment in the ring holds what was inserted since it came in, and nothing "
+            "that is older: no bit is stale after a shift.",
+            design="ring of 3 and a spare, run 2, 8 bits a segment, 4 cleared per clock",
+            build=partial(RingContents, segments=4, run=2, depth=8, clear_bits=4, segment=segment),
+            method=Unbounded(),
+            goals=_AGES,
+        )
+        for segment in range(4)
+    ),
+)
+"""Of segment memories and the ring."""

@@ -7,28 +7,38 @@ from lately.hdl.segment import PortableSegmentMemory
 from lately.sim.benches import SIMULATORS, run_segment_bench
 
 SEED = 1977
+SHAPES = [
+    ("portable", 16, 8),
+    ("portable", 256, 1),
+    ("portable", 1024, 1024),
+    ("portable", 4096, 16),
+    ("ecp5", 16, 8),
+    ("ecp5", 4096, 16),
+    # Two columns, and two rows of two columns.
+    ("ecp5", 4096, 32),
+    ("ecp5", 65536, 32),
+    ("ice40", 16, 8),
+    ("ice40", 4096, 16),
+    ("ice40", 16384, 32),
+    ("gowin", 16, 8),
+    ("gowin", 256, 1),
+    ("gowin", 4096, 16),
+    ("gowin", 65536, 32),
+]
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize(
-    ("memory", "depth", "clear_bits"),
+    ("memory", "depth", "clear_bits", "simulator"),
     [
-        ("portable", 16, 8),
-        ("portable", 256, 1),
-        ("portable", 1024, 1024),
-        ("ecp5", 16, 8),
-        ("ecp5", 4096, 16),
-        # Two columns, and two rows of two columns.
-        ("ecp5", 4096, 32),
-        ("ecp5", 65536, 32),
-        ("ice40", 16, 8),
-        ("ice40", 4096, 16),
-        ("ice40", 16384, 32),
-        ("gowin", 16, 8),
-        ("gowin", 256, 1),
-        ("gowin", 4096, 16),
-        ("gowin", 65536, 32),
+        pytest.param(
+            *shape,
+            simulator,
+            # Verilator takes long to compile: one shape of each variant but for a long run.
+            marks=pytest.mark.slow if simulator == "verilator" and shape[1] != 4096 else (),
+        )
+        for shape in SHAPES
+        for simulator in SIMULATORS
     ],
 )
 def test_bench(memory, depth, clear_bits, simulator, tmp_path):

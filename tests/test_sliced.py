@@ -39,16 +39,31 @@ COLUMNS = FilterSpec(
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize(
-    ("spec", "memory"),
+    ("spec", "memory", "simulator"),
     [
-        (preset("gebf-tiny"), "portable"),
-        (preset("blocked-gebf-tiny"), "portable"),
-        (preset("blocked-gebf-tiny"), "ecp5"),
-        (BANKS, "ecp5"),
+        pytest.param(
+            spec,
+            memory,
+            simulator,
+            id=f"{name}-{memory}-{simulator}",
+            # One with each simulator is enough but for a long run.
+            marks=()
+            if (name, memory, simulator)
+            in {
+                ("gebf-tiny", "portable", "verilator"),
+                ("blocked-gebf-tiny", "ecp5", "icarus"),
+            }
+            else pytest.mark.slow,
+        )
+        for name, spec, memory in [
+            ("gebf-tiny", preset("gebf-tiny"), "portable"),
+            ("blocked-gebf-tiny", preset("blocked-gebf-tiny"), "portable"),
+            ("blocked-gebf-tiny", preset("blocked-gebf-tiny"), "ecp5"),
+            ("banks", BANKS, "ecp5"),
+        ]
+        for simulator in SIMULATORS
     ],
-    ids=["gebf-tiny", "blocked-gebf-tiny", "blocked-gebf-tiny-ecp5", "banks-ecp5"],
 )
 def test_bench(spec, memory, simulator, tmp_path):
     outcomes = run_filter_bench(
@@ -74,10 +89,9 @@ def test_bench_of_wide_words(tmp_path):
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
-@pytest.mark.parametrize(
-    ("clear", "least", "most"), [(8, 0, 1), pytest.param(4, 150, 350, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("clear", "least", "most"), [(8, 0, 1), (4, 150, 350)])
 def test_default_equals_golden(clear, least, most):
     """Verdicts and bits are golden's; the pauses are those that the free banks leave."""
     spec = replace(preset("gebf-default"), clear=clear)

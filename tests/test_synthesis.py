@@ -499,7 +499,11 @@ def test_command_prints_figures(run_cli):
         (["--device", "x"], "device: must be one of ecp5-25k-6, "),
         (["--device", "ice40-up5k", "--preset", "x"], "preset: must be one of default, "),
         (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
-        (["--device", "ice40-up5k", "--preset", "large"], "ice40-up5k: needs "),
+        pytest.param(
+            ["--device", "ice40-up5k", "--preset", "large"],
+            "ice40-up5k: needs ",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_command_refuses(run_cli, arguments, message):
