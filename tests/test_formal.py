@@ -175,11 +175,14 @@ def test_command_fails(monkeypatch):
 
 
 class Wrong(WindowInInsertions):
-    """Says that fewer shifts come in a window than do."""
+    """Says that there are no shifts."""
 
     def __init__(self, **others):
         super().__init__(generation=5, window=3, **others)
-        self._window = 2
+
+    def build(self, m):
+        super().build(m)
+        self.require(~self.shift)
 
 
 def test_command_refuses():
