@@ -36,31 +36,31 @@ class ECP5SegmentMemory(SegmentMemory):
         spare = max(0, 4 - low)
         word = (self.clear_address << low >> 4) if spare else self.clear_address
         clear_inside, clear_row = word[:10], word[10:]
-        # One of the last two is beside the block. A part of several takes two more.
+        # The last are the block's own, on the way to it and beside it. A part of several blocks
+        # takes more.
         blocks = columns * rows
-        ahead = self._ways - 2 if blocks == 1 else self._ways
-        near = lambda value: _register(m, value, 2)  # noqa: E731
-        set, column, row, clear, clear_row = (
-            _register(m, value, ahead) for value in (self.set, column, row, self.clear, clear_row)
+        own = ways_out(self._ways)
+        shared = self._ways - own + (0 if blocks == 1 else 2)
+        set, column, row, clear, clear_row, inside, clear_inside = (
+            _register(m, value, shared)
+            for value in (self.set, column, row, self.clear, clear_row, inside, clear_inside)
         )
-        inside = near(_register(m, inside, ahead))
-        clear_inside = near(_register(m, clear_inside, ahead))
         bits = []
         for row_index in range(rows):
             for column_index in range(columns):
                 chosen = (column == column_index) & (row == row_index)
                 bit = Signal()
                 m.submodules[f"block{row_index}_{column_index}"] = _block(
-                    address=inside,
-                    set=near(set & chosen),
+                    address=_register(m, inside, own),
+                    set=_register(m, set & chosen, own),
                     bit=bit,
-                    clear=near(clear & (clear_row == row_index)),
-                    clear_address=clear_inside,
+                    clear=_register(m, clear & (clear_row == row_index), own),
+                    clear_address=_register(m, clear_inside, own),
                 )
                 bits.append(bit if blocks == 1 else self._register(m, bit))
         selected = Cat(column, row)
         # As late as the output registers of the blocks, and those behind them.
-        for _ in range(5):
+        for _ in range(own + 3):
             selected = self._register(m, selected)
         while len(bits) > 1:
             bits = [
