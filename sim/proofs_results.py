@@ -1,23 +1,36 @@
 """What is proven of the results: none is lost, doubled, or out of its turn."""
 
-from amaranth.hdl import Array, Assume, Cat, Fragment, Mux, Signal
+from unittest.mock import patch
+
+from amaranth.hdl import Array, Assume, Cat, Fragment, Module, Mux, Signal
 
 # There is no public name for a value that is arbitrary and does not change.
 from amaranth.hdl._ast import AnyConst
-from amaranth.lib.wiring import In
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
 
+from ..golden import FilterSpec
+from ..hdl.core import Control
 from ..hdl.queue import ResultQueue
+from ..hdl.unit import ORGANISATIONS, FilterUnit
 from .formal import Induction, Proof
 from .harness import Harness, delayed
 
 
-def opened(module):
-    """Elaborate a module; return the fragment, and by their paths all signals that it drives.
+def elaborated(component):
+    """Return the module of a component ahead of its time, to add to it."""
+    module = component.elaborate(None)
+    component.elaborate = lambda platform: module
+    return module
+
+
+def opened(component):
+    """Return the fragment of a component, and all signals that it drives by their paths.
 
     Induction starts from any state that keeps what is required, so that what is required has to
     say something of every register.
     """
-    fragment = Fragment.get(module, None)
+    fragment = Fragment.get(component, None)
     return fragment, dict(_signals(fragment, ""))
 
 
@@ -42,8 +55,169 @@ def ahead(first, second):
     return (first - second)[: max(len(first), len(second))]
 
 
+class Order:
+    """A result queue, compared with one arbitrary place of an ideal one.
+
+    Ordinals are modulo twice the depth, which tells a full queue from an empty one.
+
+    Parameters
+    ----------
+    queue : ResultQueue
+        Not elaborated yet.
+    depth, page_depth : int
+        As the queue has them.
+
+    Attributes
+    ----------
+    place : Signal
+        Arbitrary and steady.
+    tags, verdicts, loads, results : Signal
+        How many came in, left the memories, and went out.
+    verdict, tag : Signal
+        What last came for the place.
+    came : Signal
+        Whether a verdict comes for the place.
+    """
+
+    def __init__(self, queue, *, depth, page_depth):
+        self._queue = queue
+        self._depth = depth
+        self._low = (depth - 1).bit_length()
+        self._page_bits = (page_depth - 1).bit_length()
+        self.place = Signal(self._low)
+        self.tag = Signal.like(queue.tag)
+        self.verdict = Signal.like(queue.verdict)
+        self._module = elaborated(queue)
+        numbers = range(depth // page_depth)
+        self._memories = [
+            [getattr(self._module.submodules, f"{name}{number}") for number in numbers]
+            for name in ("verdicts", "tags")
+        ]
+        self._cells = [self._cell(pages) for pages in self._memories]
+
+    def _cell(self, pages):
+        """Return what the memories hold at the place."""
+        ports = [page.read_port(domain="comb") for page in pages]
+        self._module.d.comb += [port.addr.eq(self.place) for port in ports]
+        return Array(port.data for port in ports)[self.place[self._page_bits :]]
+
+    def follow(self, m):
+        """Follow the place."""
+        queue = self._queue
+        m.d.comb += self.place.eq(AnyConst(self._low))
+        self.tags, self.verdicts, self.loads, self.results = (
+            ordinal(m, event, 2 * self._depth, name)
+            for event, name in (
+                (queue.tag_valid, "tags"),
+                (queue.coming, "verdicts"),
+                (self._module.submodules.stored.down, "loads"),
+                (queue.o.valid & queue.o.ready, "results"),
+            )
+        )
+        self._tag_known = Signal()
+        self._verdict_known = Signal()
+        self.came = delayed(m, queue.coming & self.is_place(self.verdicts), 1, "came")
+        with m.If(queue.tag_valid & self.is_place(self.tags)):
+            m.d.sync += [self.tag.eq(queue.tag), self._tag_known.eq(1)]
+        with m.If(self.came):
+            m.d.sync += [self.verdict.eq(queue.verdict), self._verdict_known.eq(1)]
+
+    def is_place(self, number):
+        """Return whether an ordinal is one of the place."""
+        return number[: self._low] == self.place
+
+    def between(self, first, end):
+        """Return whether the place is that of an ordinal from `first` on, and before `end`."""
+        return ahead(self.place, first[: self._low]) < ahead(end, first)
+
+    def rules(self, places):
+        """Return what whoever writes has to keep."""
+        queue = self._queue
+        return [
+            ~queue.tag_valid | (ahead(self.tags, self.results) < places),
+            ~queue.coming | queue.tag_valid | (self.tags != self.verdicts),
+        ]
+
+    def contract(self, m):
+        """Return what is promised for it."""
+        o = self._queue.o
+        waits = delayed(m, o.valid & ~o.ready, 1, "waits")
+        before = delayed(m, o.p, 1, "before")
+        waiting = self.verdicts != self.results
+        patience = ResultQueue.LATENCY - 1
+        idle = Signal(range(patience + 2))
+        m.d.sync += idle.eq(Mux(waiting & ~o.valid, idle + 1, 0))
+        return [
+            ~o.valid | waiting,
+            ~o.valid | ~self.is_place(self.results) | (o.p == Cat(self.verdict, self.tag)),
+            ~waits | (o.valid & (o.p == before)),
+            idle <= patience,
+        ]
+
+    def invariants(self, m, inner):
+        """Return what holds inside, whose signals are `inner`."""
+        tags, verdicts, loads, results = self.tags, self.verdicts, self.loads, self.results
+        stored = delayed(m, Cat(self.tag, self._tag_known), 1, "stored")
+        return [
+            inner["tags_written"] == tags[: self._low],
+            inner["verdicts_written"] == verdicts[: self._low],
+            inner["read"] == loads[: self._low],
+            ahead(tags, results) <= self._depth,
+            ahead(tags, loads) <= ahead(tags, results),
+            ahead(tags, verdicts) <= ahead(tags, loads),
+            ~self.between(results, tags) | self._tag_known,
+            ~self.between(results, verdicts) | self._verdict_known | self.came,
+            ~stored[-1] | (self._cells[1] == stored[:-1]),
+            ~self._verdict_known | (self._cells[0] == self.verdict),
+            *self._count(m, inner),
+            *self._pipeline(inner),
+        ]
+
+    def _count(self, m, inner):
+        """Return that the unary count is what is stored, as it was a clock ago."""
+        changes = inner["stored.changes"]
+        rises = inner["stored.rises"]
+        stored = ahead(self.verdicts, self.loads)
+        count = delayed(m, stored, 1, "count")
+        return [
+            inner["stored.above"] == Cat(count > n for n in range(self._depth)),
+            stored == (count + Mux(changes, Mux(rises, 1, -1), 0))[: len(stored)],
+            inner["loaded"] == changes ^ rises,
+        ]
+
+    def _pipeline(self, inner):
+        """Return what is in the registers between the memories and the output."""
+        go = inner["output.go"]
+        o = self._queue.o
+        expected = Cat(self.verdict, self.tag)
+        place = self.results + o.valid
+        conditions = [
+            go | o.valid,
+            go | ~self.is_place(place) | (inner["output.spare"] == expected),
+        ]
+        place = place + ~go
+        for stage in ("1", "0", ""):
+            valid, page = inner[f"valid{stage}"], inner[f"page{stage}"]
+            words = self._words(inner, stage)
+            bits = len(page)
+            word = Array(words)[page] if bits else words[0]
+            conditions.append(~valid | ~self.is_place(place) | (word == expected))
+            if bits:
+                conditions.append(~valid | (page == place[self._low - bits : self._low]))
+            place = place + valid
+        return [*conditions, self.loads == place[: len(self.loads)]]
+
+    def _words(self, inner, stage):
+        if stage:
+            return [word for name, word in inner.items() if name.startswith(f"word{stage}_")]
+        return [
+            Cat(memory.read_ports[0].data for memory in pair)
+            for pair in zip(*self._memories, strict=True)
+        ]
+
+
 class QueueOrder(Harness):
-    """The result queue against one arbitrary place of an ideal one.
+    """A result queue alone.
 
     Tags come while fewer than `places` results are under way, each verdict with its tag or later.
     """
@@ -66,130 +240,204 @@ class QueueOrder(Harness):
 
     def build(self, m):
         queue = self._queue
-        module = queue.elaborate(None)
-        self._low = (self._depth - 1).bit_length()
-        self._page_bits = (self._page_depth - 1).bit_length()
-        place = Signal(self._low)
-        m.d.comb += place.eq(AnyConst(self._low))
-        cells = self._cells(module, place)
-        load = module.submodules.stored.down
-        m.submodules.queue, inner = opened(module)
-
-        # Ordinals modulo twice the depth tell a full queue from an empty one.
-        o = queue.o
-        taken = o.valid & self.ready
-        tags, verdicts, loads, results = (
-            ordinal(m, event, 2 * self._depth, name)
-            for event, name in (
-                (self.tag_valid, "tags"),
-                (self.coming, "verdicts"),
-                (load, "loads"),
-                (taken, "results"),
-            )
-        )
+        order = Order(queue, depth=self._depth, page_depth=self._page_depth)
+        m.submodules.queue, inner = opened(queue)
+        order.follow(m)
         m.d.comb += [
-            Assume(~self.tag_valid | (ahead(tags, results) < self._places)),
-            Assume(~self.coming | self.tag_valid | (tags != verdicts)),
             queue.tag_valid.eq(self.tag_valid),
             queue.tag.eq(self.tag),
             queue.coming.eq(self.coming),
             queue.verdict.eq(self.verdict),
+            queue.o.ready.eq(self.ready),
+        ]
+        m.d.comb += [Assume(rule) for rule in order.rules(self._places)]
+        for condition in [*order.contract(m), *order.invariants(m, inner)]:
+            self.require(condition)
+        o = queue.o
+        waiting = ahead(order.verdicts, order.results)
+        self.reach("full", (waiting == self._depth) & o.valid)
+        self.reach("one is taken as one comes", o.valid & o.ready & self.coming)
+        self.reach("one is taken as one is stored", o.valid & o.ready & order.came)
+        turned = (order.results[: self._low_bits] == 0) & order.results[-1]
+        self.reach("all pages were read", turned & o.valid)
+
+    @property
+    def _low_bits(self):
+        return (self._depth - 1).bit_length()
+
+
+class StandInCore(wiring.Component):
+    """What a unit needs of a core, and no more: it finds what the low bit of the key says.
+
+    `clean` is arbitrary.
+    """
+
+    latency = 4
+    pipelines = 1
+
+    def __init__(self, *, spec, memory):
+        self.clear_clocks = spec.clear_words
+        super().__init__(
+            {
+                "control": In(Control),
+                "key": In(2),
+                "swept": In(1),
+                "coming": Out(1),
+                "valid": Out(1),
+                "seen": Out(1),
+                "hit": Out(1),
+                "insert": Out(1),
+                "shift": Out(1),
+                "age": Out(1),
+                "clean": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        leaving = delayed(m, self.control, 1, "leaving")
+        key = delayed(m, self.key, 3, "key")
+        m.d.comb += [self.coming.eq(leaving.valid), self.clean.eq(self.swept)]
+        m.d.sync += [
+            self.valid.eq(leaving.valid),
+            self.seen.eq(leaving.query & key[0]),
+            self.age.eq(leaving.query & key[1]),
+        ]
+        return m
+
+
+class SmallUnit(FilterUnit):
+    """A unit with a stand-in for its core, and few places for results."""
+
+    def __init__(self, *, depth, generation):
+        spec = FilterSpec(
+            family="apbf", k=1, l=1, slice_bits=4, clear=2, generation=generation, key_bits=2
+        )
+        self._places = depth
+        with patch.dict(ORGANISATIONS, {"stand-in": StandInCore}):
+            super().__init__(spec, tag_bits=1, statistics_bits=0, organisation="stand-in")
+
+    @property
+    def core(self):
+        """The stand-in."""
+        return self._core
+
+    @property
+    def _depth(self):
+        return self._places
+
+
+class UnitOrder(Harness):
+    """A whole unit, whatever comes and whenever results are taken."""
+
+    def __init__(self, *, depth, generation=40, unit=SmallUnit, goal=None):
+        self._depth = depth
+        self._unit = unit(depth=depth, generation=generation)
+        super().__init__(
+            {
+                "valid": In(1),
+                "key": In(2),
+                "operation": In(3),
+                "tag": In(1),
+                "ready": In(1),
+                "generation": In(self._unit.generation_bits),
+                "swept": In(1),
+            },
+            goal=goal,
+        )
+
+    def build(self, m):
+        unit = self._unit
+        queue = elaborated(unit).submodules.queue
+        order = Order(queue, depth=self._depth, page_depth=min(self._depth, 16))
+        m.submodules.unit, inner = opened(unit)
+        order.follow(m)
+        i, o = unit.i, unit.o
+        m.d.comb += [
+            i.valid.eq(self.valid),
+            i.p.key.eq(self.key),
+            i.p.operation.eq(self.operation),
+            i.p.tag.eq(self.tag),
             o.ready.eq(self.ready),
+            unit.generation.eq(self.generation),
+            unit.core.swept.eq(self.swept),
         ]
-
+        entered = ordinal(m, i.valid & i.ready, 2 * self._depth, "entered")
+        verdict = Signal(2)
         tag = Signal()
-        verdict = Signal()
-        tag_known = Signal()
-        verdict_known = Signal()
-        with m.If(self.tag_valid & (tags[: self._low] == place)):
-            m.d.sync += [tag.eq(self.tag), tag_known.eq(1)]
-        came = delayed(m, self.coming & (verdicts[: self._low] == place), 1, "came")
-        with m.If(came):
-            m.d.sync += [verdict.eq(self.verdict), verdict_known.eq(1)]
+        query = self.operation[0] & ~self.operation[2]
+        with m.If(i.valid & i.ready & order.is_place(entered)):
+            m.d.sync += [verdict.eq(self.key & query.replicate(2)), tag.eq(self.tag)]
+        own = o.valid & order.is_place(order.results)
+        self.require(~own | (o.p.as_value() == Cat(verdict, tag)))
+        self.require(~o.valid | (entered != order.results))
+        self.require(ahead(entered, order.results) < self._depth)
 
-        # The contract.
-        expected = Cat(verdict, tag)
-        self.require(~o.valid | (verdicts != results))
-        self.require(~(o.valid & (results[: self._low] == place)) | (o.p == expected))
-        waits = delayed(m, o.valid & ~self.ready, 1, "waits")
-        self.require(~waits | (o.valid & (o.p == delayed(m, o.p, 1, "p"))))
-        patience = ResultQueue.LATENCY - 1
-        idle = Signal(range(patience + 2))
-        m.d.sync += idle.eq(idle + 1)
-        with m.If(o.valid | (verdicts == results)):
-            m.d.sync += idle.eq(0)
-        self.require(idle <= patience)
+        issue = {
+            name.removeprefix("issue."): signal
+            for name, signal in inner.items()
+            if name.startswith("issue.")
+        }
+        queue_signals = {
+            name.removeprefix("queue."): signal
+            for name, signal in inner.items()
+            if name.startswith("queue.")
+        }
+        for condition in [
+            *order.rules(self._depth),
+            *order.contract(m),
+            *order.invariants(m, queue_signals),
+            *self._room(inner, ahead(entered, order.results)),
+            *self._gate(issue),
+            *self._front(m, order, inner, issue, entered, verdict, tag),
+        ]:
+            self.require(condition)
 
-        # What it follows from.
-        self.require(inner["tags_written"] == tags[: self._low])
-        self.require(inner["verdicts_written"] == verdicts[: self._low])
-        self.require(inner["read"] == loads[: self._low])
-        self.require(ahead(tags, results) <= self._depth)
-        self.require(ahead(tags, loads) <= ahead(tags, results))
-        self.require(ahead(tags, verdicts) <= ahead(tags, loads))
-        self._require_count(m, inner, ahead(verdicts, loads))
-        after = ahead(place, results[: self._low])
-        self.require((after >= ahead(tags, results)) | tag_known)
-        self.require((after >= ahead(verdicts, results)) | verdict_known | came)
-        stored = delayed(m, Cat(tag, tag_known), 1, "stored")
-        self.require(~stored[1] | (cells[1] == stored[0]))
-        self.require(~verdict_known | (cells[0] == verdict))
-        self._require_pipeline(module, inner, o, loads, results, place, expected)
+    def _room(self, inner, under_way):
+        """Return that the unit counts places."""
+        free = self._depth - 1 - self._unit.LAG - under_way
+        return [inner["places"] + inner["change"] + inner["left"] - inner["accepted"] == free]
 
-    def _cells(self, module, place):
-        """Return what the memories hold at the place: verdict and tag."""
-        cells = []
-        for name in ("verdicts", "tags"):
-            pages = Array(
-                getattr(module.submodules, f"{name}{number}").read_port(domain="comb")
-                for number in range(self._depth // self._page_depth)
-            )
-            module.d.comb += [port.addr.eq(place) for port in pages]
-            cells.append(Array(port.data for port in pages)[place[self._page_bits :]])
-        return cells
-
-    def _require_count(self, m, inner, stored):
-        """State that the unary count is what is stored, as it was a clock ago."""
-        changes = inner["stored.changes"]
-        rises = inner["stored.rises"]
-        above = inner["stored.above"]
-        count = Signal(range(self._depth + 1))
-        m.d.sync += count.eq(stored)
-        self.require(above == Cat(count > n for n in range(self._depth)))
-        self.require(stored == (count + Mux(changes, Mux(rises, 1, -1), 0))[: len(stored)])
-        self.require(inner["loaded"] == changes ^ rises)
-
-    def _require_pipeline(self, module, inner, o, loads, results, place, expected):
-        """State what is in the registers between the memories and the output."""
-        go = inner["output.go"]
-        stages = range(ResultQueue.SELECTION + 1)
-        valid = [inner["valid"], *(inner[f"valid{n}"] for n in stages[:-1])]
-        pages = [inner["page"], *(inner[f"page{n}"] for n in stages[:-1])]
-        words = [
-            [
-                Cat(
-                    getattr(module.submodules, f"{name}{n}").read_ports[0].data
-                    for name in ("verdicts", "tags")
-                )
-                for n in range(self._depth // self._page_depth)
-            ]
+    def _gate(self, issue):
+        """Return what holds where operations are accepted, and of the one that is held."""
+        held = issue["held.held"]
+        silent = issue["held.silent"]
+        settling = issue["held.settling"]
+        waits = Cat(issue["held.starting"], settling, issue["held.settled"])
+        go = issue["held.go"]
+        closed = issue["closed"]
+        alone = issue["alone"]
+        rests = ~waits.any() & ~held & ~silent & ~go
+        return [
+            sum(waits) <= 1,
+            ~go | issue["held.settled"],
+            closed | rests,
+            ~issue["held.open"] | (rests & closed & ~alone),
+            ~issue["allowed"] | ~closed,
+            ~issue["ready"] | ~closed,
+            ~(alone & closed) | ((settling == 1) & ~held & ~silent & ~go & ~issue["ready"]),
+            ~(issue["accepted"] & issue["operation"][2]) | alone,
+            ~silent | held,
+            ~held | waits.any(),
         ]
-        for n in stages[:-1]:
-            words.append([s for name, s in inner.items() if name.startswith(f"word{n}_")])
-        self.require(go | o.valid)
-        place_of = results + o.valid
-        self.require(go | (place_of[: self._low] != place) | (inner["output.spare"] == expected))
-        place_of = place_of + ~go
-        for stage in reversed(stages):
-            bits = len(pages[stage])
-            own = valid[stage] & (place_of[: self._low] == place)
-            word = Array(words[stage])[pages[stage]] if bits else words[stage][0]
-            self.require(~own | (word == expected))
-            if bits:
-                page = place_of[self._low - bits : self._low]
-                self.require(~valid[stage] | (pages[stage] == page))
-            place_of = place_of + valid[stage]
-        self.require(loads == place_of[: len(loads)])
+
+    def _front(self, m, order, inner, issue, entered, verdict, tag):
+        """Return that each accepted operation is on its way to the queue."""
+        control = issue["control"]
+        issued = ordinal(m, control[0], 2 * self._depth, "issued")
+        held = issue["held.held"] & ~issue["held.silent"]
+        under_way = (
+            inner["accepted"] + held + issue["held.result"] + issue["decoded"][0] + control[0]
+        )
+        come = order.between(order.results, order.verdicts) & ~order.came
+        return [
+            ahead(entered, order.tags) == inner["accepted"],
+            ahead(entered, issued) == under_way,
+            ahead(issued, order.verdicts) == self._unit.core.coming,
+            ~order.between(order.results, order.tags) | (order.tag == tag),
+            ~come | (order.verdict == verdict),
+            ~(held & order.is_place(entered - 1)) | (verdict == 0),
+        ]
 
 
 PROOFS = (
