@@ -2,7 +2,7 @@
 
 from unittest.mock import patch
 
-from amaranth.hdl import Array, Assume, Cat, Fragment, Module, Mux, Signal
+from amaranth.hdl import Array, Assume, Cat, Const, Fragment, Module, Mux, Signal
 
 # There is no public name for a value that is arbitrary and does not change.
 from amaranth.hdl._ast import AnyConst
@@ -309,13 +309,11 @@ class StandInCore(wiring.Component):
 class SmallUnit(FilterUnit):
     """A unit with a stand-in for its core, and few places for results."""
 
-    def __init__(self, *, depth, generation):
-        spec = FilterSpec(
-            family="apbf", k=1, l=1, slice_bits=4, clear=2, generation=generation, key_bits=2
-        )
+    def __init__(self, *, depth, organisation="bit-sliced"):
+        spec = FilterSpec(family="apbf", k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
         self._places = depth
-        with patch.dict(ORGANISATIONS, {"stand-in": StandInCore}):
-            super().__init__(spec, tag_bits=1, statistics_bits=0, organisation="stand-in")
+        with patch.dict(ORGANISATIONS, {organisation: StandInCore}):
+            super().__init__(spec, tag_bits=1, statistics_bits=0, organisation=organisation)
 
     @property
     def core(self):
@@ -327,12 +325,13 @@ class SmallUnit(FilterUnit):
         return self._places
 
 
-class UnitOrder(Harness):
-    """A whole unit, whatever comes and whenever results are taken."""
+class UnitHarness(Harness):
+    """A small unit, whatever comes and whenever results are taken."""
 
-    def __init__(self, *, depth, generation=40, unit=SmallUnit, goal=None):
+    def __init__(self, *, depth, unit=SmallUnit, inside=True, goal=None):
         self._depth = depth
-        self._unit = unit(depth=depth, generation=generation)
+        self._unit = unit(depth=depth)
+        self._inside = inside
         super().__init__(
             {
                 "valid": In(1),
@@ -346,57 +345,104 @@ class UnitOrder(Harness):
             goal=goal,
         )
 
-    def build(self, m):
+    def connect(self, m):
+        """Put the unit into `m`; return the order of its results, and its signals by group."""
         unit = self._unit
         queue = elaborated(unit).submodules.queue
         order = Order(queue, depth=self._depth, page_depth=min(self._depth, 16))
         m.submodules.unit, inner = opened(unit)
         order.follow(m)
-        i, o = unit.i, unit.o
         m.d.comb += [
-            i.valid.eq(self.valid),
-            i.p.key.eq(self.key),
-            i.p.operation.eq(self.operation),
-            i.p.tag.eq(self.tag),
-            o.ready.eq(self.ready),
+            unit.i.valid.eq(self.valid),
+            unit.i.p.key.eq(self.key),
+            unit.i.p.operation.eq(self.operation),
+            unit.i.p.tag.eq(self.tag),
+            unit.o.ready.eq(self.ready),
             unit.generation.eq(self.generation),
             unit.core.swept.eq(self.swept),
         ]
-        entered = ordinal(m, i.valid & i.ready, 2 * self._depth, "entered")
+        accepts = unit.i.valid & unit.i.ready
+        self.entered = ordinal(m, accepts, 2 * self._depth, "entered")
+        self.under_way = ahead(self.entered, order.results)
+        return order, inner
+
+
+class UnitPlaces(UnitHarness):
+    """How many operations a unit lets in.
+
+    That no result comes of nothing is assumed here, and proven of `UnitOrder`.
+    """
+
+    def build(self, m):
+        unit = self._unit
+        inner = self.connect(m)[1]
+        m.d.comb += Assume(~unit.o.valid | (self.under_way != 0))
+        enough = self._depth - 1 - unit.LAG
+        runs = delayed(m, Const(1), 3, "runs")
+        before = delayed(m, self.under_way, 3, "before")
+        self.require(self.under_way <= self._depth)
+        self.require(~runs | (inner["room"] == (before <= enough)))
+        if self._inside:
+            counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
+            self.require(counted == enough - self.under_way)
+            self.require(~inner["issue.ready"] | ~inner["issue.closed"])
+        self.reach("all places but the spare one are taken", self.under_way == self._depth - 1)
+        self.reach(
+            "the gate is open but for want of room",
+            ~inner["room"] & ~inner["issue.closed"] & ~inner["issue.short"] & ~unit.i.ready,
+        )
+
+
+class UnitOrder(UnitHarness):
+    """Results of a unit, of which one arbitrary one is followed from the operation on."""
+
+    def __init__(self, *, patience=None, **options):
+        self._patience = patience
+        super().__init__(**options)
+
+    def build(self, m):
+        unit = self._unit
+        order, inner = self.connect(m)
+        i, o = unit.i, unit.o
+        entered = self.entered
         verdict = Signal(2)
         tag = Signal()
         query = self.operation[0] & ~self.operation[2]
         with m.If(i.valid & i.ready & order.is_place(entered)):
             m.d.sync += [verdict.eq(self.key & query.replicate(2)), tag.eq(self.tag)]
         own = o.valid & order.is_place(order.results)
+        waits = delayed(m, o.valid & ~o.ready, 1, "waits")
+        before = delayed(m, o.p.as_value(), 1, "before")
         self.require(~own | (o.p.as_value() == Cat(verdict, tag)))
-        self.require(~o.valid | (entered != order.results))
-        self.require(ahead(entered, order.results) < self._depth)
+        self.require(~o.valid | (self.under_way != 0))
+        self.require(~waits | (o.valid & (o.p.as_value() == before)))
+        if self._patience is not None:
+            closed = Signal(range(self._patience + 2))
+            m.d.sync += closed.eq(Mux(i.ready | ~o.ready | ~self.swept, 0, closed + 1))
+            self.require(closed <= self._patience)
+        if self._inside:
+            self._require_inside(m, order, inner, verdict, tag)
 
-        issue = {
-            name.removeprefix("issue."): signal
-            for name, signal in inner.items()
-            if name.startswith("issue.")
-        }
-        queue_signals = {
-            name.removeprefix("queue."): signal
-            for name, signal in inner.items()
-            if name.startswith("queue.")
-        }
+    def _require_inside(self, m, order, inner, verdict, tag):
+        """Require what the contract follows from."""
+        queue, issue = (
+            {
+                name.removeprefix(prefix): signal
+                for name, signal in inner.items()
+                if name.startswith(prefix)
+            }
+            for prefix in ("queue.", "issue.")
+        )
+        counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
         for condition in [
             *order.rules(self._depth),
             *order.contract(m),
-            *order.invariants(m, queue_signals),
-            *self._room(inner, ahead(entered, order.results)),
+            *order.invariants(m, queue),
+            counted == self._depth - 1 - self._unit.LAG - self.under_way,
             *self._gate(issue),
-            *self._front(m, order, inner, issue, entered, verdict, tag),
+            *self._front(m, order, inner, issue, verdict, tag),
         ]:
             self.require(condition)
-
-    def _room(self, inner, under_way):
-        """Return that the unit counts places."""
-        free = self._depth - 1 - self._unit.LAG - under_way
-        return [inner["places"] + inner["change"] + inner["left"] - inner["accepted"] == free]
 
     def _gate(self, issue):
         """Return what holds where operations are accepted, and of the one that is held."""
@@ -419,10 +465,12 @@ class UnitOrder(Harness):
             ~(issue["accepted"] & issue["operation"][2]) | alone,
             ~silent | held,
             ~held | waits.any(),
+            ~closed | waits.any() | alone | issue["held.open"],
         ]
 
-    def _front(self, m, order, inner, issue, entered, verdict, tag):
+    def _front(self, m, order, inner, issue, verdict, tag):
         """Return that each accepted operation is on its way to the queue."""
+        entered = self.entered
         control = issue["control"]
         issued = ordinal(m, control[0], 2 * self._depth, "issued")
         held = issue["held.held"] & ~issue["held.silent"]
