@@ -1,5 +1,6 @@
 """What is proven of the results: none is lost, doubled, or out of its turn."""
 
+from functools import partial
 from unittest.mock import patch
 
 from amaranth.hdl import Array, Assume, Cat, Const, Fragment, Module, Mux, Signal
@@ -13,7 +14,7 @@ from ..golden import FilterSpec
 from ..hdl.core import Control
 from ..hdl.queue import ResultQueue
 from ..hdl.unit import ORGANISATIONS, FilterUnit
-from .formal import Induction, Proof
+from .formal import Induction, Proof, Reachable
 from .harness import Harness, delayed
 
 
@@ -222,10 +223,13 @@ class QueueOrder(Harness):
     Tags come while fewer than `places` results are under way, each verdict with its tag or later.
     """
 
-    def __init__(self, *, depth, page_depth, queue=ResultQueue, places=None, goal=None):
+    def __init__(
+        self, *, depth, page_depth, queue=ResultQueue, places=None, inside=True, goal=None
+    ):
         self._depth = depth
         self._page_depth = page_depth
         self._places = depth if places is None else places
+        self._inside = inside
         self._queue = queue(depth=depth, page_depth=page_depth, tag_bits=1, verdict_bits=1)
         super().__init__(
             {
@@ -251,19 +255,17 @@ class QueueOrder(Harness):
             queue.o.ready.eq(self.ready),
         ]
         m.d.comb += [Assume(rule) for rule in order.rules(self._places)]
-        for condition in [*order.contract(m), *order.invariants(m, inner)]:
+        for condition in order.contract(m):
             self.require(condition)
+        if self._inside:
+            for condition in order.invariants(m, inner):
+                self.require(condition)
         o = queue.o
         waiting = ahead(order.verdicts, order.results)
-        self.reach("full", (waiting == self._depth) & o.valid)
+        self.reach("the queue is full", (waiting == self._depth) & o.valid)
         self.reach("one is taken as one comes", o.valid & o.ready & self.coming)
-        self.reach("one is taken as one is stored", o.valid & o.ready & order.came)
-        turned = (order.results[: self._low_bits] == 0) & order.results[-1]
-        self.reach("all pages were read", turned & o.valid)
-
-    @property
-    def _low_bits(self):
-        return (self._depth - 1).bit_length()
+        # The ordinal of the first one that comes to a place again.
+        self.reach("a place is read again", o.valid & (order.results == self._depth))
 
 
 class StandInCore(wiring.Component):
@@ -420,6 +422,14 @@ class UnitOrder(UnitHarness):
             closed = Signal(range(self._patience + 2))
             m.d.sync += closed.eq(Mux(i.ready | ~o.ready | ~self.swept, 0, closed + 1))
             self.require(closed <= self._patience)
+        results_wait = o.valid & ~o.ready
+        held = inner["issue.held.held"] & ~inner["issue.held.silent"]
+        full = (self.under_way == self._depth - 1) & (order.verdicts == entered)
+        self.reach("results are in all places but the spare one", results_wait & full)
+        self.reach("results wait, and the gate for room", results_wait & ~inner["room"])
+        self.reach("an operation is held while results wait", results_wait & held)
+        self.reach("one is taken as one enters", o.valid & o.ready & i.valid & i.ready)
+        self.reach("a place is read again", o.valid & (order.results == self._depth))
         if self._inside:
             self._require_inside(m, order, inner, verdict, tag)
 
@@ -488,14 +498,91 @@ class UnitOrder(UnitHarness):
         ]
 
 
+_IN_ORDER = (
+    "The n-th result is {first}. It waits unchanged until it is taken. No result comes of nothing, "
+    f"and while one is due from the queue, the output is empty for {ResultQueue.LATENCY - 1} "
+    "clocks running at most."
+)
+_ROOM = (
+    "There are never more operations under way than places. The gate has room exactly while, three "
+    "clocks ago, so few were under way that all that may still come find a place."
+)
+
+_GOALS = {
+    "result queue": (
+        "8 places in pages of 4",
+        lambda goal: QueueOrder(depth=8, page_depth=4, goal=goal),
+        30,
+        ("the queue is full", "one is taken as one comes", "a place is read again"),
+    ),
+    "places": (
+        "16 places",
+        lambda goal: UnitPlaces(depth=16, goal=goal),
+        80,
+        (
+            "all places but the spare one are taken",
+            "the gate is open but for want of room",
+        ),
+    ),
+    "unit": (
+        "8 places",
+        lambda goal: UnitOrder(depth=8, goal=goal),
+        80,
+        (
+            "results are in all places but the spare one",
+            "results wait, and the gate for room",
+            "an operation is held while results wait",
+            "one is taken as one enters",
+            "a place is read again",
+        ),
+    ),
+}
+
+
+def _unit_proofs(organisation):
+    """Return what is proven of units of an organisation of the memory."""
+    unit = partial(SmallUnit, organisation=organisation)
+    return (
+        Proof(
+            name=f"places, {organisation}",
+            statement=_ROOM,
+            design=f"{organisation}, stand-in core, 64 places",
+            build=lambda: UnitPlaces(depth=64, unit=unit),
+            method=Induction(6),
+        ),
+        Proof(
+            name=f"unit, {organisation}",
+            statement=_IN_ORDER.format(
+                first="that of the n-th operation that was accepted, with its tag and the verdict "
+                "of its key"
+            ),
+            design=f"{organisation}, stand-in core, 32 places in pages of 16",
+            build=lambda: UnitOrder(depth=32, unit=unit),
+            method=Induction(ResultQueue.LATENCY + 1),
+        ),
+    )
+
+
 PROOFS = (
     Proof(
         name="result queue",
-        statement="The n-th result is the n-th tag with the n-th verdict. It waits unchanged until "
-        f"it is taken. While one waits, the output is empty for at most {ResultQueue.LATENCY - 1} "
-        "clocks running.",
+        statement=_IN_ORDER.format(first="the n-th tag with the n-th verdict"),
         design="16 places in pages of 4",
         build=lambda: QueueOrder(depth=16, page_depth=4),
-        method=Induction(ResultQueue.LATENCY + 3),
+        method=Induction(ResultQueue.LATENCY + 1),
+    ),
+    *_unit_proofs("separate"),
+    *_unit_proofs("bit-sliced"),
+    *(
+        Proof(
+            name=f"{name}: {goal}",
+            statement=f"It can be that {goal}.",
+            design=design,
+            build=partial(build, goal),
+            method=Reachable(clocks),
+        )
+        for name, (design, build, clocks, goals) in _GOALS.items()
+        for goal in goals
     ),
 )
+"""What is proven of the results, and what is shown not to be out of reach."""
