@@ -57,7 +57,7 @@ def ahead(first, second):
 
 
 class Order:
-    """A result queue, compared with one arbitrary place of an ideal one.
+    """Results of a queue, one in twice its depth of which is followed, starting with any one.
 
     Ordinals are modulo twice the depth, which tells a full queue from an empty one.
 
@@ -70,14 +70,14 @@ class Order:
 
     Attributes
     ----------
-    place : Signal
-        Arbitrary and steady.
+    own : Signal
+        Ordinal of those that are followed.
     tags, verdicts, loads, results : Signal
         How many came in, left the memories, and went out.
     verdict, tag : Signal
-        What last came for the place.
+        What last came with that ordinal.
     came : Signal
-        Whether a verdict comes for the place.
+        Whether such a verdict comes.
     """
 
     def __init__(self, queue, *, depth, page_depth):
@@ -85,7 +85,7 @@ class Order:
         self._depth = depth
         self._low = (depth - 1).bit_length()
         self._page_bits = (page_depth - 1).bit_length()
-        self.place = Signal(self._low)
+        self.own = Signal(self._low + 1)
         self.tag = Signal.like(queue.tag)
         self.verdict = Signal.like(queue.verdict)
         self._module = elaborated(queue)
@@ -97,15 +97,15 @@ class Order:
         self._cells = [self._cell(pages) for pages in self._memories]
 
     def _cell(self, pages):
-        """Return what the memories hold at the place."""
+        """Return what the memories hold where one that is followed belongs."""
         ports = [page.read_port(domain="comb") for page in pages]
-        self._module.d.comb += [port.addr.eq(self.place) for port in ports]
-        return Array(port.data for port in ports)[self.place[self._page_bits :]]
+        self._module.d.comb += [port.addr.eq(self.own) for port in ports]
+        return Array(port.data for port in ports)[self.own[self._page_bits : self._low]]
 
     def follow(self, m):
-        """Follow the place."""
+        """Follow results in the module of the queue's user."""
         queue = self._queue
-        m.d.comb += self.place.eq(AnyConst(self._low))
+        m.d.comb += self.own.eq(AnyConst(len(self.own)))
         self.tags, self.verdicts, self.loads, self.results = (
             ordinal(m, event, 2 * self._depth, name)
             for event, name in (
@@ -115,21 +115,19 @@ class Order:
                 (queue.o.valid & queue.o.ready, "results"),
             )
         )
-        self._tag_known = Signal()
-        self._verdict_known = Signal()
-        self.came = delayed(m, queue.coming & self.is_place(self.verdicts), 1, "came")
-        with m.If(queue.tag_valid & self.is_place(self.tags)):
-            m.d.sync += [self.tag.eq(queue.tag), self._tag_known.eq(1)]
+        self.came = delayed(m, queue.coming & self.is_own(self.verdicts), 1, "came")
+        with m.If(queue.tag_valid & self.is_own(self.tags)):
+            m.d.sync += self.tag.eq(queue.tag)
         with m.If(self.came):
-            m.d.sync += [self.verdict.eq(queue.verdict), self._verdict_known.eq(1)]
+            m.d.sync += self.verdict.eq(queue.verdict)
 
-    def is_place(self, number):
-        """Return whether an ordinal is one of the place."""
-        return number[: self._low] == self.place
+    def is_own(self, number):
+        """Return whether what has this ordinal is followed."""
+        return number[: len(self.own)] == self.own
 
     def between(self, first, end):
-        """Return whether the place is that of an ordinal from `first` on, and before `end`."""
-        return ahead(self.place, first[: self._low]) < ahead(end, first)
+        """Return whether one from `first` on, and before `end`, is followed."""
+        return ahead(self.own, first) < ahead(end, first)
 
     def rules(self, places):
         """Return what whoever writes has to keep."""
@@ -150,7 +148,7 @@ class Order:
         m.d.sync += idle.eq(Mux(waiting & ~o.valid, idle + 1, 0))
         return [
             ~o.valid | waiting,
-            ~o.valid | ~self.is_place(self.results) | (o.p == Cat(self.verdict, self.tag)),
+            ~o.valid | ~self.is_own(self.results) | (o.p == Cat(self.verdict, self.tag)),
             ~waits | (o.valid & (o.p == before)),
             idle <= patience,
         ]
@@ -158,7 +156,8 @@ class Order:
     def invariants(self, m, inner):
         """Return what holds inside, whose signals are `inner`."""
         tags, verdicts, loads, results = self.tags, self.verdicts, self.loads, self.results
-        stored = delayed(m, Cat(self.tag, self._tag_known), 1, "stored")
+        tags_stored = delayed(m, tags, 1, "tags_stored")
+        verdicts_stored = delayed(m, verdicts, 1, "verdicts_stored")
         return [
             inner["tags_written"] == tags[: self._low],
             inner["verdicts_written"] == verdicts[: self._low],
@@ -166,10 +165,8 @@ class Order:
             ahead(tags, results) <= self._depth,
             ahead(tags, loads) <= ahead(tags, results),
             ahead(tags, verdicts) <= ahead(tags, loads),
-            ~self.between(results, tags) | self._tag_known,
-            ~self.between(results, verdicts) | self._verdict_known | self.came,
-            ~stored[-1] | (self._cells[1] == stored[:-1]),
-            ~self._verdict_known | (self._cells[0] == self.verdict),
+            ~self.between(loads, tags_stored) | (self._cells[1] == self.tag),
+            ~self.between(loads, verdicts_stored) | (self._cells[0] == self.verdict),
             *self._count(m, inner),
             *self._pipeline(inner),
         ]
@@ -191,22 +188,22 @@ class Order:
         go = inner["output.go"]
         o = self._queue.o
         expected = Cat(self.verdict, self.tag)
-        place = self.results + o.valid
+        number = self.results + o.valid
         conditions = [
             go | o.valid,
-            go | ~self.is_place(place) | (inner["output.spare"] == expected),
+            go | ~self.is_own(number) | (inner["output.spare"] == expected),
         ]
-        place = place + ~go
+        number = number + ~go
         for stage in ("1", "0", ""):
             valid, page = inner[f"valid{stage}"], inner[f"page{stage}"]
             words = self._words(inner, stage)
             bits = len(page)
             word = Array(words)[page] if bits else words[0]
-            conditions.append(~valid | ~self.is_place(place) | (word == expected))
+            conditions.append(~valid | ~self.is_own(number) | (word == expected))
             if bits:
-                conditions.append(~valid | (page == place[self._low - bits : self._low]))
-            place = place + valid
-        return [*conditions, self.loads == place[: len(self.loads)]]
+                conditions.append(~valid | (page == number[self._low - bits : self._low]))
+            number = number + valid
+        return [*conditions, self.loads == number[: len(self.loads)]]
 
     def _words(self, inner, stage):
         if stage:
@@ -410,17 +407,20 @@ class UnitOrder(UnitHarness):
         verdict = Signal(2)
         tag = Signal()
         query = self.operation[0] & ~self.operation[2]
-        with m.If(i.valid & i.ready & order.is_place(entered)):
+        with m.If(i.valid & i.ready & order.is_own(entered)):
             m.d.sync += [verdict.eq(self.key & query.replicate(2)), tag.eq(self.tag)]
-        own = o.valid & order.is_place(order.results)
+        own = o.valid & order.is_own(order.results)
         waits = delayed(m, o.valid & ~o.ready, 1, "waits")
         before = delayed(m, o.p.as_value(), 1, "before")
         self.require(~own | (o.p.as_value() == Cat(verdict, tag)))
         self.require(~o.valid | (self.under_way != 0))
         self.require(~waits | (o.valid & (o.p.as_value() == before)))
         if self._patience is not None:
+            was_open = Signal()
+            m.d.sync += was_open.eq(was_open | i.ready)
             closed = Signal(range(self._patience + 2))
-            m.d.sync += closed.eq(Mux(i.ready | ~o.ready | ~self.swept, 0, closed + 1))
+            runs = o.ready & self.swept & was_open
+            m.d.sync += closed.eq(Mux(runs & ~i.ready, closed + 1, 0))
             self.require(closed <= self._patience)
         results_wait = o.valid & ~o.ready
         held = inner["issue.held.held"] & ~inner["issue.held.silent"]
@@ -494,7 +494,7 @@ class UnitOrder(UnitHarness):
             ahead(issued, order.verdicts) == self._unit.core.coming,
             ~order.between(order.results, order.tags) | (order.tag == tag),
             ~come | (order.verdict == verdict),
-            ~(held & order.is_place(entered - 1)) | (verdict == 0),
+            ~(held & order.is_own(entered - 1)) | (verdict == 0),
         ]
 
 

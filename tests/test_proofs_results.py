@@ -63,12 +63,33 @@ def test_broken_queue_fails(old, new):
     assert status_of(build, Bounded(30)) == "failed"
 
 
-@pytest.mark.parametrize(("lag", "status"), [(5, "proven"), (4, "failed")])
-def test_one_clock_of_lag_is_to_spare(lag, status):
-    class Hasty(SmallUnit):
-        LAG = lag
+class Hasty(SmallUnit):
+    LAG = 5
 
-    assert status_of(partial(UnitPlaces, depth=16, unit=Hasty), Induction(6)) == status
+
+class TooHasty(SmallUnit):
+    LAG = 4
+
+
+class Lossy(SmallUnit):
+    LAG = 2
+
+
+def test_one_clock_of_lag_is_to_spare():
+    assert status_of(partial(UnitPlaces, depth=16, unit=Hasty), Induction(6)) == "proven"
+    build = partial(UnitPlaces, depth=16, unit=TooHasty, inside=False)
+    assert status_of(build, Bounded(80)) == "failed"
+
+
+def test_results_are_lost_where_far_too_many_enter():
+    # What is in the registers of the queue has left its place, which hides smaller excesses here.
+    build = partial(UnitOrder, depth=8, unit=Lossy, inside=False)
+    assert status_of(build, Bounded(60)) == "failed"
+
+
+def test_queue_holds_no_more_than_its_depth():
+    build = partial(QueueOrder, depth=8, page_depth=4, places=9, inside=False)
+    assert status_of(build, Bounded(30)) == "failed"
 
 
 @pytest.mark.parametrize(
