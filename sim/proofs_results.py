@@ -393,10 +393,13 @@ class UnitPlaces(UnitHarness):
 
 
 class UnitOrder(UnitHarness):
-    """Results of a unit, of which one arbitrary one is followed from the operation on."""
+    """Results of a unit, of which an arbitrary one is followed from the operation on.
 
-    def __init__(self, *, patience=None, **options):
-        self._patience = patience
+    With `pauses`, also for how long the input is closed.
+    """
+
+    def __init__(self, *, pauses=False, **options):
+        self._pauses = pauses
         super().__init__(**options)
 
     def build(self, m):
@@ -415,13 +418,15 @@ class UnitOrder(UnitHarness):
         self.require(~own | (o.p.as_value() == Cat(verdict, tag)))
         self.require(~o.valid | (self.under_way != 0))
         self.require(~waits | (o.valid & (o.p.as_value() == before)))
-        if self._patience is not None:
-            was_open = Signal()
-            m.d.sync += was_open.eq(was_open | i.ready)
-            closed = Signal(range(self._patience + 2))
-            runs = o.ready & self.swept & was_open
-            m.d.sync += closed.eq(Mux(runs & ~i.ready, closed + 1, 0))
-            self.require(closed <= self._patience)
+        if self._pauses:
+            opened_once = Signal()
+            closed = Signal(range(unit.longest_pause + 2))
+            flows = opened_once & o.ready & self.swept
+            m.d.sync += [
+                opened_once.eq(opened_once | i.ready),
+                closed.eq(Mux(flows & ~i.ready, closed + 1, 0)),
+            ]
+            self.require(closed <= unit.longest_pause)
         results_wait = o.valid & ~o.ready
         held = inner["issue.held.held"] & ~inner["issue.held.silent"]
         full = (self.under_way == self._depth - 1) & (order.verdicts == entered)
@@ -546,8 +551,8 @@ def _unit_proofs(organisation):
         Proof(
             name=f"places, {organisation}",
             statement=_ROOM,
-            design=f"{organisation}, stand-in core, 64 places",
-            build=lambda: UnitPlaces(depth=64, unit=unit),
+            design=f"{organisation}, stand-in core, 32 places",
+            build=lambda: UnitPlaces(depth=32, unit=unit),
             method=Induction(6),
         ),
         Proof(
@@ -573,6 +578,16 @@ PROOFS = (
     ),
     *_unit_proofs("separate"),
     *_unit_proofs("bit-sliced"),
+    Proof(
+        name="pauses, separate",
+        statement="From its first opening after reset on, the input is closed for at most "
+        "`longest_pause` clocks running while results are taken and the spare is clean in time.",
+        design="separate, stand-in core, 8 places",
+        build=lambda: UnitOrder(
+            depth=8, unit=partial(SmallUnit, organisation="separate"), pauses=True
+        ),
+        method=Induction(27),
+    ),
     *(
         Proof(
             name=f"{name}: {goal}",

@@ -138,3 +138,11 @@ def test_broken_room_fails(old, new):
 def test_broken_unit_fails(monkeypatch, component, old, new):
     monkeypatch.setattr(unit_module, component.__name__, broken(component, old, new))
     assert status_of(partial(UnitOrder, depth=8, inside=False), Bounded(60)) == "failed"
+
+
+def test_shorter_pause_is_not_kept():
+    class Impatient(SmallUnit):
+        longest_pause = 15
+
+    build = partial(UnitOrder, depth=8, unit=Impatient, pauses=True, inside=False)
+    assert status_of(build, Bounded(60)) == "failed"
