@@ -38,9 +38,9 @@ it, which come from PyPI; `make prove` runs it, and so does CI. Every proof hold
 for whatever comes at the inputs, in every state that can be reached from reset, with any memory
 contents before the first clear. 'Unbounded (PDR)': property directed reachability finds an
 invariant, helped by requirements that say why the statement holds. 'Induction (n)': what is
-required is such an invariant, and n clocks of it imply the next. A proof that rules everything out proves nothing; so after each, states that must not be out of
-reach are reached. And parts that are broken on purpose are found out (`tests/test_formal.py`,
-`tests/test_proofs_results.py`).
+required is such an invariant, and n clocks of it imply the next. A proof that rules everything out
+proves nothing; so after each, states that must not be out of reach are reached. And parts that are
+broken on purpose are found out (`tests/test_formal.py`, `tests/test_proofs_results.py`).
 
 The promise that **an inserted key is reported for the next *l g* insertions** (APBF, APBBF), or
 *r g*, at least *W* (GEBF), is proven in steps. Each assumes no more than what another proves:
