@@ -42,7 +42,7 @@ def assert_same_state(unit, golden):
         ("apbf-tiny", 50_000),
         ("gebf-tiny", 50_000),
         ("blocked-gebf-tiny", 50_000),
-        ("gebf-default", 200_000),
+        pytest.param("gebf-default", 200_000, marks=pytest.mark.slow),
         # As many results under way as the queue has places for.
         ("apbf-default", 150_000),
     ],

@@ -447,6 +447,7 @@ def test_portable_memory_is_inferred(run_cli):
     assert own["lut"] != portable["lut"]
 
 
+@pytest.mark.slow
 def test_bit_sliced_unit():
     spec = preset("gebf-tiny")
     target = device("ecp5-25k-6")
