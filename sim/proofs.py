@@ -7,13 +7,14 @@ from importlib.metadata import version
 from typing import Any
 
 from ..golden.errors import LatelyError
-from . import proofs_core, proofs_issue, proofs_results, proofs_segments
+from . import proofs_core, proofs_issue, proofs_rekey, proofs_results, proofs_segments
 from .formal import Proof, Record, run_proof
 
 PROOFS: tuple[Proof, ...] = (
     *proofs_segments.PROOFS,
     *proofs_issue.PROOFS,
     *proofs_core.PROOFS,
+    *proofs_rekey.PROOFS,
     *proofs_results.PROOFS,
 )
 """What is proven."""

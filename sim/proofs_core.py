@@ -73,6 +73,7 @@ class TrackedMemory(SegmentMemory):
         super().__init__(depth=depth, clear_bits=clear_bits)
         self.cell = Signal(range(depth))
         self.held = Signal()
+        self.found = self.held
 
     def elaborate(self, platform):
         m = Module()
@@ -99,7 +100,7 @@ class TrackingCore(FilterCore):
 
     def holds(self, segment):
         """Whether a segment holds the one key."""
-        return Cat(memory.held for memory in self._memories[segment]).all()
+        return Cat(memory.found for memory in self._memories[segment]).all()
 
     def reads(self, segment):
         """Whether a segment is asked for the one key."""
@@ -116,15 +117,14 @@ class TrackingCore(FilterCore):
         return self._detector.matches
 
     @property
+    def selected(self):
+        """Clocks from `control` to the memories."""
+        return self._hash_latency - self.CONTROL_LAG + Ring.LATENCY
+
+    @property
     def matched(self):
         """Clocks from `control` to `matches`."""
-        return (
-            self._hash_latency
-            - self.CONTROL_LAG
-            + Ring.LATENCY
-            + self._match_latency
-            + self._align.latency
-        )
+        return self.selected + self._match_latency + self._align.latency
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
@@ -186,7 +186,8 @@ class Guarantee(Harness):
         asked = delayed(m, asks, latency, "asked")
         oldest = delayed(m, age == window, latency, "oldest")
         self.require(~asked | core.seen)
-        self.reach("a key at the end of its window is asked for", asked & oldest)
+        self.at_end = asked & oldest
+        self.reach("a key at the end of its window is asked for", self.at_end)
         if self._strengthens:
             holds = self._strengthen(m, own, known, age, asks)
             self._strengthen_sweep(m, rules.left, holds)
@@ -219,10 +220,12 @@ class Guarantee(Harness):
         ]
         for start in range(spec.window_generations + 1):
             self.require(~(known & (age == start)) | Cat(logical[start : start + run]).all())
-        asking = delayed(m, own, Ring.LATENCY, "asking")
+        asking = delayed(m, own, core.selected, "asking")
+        places = delayed(m, youngest, core.selected, "place")
         for segment in range(segments):
-            self.require(~asking | core.reads(segment))
-            held = delayed(m, holds[segment], Ring.LATENCY, f"holds{segment}_")
+            spare = places[(segment + 1) % segments]
+            self.require(~asking | spare | core.reads(segment))
+            held = delayed(m, holds[segment], core.selected, f"holds{segment}_")
             self.require(~held | core.holds(segment))
         matched = core.matched
         asked = delayed(m, asks, matched, "awaited")
@@ -234,11 +237,11 @@ class Guarantee(Harness):
     def _strengthen_sweep(self, m, left, holds):
         """State when and where memories are swept: as the rules count, and away from the key."""
         written, swept, address = self._core.sweep
-        late = delayed(m, left, Ring.LATENCY, "left")
+        late = delayed(m, left, self._core.selected, "left")
         self.require((late != 0) == swept.any())
         self.require((late == 0) | (address == self._spec.clear_words - late))
         # From a CLEAR to its sweep the sweep before it, if any, goes on somewhere else.
-        still = delayed(m, holds, Ring.LATENCY - 1, "still")
+        still = delayed(m, holds, self._core.selected - 1, "still")
         kept = still & delayed(m, still, 1, "kept")
         self.require((swept & (written | kept)) == 0)
 

@@ -1,5 +1,6 @@
 """Proofs of the parts, and that a broken part is found out."""
 
+import inspect
 import json
 from functools import partial
 
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from lately.cli import main
 from lately.golden import preset
+from lately.hdl import secrets
 from lately.hdl.detector import RunDetector
 from lately.hdl.issue import GenerationLength, Issue
 from lately.hdl.ring import Ring
@@ -131,6 +133,23 @@ def test_promise_of_one_shift_more_is_found_out():
             self._window = self._spec.window_generations + 1
 
     assert outcome(partial(Wider, spec=preset("gebf-tiny")), Bounded(60)) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("& (older == 0)", "", id="the older secret is forgotten at once"),
+        pytest.param("(self._ring_segments - 1)", "(self._ring_segments - 2)", id="too soon"),
+        pytest.param("SipHash.HOLD + 2", "1", id="while keys are hashed"),
+    ],
+)
+def test_secret_that_changes_too_soon_is_found_out(old, new):
+    source = inspect.getsource(secrets)
+    assert source.count(old) == 1
+    namespace = {"__name__": secrets.__name__, "__package__": "lately.hdl"}
+    exec(source.replace(old, new), namespace)
+    (proof,) = proofs.select(["guarantee with re-keying"])
+    assert outcome(partial(proof.build, secrets=namespace["Secrets"]), proof.method) == "failed"
 
 
 def test_too_little_time_is_unknown():
