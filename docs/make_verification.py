@@ -4,7 +4,8 @@
     lately bench soak --preset NAME --json > build/soak/NAME.json, for each unit
     python docs/make_verification.py --proofs build/proofs.json --soak build/soak/*.json
 
-Without arguments, the page is written anew from the data beside it.
+What is given joins the data beside the page; proofs that are no more are dropped. Without
+arguments, the page is written anew from those data.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from pathlib import Path
 from make_tables import markdown
 
 from lately.golden.files import replace_file
-from lately.sim.proofs import PROOFS
+from lately.sim.proofs import PROOFS, with_goals
 
 HERE = Path(__file__).parent
 PAGE = HERE / "verification.md"
@@ -89,13 +90,21 @@ def main() -> None:
     parser.add_argument("--soak", type=Path, nargs="*", default=[], metavar="FILE")
     arguments = parser.parse_args()
     if arguments.proofs is not None:
-        _save(PROOFS_DATA, json.loads(arguments.proofs.read_text("utf-8")))
+        _save(PROOFS_DATA, merged(json.loads(arguments.proofs.read_text("utf-8"))))
     if arguments.soak:
         runs = json.loads(SOAK_DATA.read_text("utf-8")) if SOAK_DATA.exists() else {}
         runs |= {path.stem: json.loads(path.read_text("utf-8")) for path in arguments.soak}
         _save(SOAK_DATA, runs)
     with replace_file(PAGE) as file:
         file.write(page().encode())
+
+
+def merged(data: dict) -> dict:
+    """Return proofs with those beside the page that they do not have, if they are still made."""
+    known = json.loads(PROOFS_DATA.read_text("utf-8")) if PROOFS_DATA.exists() else data
+    found = {one["name"]: one for one in [*known["proofs"], *data["proofs"]]}
+    names = [proof.name for proof in with_goals(PROOFS)]
+    return data | {"proofs": [found[name] for name in names if name in found]}
 
 
 def _save(path: Path, data: dict) -> None:

@@ -57,3 +57,11 @@ def test_unproven_is_told(folder):
     data["proofs"][0]["status"] = "unknown"
     verification.PROOFS_DATA.write_text(json.dumps(data))
     assert "| unknown |" in verification.page()
+
+
+def test_proofs_join_those_that_are_there(folder):
+    data = json.loads(verification.PROOFS_DATA.read_text("utf-8"))
+    newer = dict(data["proofs"][0], seconds=99.0)
+    gone = dict(newer, name="gone")
+    merged = verification.merged({"versions": {}, "proofs": [gone, newer]})["proofs"]
+    assert merged == [newer, *data["proofs"][1:]]
