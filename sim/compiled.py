@@ -283,6 +283,8 @@ def _load(path: Path) -> ctypes.CDLL:
         "lately_run": (ctypes.c_int64, (unit, count, array, array, array, array)),
         "lately_memory": (None, (unit, count, count, array)),
     }
+    if hasattr(library, "lately_secret"):
+        signatures["lately_secret"] = (ctypes.c_int, (unit, count, count))
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments

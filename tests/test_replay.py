@@ -151,3 +151,21 @@ def test_golden_does_not_need_the_simulator():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert output.stdout == "[]\n"
+
+
+def test_all_bits_of_a_secret_count():
+    spec = preset("siphash-tiny")
+    random = np.random.default_rng(SEED)
+    secrets = [1 << bit for bit in (0, 31, 32, 63, 64, 95, 96, 127)]
+    secrets += [int.from_bytes(random.bytes(16), "little") for _ in range(4)]
+    print(f"seed {SEED}")
+    golden = from_spec(spec)
+    with CompiledUnit(spec) as unit:
+        for secret in secrets:
+            golden.rekey(secret)
+            unit.rekey(secret)
+            keys = random_keys(spec, 500, seed=secret % 1000)
+            np.testing.assert_array_equal(
+                unit.check_and_insert(keys), golden.check_and_insert(keys)
+            )
+        assert_same_state(unit, golden)
