@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import platformdirs
@@ -272,7 +272,7 @@ class CompiledUnit:
 def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(os.fspath(path))
     unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
-    signatures = {
+    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
         "lately_new": (unit, ()),
         "lately_delete": (None, (unit,)),
         "lately_reset": (None, (unit, count)),
