@@ -27,7 +27,7 @@ demo: tools $(SIM) ## Replay a real stream through the hardware and write a repo
 	@echo "Report: build/demo/report.html"
 
 test: tools icarus $(DEV) ## Run the tests, all but the slow ones
-	@$(BIN)/pytest -n $(JOBS) -m 'not slow'
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow'
 
 test-long: tools icarus $(DEV) ## Run all tests
 	@$(BIN)/pytest -n $(JOBS)

@@ -77,7 +77,7 @@ def test_mixed_operations_equal_golden(name):
         assert_same_state(unit, golden)
 
 
-@pytest.mark.parametrize("key_bits", [13, pytest.param(104, marks=pytest.mark.slow), 300])
+@pytest.mark.parametrize("key_bits", [13, 104, pytest.param(300, marks=pytest.mark.slow)])
 def test_any_key_width(key_bits):
     spec = FilterSpec.from_dict(preset("tiny").to_dict() | {"key_bits": key_bits, "seed": 3})
     keys = random_keys(spec, 20_000, few=500)
