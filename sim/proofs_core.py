@@ -247,8 +247,8 @@ class Guarantee(Harness):
 
 
 _SPECS = {
-    "APBF, k = 3, l = 2, slices of 8 bits": FilterSpec(
-        family="apbf", k=3, l=2, slice_bits=8, key_bits=8, clear=2, generation=8
+    "APBF, k = 3, l = 2, slices of 4 bits": FilterSpec(
+        family="apbf", k=3, l=2, slice_bits=4, key_bits=8, clear=2, generation=8
     ),
     "APBF, k = 2, l = 5, slices of 8 bits": FilterSpec(
         family="apbf", k=2, l=5, slice_bits=8, key_bits=8, clear=4, generation=8

@@ -165,10 +165,10 @@ PROOFS = (
                 rekey=True,
             ),
         ),
-        method=Bounded(56),
+        method=Bounded(52),
         goals={
-            "a key at the end of its window is asked for": 56,
-            "a key of an older secret is asked for": 56,
+            "a key at the end of its window is asked for": 52,
+            "a key of an older secret is asked for": 52,
         },
     ),
 )
