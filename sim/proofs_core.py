@@ -79,8 +79,10 @@ class TrackedMemory(SegmentMemory):
         m = Module()
         own = self.address == self.cell
         swept = self.clear_address == self.cell[exact_log2(self.clear_bits) :]
+        just_set = Signal()
+        m.d.sync += just_set.eq(self.set & own)
         with m.If(self.clear):
-            m.d.sync += self.held.eq(self.held & ~swept)
+            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), self.held) & ~swept)
         with m.Elif(self.set & own):
             m.d.sync += self.held.eq(1)
         answer = Signal()

@@ -70,9 +70,10 @@ class MovingMemory(TrackedMemory):
         m.d.comb += found.eq(Mux(moved, AnySeq(1), self.held))
         own = self.address == self.cell
         swept = self.clear_address == self.cell[(self.clear_bits - 1).bit_length() :]
-        m.d.sync += self.held.eq(found)
+        just_set = Signal()
+        m.d.sync += [self.held.eq(found), just_set.eq(self.set & own)]
         with m.If(self.clear):
-            m.d.sync += self.held.eq(found & ~swept)
+            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), found) & ~swept)
         with m.Elif(self.set & own):
             m.d.sync += self.held.eq(1)
         answer = Signal()

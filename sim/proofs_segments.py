@@ -18,8 +18,9 @@ from .harness import Harness, Rules, delayed
 class SegmentAnswers(Harness):
     """A segment memory against a flip-flop for one arbitrary bit.
 
-    Clears come in sweeps from the first word to the last. During a sweep
-    nothing is set, and what an access answers is of no account.
+    Any word is cleared at any time, in sweeps or not. Nothing is set
+    meanwhile, and what an access answers then is of no account; nor is a bit
+    that is set in the clock before a clear of another word.
     """
 
     def __init__(self, *, depth=16, clear_bits=4, memory=PortableSegmentMemory, goal=None):
@@ -27,28 +28,35 @@ class SegmentAnswers(Harness):
         self._words = depth // clear_bits
         self._memory = memory(depth=depth, clear_bits=clear_bits)
         super().__init__(
-            {"address": In(range(depth)), "set": In(1), "clear": In(1)},
+            {
+                "address": In(range(depth)),
+                "set": In(1),
+                "clear": In(1),
+                "word": In(range(self._words)),
+            },
             goal=goal,
         )
 
     def build(self, m):
         m.submodules.memory = bank = self._memory
-        word = Signal(range(self._words))
         cell = Signal(range(self._depth))
         known = Signal()
         bit = Signal()
+        just_set = Signal()
         m.d.comb += [
             cell.eq(AnyConst(len(cell))),
-            Assume(self.clear | (word == 0)),
             Assume(~(self.clear & self.set)),
             bank.address.eq(self.address),
             bank.set.eq(self.set),
             bank.clear.eq(self.clear),
-            bank.clear_address.eq(word),
+            bank.clear_address.eq(self.word),
         ]
         own = self.address == cell
-        with m.If(self.clear):
-            m.d.sync += [word.eq(word + 1), bit.eq(0), known.eq(word == self._words - 1)]
+        m.d.sync += just_set.eq(self.set & own)
+        with m.If(self.clear & (self.word == cell // (self._depth // self._words))):
+            m.d.sync += [bit.eq(0), known.eq(1)]
+        with m.Elif(self.clear & just_set):
+            m.d.sync += known.eq(0)
         with m.Elif(self.set & own):
             m.d.sync += [bit.eq(1), known.eq(1)]
         asked = delayed(m, known & own & ~self.clear, bank.latency, "asked")
@@ -126,7 +134,7 @@ _AGES = {
 PROOFS = (
     Proof(
         name="segment answers",
-        statement="An access answers with the bit as all accesses and sweeps before it left it.",
+        statement="An access answers with the bit as all accesses and clears before it left it.",
         design="segment memory, 16 bits, 4 cleared per clock, portable",
         build=SegmentAnswers,
         method=Unbounded(),
