@@ -78,6 +78,8 @@ def _ecp5(name: str, description: str, size: str, *, grade: int, lut: int, bram:
             "--lpf-allow-unconstrained",
             # Some 4 % over the default of 10, the median of five seeds; 40 is no better.
             *("--placer-heap-timingweight", "20"),
+            # Routes again what is too slow: some 2 %.
+            "--tmg-ripup",
         ),
         target_mhz=400,
         lut=lut,

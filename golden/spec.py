@@ -396,7 +396,8 @@ class FilterSpec:
     def ways(self) -> int:
         """Registers on the way to each memory: more where block RAMs are many and lie apart."""
         columns, rows = memory_blocks(bits=self.part_bits, clear=self.clear)
-        return 2 if self.segments * self.parts * columns * rows <= 56 else 4
+        blocks = self.segments * self.parts * columns * rows
+        return 2 if blocks <= 40 else 3 if blocks <= 56 else 4
 
     @property
     def minimum_generation(self) -> int:
@@ -537,8 +538,8 @@ def memory_blocks(*, bits: int, clear: int) -> tuple[int, int]:
 def memory_latency(*, bits: int, clear: int, ways: int = 2) -> int:
     """Return the clocks from an address to its bit, for a part of `bits`.
 
-    `ways` to register what comes, two for the block RAM, and half as many as `ways` to register
-    what leaves. Several block RAMs add three for longer ways, and one for each
+    `ways` to register what comes, two for the block RAM, and half as many, rounded up, to
+    register what leaves. Several block RAMs add three for longer ways, and one for each
     binary digit of the selection among them.
     """
     columns, rows = memory_blocks(bits=bits, clear=clear)
@@ -548,7 +549,7 @@ def memory_latency(*, bits: int, clear: int, ways: int = 2) -> int:
 
 def ways_out(ways: int) -> int:
     """Return how often what leaves a memory is registered, if what comes is `ways` times."""
-    return ways // 2
+    return (ways + 1) // 2
 
 
 def ceil_log(base: int, value: int) -> int:
