@@ -21,6 +21,10 @@ That is the hash named "h3". In the one named "siphash", the keyed function of
 `siphash` takes the place of fold and mix: the state is SipHash-1-3 of the key
 under a secret that no constant tells.
 
+Where keys are spread over shards, the number of the shard is taken from the
+mixed state in the same way as an index, by bits that are linearly independent
+of those of the indices as far as 64 bits go.
+
 All constants are drawn from the seed with SHAKE-256, so they are the same on
 every platform and every version of Python and numpy.
 """
@@ -50,6 +54,9 @@ WORD_BITS = 64
 
 RANGE_BITS = 32
 """Bits of a word that a size which is not a power of two consumes."""
+
+SHARD_BITS = 12
+"""Bits of the state that select a shard, scaled down to the number of shards."""
 
 _DRAWS = 1000
 """Candidates for one function before less is demanded of it."""
@@ -240,6 +247,29 @@ def _neighbour_bases(rows: list[list[int]], functions: int, reach: int) -> list[
     return bases
 
 
+@lru_cache(maxsize=64)
+def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -> Rotations:
+    """Rotation amounts of the word whose highest bits select the shard.
+
+    Those bits are linearly independent of the index bits of as many
+    consecutive functions as leave room for them in the 64 bits of state, or of
+    fewer if no candidate is.
+    """
+    stream = ConstantStream(label="shard", seed=seed)
+    words = expand_rotations(fields, functions, seed)
+    rows = [_field_rows(fields, function) for function in words]
+    field = IndexField(size=1 << SHARD_BITS, word=0, offset=0, bits=SHARD_BITS)
+    reach = min((STATE_BITS - SHARD_BITS) // max(1, len(rows[0])), functions)
+    for near in range(reach, -1, -1):
+        windows = [[*chain(*rows[at : at + near])] for at in range(functions - near + 1)]
+        for _ in range(_DRAWS):
+            candidate = _draw_rotations(stream)
+            own = _field_rows([field], [candidate])
+            if all(_independent([*own, *window]) for window in windows):
+                return candidate
+    raise AssertionError("some word of three rotations has independent bits")
+
+
 def _draw_rotations(stream: ConstantStream) -> Rotations:
     # Three terms: a sum of an odd number of rotations of 64 bits is invertible.
     first = stream.below(STATE_BITS)
@@ -266,6 +296,8 @@ class KeyHash:
         Selects every constant.
     hash : str
         One of `HASHES`.
+    shards : int
+        Shards that keys are spread over; the indices are those within a shard.
     """
 
     def __init__(
@@ -276,8 +308,10 @@ class KeyHash:
         functions: int,
         seed: int,
         hash: str = "h3",
+        shards: int = 1,
     ) -> None:
         self.hash = hash
+        self.shards = shards
         self.key_bits = key_bits
         self.functions = functions
         self.seed = seed
@@ -285,6 +319,9 @@ class KeyHash:
         self.columns = fold_columns(key_bits, seed)
         self.constants = mix_constants(seed)
         self.rotations = expand_rotations(self.fields, functions, seed)
+        self.shard_rotations = (
+            shard_rotations(self.fields, functions, seed) if shards > 1 else (0, 1, 2)
+        )
         self._tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
 
     def check_keys(self, keys: ArrayLike) -> NDArray[np.uint64]:
@@ -372,6 +409,13 @@ class KeyHash:
                 value = value * np.uint64(field.size) >> np.uint64(field.bits)
             indices.append(value.astype(np.intp))
         return indices
+
+    def shard(self, state: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Shards of states of shape (n,), in ``range(shards)``, shape (n,)."""
+        first, second, third = self.shard_rotations
+        word = _rotate64(state, first) ^ _rotate64(state, second) ^ _rotate64(state, third)
+        value = word >> np.uint64(WORD_BITS - SHARD_BITS)
+        return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)
 
 
 def _byte_table(columns: Sequence[int]) -> NDArray[np.uint64]:

@@ -10,12 +10,14 @@ one that the next segment gets, and any number may be alive.
 """
 
 from .hashing import (
+    SHARD_BITS,
     WORD_BITS,
     IndexField,
     expand_rotations,
     fold_columns,
     index_fields,
     mix_constants,
+    shard_rotations,
 )
 
 
@@ -61,23 +63,42 @@ class ScalarHash:
     """Hash functions h_0, h_1, ... of a filter; arguments as for `KeyHash`."""
 
     def __init__(
-        self, *, key_bits: int, sizes: list[int], functions: int, seed: int, hash: str = "h3"
+        self,
+        *,
+        key_bits: int,
+        sizes: list[int],
+        functions: int,
+        seed: int,
+        hash: str = "h3",
+        shards: int = 1,
     ) -> None:
         self.hash = hash
+        self.shards = shards
         self.key_bytes = -(-key_bits // 8)
         self.columns = fold_columns(key_bits, seed)
         self.constants = mix_constants(seed)
         self.fields = index_fields(sizes)
         self.words = expand_rotations(self.fields, functions, seed)
+        self.shard_word = shard_rotations(self.fields, functions, seed) if shards > 1 else ()
 
     def __call__(self, key: int, function: int, secret: int = 0) -> list[int]:
         """Return the indices that hash function number `function` gives for a key."""
+        state = self._state(key, secret)
+        return [self._index(state, field, function) for field in self.fields]
+
+    def shard(self, key: int, secret: int = 0) -> int:
+        """Return the shard of a key."""
+        state = self._state(key, secret)
+        word = 0
+        for amount in self.shard_word:
+            word ^= _rotate(state, amount, WORD_BITS)
+        return (word >> WORD_BITS - SHARD_BITS) * self.shards >> SHARD_BITS
+
+    def _state(self, key: int, secret: int) -> int:
         if self.hash == "siphash":
             message = key.to_bytes(self.key_bytes, "little")
-            state = siphash(message, secret.to_bytes(16, "little"))
-        else:
-            state = self._fold_and_mix(key)
-        return [self._index(state, field, function) for field in self.fields]
+            return siphash(message, secret.to_bytes(16, "little"))
+        return self._fold_and_mix(key)
 
     def _fold_and_mix(self, key: int) -> int:
         state = self.constants[0]
@@ -102,6 +123,7 @@ class ScalarAPBBF:
     """APBBF of section 6; with one block of one part it is the APBF of section 5.
 
     The ring has one position more than the paper's k + l, for the spare.
+    Of several shards each has as many of the blocks, or of the bits of a slice.
     """
 
     def __init__(
@@ -117,16 +139,25 @@ class ScalarAPBBF:
         key_bits: int = 64,
         hash: str = "h3",
         secret: int = 0,
+        shards: int = 1,
     ) -> None:
         self.k, self.l, self.g = k, l, generation
         self.B, self.b = block_bits, hashes_per_block
         self.n = 0
-        sizes = [blocks] * (blocks > 1) + [self.B // self.b] * self.b
-        if blocks == 1 and hashes_per_block > 1:
-            sizes = [1, *sizes]
-        self.blocked = len(sizes) > self.b
+        self.blocked = blocks > 1 or hashes_per_block > 1
+        if self.blocked:
+            self.shard_size = blocks // shards
+            sizes = [self.shard_size] + [self.B // self.b] * self.b
+        else:
+            self.shard_size = self.B // shards
+            sizes = [self.shard_size]
         self.h = ScalarHash(
-            key_bits=key_bits, sizes=sizes, functions=k + l + 1, seed=seed, hash=hash
+            key_bits=key_bits,
+            sizes=sizes,
+            functions=k + l + 1,
+            seed=seed,
+            hash=hash,
+            shards=shards,
         )
         self.secret = secret
         self.secrets = [secret] * (k + l + 1)
@@ -141,6 +172,7 @@ class ScalarAPBBF:
     def _bits(self, i: int, key: int) -> tuple[int, int]:
         """Block of a key in logical segment i, and its bits there."""
         indices = self.h(key, self.pos(i), self.secrets[self.pos(i)])
+        indices[0] += self.h.shard(key, self.secrets[self.pos(i)]) * self.shard_size
         block = indices[0] if self.blocked else 0
         cells = indices[-self.b :]
         return block, sum(
@@ -212,6 +244,7 @@ class ScalarAPBF(ScalarAPBBF):
         key_bits: int = 64,
         hash: str = "h3",
         secret: int = 0,
+        shards: int = 1,
     ) -> None:
         super().__init__(
             k=k,
@@ -224,6 +257,7 @@ class ScalarAPBF(ScalarAPBBF):
             key_bits=key_bits,
             hash=hash,
             secret=secret,
+            shards=shards,
         )
 
 
@@ -246,18 +280,27 @@ class ScalarGEBF:
         partitioned: bool = True,
         hash: str = "h3",
         secret: int = 0,
+        shards: int = 1,
     ) -> None:
         self.r, self.k = epochs, hashes
         self.epoch = -(-window // epochs)
         self.partitioned = partitioned
         segment_bits = bits // (epochs + 1)
-        self.blocks = segment_bits // block_bits if block_bits else 1
-        unit = block_bits or segment_bits
-        # What does not divide evenly among the parts is left unused.
-        self.probe_range = unit // hashes if partitioned else unit
-        sizes = [self.blocks] * bool(block_bits) + [self.probe_range] * hashes
         self.blocked = bool(block_bits)
-        self.h = ScalarHash(key_bits=key_bits, sizes=sizes, functions=1, seed=seed, hash=hash)
+        # What does not divide evenly among the shards and parts is left unused.
+        if block_bits:
+            self.shard_size = segment_bits // block_bits // shards
+            self.blocks = self.shard_size * shards
+            self.probe_range = block_bits // hashes if partitioned else block_bits
+            sizes = [self.shard_size] + [self.probe_range] * hashes
+        else:
+            self.shard_size = (segment_bits // hashes if partitioned else segment_bits) // shards
+            self.blocks = 1
+            self.probe_range = self.shard_size * shards
+            sizes = [self.shard_size] * hashes
+        self.h = ScalarHash(
+            key_bits=key_bits, sizes=sizes, functions=1, seed=seed, hash=hash, shards=shards
+        )
         self.secret = secret
         self.secrets = [secret] * (epochs + 1)
         self.segments = [[0] * self.blocks for _ in range(epochs + 1)]
@@ -266,9 +309,11 @@ class ScalarGEBF:
 
     def _bits(self, key: int, segment: int) -> tuple[int, int]:
         indices = self.h(key, 0, self.secrets[segment])
-        block = indices[0] if self.blocked else 0
+        base = self.h.shard(key, self.secrets[segment]) * self.shard_size
+        block = base + indices[0] if self.blocked else 0
         bits = 0
         for part, cell in enumerate(indices[-self.k :]):
+            cell += 0 if self.blocked else base
             bits |= 1 << (part * self.probe_range * self.partitioned + cell)
         return block, bits
 

@@ -84,6 +84,8 @@ class SlidingFilter:
         if not partitioned:
             if spec.family not in ("gebf", "blocked-gebf"):
                 raise SpecificationError(f"partitioned: must be True for {spec.family}, not False")
+            if spec.shards > 1:
+                raise SpecificationError("partitioned: must be True for several lanes, not False")
             together = spec.block_bits or spec.bits // spec.ring_segments
             sizes = sizes[: -spec.parts] + (together,) * spec.parts
         self._hash = KeyHash(
@@ -92,6 +94,7 @@ class SlidingFilter:
             functions=spec.hash_functions,
             seed=spec.seed,
             hash=spec.hash,
+            shards=spec.shards,
         )
         keyed = secret or spec.hash == "siphash"
         self._secret = self._checked_secret(secret) if keyed else 0
@@ -99,7 +102,7 @@ class SlidingFilter:
         # The oldest segments of the ring that have the secret before the present one.
         self._older = 0
         self._older_secret = 0
-        self._cells = sizes[-1]
+        self._cells = sizes[-1] if not partitioned else spec.cells
         self._blocks = spec.segment_blocks
         self._bits = self._blocks * self._cells * (spec.parts if partitioned else 1)
         self._memory = np.zeros((spec.segments, self._bits), np.bool_)
@@ -512,6 +515,8 @@ class SlidingFilter:
         parts = self.spec.parts
         block = indices[0] * self._cells if len(indices) > parts else 0
         stride = self._blocks * self._cells if self.partitioned else 0
+        if self.spec.shards > 1:
+            block = block + self._hash.shard(state) * self.spec.shard_bits
         return np.stack(
             [part * stride + block + indices[part - parts] for part in range(parts)], axis=1
         )

@@ -26,6 +26,9 @@ UNSET = cast(int, None)
 
 _OPTIONAL = ("window", "generation", "key_bits", "seed", "lanes", "clear")
 _AGE_PARTITIONED = ("apbf", "apbbf")
+_SHARDS = {1: 1, 2: 3, 4: 6}
+# Clocks between two shifts at least, where several keys come per clock.
+_BEATS = 8
 # Ages are 16-bit integers; the others keep the hash functions countable.
 _AT_MOST = {
     "l": 32767, "epochs": 32767, "k": 4096, "hashes": 4096, "hashes_per_block": 4096,
@@ -65,7 +68,8 @@ class FilterSpec:
     seed : int
         Selects the hash functions.
     lanes : int
-        Keys accepted per clock. One.
+        Keys that the hardware accepts per clock: 1, 2 or 4. Of several lanes, the bits of every
+        segment are divided among `shards`, and a key has its bits in one of them.
     clear : int
         Bits of each memory that the hardware zeroes per clock. Power of two.
     hash : str
@@ -156,7 +160,7 @@ class FilterSpec:
                 value,
             )
         _require(self.seed < 1 << 64, "seed", "must be below 2**64", self.seed)
-        _require(self.lanes == 1, "lanes", "must be 1", self.lanes)
+        _require(self.lanes in _SHARDS, "lanes", "must be 1, 2 or 4", self.lanes)
         _require(_power_of_two(self.clear), "clear", "must be a power of two", self.clear)
         self._check_hash()
 
@@ -169,6 +173,12 @@ class FilterSpec:
             "rekey",
             f"must be False for hash {self.hash}",
             self.rekey,
+        )
+        _require(
+            self.lanes == 1 or self.hash == "h3",
+            "hash",
+            "must be h3 for several lanes",
+            self.hash,
         )
 
     def _check_segment(self) -> None:
@@ -186,11 +196,14 @@ class FilterSpec:
                 f"must be a power of two below block_bits = {self.block_bits}",
                 self.hashes_per_block,
             )
+        self._check_shards()
         if self.family == "gebf":
+            least = 2 * self.shards
             _require(
-                self.part_bits >= 2,
+                self.part_bits >= least,
                 "bits",
-                f"must be at least 2 per hash and segment = {2 * self.hashes * (self.epochs + 1)}",
+                f"must be at least {least} per hash and segment = "
+                f"{least * self.hashes * (self.epochs + 1)}",
                 self.bits,
             )
         if self.family == "blocked-gebf":
@@ -200,11 +213,12 @@ class FilterSpec:
                 f"must be below block_bits = {self.block_bits}",
                 self.hashes,
             )
+            where = "segment" if self.shards == 1 else f"of the {self.shards} shards of a segment"
             _require(
                 self.segment_blocks >= 1,
                 "bits",
-                f"must be at least one block in each segment = "
-                f"{self.block_bits * (self.epochs + 1)}",
+                f"must be at least one block in each {where} = "
+                f"{self.shards * self.block_bits * (self.epochs + 1)}",
                 self.bits,
             )
         _require(
@@ -213,6 +227,16 @@ class FilterSpec:
             "must give at most 2**32 cells or blocks in a part",
             max(self.index_sizes),
         )
+
+    def _check_shards(self) -> None:
+        for name in ("slice_bits", "blocks"):
+            size = getattr(self, name)
+            _require(
+                size is None or size % self.shards == 0,
+                name,
+                f"must be a multiple of the {self.shards} shards of {self.lanes} lanes",
+                size,
+            )
 
     def _default_generation(self) -> int:
         if self.window is not None:
@@ -251,12 +275,18 @@ class FilterSpec:
     # A segment
 
     @property
+    def shards(self) -> int:
+        """Shards that keys are spread over: three for every two lanes, so that none is full."""
+        return _SHARDS[self.lanes]
+
+    @property
     def segment_blocks(self) -> int:
         """Blocks of a segment; 1 where the family has none."""
         if self.family == "apbbf":
             return self.blocks
         if self.family == "blocked-gebf":
-            return self.bits // (self.epochs + 1) // self.block_bits
+            blocks = self.bits // (self.epochs + 1) // self.block_bits
+            return blocks // self.shards * self.shards
         return 1
 
     @property
@@ -272,19 +302,43 @@ class FilterSpec:
         if self.family == "apbf":
             return self.slice_bits
         if self.family == "gebf":
-            return self.bits // (self.epochs + 1) // self.hashes
+            return self.bits // (self.epochs + 1) // self.hashes // self.shards * self.shards
         return self.block_bits // self.parts
 
     @property
     def part_bits(self) -> int:
-        """Bits of one part of a segment: the depth of one memory."""
+        """Bits of one part of a segment, in all shards."""
         return self.segment_blocks * self.cells
 
     @property
+    def shard_bits(self) -> int:
+        """Bits of one part of a segment in one shard: the depth of one memory."""
+        return self.part_bits // self.shards
+
+    def shard_spec(self) -> Self:
+        """Return the filter that one shard is, which takes states of 64 bits for keys.
+
+        Its ring turns with those of the others; its generation is that of all.
+        """
+        sizes: dict[str, Any] = {}
+        if self.family == "apbf":
+            sizes = {"slice_bits": self.shard_bits}
+        elif self.family == "apbbf":
+            sizes = {"blocks": self.blocks // self.shards}
+        else:
+            part = self.index_sizes[0] * (self.block_bits or self.hashes)
+            sizes = {"bits": part * (self.epochs + 1)}
+        return replace(self, lanes=1, key_bits=64, **sizes)
+
+    @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Ranges of the indices of a hash function: the block, if there are blocks, then cells."""
-        blocks = (self.segment_blocks,) if self.family in ("apbbf", "blocked-gebf") else ()
-        return blocks + (self.cells,) * self.parts
+        """Ranges of the indices of a hash function: the block, if there are blocks, then cells.
+
+        They are those within a shard.
+        """
+        if self.family in ("apbbf", "blocked-gebf"):
+            return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
+        return (self.shard_bits,) * self.parts
 
     @property
     def hash_functions(self) -> int:
@@ -390,23 +444,26 @@ class FilterSpec:
     @property
     def clear_words(self) -> int:
         """Clocks that zeroing a segment takes, `clear` bits of every part at a time."""
-        return -(-self.part_bits // self.clear)
+        return -(-self.shard_bits // self.clear)
 
     @property
     def ways(self) -> int:
         """Registers on the way to each memory: more where block RAMs are many and lie apart."""
-        columns, rows = memory_blocks(bits=self.part_bits, clear=self.clear)
-        blocks = self.segments * self.parts * columns * rows
+        columns, rows = memory_blocks(bits=self.shard_bits, clear=self.clear)
+        blocks = self.shards * self.segments * self.parts * columns * rows
         return 2 if blocks <= 40 else 3 if blocks <= 56 else 4
 
     @property
     def minimum_generation(self) -> int:
         """Shortest generation that never waits for the spare, in insertions.
 
-        Insertions come at most one per clock; the spare is zeroed in
-        `clear_words` clocks, the first of them after the shift.
+        Insertions come at most `lanes` per clock; the spare is zeroed in
+        `clear_words` clocks, the first of them after the shift. With several lanes at least
+        `_BEATS` clocks.
         """
-        return self.clear_words + 1
+        if self.lanes == 1:
+            return self.clear_words + 1
+        return self.lanes * max(_BEATS, self.clear_words + 1)
 
     @property
     def latency(self) -> int:
@@ -415,19 +472,34 @@ class FilterSpec:
 
     @property
     def latency_terms(self) -> dict[str, int]:
-        """Clocks of the pipeline, stage by stage, in order."""
-        return {
-            "accept": 1,
-            **self._hash_latency_terms,
-            "expand": 1,
+        """Clocks of the pipeline, stage by stage, in order; the least of them for several lanes."""
+        filter_terms = {
             "address": 2,
-            "memory": memory_latency(bits=self.part_bits, clear=self.clear, ways=self.ways),
+            "memory": memory_latency(bits=self.shard_bits, clear=self.clear, ways=self.ways),
             "match": max(1, ceil_log(4, self.parts)),
             "align": ceil_log(2, self.segments),
             "run": ceil_log(4, self.run),
             "age": ceil_log(2, self.window_generations + 1),
             "output": 1,
-            "queue": 5,
+        }
+        if self.lanes == 1:
+            before = {"accept": 1, **self._hash_latency_terms, "expand": 1}
+            return {**before, **filter_terms, "queue": 5}
+        return {
+            "accept": 1,
+            **self._hash_latency_terms,
+            "repeats": 5,
+            "spread": 2,
+            "entries": 6,
+            "step": 1,
+            "states": 2 + ceil_log(2, self.lanes),
+            "expand": 2,
+            **filter_terms,
+            "done": 2,
+            "check": 3,
+            "results": 4,
+            "selection": ceil_log(2, self.shards),
+            "answers": 6,
         }
 
     @property
@@ -451,15 +523,16 @@ class FilterSpec:
                     f"{self.family}: hardware needs blocks and parts of a power of two bits, "
                     f"not {size}"
                 )
-        if self.clear > self.part_bits:
+        if self.clear > self.shard_bits:
             raise SpecificationError(
-                f"clear: must be at most the {self.part_bits} bits of a part, not {self.clear}"
+                f"clear: must be at most the {self.shard_bits} bits of a part, not {self.clear}"
             )
         if self.generation < self.minimum_generation:
+            several = f", {self.lanes} insertions in each" if self.lanes > 1 else ""
             raise SpecificationError(
                 f"generation: must be at least {self.minimum_generation} "
-                f"({self.part_bits} bits of a part / {self.clear} cleared per clock = "
-                f"{self.clear_words} clocks, and one to shift), not {self.generation}"
+                f"({self.shard_bits} bits of a part / {self.clear} cleared per clock = "
+                f"{self.clear_words} clocks, and one to shift{several}), not {self.generation}"
             )
 
     # Text

@@ -41,12 +41,14 @@ def specs(draw, families=tuple(CLASSES)):
         "hash": draw(st.sampled_from(["h3", "siphash"])),
     }
     shared["rekey"] = shared["hash"] == "siphash" and draw(st.booleans())
+    shared["lanes"] = draw(st.sampled_from([1, 2, 4] if shared["hash"] == "h3" else [1]))
+    shards = {1: 1, 2: 3, 4: 6}[shared["lanes"]]
     if family == "apbf":
         return FilterSpec(
             **shared,
             k=draw(st.integers(1, 5)),
             l=draw(st.integers(1, 6)),
-            slice_bits=draw(st.integers(1, 40)),
+            slice_bits=shards * draw(st.integers(1, 40)),
             generation=draw(st.integers(1, 9)),
         )
     if family == "apbbf":
@@ -57,7 +59,7 @@ def specs(draw, families=tuple(CLASSES)):
             l=draw(st.integers(1, 4)),
             block_bits=block_bits,
             hashes_per_block=draw(st.sampled_from([b for b in (1, 2, 4, 8) if b < block_bits])),
-            blocks=draw(st.integers(1, 6)),
+            blocks=shards * draw(st.integers(1, 6)),
             generation=draw(st.integers(1, 9)),
         )
     epochs = draw(st.integers(1, 5))
@@ -65,9 +67,10 @@ def specs(draw, families=tuple(CLASSES)):
     shared |= {"window": draw(st.integers(1, 40)), "epochs": epochs}
     if family == "gebf":
         extra = draw(st.integers(0, 100))
-        return FilterSpec(**shared, hashes=hashes, bits=2 * hashes * (epochs + 1) + extra)
+        bits = 2 * shards * hashes * (epochs + 1) + extra
+        return FilterSpec(**shared, hashes=hashes, bits=bits)
     block_bits = draw(st.sampled_from([4, 8, 16]))
-    blocks = draw(st.integers(1, 4))
+    blocks = shards * draw(st.integers(1, 4))
     extra = draw(st.integers(0, block_bits))
     return FilterSpec(
         **shared,
@@ -82,6 +85,8 @@ def filters(draw):
     """Build a filter through its class, from a specification."""
     spec = draw(specs())
     cls = CLASSES[spec.family]
+    if spec.lanes > 1:
+        return cls.from_spec(spec)
     if spec.family.endswith("gebf"):
         names = {"window", "epochs", "hashes", "bits", "seed", "key_bits", "hash", "rekey"}
         names |= {"block_bits"} if spec.family == "blocked-gebf" else set()
@@ -100,6 +105,7 @@ def twin_of(model):
     spec = model.spec
     shared = {"seed": spec.seed, "key_bits": spec.key_bits, "hash": spec.hash}
     shared["secret"] = model.secrets[0]
+    shared["shards"] = spec.shards
     if spec.family == "apbf":
         return ScalarAPBF(
             k=spec.k, l=spec.l, slice_bits=spec.slice_bits, generation=spec.generation, **shared
@@ -202,6 +208,49 @@ def test_scalar_twin(model, data):
             assert model.ring_position == twin.pos(0)
 
 
+@pytest.mark.parametrize("family", CLASSES)
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_shards_are_filters_that_turn_together(family, lanes):
+    """A filter of shards is one filter for each, with the shifts of all at the same places."""
+    shards = {2: 3, 4: 6}[lanes]
+    shared = {"family": family, "seed": 5}
+    sizes = {
+        "apbf": {"k": 3, "l": 4, "slice_bits": 64, "generation": 40},
+        "apbbf": {
+            "k": 2, "l": 3, "block_bits": 16, "hashes_per_block": 2, "blocks": 8, "generation": 40,
+        },
+        "gebf": {"window": 160, "epochs": 4, "hashes": 3, "bits": 5 * 3 * 32},
+        "blocked-gebf": {
+            "window": 160, "epochs": 4, "hashes": 2, "block_bits": 16, "bits": 5 * 16 * 8,
+        },
+    }[family]  # fmt: skip
+    large = {
+        name: value * (shards if name in ("slice_bits", "blocks", "bits") else 1)
+        for name, value in sizes.items()
+    }
+    whole = from_spec(FilterSpec(**shared, **large, lanes=lanes))
+    parts = [from_spec(FilterSpec(**shared, **sizes)) for _ in range(shards)]
+    for part in parts:
+        part.generation = 1 << 40
+        part.clear()
+    hasher = ScalarHash(
+        key_bits=64, sizes=list(whole.spec.index_sizes), functions=whole.spec.hash_functions,
+        seed=5, shards=shards,
+    )  # fmt: skip
+    used = set()
+    for inserted, key in enumerate(np.random.default_rng(1).integers(0, 150, 700).tolist()):
+        own = hasher.shard(key)
+        used.add(own)
+        seen = bool(whole.check_and_insert([key])[0])
+        assert seen == bool(parts[own].query([key])[0])
+        if inserted and inserted % 40 == 0:
+            for part in parts:
+                part.shift()
+        parts[own].insert([key])
+    assert used == set(range(shards))
+    assert np.array_equal(whole.memory, np.concatenate([part.memory for part in parts], axis=2))
+
+
 @settings(max_examples=300, deadline=None)
 @given(model=filters(), data=st.data())
 def test_one_key_sets_the_bits_of_the_twin(model, data):
@@ -241,6 +290,7 @@ class Definition:
             functions=spec.hash_functions,
             seed=spec.seed,
             hash=spec.hash,
+            shards=spec.shards,
         )
 
     def bits(self, key, segment):
@@ -248,8 +298,12 @@ class Definition:
         spec = self.spec
         position = (segment - (len(self.generations) - 1)) % spec.segments
         indices = self.hash(key, position if spec.hash_functions > 1 else 0)
-        block = indices[0] if len(indices) > spec.parts else 0
-        cells = indices[-spec.parts :]
+        before = self.hash.shard(key) * spec.index_sizes[0]
+        if len(indices) == spec.parts:
+            block, cells = 0, [before + index for index in indices]
+        else:
+            block, *cells = indices
+            block += before
         return {(block, part * spec.cells + cell) for part, cell in enumerate(cells)}
 
     def segment(self, segment):

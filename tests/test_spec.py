@@ -112,7 +112,54 @@ def test_key_bits_edges():
 
 
 def test_lanes_wrong():
-    assert refusal({**APBF, "lanes": 2}) == "lanes: must be 1, not 2"
+    assert refusal({**APBF, "lanes": 3}) == "lanes: must be 1, 2 or 4, not 3"
+
+
+@pytest.mark.parametrize(("lanes", "shards"), [(1, 1), (2, 3), (4, 6)])
+def test_shards(lanes, shards):
+    spec = FilterSpec(**APBF | {"slice_bits": 64 * shards}, lanes=lanes)
+    assert (spec.shards, spec.part_bits, spec.shard_bits) == (shards, 64 * shards, 64)
+    assert spec.index_sizes == (64,)
+    assert spec.clear_words == 4
+    assert spec.minimum_generation == (5 if lanes == 1 else 8 * lanes)
+    spec.check_buildable()
+
+
+def test_shards_of_blocks():
+    spec = FilterSpec(**APBBF | {"blocks": 6 * 128}, lanes=4)
+    assert spec.index_sizes == (128, *(spec.cells,) * spec.parts)
+    assert spec.shard_bits == 128 * spec.cells
+    assert spec.minimum_generation == 4 * (spec.clear_words + 1)
+
+
+def test_shards_wrong():
+    wrong = {**APBF, "slice_bits": 64, "lanes": 2}
+    assert refusal(wrong) == "slice_bits: must be a multiple of the 3 shards of 2 lanes, not 64"
+    wrong = {**APBBF, "blocks": 64, "lanes": 4}
+    assert refusal(wrong) == "blocks: must be a multiple of the 6 shards of 4 lanes, not 64"
+
+
+def test_shards_of_bits_are_whole():
+    spec = FilterSpec(
+        family="gebf", window=100, epochs=4, hashes=2, bits=5 * 2 * (6 * 8 + 5), lanes=4
+    )
+    assert (spec.cells, spec.shard_bits) == (48, 8)
+    spec = FilterSpec(
+        family="blocked-gebf", window=100, epochs=4, hashes=2, block_bits=16,
+        bits=5 * 16 * (3 * 4 + 2), lanes=2,
+    )  # fmt: skip
+    assert (spec.segment_blocks, spec.index_sizes[0]) == (12, 4)
+
+
+def test_lanes_need_h3():
+    wrong = {**APBF, "slice_bits": 96, "lanes": 2, "hash": "siphash"}
+    assert refusal(wrong) == "hash: must be h3 for several lanes, not 'siphash'"
+
+
+def test_lanes_short_generation():
+    spec = FilterSpec(**APBF | {"slice_bits": 6 * 256}, lanes=4, clear=16, generation=67)
+    with pytest.raises(SpecificationError, match=r"at least 68 .* 4 insertions in each"):
+        spec.check_buildable()
 
 
 def test_clear_wrong():
