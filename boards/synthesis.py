@@ -22,7 +22,7 @@ from amaranth.lib import wiring
 from ..golden.errors import LatelyError
 from ..golden.files import replace_file
 from ..golden.spec import FilterSpec
-from ..hdl.unit import FilterUnit
+from ..hdl.lanes import filter_unit
 from .devices import MAPPING, Device
 from .gowin import make_timeable
 from .harness import Harness
@@ -269,7 +269,7 @@ def synthesize_unit(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    unit = FilterUnit(spec, memory=memory or device.family, organisation=organisation)
+    unit = filter_unit(spec, memory=memory or device.family, organisation=organisation)
     return synthesize(
         unit,
         device=device,

@@ -135,6 +135,10 @@ class FilterUnit(wiring.Component):
             raise SpecificationError(
                 f"rekey: must be false for {organisation} memory, whose segments share their words"
             )
+        if spec.lanes > 1:
+            raise SpecificationError(
+                f"lanes: must be 1 for {type(self).__name__}, not {spec.lanes}"
+            )
         self._spec = spec
         self._memory = memory
         self._organisation = organisation

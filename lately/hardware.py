@@ -22,7 +22,7 @@ from .boards.synthesis import SynthesisError, synthesize_unit
 from .cases import Case
 from .golden import FilterSpec
 from .golden.errors import LatelyError
-from .hdl.unit import FilterUnit
+from .hdl.lanes import filter_unit
 from .measurements import Identity, Measurement, Store, Summary, summarise
 
 Progress = Callable[[int, int, Mapping[str, tuple[str, float]]], None]
@@ -86,7 +86,7 @@ def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
 @cache
 def _fingerprint(spec: FilterSpec, memory: str) -> str:
     # Whether the harness has a reset follows from the device, which is told apart anyway.
-    harness = Harness(FilterUnit(spec, memory=memory), reset=False)
+    harness = Harness(filter_unit(spec, memory=memory), reset=False)
     text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

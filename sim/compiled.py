@@ -51,9 +51,29 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    verilog = unit_verilog(spec, organisation=organisation)
-    defines = _defines(spec, organisation)
-    recipe = "\0".join([verilog, _DRIVER.read_text(), verilator_version(), *defines, *_OPTIONS])
+    return compiled_library(
+        unit_verilog(spec, organisation=organisation), _DRIVER, _defines(spec, organisation)
+    )
+
+
+def compiled_library(verilog: str, driver: Path, defines: list[str]) -> Path:
+    """Return the library of a module and its driver, built now if it is not in the cache.
+
+    Parameters
+    ----------
+    verilog : str
+        The module `TOP`.
+    driver : Path
+        C++ source.
+    defines : list of str
+        Names and values of macros, for the driver.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    """
+    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), *defines, *_OPTIONS])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
     if library.exists():
@@ -64,7 +84,7 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
         (folder / "unit.v").write_text(verilog)
         # Not included by an option: the precompiled header of a large model must come first.
         (folder / "driver.cpp").write_text(
-            "".join(f"#define {line}\n" for line in defines) + _DRIVER.read_text()
+            "".join(f"#define {line}\n" for line in defines) + driver.read_text()
         )
         verilate(
             [

@@ -3,7 +3,7 @@
 from amaranth.back import verilog
 
 from ..golden.spec import FilterSpec
-from ..hdl.unit import FilterUnit
+from ..hdl.lanes import filter_unit
 
 TAG_BITS = 8
 """Width of the tag of simulated units."""
@@ -26,12 +26,7 @@ def unit_verilog(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    unit = FilterUnit(
-        spec,
-        tag_bits=TAG_BITS,
-        statistics_bits=statistics_bits,
-        memory=memory,
-        organisation=organisation,
-    )
+    options = {"statistics_bits": statistics_bits} if spec.lanes == 1 else {}
+    unit = filter_unit(spec, tag_bits=TAG_BITS, memory=memory, organisation=organisation, **options)
     text: str = verilog.convert(unit, name=TOP, emit_src=False)
     return text

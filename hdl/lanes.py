@@ -1,0 +1,724 @@
+"""Several keys a clock: one window, whose bits are divided among shards."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..golden.errors import SpecificationError
+from ..golden.hashing import (
+    SHARD_BITS,
+    STATE_BITS,
+    WORD_BITS,
+    index_fields,
+    shard_rotations,
+)
+from .hash import FAN_IN, Fold, Mix
+from .paged import PagedMemory
+from .queue import ResultQueue
+from .shard import Entry, Shard, Turn, ordered_steps
+from .unit import FilterUnit
+
+
+class Beat(data.StructLayout):
+    """Payload of the input: what comes in one clock.
+
+    Members: ``turn`` (`Turn`), which comes first, and ``lanes``, each with
+    ``valid``, ``query``, ``insert``, ``key`` and ``tag``, a word of the user's
+    that comes back. Lanes take effect in their order.
+    """
+
+    def __init__(self, *, lanes, key_bits, tag_bits):
+        lane = data.StructLayout(
+            {"valid": 1, "query": 1, "insert": 1, "key": key_bits, "tag": tag_bits}
+        )
+        super().__init__({"turn": Turn, "lanes": data.ArrayLayout(lane, lanes)})
+
+
+class Answer(data.StructLayout):
+    """Payload of the output: for each lane of a beat ``valid``, ``seen``, ``age`` and ``tag``."""
+
+    def __init__(self, *, lanes, generations, tag_bits):
+        lane = data.StructLayout(
+            {"valid": 1, "seen": 1, "age": range(generations), "tag": tag_bits}
+        )
+        super().__init__({"lanes": data.ArrayLayout(lane, lanes)})
+
+
+class ShardSelect(wiring.Component):
+    """Shard of a state. Latency `LATENCY` clocks, one state per clock.
+
+    Members
+    -------
+    state : In(64)
+    number : Out(range(shards))
+    one_hot : Out(shards)
+        The same, a clock later.
+    """
+
+    LATENCY = 2
+
+    def __init__(self, *, spec):
+        self._shards = spec.shards
+        self._rotations = shard_rotations(
+            index_fields(spec.index_sizes), spec.hash_functions, spec.seed
+        )
+        super().__init__(
+            {
+                "state": In(STATE_BITS),
+                "number": Out(range(self._shards)),
+                "one_hot": Out(self._shards),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        first, second, third = (
+            self.state.rotate_left(amount)[WORD_BITS - SHARD_BITS :] for amount in self._rotations
+        )
+        word = Signal(SHARD_BITS, reset_less=True)
+        m.d.sync += [
+            word.eq(first ^ second ^ third),
+            # There are three shards for every two lanes.
+            self.number.eq(word + (word << 1) >> SHARD_BITS - (self._shards // 6)),
+            self.one_hot.eq(Cat(self.number == shard for shard in range(self._shards))),
+        ]
+        return m
+
+
+class ShiftFinder(wiring.Component):
+    """Finds the insertion for which the ring turns: the first after `generation` others.
+
+    Latency `LATENCY` clocks, one beat per clock. At least `BEATS` beats lie
+    between two such insertions.
+
+    Members
+    -------
+    turn : In(1)
+        The ring turns before this beat; the generation begins anew.
+    inserts : In(lanes)
+    shifts : Out(lanes)
+        One bit at most.
+    """
+
+    LATENCY = 4
+    BEATS = 8
+
+    def __init__(self, *, lanes, generation):
+        self._lanes = lanes
+        self._generation = generation
+        super().__init__({"turn": In(1), "inserts": In(lanes), "shifts": Out(lanes)})
+
+    def elaborate(self, platform):
+        m = Module()
+        lanes, generation = self._lanes, self._generation
+        low = (lanes - 1).bit_length()
+        counts = [Const(0)]
+        for lane in range(lanes):
+            counts.append(counts[-1] + self.inserts[lane])
+        ordinals = Cat(count[:low] if len(count) >= low else Cat(count, Const(0, low - len(count)))
+                       for count in counts[:lanes])  # fmt: skip
+        # Insertions of the generation, less its length and one: the sign tells when it is over.
+        left = Signal(signed(generation.bit_length() + 2), init=-generation - 1)
+        count = Signal(range(lanes + 1))
+        change = Signal(left.shape())
+        turn = Signal(3)
+        before = Signal(signed(low + 1))
+        over = Signal()
+        m.d.sync += [
+            count.eq(counts[lanes]),
+            turn.eq(Cat(self.turn, turn)),
+            # What turned meanwhile has begun a generation of its own.
+            change.eq(Mux(turn[0] | (over & ~turn[1] & ~turn[2]), count - generation, count)),
+            left.eq(Mux(turn[1], -1, left) + change),
+            before.eq(Mux(turn[1], -1, Cat(left[:low], left[-1]).as_signed())),
+        ]
+        inserts, places = self.inserts, ordinals
+        for stage in range(3):
+            inserts = _registered(m, inserts, f"inserts{stage}")
+            places = _registered(m, places, f"places{stage}")
+        over_now = before[-1] & ~left[-1]
+        m.d.sync += [
+            over.eq(over_now),
+            self.shifts.eq(
+                Cat(
+                    over_now & inserts[lane] & (places.word_select(lane, low) == ~before[:low])
+                    for lane in range(lanes)
+                )
+            ),
+        ]
+        return m
+
+
+class Repeats(wiring.Component):
+    """Finds lanes whose key an earlier lane of the beat inserts. Latency `LATENCY` clocks.
+
+    Members
+    -------
+    states : In(64 * lanes)
+    inserts : In(lanes)
+        `LATENCY` - 2 clocks later.
+    repeats : Out(lanes)
+    """
+
+    LATENCY = 5
+
+    def __init__(self, *, lanes):
+        self._lanes = lanes
+        super().__init__(
+            {"states": In(STATE_BITS * lanes), "inserts": In(lanes), "repeats": Out(lanes)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        states = [self.states.word_select(lane, STATE_BITS) for lane in range(self._lanes)]
+        repeats = []
+        for lane in range(self._lanes):
+            found = Signal(max(1, lane), name=f"found{lane}")
+            for earlier in range(lane):
+                same = self._elaborate_equal(
+                    m, states[earlier], states[lane], f"same{earlier}_{lane}_"
+                )
+                m.d.sync += found[earlier].eq(same & self.inserts[earlier])
+            repeats.append(found.any())
+        m.d.sync += self.repeats.eq(Cat(repeats))
+        return m
+
+    def _elaborate_equal(self, m, first, second, name):
+        """Return whether two states are equal, three clocks later but for a last gate."""
+        terms = [first[at : at + 2] == second[at : at + 2] for at in range(0, STATE_BITS, 2)]
+        for stage in range(3):
+            terms = _registered(m, Cat(terms), f"{name}{stage}")
+            terms = [terms[at : at + FAN_IN].all() for at in range(0, len(terms), FAN_IN)]
+        return Cat(terms).all()
+
+
+class Places(wiring.Component):
+    """Counts what is under way, and says whether there is room for more.
+
+    Members
+    -------
+    comes, leaves : In(1)
+    room : Out(1)
+        Whether at most `enough` are, two clocks ago.
+    """
+
+    def __init__(self, *, enough):
+        self._enough = enough
+        super().__init__({"comes": In(1), "leaves": In(1), "room": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        change = Signal(signed(2))
+        left = Signal(signed(self._enough.bit_length() + 3), init=self._enough)
+        m.d.sync += [
+            change.eq(self.leaves - self.comes),
+            left.eq(left + change),
+            self.room.eq(left >= 0),
+        ]
+        return m
+
+
+class Record(data.StructLayout):
+    """What is kept of a beat until its results are there.
+
+    Members: for each lane ``valid``, ``asked`` (a shard has the answer),
+    ``known`` (an earlier lane has just inserted the key), ``query``, ``number``
+    (of the shard) and ``tag``; ``required``, how many entries each shard must
+    have done.
+    """
+
+    def __init__(self, *, lanes, shards, tag_bits):
+        lane = data.StructLayout(
+            {
+                "valid": 1,
+                "asked": 1,
+                "known": 1,
+                "query": 1,
+                "number": range(shards),
+                "tag": tag_bits,
+            }
+        )
+        super().__init__(
+            {"lanes": data.ArrayLayout(lane, lanes), "required": data.ArrayLayout(8, shards)}
+        )
+
+
+class Spread(wiring.Component):
+    """Hashes the keys of a beat and gives each shard what it has to do.
+
+    Latency `latency` clocks to `record`, one beat per clock.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    tag_bits, slots : int
+
+    Members
+    -------
+    valid, beat : In
+    coming : Out(shards)
+        A shard gets an entry in the next clock.
+    entries : Out(Entry)
+        One for each shard, with its states.
+    recorded : Out(1)
+    record : Out(Record)
+    slot : Out(range(slots))
+        Number of the recorded beat.
+    """
+
+    def __init__(self, *, spec, tag_bits, slots):
+        self._spec = spec
+        self._lanes = spec.lanes
+        self._shards = spec.shards
+        self._slots = slots
+        self._folds = [Fold(key_bits=spec.key_bits, seed=spec.seed) for _ in range(spec.lanes)]
+        self._mixes = [Mix(seed=spec.seed) for _ in range(spec.lanes)]
+        self._hashed = self._folds[0].latency + self._mixes[0].latency
+        self.latency = self._hashed + Repeats.LATENCY + 3
+        self._entry = Entry(lanes=spec.lanes, slots=slots)
+        beat = Beat(lanes=spec.lanes, key_bits=spec.key_bits, tag_bits=tag_bits)
+        super().__init__(
+            {
+                "valid": In(1),
+                "beat": In(beat),
+                "coming": Out(self._shards),
+                "recorded": Out(1),
+                "record": Out(Record(lanes=spec.lanes, shards=self._shards, tag_bits=tag_bits)),
+                "slot": Out(range(slots)),
+            }
+            | {f"entry{shard}": Out(self._entry) for shard in range(self._shards)}
+            | {f"states{shard}": Out(STATE_BITS * spec.lanes) for shard in range(self._shards)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        beat = [self.beat.lanes[lane] for lane in range(self._lanes)]
+        valid = Cat(self.valid & lane.valid for lane in beat)
+        insert = Cat(lane.insert for lane in beat) & valid
+        turn = Mux(self.valid, self.beat.turn.as_value(), 0)
+        states = self._elaborate_states(m, beat)
+        numbers, one_hots = self._elaborate_select(m, states)
+        repeats = self._elaborate_repeats(m, states, insert)
+        shifts, crosses = self._elaborate_shifts(m, turn != Turn.NONE.value, insert)
+
+        # All as late as the repeats.
+        at = self._hashed + Repeats.LATENCY
+        insert = _delayed(m, insert, at, "insert")
+        query = _delayed(m, Cat(lane.query for lane in beat) & valid, at, "query")
+        turn = _delayed(m, turn, at, "turn")
+        arrived = _delayed(m, self.valid, at, "arrived")
+        known = repeats & ~crosses.replicate(self._lanes)
+        asked = (query | insert) & ~known
+
+        flags = {"query": query, "insert": insert, "shifts": shifts, "turn": turn}
+        flags = {name: _registered(m, value, f"{name}_flags") for name, value in flags.items()}
+        turns = _registered(m, turn.any(), "turns")
+        everyone = _registered(m, turn.any() | crosses, "everyone")
+        slot = Signal(range(self._slots))
+        with m.If(_registered(m, arrived, "arrived_flags")):
+            m.d.sync += slot.eq(slot + 1)
+        slot = _delayed(m, slot, 2, "slot")
+        states = _delayed(m, states, Repeats.LATENCY + 2, "states")
+        for shard in range(self._shards):
+            own = Cat(one_hot[shard] for one_hot in one_hots)
+            items = _registered(m, own & asked, f"items{shard}")
+            self._elaborate_entry(m, shard, items, flags, turns, everyone, slot, states)
+        self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
+        return m
+
+    def _elaborate_states(self, m, beat):
+        """Return the states of all lanes, `_hashed` clocks late."""
+        states = []
+        for lane, (fold, mix) in enumerate(zip(self._folds, self._mixes, strict=True)):
+            m.submodules[f"fold{lane}"] = fold
+            m.submodules[f"mix{lane}"] = mix
+            m.d.comb += [fold.key.eq(beat[lane].key), mix.i.eq(fold.state)]
+            states.append(mix.o)
+        return Cat(states)
+
+    def _elaborate_select(self, m, states):
+        """Return the shard of each lane, as a number and one-hot, as late as the repeats."""
+        numbers, one_hots = [], []
+        for lane in range(self._lanes):
+            m.submodules[f"select{lane}"] = select = ShardSelect(spec=self._spec)
+            m.d.comb += select.state.eq(states.word_select(lane, STATE_BITS))
+            late = Repeats.LATENCY - ShardSelect.LATENCY
+            numbers.append(_delayed(m, select.number, late, f"number{lane}_"))
+            one_hots.append(_delayed(m, select.one_hot, late - 1, f"one_hot{lane}_"))
+        return numbers, one_hots
+
+    def _elaborate_repeats(self, m, states, insert):
+        m.submodules.repeats = repeats = Repeats(lanes=self._lanes)
+        late = self._hashed + Repeats.LATENCY - 2
+        m.d.comb += [
+            repeats.states.eq(states),
+            repeats.inserts.eq(_delayed(m, insert, late, "insert_of_repeats")),
+        ]
+        return repeats.repeats
+
+    def _elaborate_shifts(self, m, turns, insert):
+        """Return where the ring turns, and whether it does, as late as the repeats."""
+        m.submodules.finder = finder = ShiftFinder(
+            lanes=self._lanes, generation=self._spec.generation
+        )
+        m.d.comb += [finder.turn.eq(turns), finder.inserts.eq(insert)]
+        late = self._hashed + Repeats.LATENCY - ShiftFinder.LATENCY
+        before = _delayed(m, finder.shifts, late - 1, "shifts")
+        return _registered(m, before, "shifts"), _registered(m, before.any(), "crosses")
+
+    def _elaborate_entry(self, m, shard, items, flags, turns, everyone, slot, states):
+        """Give a shard its entry, and count it."""
+        wanted = Cat(items | flags["shifts"], turns)
+        m.d.sync += self.coming[shard].eq(items.any() | everyone)
+        values = flags | {"items": items, "steps": ordered_steps(wanted)}
+        entry = getattr(self, f"entry{shard}")
+        for name, value in values.items():
+            late = _delayed(m, value, 2, f"{name}_of{shard}_")
+            m.d.comb += entry.as_value()[self._bits(name)].eq(late)
+        m.d.comb += entry.slot.eq(slot)
+        required = Signal(8, name=f"required{shard}")
+        m.d.comb += self.record.required[shard].eq(required)
+        with m.If(self.coming[shard]):
+            m.d.sync += required.eq(required + 1)
+        # Registers of the shard's own, which synthesis cannot share as they are loaded apart.
+        loaded = _registered(m, items, f"loaded{shard}")
+        for lane in range(self._lanes):
+            state = Signal(STATE_BITS, name=f"state{shard}_{lane}", reset_less=True)
+            with m.If(loaded[lane]):
+                m.d.sync += state.eq(states.word_select(lane, STATE_BITS))
+            m.d.comb += getattr(self, f"states{shard}").word_select(lane, STATE_BITS).eq(state)
+
+    def _bits(self, name):
+        field = self._entry[name]
+        return slice(field.offset, field.offset + field.width)
+
+    def _elaborate_record(self, m, beat, valid, known, asked, numbers, arrived, slot):
+        """Keep what the results need."""
+        at = self._hashed + Repeats.LATENCY
+        valid = _delayed(m, valid, at, "valid")
+        asked_query = _delayed(m, Cat(lane.query for lane in beat), at, "asked_query")
+        for number, lane in enumerate(beat):
+            kept = {
+                "valid": valid[number],
+                "asked": asked[number],
+                "known": known[number],
+                "query": asked_query[number] & valid[number],
+                "number": numbers[number],
+                "tag": _delayed(m, lane.tag, at, f"tag{number}_"),
+            }
+            for name, value in kept.items():
+                late = _delayed(m, value, 3, f"{name}_kept{number}_")
+                m.d.comb += self.record.lanes[number][name].eq(late)
+        m.d.comb += [
+            self.slot.eq(slot),
+            self.recorded.eq(_delayed(m, arrived, 3, "recorded")),
+        ]
+
+
+class Collector(wiring.Component):
+    """Gives out the results of beats in the order of the beats.
+
+    Looks after beat upon beat, one per clock, without waiting; where a shard
+    has not done its part yet, it comes back to that beat `POLL` clocks later.
+    Once it lags behind, it need not come back.
+
+    Parameters
+    ----------
+    record : Record
+    shards, slots : int
+    answer : Answer
+    verdict_bits, results_latency : int
+        Bits of a lane's verdict, and clocks from `read` to `results`.
+
+    Members
+    -------
+    recorded, record, slot : In
+        A beat is to be waited for.
+    done : In(8 * shards)
+        Entries that each shard has done.
+    read : Out(range(slots))
+    results : In(shards * lanes * verdict_bits)
+    passes : Out(1)
+        A beat is given out.
+    o : Out(stream.Signature(Answer))
+    """
+
+    DEPTH = 32
+    POLL = 7
+
+    def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
+        self._record = record
+        self._lanes = record["lanes"].shape.length
+        self._shards = shards
+        self._slots = slots
+        self._answer = answer
+        self._verdict_bits = verdict_bits
+        self._results_latency = results_latency
+        # From the clock in which `done` is looked at.
+        selection = (shards - 1).bit_length()
+        self.latency = 3 + results_latency + selection + ResultQueue.LATENCY
+        super().__init__(
+            {
+                "recorded": In(1),
+                "record": In(record),
+                "slot": In(range(slots)),
+                "done": In(8 * shards),
+                "read": Out(range(slots)),
+                "results": In(shards * self._lanes * verdict_bits),
+                "o": Out(stream.Signature(answer)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.records = records = PagedMemory(depth=self._slots, width=self._record.size)
+        m.submodules.queue = queue = ResultQueue(
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size
+        )
+        m.submodules.places = places = Places(enough=self.DEPTH // 2)
+        beat = Signal(8)
+        m.d.comb += [
+            records.write.eq(self.recorded),
+            records.write_address.eq(self.slot),
+            records.value.eq(self.record),
+            records.read_address.eq(beat),
+        ]
+        passes, passed, record = self._elaborate_check(m, beat, records, places.room)
+        m.d.comb += self.read.eq(passed)
+        coming, answer = self._elaborate_answer(m, passes, record)
+        m.d.comb += [
+            queue.coming.eq(coming),
+            queue.verdict.eq(answer),
+            places.comes.eq(passes),
+            places.leaves.eq(self.o.valid & self.o.ready),
+            self.o.valid.eq(queue.o.valid),
+            self.o.p.eq(queue.o.p),
+            queue.o.ready.eq(self.o.ready),
+        ]
+        return m
+
+    def _elaborate_check(self, m, beat, records, room):
+        """Look after beats; return whether one passes, which, and its record."""
+        # The ordinal of the newest beat that can be read.
+        newest = Signal(8, init=-1)
+        with m.If(_delayed(m, self.recorded, 1, "recorded")):
+            m.d.sync += newest.eq(newest + 1)
+        there = Signal()
+        m.d.sync += there.eq(~(newest - beat)[7])
+        late = records.latency
+        there = _delayed(m, there, late, "there")
+        record = Signal(self._record)
+        m.d.comb += record.eq(records.word)
+        done = Cat(
+            ~(self.done.word_select(shard, 8) - record.required[shard])[7]
+            for shard in range(self._shards)
+        )
+        conditions = Cat(there, _registered(m, done, "done_parts"))
+        groups = [conditions[at : at + FAN_IN].all() for at in range(0, len(conditions), FAN_IN)]
+        complete = _registered(m, Cat(groups), "complete")
+        # As late as that.
+        clocks = late + 2
+        alive = Signal(clocks)
+        at_end = _delayed(m, beat, clocks, "beat")
+        fails = alive[-1] & ~complete.all()
+        m.d.sync += [
+            beat.eq(beat + room),
+            alive.eq(Cat(room, alive)),
+        ]
+        with m.If(fails):
+            m.d.sync += [beat.eq(at_end), alive.eq(0)]
+        passes = _registered(m, alive[-1] & complete.all(), "passes")
+        return (
+            passes,
+            _registered(m, at_end, "passed"),
+            _delayed(m, record.lanes.as_value(), 3, "record"),
+        )
+
+    def _elaborate_answer(self, m, passes, record):
+        """Return when an answer comes, a clock ahead, and the answer."""
+        lanes = data.View(self._record["lanes"].shape, record)
+        late = self._results_latency
+        answer = Signal(self._answer)
+        for lane in range(self._lanes):
+            kept = data.View(
+                lanes[lane].shape(), _delayed(m, lanes[lane].as_value(), late, f"kept{lane}_")
+            )
+            verdicts = [
+                self.results.word_select(shard * self._lanes + lane, self._verdict_bits)
+                for shard in range(self._shards)
+            ]
+            verdict, clocks = self._elaborate_selection(m, lane, verdicts, kept.number)
+            kept = data.View(
+                kept.shape(), _delayed(m, kept.as_value(), clocks, f"kept_late{lane}_")
+            )
+            of_lane = answer.lanes[lane]
+            m.d.sync += [
+                of_lane.valid.eq(kept.valid),
+                of_lane.tag.eq(kept.tag),
+                of_lane.seen.eq((kept.asked & verdict[0]) | (kept.known & kept.query)),
+                of_lane.age.eq(verdict[1:] & kept.asked.replicate(self._verdict_bits - 1)),
+            ]
+        return _delayed(m, passes, late + clocks, "coming"), answer
+
+    def _elaborate_selection(self, m, lane, verdicts, number):
+        """Return the verdict of the shard of that number, and the clocks that it takes."""
+        clocks = 0
+        while len(verdicts) > 1:
+            selected = []
+            for at in range(0, len(verdicts), 2):
+                chosen = verdicts[at]
+                if at + 1 < len(verdicts):
+                    chosen = Mux(number[0], verdicts[at + 1], chosen)
+                selected.append(_registered(m, chosen, f"verdict{lane}_{clocks}_{at}"))
+            number = _registered(m, number[1:], f"number{lane}_{clocks}")
+            verdicts = selected
+            clocks += 1
+        return verdicts[0], clocks
+
+
+class LaneUnit(wiring.Component):
+    """A filter that takes several keys per clock into one window.
+
+    A beat holds an operation for each lane. Operations take effect beat by
+    beat and lane by lane, each as if those before it had finished: the outcome
+    is that of the golden model for the same sequence, in every verdict and
+    every bit of memory. Every beat gives one answer, in order.
+
+    Keys are spread over ``spec.shards`` shards by their hash; a shard performs
+    one operation per clock. The ring turns in all shards at the same place of
+    the order. `i.ready` falls while too many operations wait for one shard,
+    while clearing lags behind, and while answers are not taken. An operation
+    on a key that an earlier lane of its beat inserts asks no shard; its
+    outcome is known. A stream of one key thus flows at full rate.
+
+    Latency `latency` clocks from acceptance to answer, or less than `Collector.POLL`
+    more, if nothing waits.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build; must pass ``spec.check_buildable()``, and have several lanes.
+    tag_bits : int
+        Width of the tag.
+    memory : str
+        Variant of the segment memories, one of `lately.hdl.memories.VARIANTS`.
+
+    Members
+    -------
+    i : In(stream.Signature(Beat))
+    o : Out(stream.Signature(Answer))
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification, or it has one lane.
+    """
+
+    SLOTS = 128
+    """Beats that may be under way."""
+
+    LAG = 7
+    """Clocks from an acceptance until `i.ready` knows of it, and two to spare."""
+
+    def __init__(self, spec, *, tag_bits=8, memory="portable"):
+        if spec.lanes == 1:
+            raise SpecificationError("lanes: must be 2 or 4 for LaneUnit, not 1")
+        spec.check_buildable()
+        self._spec = spec
+        shared = {"lanes": spec.lanes, "tag_bits": tag_bits}
+        self._beat = Beat(key_bits=spec.key_bits, **shared)
+        self._answer = Answer(generations=spec.window_generations + 1, **shared)
+        self._record = Record(shards=spec.shards, **shared)
+        self._spread = Spread(spec=spec, tag_bits=tag_bits, slots=self.SLOTS)
+        self._shards = [
+            Shard(spec=spec, slots=self.SLOTS, memory=memory) for _ in range(spec.shards)
+        ]
+        self._collector = Collector(
+            record=self._record,
+            shards=spec.shards,
+            slots=self.SLOTS,
+            answer=self._answer,
+            verdict_bits=1 + len(self._shards[0].core.age),
+            results_latency=self._shards[0].latency,
+        )
+        super().__init__(
+            {"i": In(stream.Signature(self._beat)), "o": Out(stream.Signature(self._answer))}
+        )
+
+    @property
+    def spec(self):
+        """What was built."""
+        return self._spec
+
+    @property
+    def latency(self):
+        """Clocks from the acceptance of a beat to its answer on an idle output, at least."""
+        way_in = self._spread.latency + ResultQueue.LATENCY + 1
+        return way_in + self._shards[0].turnaround + self._collector.latency
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.spread = spread = self._spread
+        m.submodules.collector = collector = self._collector
+        accepted = Signal()
+        m.d.sync += [accepted.eq(self.i.valid & self.i.ready), spread.beat.eq(self.i.p)]
+        m.d.comb += spread.valid.eq(accepted)
+        rooms = [self._elaborate_places(m, "beats", self.SLOTS - 1 - self.LAG, accepted,
+                                        self.o.valid & self.o.ready)]  # fmt: skip
+        # An entry comes so long after the acceptance that nobody counts it before.
+        enough = Shard.DEPTH - 1 - self.LAG - spread.latency
+        for number, shard in enumerate(self._shards):
+            m.submodules[f"shard{number}"] = shard
+            coming = spread.coming[number]
+            rooms.append(self._elaborate_places(m, f"entries{number}", enough, coming, shard.taken))
+            width = len(shard.results)
+            m.d.comb += [
+                shard.coming.eq(coming),
+                shard.entry.eq(getattr(spread, f"entry{number}")),
+                shard.states.eq(getattr(spread, f"states{number}")),
+                shard.slot.eq(collector.read),
+                collector.done.word_select(number, 8).eq(shard.done),
+                collector.results.word_select(number, width).eq(shard.results),
+            ]
+        room = _registered(m, Cat(rooms).all(), "room")
+        ready = _registered(m, room, "ready")
+        m.d.comb += [
+            self.i.ready.eq(ready),
+            collector.recorded.eq(spread.recorded),
+            collector.record.eq(spread.record),
+            collector.slot.eq(spread.slot),
+            self.o.valid.eq(collector.o.valid),
+            self.o.p.eq(collector.o.p),
+            collector.o.ready.eq(self.o.ready),
+        ]
+        return m
+
+    def _elaborate_places(self, m, name, enough, comes, leaves):
+        m.submodules[name] = places = Places(enough=enough)
+        m.d.comb += [places.comes.eq(comes), places.leaves.eq(leaves)]
+        return places.room
+
+
+def filter_unit(spec, *, memory="portable", organisation="separate", **options):
+    """Return the unit for a specification: `FilterUnit`, or `LaneUnit` for several lanes.
+
+    Parameters, errors: as those of the units.
+    """
+    if spec.lanes == 1:
+        return FilterUnit(spec, memory=memory, organisation=organisation, **options)
+    if organisation != "separate":
+        raise SpecificationError(f"lanes: must be 1 for {organisation} memory, not {spec.lanes}")
+    return LaneUnit(spec, memory=memory, **options)
+
+
+def _registered(m, value, name, *, reset_less=False):
+    registered = Signal(len(value), name=name, reset_less=reset_less)
+    m.d.sync += registered.eq(value)
+    return registered
+
+
+def _delayed(m, value, clocks, name, *, reset_less=False):
+    """Return `value` as it was `clocks` clocks ago."""
+    for clock in range(clocks):
+        value = _registered(m, value, f"{name}{clock}", reset_less=reset_less)
+    return value

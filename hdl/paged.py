@@ -1,0 +1,86 @@
+"""Small memories in look-up tables, fast at any depth."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+PAGE = 16
+"""Words that one page holds, as the distributed memory of an ECP5."""
+
+
+class PagedMemory(wiring.Component):
+    """Words in pages, which are selected in registers, one binary digit per clock.
+
+    One write and one read per clock. A read sees the writes of earlier clocks
+    but the last. Latency `latency` clocks from `read_address` to `word`.
+
+    Parameters
+    ----------
+    depth : int
+        Words. Power of two.
+    width : int
+        Bits of a word.
+
+    Members
+    -------
+    write : In(1)
+    write_address : In(range(depth))
+    value : In(width)
+    read_address : In(range(depth))
+    word : Out(width)
+    """
+
+    def __init__(self, *, depth, width):
+        self._page = min(depth, PAGE)
+        self._pages = depth // self._page
+        self.latency = self._pages.bit_length()
+        super().__init__(
+            {
+                "write": In(1),
+                "write_address": In(range(depth)),
+                "value": In(width),
+                "read_address": In(range(depth)),
+                "word": Out(width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        low = (self._page - 1).bit_length()
+        place = Signal(low, reset_less=True)
+        value = Signal.like(self.value, reset_less=True)
+        page = Signal(len(self.read_address) - low, reset_less=True)
+        m.d.sync += [
+            place.eq(self.write_address),
+            value.eq(self.value),
+            page.eq(self.read_address[low:]),
+        ]
+        words = []
+        for number in range(self._pages):
+            words_of_page = memory.Memory(shape=len(self.value), depth=self._page, init=[])
+            m.submodules[f"page{number}"] = words_of_page
+            write_port = words_of_page.write_port()
+            read_port = words_of_page.read_port()
+            writing = Signal(name=f"writing{number}")
+            m.d.sync += writing.eq(self.write & (self.write_address[low:] == number))
+            m.d.comb += [
+                write_port.en.eq(writing),
+                write_port.addr.eq(place),
+                write_port.data.eq(value),
+                read_port.addr.eq(self.read_address),
+            ]
+            words.append(read_port.data)
+        while len(words) > 1:
+            words, page = self._elaborate_selection(m, words, page)
+        m.d.comb += self.word.eq(words[0])
+        return m
+
+    def _elaborate_selection(self, m, words, page):
+        selected = []
+        for at in range(0, len(words), 2):
+            word = Signal.like(self.word, name=f"word{len(words)}_{at}", reset_less=True)
+            m.d.sync += word.eq(Mux(page[0], words[at + 1], words[at]))
+            selected.append(word)
+        rest = Signal(len(page) - 1, name=f"page_of_{len(words)}", reset_less=True)
+        m.d.sync += rest.eq(page[1:])
+        return selected, rest

@@ -1,0 +1,381 @@
+"""A shard: the part of a filter that has a share of the keys, behind a queue."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.enum import Enum
+from amaranth.lib.wiring import In, Out
+
+from ..golden.hashing import STATE_BITS
+from .core import Control, FilterCore
+from .hash import Expand
+from .issue import SpareTimer
+from .memories import segment_memory
+from .paged import PagedMemory
+from .queue import ResultQueue
+
+
+class Turn(Enum, shape=2):
+    """What happens to the ring before the operations of a beat."""
+
+    NONE = 0
+    SHIFT = 1
+    CLEAR = 2
+
+
+class StateExpand(wiring.Component):
+    """Cell indices of a state that was hashed elsewhere: the last step of the hash.
+
+    Latency `latency` clocks, one state per clock.
+    """
+
+    def __init__(self, *, spec):
+        self._expand = Expand(sizes=spec.index_sizes, functions=spec.hash_functions, seed=spec.seed)
+        self.latency = 1 + self._expand.latency
+        super().__init__({"key": In(STATE_BITS)})
+
+    def indices(self, function):
+        """Signals of one function's indices, in the order of the sizes."""
+        return self._expand.indices(function)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.expand = self._expand
+        state = Signal(STATE_BITS, reset_less=True)
+        m.d.sync += state.eq(self.key)
+        m.d.comb += self._expand.state.eq(state)
+        return m
+
+
+class ShardCore(FilterCore):
+    """Pipeline of a shard, whose keys are states.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        Of all shards together.
+    """
+
+    def __init__(self, *, spec, memory="portable"):
+        self._ways = spec.ways
+        super().__init__(spec=spec.shard_spec(), memory=memory)
+
+    def _build_hash(self):
+        return StateExpand(spec=self._spec)
+
+    def _build_memory(self):
+        spec = self._spec
+        return segment_memory(
+            self._memory, depth=spec.part_bits, clear_bits=spec.clear, ways=self._ways
+        )
+
+
+def steps_layout(lanes):
+    """Steps of an entry in their order: `lanes` for the turn, else a lane; and which exist."""
+    return data.StructLayout(
+        {"codes": data.ArrayLayout(range(lanes + 1), lanes + 1), "more": lanes}
+    )
+
+
+def ordered_steps(wanted):
+    """Return the steps of an entry, as a value of `steps_layout`, whose first is the turn's.
+
+    Parameters
+    ----------
+    wanted : Value
+        A bit for each lane, and the highest for the turn.
+    """
+    lanes = len(wanted) - 1
+    layout = steps_layout(lanes)
+    table = []
+    for flags in range(1 << len(wanted)):
+        codes = [code for code in (lanes, *range(lanes)) if flags >> code & 1]
+        more = (1 << max(0, len(codes) - 1)) - 1
+        codes += [0] * (lanes + 1 - len(codes))
+        table.append(layout.const({"codes": codes, "more": more}).as_value())
+    return Array(table)[wanted]
+
+
+class Entry(data.StructLayout):
+    """What a shard has to do for a beat.
+
+    Members: ``steps``; for each lane whether it has an operation here
+    (``items``), and its ``query`` and ``insert``; ``shifts``, the lane whose
+    insertion the ring turns for, wherever its key belongs; ``turn`` (`Turn`);
+    ``slot``, the number of the beat.
+    """
+
+    def __init__(self, *, lanes, slots):
+        super().__init__(
+            {
+                "steps": steps_layout(lanes),
+                "items": lanes,
+                "query": lanes,
+                "insert": lanes,
+                "shifts": lanes,
+                "turn": Turn,
+                "slot": range(slots),
+            }
+        )
+
+
+class Sequencer(wiring.Component):
+    """Takes entries apart: one step per clock.
+
+    An entry in which the ring turns by a shift waits until the spare is clean;
+    after a clear everything waits until it is. After reset there is a clear.
+
+    Members
+    -------
+    i : In(stream.Signature(Entry))
+    index : Out(range(depth))
+        Number of the entry, modulo the depth of the queue.
+    lane : Out(range(lanes))
+    step : Out(1)
+        Whether there is one.
+    control : Out(Control)
+        Of the step, in the clock after `index` and `lane`. All low without one.
+    last : Out(1)
+        With `control`: the entry is done.
+    slot : Out
+        With `control`: that of the entry.
+    """
+
+    def __init__(self, *, entry, depth, clear_words):
+        self._entry = entry
+        self._lanes = entry["items"].width
+        self._clear_words = clear_words
+        super().__init__(
+            {
+                "i": In(stream.Signature(entry)),
+                "index": Out(range(depth)),
+                "lane": Out(range(self._lanes)),
+                "control": Out(Control),
+                "last": Out(1),
+                "slot": Out(entry["slot"].shape),
+                "of_lane": Out(self._lanes),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.timer = timer = SpareTimer(words=self._clear_words)
+        lanes = self._lanes
+        codes = [Signal(range(lanes + 1), name=f"code{n}", init=lanes) for n in range(lanes + 1)]
+        there = Signal(lanes + 1, init=1)
+        entry = Signal(self._entry, init={"turn": Turn.CLEAR})
+        first = Signal(init=1)
+        blocked = Signal()
+        load = Signal()
+        goes = Signal()
+        # The entry before the first is the clear after reset.
+        index = Signal.like(self.index, init=-1)
+        m.d.comb += [
+            goes.eq(~blocked),
+            load.eq(~there[1] & goes),
+            self.i.ready.eq(load),
+            self.index.eq(index),
+            self.lane.eq(codes[0]),
+        ]
+        steps = self.i.p.steps
+        with m.If(goes):
+            for number, code in enumerate(codes):
+                later = codes[number + 1] if number < lanes else Const(0)
+                m.d.sync += code.eq(Mux(there[1], later, steps.codes[number]))
+            arriving = Cat(1, steps.more) & self.i.valid.replicate(lanes + 1)
+            m.d.sync += there.eq(Mux(there[1], there[1:], arriving))
+        with m.If(load):
+            m.d.sync += [entry.eq(self.i.p), first.eq(0)]
+        with m.If(load & self.i.valid):
+            m.d.sync += index.eq(index + 1)
+        turns, clears = self._elaborate_step(m, entry, codes[0], there, goes, first)
+        self._elaborate_wait(m, timer, blocked, load, turns, clears)
+        return m
+
+    def _elaborate_step(self, m, entry, code, there, goes, first):
+        """Decode the step; return whether it turns the ring, and whether by a clear."""
+        lanes = self._lanes
+        is_turn = code[-1] if lanes > 1 and lanes & (lanes - 1) == 0 else code == lanes
+        own = Cat((code == lane) & there[0] & goes for lane in range(lanes))
+        turn = is_turn & there[0] & goes
+        shifts = (own & entry.shifts).any()
+        clears = turn & (entry.turn == Turn.CLEAR)
+        mine = Signal(lanes)
+        flags = Signal(self._entry)
+        turning = Signal(2)
+        m.d.sync += [
+            mine.eq(own),
+            flags.eq(entry),
+            turning.eq(Cat(turn & (entry.turn == Turn.SHIFT), clears)),
+            self.last.eq(there[0] & goes & ~there[1] & ~first),
+        ]
+        items = mine & flags.items
+        m.d.comb += [
+            self.control.valid.eq(items.any()),
+            self.control.query.eq((items & flags.query).any()),
+            self.control.insert.eq((items & flags.insert).any()),
+            self.control.shift.eq((mine & flags.shifts).any() | turning[0]),
+            self.control.clear.eq(turning[1]),
+            self.slot.eq(flags.slot),
+            self.of_lane.eq(items),
+        ]
+        return shifts | turn, clears
+
+    def _elaborate_wait(self, m, timer, blocked, load, turns, clears):
+        """Say when the next entry must wait: its turn comes when the spare is clean."""
+        turned = Signal(2)
+        clean = Signal()
+        needs = self.i.valid & (self.i.p.shifts.any() | (self.i.p.turn == Turn.SHIFT))
+        m.d.comb += timer.start.eq(turned[0])
+        m.d.sync += [
+            turned.eq(Cat(turns, turned)),
+            clean.eq(timer.clean & ~turns & ~turned.any()),
+            blocked.eq(clears | (load & needs) | (blocked & ~clean)),
+        ]
+
+
+class Shard(wiring.Component):
+    """Queue, pipeline and results of a shard.
+
+    Takes entries at any time and trusts its user to count them: at most
+    `DEPTH` are in it. Entries take effect in order, the lanes of each in
+    theirs.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        Of all shards together.
+    slots : int
+        Beats that may be under way.
+    memory : str
+        Variant of the segment memories.
+
+    Members
+    -------
+    coming : In(1)
+        An entry is in `entry` and `states` in the next clock.
+    entry : In(Entry)
+    states : In(64 * lanes)
+        State of each lane.
+    taken : Out(1)
+        An entry has left the queue.
+    done : Out(8)
+        Entries that are done, modulo 256. Their results can be read.
+    slot : In
+        Slot of which results are read.
+    results : Out(lanes * verdict bits)
+        Of each lane ``seen``, then ``age``, if its operation was one of the shard's; `latency`
+        clocks after `slot`.
+    """
+
+    DEPTH = 32
+
+    def __init__(self, *, spec, slots, memory="portable"):
+        self._spec = spec
+        self._lanes = spec.lanes
+        self._core = ShardCore(spec=spec, memory=memory)
+        self._entry = Entry(lanes=spec.lanes, slots=slots)
+        self._verdict_bits = 1 + len(self._core.age)
+        self._memories = [
+            PagedMemory(depth=slots, width=self._verdict_bits) for _ in range(spec.lanes)
+        ]
+        self.latency = self._memories[0].latency
+        self._states = PagedMemory(depth=self.DEPTH, width=STATE_BITS * spec.lanes)
+        # To the key, from the index of its entry.
+        self._state_latency = self._states.latency + (spec.lanes - 1).bit_length()
+        super().__init__(
+            {
+                "coming": In(1),
+                "entry": In(self._entry),
+                "states": In(STATE_BITS * spec.lanes),
+                "taken": Out(1),
+                "done": Out(8),
+                "slot": In(range(slots)),
+                "results": Out(spec.lanes * self._verdict_bits),
+            }
+        )
+
+    @property
+    def core(self):
+        """The pipeline."""
+        return self._core
+
+    @property
+    def turnaround(self):
+        """Clocks from the one in which a step goes until its entry is counted as done."""
+        return self._state_latency + self._core.latency + 2
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = core = self._core
+        m.submodules.queue = queue = ResultQueue(
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._entry.size
+        )
+        m.submodules.sequencer = sequencer = Sequencer(
+            entry=self._entry, depth=self.DEPTH, clear_words=self._spec.clear_words
+        )
+        m.d.comb += [
+            queue.coming.eq(self.coming),
+            queue.verdict.eq(self.entry),
+            sequencer.i.valid.eq(queue.o.valid),
+            sequencer.i.p.eq(queue.o.p),
+            queue.o.ready.eq(sequencer.i.ready),
+        ]
+        m.d.sync += self.taken.eq(queue.o.valid & queue.o.ready)
+        self._elaborate_states(m, sequencer)
+        # The core has its control so much after the key; the sequencer's is one clock late.
+        late = self._state_latency + FilterCore.CONTROL_LAG - 1
+        m.d.comb += core.control.eq(_delay(m, sequencer.control, late, "control"))
+        self._elaborate_results(m, sequencer, late + core.latency - FilterCore.CONTROL_LAG)
+        return m
+
+    def _elaborate_states(self, m, sequencer):
+        """Keep the states of each entry until their turn."""
+        m.submodules.states = states = self._states
+        written = Signal(range(self.DEPTH))
+        arrived = Signal()
+        m.d.sync += arrived.eq(self.coming)
+        with m.If(arrived):
+            m.d.sync += written.eq(written + 1)
+        m.d.comb += [
+            states.write.eq(arrived),
+            states.write_address.eq(written),
+            states.value.eq(self.states),
+            states.read_address.eq(sequencer.index),
+        ]
+        lane = _delay(m, sequencer.lane, states.latency, "lane")
+        words = [states.word.word_select(n, STATE_BITS) for n in range(self._lanes)]
+        while len(words) > 1:
+            selected = []
+            for at in range(0, len(words), 2):
+                word = Signal(STATE_BITS, name=f"state{len(words)}_{at}", reset_less=True)
+                m.d.sync += word.eq(Mux(lane[0], words[at + 1], words[at]))
+                selected.append(word)
+            lane, words = _delay(m, lane[1:], 1, f"lane_of_{len(words)}"), selected
+        m.d.comb += self._core.key.eq(words[0])
+
+    def _elaborate_results(self, m, sequencer, clocks):
+        """Write each verdict where its lane and slot belong, and count the entries."""
+        core = self._core
+        slot = _delay(m, sequencer.slot, clocks, "slot")
+        lane = _delay(m, sequencer.of_lane, clocks, "of_lane")
+        last = _delay(m, sequencer.last, clocks + 1, "last")
+        for number, results in enumerate(self._memories):
+            m.submodules[f"results{number}"] = results
+            m.d.comb += [
+                results.write.eq(lane[number]),
+                results.write_address.eq(slot),
+                results.value.eq(Cat(core.seen, core.age)),
+                results.read_address.eq(self.slot),
+                self.results.word_select(number, self._verdict_bits).eq(results.word),
+            ]
+        with m.If(last):
+            m.d.sync += self.done.eq(self.done + 1)
+
+
+def _delay(m, value, clocks, name):
+    """Return `value` as it was `clocks` clocks ago."""
+    for clock in range(clocks):
+        delayed = Signal.like(value, name=f"{name}{clock}")
+        m.d.sync += delayed.eq(value)
+        value = delayed
+    return value
