@@ -663,6 +663,12 @@ _APBBF_DEFAULT = FilterSpec(
     family="apbbf", k=2, l=5, block_bits=64, hashes_per_block=4, blocks=1024
 )
 
+
+def _with_lanes(shard: FilterSpec, lanes: int) -> FilterSpec:
+    blocks = shard.blocks * _SHARDS[lanes]
+    return replace(shard, lanes=lanes, blocks=blocks, window=UNSET, generation=UNSET)
+
+
 PRESETS: Mapping[str, FilterSpec] = {
     "default": _APBBF_DEFAULT,
     # The largest of k = 3 with which block RAMs of the largest ECP5 are filled.
@@ -693,5 +699,10 @@ PRESETS: Mapping[str, FilterSpec] = {
     ),
     "siphash-default": replace(_APBBF_DEFAULT, **_SIPHASH),
     "siphash-tiny": replace(_APBBF_TINY, key_bits=16, **_SIPHASH),
+    # In each shard as many blocks as the default has; of the tiny ones twice as many.
+    "two-lanes": _with_lanes(_APBBF_DEFAULT, 2),
+    "four-lanes": _with_lanes(_APBBF_DEFAULT, 4),
+    "two-lanes-tiny": _with_lanes(replace(_APBBF_TINY, blocks=8), 2),
+    "four-lanes-tiny": _with_lanes(replace(_APBBF_TINY, blocks=8), 4),
 }
 """Named specifications, used alike by tests, synthesis and docs."""

@@ -2,6 +2,7 @@
 
 from .core import FilterCore
 from .issue import Operation
+from .lanes import LaneUnit, filter_unit
 from .segment import PortableSegmentMemory, SegmentMemory
 from .sliced import SlicedCore
 from .unit import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit, Request, Result
@@ -13,10 +14,12 @@ __all__ = [
     "BlockedGEBF",
     "FilterCore",
     "FilterUnit",
+    "LaneUnit",
     "Operation",
     "PortableSegmentMemory",
     "Request",
     "Result",
     "SegmentMemory",
     "SlicedCore",
+    "filter_unit",
 ]

@@ -41,14 +41,14 @@ def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) ->
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    from .sim import CompiledUnit
+    from .sim import compiled_unit
     from .sim.toolchain import verilator_version
 
     random = np.random.default_rng(SEED)
     words = -(-spec.key_bits // 64)
     golden = from_spec(spec)
     began = time.perf_counter()
-    with CompiledUnit(spec) as unit:
+    with compiled_unit(spec) as unit:
         opened = time.perf_counter() - began
         rates: dict[str, list[float]] = {"replay": [], "golden": []}
         mismatches = 0

@@ -12,8 +12,8 @@ from .golden.spec import UNSET
 SEEDS = (1, 2, 3, 4, 5)
 """Of the placement, where a median is wanted."""
 
-GROUPS = ("units", "tiny", "growth")
-"""What is asked for speed; what CI compares with a baseline; sizes of one shape."""
+GROUPS = ("units", "tiny", "growth", "lanes")
+"""What is asked for speed; what CI compares with a baseline; sizes of one shape; lanes."""
 
 
 class UnknownCaseError(LatelyError, ValueError):
@@ -61,7 +61,8 @@ class Case:
 
 def segment_block_rams(spec: FilterSpec, device: Device) -> int:
     """Count the block RAMs of the segments alone, each part in memories of its own."""
-    return spec.segments * spec.parts * -(-spec.part_bits // device.bram_bits)
+    of_part = -(-spec.shard_bits // device.bram_bits)
+    return spec.shards * spec.segments * spec.parts * of_part
 
 
 # The GEBF
@@ -170,6 +171,12 @@ def _tiny() -> Iterator[Case]:
     yield Case(unit="tiny", spec=preset("tiny"), device="ice40-hx8k", group="tiny", seeds=SEEDS[:1])
 
 
+def _lanes() -> Iterator[Case]:
+    """As many blocks in each shard as the default has."""
+    for unit in ("default", "two-lanes", "four-lanes"):
+        yield Case(unit=unit, spec=preset(unit), device="ecp5-85k-6", group="lanes")
+
+
 def _growth() -> Iterator[Case]:
     """Double the blocks from a window near 2**10 for as long as the block RAMs suffice."""
     device = DEVICES["ecp5-85k-6"]
@@ -190,7 +197,7 @@ def _growth() -> Iterator[Case]:
         blocks *= 2
 
 
-CASES: tuple[Case, ...] = (*_units(), *_tiny(), *_growth())
+CASES: tuple[Case, ...] = (*_units(), *_tiny(), *_growth(), *_lanes())
 """All cases, group by group."""
 
 

@@ -12,6 +12,8 @@ try:
 except ModuleNotFoundError:
     sys.exit("lately: error: the command line needs its extra: pip install 'lately[cli]'")
 
+from .lanes_commands import bench_lanes
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
@@ -328,6 +330,9 @@ def _proofs(total: int) -> "Iterator[Callable[[Record], None] | None]":
 @main.group(short_help="Measure how fast hardware and replay are.")
 def bench() -> None:
     """Measure how fast the hardware is, and how fast its replay runs here."""
+
+
+bench.add_command(bench_lanes)
 
 
 @bench.command("replay", short_help="Compiled replay beside the golden model.")

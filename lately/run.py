@@ -525,9 +525,9 @@ def _open_unit(engine: str | Engine, spec: FilterSpec) -> Iterator[Unit | None]:
     if engine == "rtl":
         spec.check_buildable()
         # Amaranth and the simulator are not needed for anything else.
-        from .sim import CompiledUnit
+        from .sim import compiled_unit
 
-        engine = CompiledUnit
+        engine = compiled_unit
     if isinstance(engine, str):
         raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {engine!r}")
     with engine(spec) as unit:

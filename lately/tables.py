@@ -63,6 +63,16 @@ def print_replay(figures: dict[str, Any]) -> None:
     _console().print(_figure_table(rows))
 
 
+def print_lanes(figures: dict[str, Any]) -> None:
+    """Print how many operations units perform per clock."""
+    table = _head_table("unit", "stream", right=("operations", "clocks", "per clock", "mismatches"))
+    for run in figures["runs"]:
+        counts = (count_text(run[name]) for name in ("operations", "clocks"))
+        rate = f"{run['operations_per_clock']:.3f}"
+        table.add_row(run["name"], run["stream"], *counts, rate, count_text(run["mismatches"]))
+    _console().print(table)
+
+
 def print_soak(figures: dict[str, Any]) -> None:
     """Print what a long run compared."""
     mismatches = figures["mismatches"]

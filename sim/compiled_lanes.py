@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..golden.hashing import KeyHash
 from ..golden.operations import Operation, Verdicts
 from ..golden.spec import FilterSpec
-from .compiled import compiled_library
+from .compiled import CompiledUnit, compiled_library
 from .toolchain import ToolError
 from .verilog import TAG_BITS, TOP, unit_verilog
 
@@ -159,6 +159,11 @@ class CompiledLanes:
         return int(self._library.lately_cycles(self._unit))
 
     @property
+    def statistics(self) -> dict[str, int]:
+        """Event counters: none."""
+        return {}
+
+    @property
     def memory(self) -> NDArray[np.bool_]:
         """Bits of all physical segments, once the spare is clear; as the golden model's.
 
@@ -255,6 +260,14 @@ class CompiledLanes:
         verdicts.seen[placed] = seen[places] > 0
         verdicts.age[placed] = age[places]
         return verdicts
+
+
+def compiled_unit(
+    spec: FilterSpec, *, progress: Callable[[int], None] | None = None
+) -> CompiledUnit | CompiledLanes:
+    """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes."""
+    kind = CompiledUnit if spec.lanes == 1 else CompiledLanes
+    return kind(spec, progress=progress)
 
 
 def _load(path: Path) -> ctypes.CDLL:

@@ -16,6 +16,7 @@ from lately.hdl import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit
 from lately.hdl.detector import Align, MatchReducer, RunDetector
 from lately.hdl.hash import Expand, Fold, Mix
 from lately.hdl.issue import GenerationCounter, GenerationLength, Issue, Operation, SpareTimer
+from lately.hdl.lanes import filter_unit
 from lately.hdl.queue import ResultQueue, UnaryCounter
 from lately.hdl.statistics import EventCounter
 
@@ -421,7 +422,7 @@ def test_result_queue_keeps_order_when_full(page_depth, stall):
 @pytest.mark.parametrize("name", PRESETS)
 def test_latency_is_the_specification_s(name):
     spec = preset(name)
-    assert FilterUnit(spec).latency == spec.latency
+    assert filter_unit(spec).latency == spec.latency
 
 
 @pytest.mark.parametrize("unit", [APBF, APBBF, GEBF, BlockedGEBF])

@@ -1,0 +1,115 @@
+"""Operations per clock of units of one and of several lanes."""
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .golden import FilterSpec, from_spec
+from .traces import open_trace, text_keys
+
+SEED = 1
+"""Of the keys that are drawn."""
+
+HOT = 0.5
+"""Share of the operations of the stream `hot key` that are on one key."""
+
+Progress = Callable[[str, str], None]
+"""Called with the preset and the stream that are next."""
+
+
+def drawn_streams(operations: int) -> dict[str, NDArray[np.uint64]]:
+    """Return streams of 64-bit keys that no file holds.
+
+    Returns
+    -------
+    dict of str to ndarray of uint64, shape (operations,)
+        "random": all different. "hot key": the share `HOT` on one key, at random.
+        "one key": nothing else.
+    """
+    random = np.random.default_rng(SEED)
+    keys = random.integers(0, 1 << 64, operations, np.uint64)
+    hot = np.where(random.random(operations) < HOT, keys[0], keys)
+    return {"random": keys, "hot key": hot, "one key": np.full(operations, keys[0])}
+
+
+def file_streams(paths: Iterable[str]) -> Iterator[tuple[str, NDArray[np.uint64]]]:
+    """Read the keys of files, as `lately run` does; yield the name and the keys of each.
+
+    Raises
+    ------
+    TraceError
+        If a file is damaged, or none of its lines parses.
+    OSError
+        If a file cannot be read.
+    """
+    for path in paths:
+        with open_trace(path) as trace:
+            yield os.path.basename(path), text_keys([text for text, _ in trace], key_bits=64)
+
+
+def measure(
+    specs: Mapping[str, FilterSpec],
+    streams: Mapping[str, NDArray[np.uint64]],
+    *,
+    progress: Progress = lambda name, stream: None,
+) -> dict[str, Any]:
+    """Check and insert streams in compiled hardware, with all lanes full, beside golden.
+
+    Parameters
+    ----------
+    specs : mapping of str to FilterSpec
+        Units, each with keys of 64 bits.
+    streams : mapping of str to ndarray of uint64, shape (n,)
+        Keys of each stream, for a unit that has just been reset.
+
+    Returns
+    -------
+    dict
+        ``runs``, each with ``name``, ``lanes``, ``stream``, ``operations``,
+        ``clocks``, ``operations_per_clock`` and ``mismatches``; ``seed`` and ``versions``.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold a specification.
+    """
+    from .sim import compiled_unit
+    from .sim.toolchain import verilator_version
+
+    runs = []
+    for name, spec in specs.items():
+        with compiled_unit(spec) as unit:
+            for stream, keys in streams.items():
+                progress(name, stream)
+                unit.reset()
+                before = unit.cycles
+                seen = unit.check_and_insert(keys)
+                clocks = unit.cycles - before
+                runs.append(
+                    {
+                        "name": name,
+                        "lanes": spec.lanes,
+                        "stream": stream,
+                        "operations": len(keys),
+                        "clocks": clocks,
+                        "operations_per_clock": len(keys) / clocks,
+                        "mismatches": int((seen != from_spec(spec).check_and_insert(keys)).sum()),
+                    }
+                )
+    versions = {"lately": version("lately"), "verilator": verilator_version()}
+    return {"runs": runs, "seed": SEED, "versions": versions}
+
+
+def save(figures: dict[str, Any], path: str) -> None:
+    """Write what `measure` returned as JSON, whole or not at all."""
+    from .golden.files import replace_file
+
+    with replace_file(path) as file:
+        file.write(json.dumps(figures, indent=1).encode() + b"\n")
