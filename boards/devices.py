@@ -78,8 +78,9 @@ def _ecp5(name: str, description: str, size: str, *, grade: int, lut: int, bram:
             "--lpf-allow-unconstrained",
             # Some 4 % over the default of 10, the median of five seeds; 40 is no better.
             *("--placer-heap-timingweight", "20"),
-            # Routes again what is too slow: some 2 %.
-            "--tmg-ripup",
+            # Routes again what is too slow: some 2 %. On the largest device it takes several times
+            # as long and gains nothing.
+            *(() if size == "85k" else ("--tmg-ripup",)),
         ),
         target_mhz=400,
         lut=lut,
