@@ -61,6 +61,7 @@ docs: $(DEV) ## Build the documentation; every warning is an error
 		and "docs/tables.md is out of date: run python docs/make_tables.py")'
 	@cd docs && ../$(BIN)/python -c 'import sys, make_performance; \
 		sys.exit(make_performance.out_of_date())'
+	@cd docs && ../$(BIN)/python -c 'import sys, make_lanes; sys.exit(make_lanes.out_of_date())'
 	@cd docs && ../$(BIN)/python -c 'import sys, make_verification; \
 		sys.exit(make_verification.out_of_date())'
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html

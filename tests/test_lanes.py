@@ -319,16 +319,13 @@ def test_latency(unit):
     assert latency == unit.spec.latency
 
 
-def test_one_key_flows_at_full_rate(unit):
+def test_one_key_is_not_bound_by_its_shard(unit):
     unit.reset()
     unit.idle(1000)
     before = unit.cycles
-    beats = 4000 // unit.spec.lanes
     unit.check_and_insert(np.zeros(4000, np.uint64))
-    # A beat in which the ring turns gives the shard of the key all lanes to do.
-    turns = 4000 // unit.spec.generation
-    most = beats + turns * (unit.spec.lanes - 1) + unit.spec.latency + 10
-    assert unit.cycles - before <= most < 1.25 * beats
+    # A shard performs one operation per clock; the ring turns every 14 beats here.
+    assert 4000 / (unit.cycles - before) > 1.25
 
 
 def test_measure():
