@@ -164,10 +164,11 @@ def synthesize(
         flow = Flow(Path(name), device, progress or (lambda stage, fraction: None))
         text = _convert(module, ports, reset=device.family == "ice40")
         netlist = flow.synthesise(text)
-        unit, harness = _resources(netlist)
-        _check_fit(device, unit + harness)
+        unit, harness = count_resources(netlist)
+        check_fit(device, unit + harness)
         flow.complete(netlist)
         timing = flow.place_and_route(seed)
+        flow.report("timing", 1.0)
         if directory is not None:
             flow.keep(Path(directory))
     clock, fmax = slowest_clock(timing)
@@ -180,9 +181,7 @@ def synthesize(
         bram=unit.bram,
         harness_lut=harness.lut,
         harness_ff=harness.ff,
-        utilisation={
-            kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]
-        },
+        utilisation=used(timing),
         lanes=lanes,
         latency_cycles=latency_cycles,
         critical_path=describe_critical_path(timing, clock),
@@ -244,7 +243,7 @@ def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: boo
 # Resources
 
 
-def _resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
+def count_resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
     """Return the cells of the unit and of the harness; of the top level and none, without."""
     top = Counter(cell["type"] for cell in netlist["top"]["cells"].values())
     if "top.unit" not in netlist:
@@ -261,7 +260,14 @@ def _count(cells: "dict[str, int] | Counter[str]") -> Resources:
     )
 
 
-def _check_fit(device: Device, needed: Resources) -> None:
+def check_fit(device: Device, needed: Resources) -> None:
+    """Refuse what the device has no room for.
+
+    Raises
+    ------
+    DoesNotFitError
+        If it does not fit.
+    """
     refuse_excess(
         device,
         (
@@ -270,6 +276,11 @@ def _check_fit(device: Device, needed: Resources) -> None:
             ("flip-flops", needed.ff, device.ff),
         ),
     )
+
+
+def used(report: dict[str, Any]) -> dict[str, int]:
+    """Return nextpnr's own count of what the chip holds, by kind of cell."""
+    return {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
 
 
 # Timing
@@ -283,7 +294,7 @@ def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
     return clock, round(report["fmax"][clock]["achieved"], 2)
 
 
-def describe_critical_path(report: dict[str, Any], clock: str) -> str:
+def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
     """Put the slowest path within a clock domain into words.
 
     Parameters
@@ -292,6 +303,8 @@ def describe_critical_path(report: dict[str, Any], clock: str) -> str:
         nextpnr's report.
     clock : str
         Name of the clock, a key of ``report["fmax"]``.
+    unit : str
+        Path of the unit, for paths that have nothing to do with it to be told.
     """
     steps = next(
         entry["path"]
@@ -310,7 +323,7 @@ def describe_critical_path(report: dict[str, Any], clock: str) -> str:
     if cells:
         scopes = dict.fromkeys(_scope(cell) for cell in cells)
         sentence += f", through {_plural(len(cells), 'cell')} of {', '.join(scopes)}"
-    if not any(cell.startswith("unit.") for cell in (start["cell"], end["cell"], *cells)):
+    if not any(cell.startswith(f"{unit}.") for cell in (start["cell"], end["cell"], *cells)):
         sentence += " (outside the unit)"
     return sentence
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -62,20 +62,26 @@ class DoesNotFitError(LatelyError):
 
 
 class Flow:
-    """The tools, run in one folder, for the relative paths that they take."""
+    """The tools, run in one folder, for the relative paths that they take.
 
-    def __init__(self, folder: Path, device: Device, progress: Progress) -> None:
+    All that will be wanted, `programs` too, must be there from the start.
+    """
+
+    def __init__(
+        self, folder: Path, device: Device, progress: Progress, programs: Sequence[str] = ()
+    ) -> None:
         self._folder = folder
         self._device = device
         self._progress = progress
         self._programs = {
-            program: executable(program) for program in ("yosys", device.place_and_route[0])
+            program: executable(program)
+            for program in ("yosys", device.place_and_route[0], *programs)
         }
         self._reported: set[tuple[str, float]] = set()
 
     def synthesise(self, text: str) -> dict[str, Any]:
         """Write ``netlist.json`` from RTLIL; return its modules."""
-        self._report("synthesis", 0.0)
+        self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
         script = [
             "read_rtlil top.il",
@@ -86,9 +92,7 @@ class Flow:
             "write_json netlist.json",
         ]
         (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
-        log = self._run("yosys", "synthesis.ys")
-        if log.status:
-            raise SynthesisError(f"yosys: {log.error}")
+        self.run("yosys", "synthesis.ys")
         modules: dict[str, Any] = self._json("netlist.json")["modules"]
         if self._device.pins:
             (self._folder / "pins.cst").write_text(_constraints(modules["top"], self._device))
@@ -100,9 +104,11 @@ class Flow:
             make_timeable(modules)
             (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
-    def place_and_route(self, seed: int) -> dict[str, Any]:
-        """Place and route ``netlist.json``; return nextpnr's report."""
+    def place_and_route(self, seed: int, *more: str) -> dict[str, Any]:
+        """Place and route ``netlist.json``, with more options; return nextpnr's report."""
         program, *options = self._device.place_and_route
+        # Of another seed, maybe.
+        self._reported.clear()
         log = self._run(
             program,
             *options,
@@ -111,12 +117,24 @@ class Flow:
             *("--freq", str(self._device.target_mhz)),
             "--timing-allow-fail",
             *("--seed", str(seed)),
+            *more,
         )
         if log.status:
             _check_placed(self._device, log)
             raise SynthesisError(f"{program}: {log.error}")
-        self._report("timing", 1.0)
         return self._json("report.json")
+
+    def run(self, program: str, *arguments: str) -> None:
+        """Run a tool, and leave its log.
+
+        Raises
+        ------
+        SynthesisError
+            If it fails.
+        """
+        log = self._run(program, *arguments)
+        if log.status:
+            raise SynthesisError(f"{program}: {log.error}")
 
     def keep(self, directory: Path) -> None:
         """Copy the files to a folder, each of them whole."""
@@ -154,9 +172,10 @@ class Flow:
     def _note(self, line: str) -> None:
         for text, stage, fraction in _LANDMARKS:
             if text in line:
-                self._report(stage, fraction)
+                self.report(stage, fraction)
 
-    def _report(self, stage: str, fraction: float) -> None:
+    def report(self, stage: str, fraction: float) -> None:
+        """Tell of a stage and of the share done of the whole, once."""
         # yosys runs some passes more than once.
         if (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))
@@ -198,7 +217,7 @@ class Log:
 
 def executable(program: str) -> str:
     """Path of a tool as PyPI has it: no other build, as figures are to be repeatable."""
-    name = f"yowasp-{program}"
+    name = program if program == "gowin_pack" else f"yowasp-{program}"
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     path = shutil.which(name, path=os.pathsep.join(folders))
     if path is None:

@@ -12,6 +12,8 @@ try:
 except ModuleNotFoundError:
     sys.exit("lately: error: the command line needs its extra: pip install 'lately[cli]'")
 
+from .build_commands import build, program
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
@@ -96,6 +98,10 @@ def _explain(error: Exception) -> str | None:
 @click.version_option(package_name="lately", prog_name="lately", message="%(prog)s %(version)s")
 def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
+
+
+main.add_command(build)
+main.add_command(program)
 
 
 @main.command(short_help="Replay a stream through RTL, golden model and exact oracle.")
