@@ -51,9 +51,32 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    verilog = unit_verilog(spec, organisation=organisation)
-    defines = _defines(spec, organisation)
-    recipe = "\0".join([verilog, _DRIVER.read_text(), verilator_version(), *defines, *_OPTIONS])
+    return cached_model(
+        unit_verilog(spec, organisation=organisation),
+        top=TOP,
+        driver=_DRIVER,
+        defines=_defines(spec, organisation),
+    )
+
+
+def cached_model(verilog: str, *, top: str, driver: Path, defines: list[str]) -> Path:
+    """Return a top compiled together with its driver, built now if it is not in the cache.
+
+    Parameters
+    ----------
+    verilog : str
+        The design; its module `top` is class ``Vmodel`` for the driver.
+    driver : path
+        A source in C++.
+    defines : list of str
+        Names and values of its macros.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    """
+    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), *defines, *_OPTIONS])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
     if library.exists():
@@ -64,13 +87,13 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
         (folder / "unit.v").write_text(verilog)
         # Not included by an option: the precompiled header of a large model must come first.
         (folder / "driver.cpp").write_text(
-            "".join(f"#define {line}\n" for line in defines) + _DRIVER.read_text()
+            "".join(f"#define {line}\n" for line in defines) + driver.read_text()
         )
         verilate(
             [
                 *_OPTIONS,
                 "--exe",
-                "--top-module", TOP,
+                "--top-module", top,
                 "--prefix", "Vmodel",
                 "-CFLAGS", "-std=c++20 -fPIC",
                 "-LDFLAGS", "-shared",
