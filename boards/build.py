@@ -23,9 +23,6 @@ from .targets import PINS_FILE, Board
 from .tools import Flow, Progress, versions
 from .top import BoardTop
 
-BAUDS = (115_200, 3_000_000)
-"""Least and highest rate of the serial port."""
-
 REPORT_FILE = "build.json"
 """Name of the file with the report, beside the bitstream."""
 
@@ -71,7 +68,7 @@ _PACKERS = {
 
 
 class BaudError(LatelyError, ValueError):
-    """The rate of the serial port is not within `BAUDS`."""
+    """The clock cannot be divided into the rate of the serial port, or no port has it."""
 
 
 class TimingError(LatelyError):
@@ -170,7 +167,7 @@ def build(
     Raises
     ------
     BaudError
-        If the rate of the serial port is not within `BAUDS`.
+        If the clock cannot be divided into the rate of the serial port.
     ClockError
         If the PLL cannot make the clock.
     TimingError
@@ -183,14 +180,14 @@ def build(
         If the hardware cannot hold the specification.
     """
     spec = spec or board.spec
-    baud = _check_baud(board.baud if baud is None else baud)
+    baud = board.baud if baud is None else baud
     platform = board.make_platform()
     setting = find_setting(
         board.family,
         input_hz=round(platform.default_clk_frequency),
         wanted_hz=round((clock_mhz or board.clock_mhz) * 1e6),
     )
-    link = Link(spec, clock_hz=round(setting.output_hz), baud=baud, memory=board.family)
+    link = _make_link(board, spec, setting, baud)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None))
@@ -203,11 +200,14 @@ def build(
     return report
 
 
-def _check_baud(baud: int) -> int:
-    least, most = BAUDS
-    if not least <= baud <= most:
-        raise BaudError(f"baud: must be {least:,} to {most:,}, not {baud:,}")
-    return baud
+def _make_link(board: Board, spec: FilterSpec, setting: Setting, baud: int) -> wiring.Component:
+    """Return the link, whose complaints are told of where they come from: `baud` and clock."""
+    try:
+        return Link(spec, clock_hz=round(setting.output_hz), baud=baud, memory=board.family)
+    except LatelyError:
+        raise
+    except ValueError as error:
+        raise BaudError(f"baud: {error}") from None
 
 
 def plan_files(

@@ -5,7 +5,7 @@ from typing import Any
 
 from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Module, Signal, Value
 from amaranth.lib import io, wiring
-from amaranth.lib.cdc import FFSynchronizer, ResetSynchronizer
+from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
 from . import pll
@@ -58,8 +58,9 @@ class BoardTop(Elaboratable):
     Parameters
     ----------
     link : wiring.Component
-        Members ``rx``, ``tx``, ``alive``, ``hit`` and ``fault`` of one bit,
-        in domain ``sync``, such as `lately.boards.link.Link`.
+        Members ``rx``, which may change at any time, ``tx``, ``alive``,
+        ``hit`` and ``fault`` of one bit, in domain ``sync``, such as
+        `lately.boards.link.Link`.
     board : Board
         Where the pins are.
     setting : Setting
@@ -78,8 +79,7 @@ class BoardTop(Elaboratable):
         self._elaborate_clock(m, platform, pins)
         m.submodules.rx = rx = io.Buffer("i", pins.port(Pin(name="uart.rx")))
         m.submodules.tx = tx = io.Buffer("o", pins.port(Pin(name="uart.tx")))
-        m.submodules.rx_synchronizer = FFSynchronizer(rx.i, link.rx, init=1)
-        m.d.comb += tx.o.eq(link.tx)
+        m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
         for name in ("alive", "hit", "fault"):
             m.submodules[name] = light = io.Buffer("o", pins.port(getattr(self._board, name)))
             m.d.comb += light.o.eq(getattr(link, name))
