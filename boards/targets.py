@@ -96,6 +96,11 @@ class Board:
         return self.device.family
 
     @property
+    def lights(self) -> tuple[Pin, Pin, Pin]:
+        """Pins of alive, hit and fault."""
+        return self.alive, self.hit, self.fault
+
+    @property
     def bitstream(self) -> str:
         """Name of the file."""
         return f"{self.name}{SUFFIX[self.family]}"
