@@ -12,6 +12,8 @@ try:
 except ModuleNotFoundError:
     sys.exit("lately: error: the command line needs its extra: pip install 'lately[cli]'")
 
+from .host_commands import host
+
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
@@ -88,7 +90,8 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("lately"):
-        return f"needs {error.name}: pip install 'lately[sim]'"
+        extra = "host" if error.name in ("serial", "fastcrc") else "sim"
+        return f"needs {error.name}: pip install 'lately[{extra}]'"
     return None
 
 
@@ -96,6 +99,9 @@ def _explain(error: Exception) -> str | None:
 @click.version_option(package_name="lately", prog_name="lately", message="%(prog)s %(version)s")
 def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
+
+
+main.add_command(host)
 
 
 @main.command(short_help="Replay a stream through RTL, golden model and exact oracle.")
