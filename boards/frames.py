@@ -119,9 +119,7 @@ class FrameReceiver(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.unstuffer = unstuffer = Unstuffer()
-        m.submodules.slots = slots = memory.Memory(
-            shape=8, depth=SLOT_BYTES * self._slots, init=[]
-        )
+        m.submodules.slots = slots = memory.Memory(shape=8, depth=SLOT_BYTES * self._slots, init=[])
         write, read = slots.write_port(), slots.read_port()
         first, last = Signal(range(self._slots)), Signal(range(self._slots))
         count = Signal(range(self._slots + 1))
@@ -268,32 +266,36 @@ class FrameSender(wiring.Component):
             shape=8, depth=MAX_ANSWER * self._slots, init=[]
         )
         write, read = payloads.write_port(), payloads.read_port()
-        answer = Signal(self._answer)
-        header = Signal(24)
-        position = Signal(range(MAX_ANSWER + 1))
-        payload = Signal(8)
+        self._held = Signal(self._answer)
+        self._position = Signal(range(MAX_ANSWER + 1))
+        self._payload = Signal(8)
+        self._count = Signal(2)
         item = stuffer.i.p
         done = Signal()
         m.d.comb += [
             write.en.eq(self.write),
             write.addr.eq(self.address),
             write.data.eq(self.byte),
-            read.addr.eq(Cat(position[:-1], answer.slot)),
+            read.addr.eq(Cat(self._position[:-1], self._held.slot)),
             done.eq(stuffer.i.valid & stuffer.i.ready),
             crc.data.eq(item.data),
-            self.o.valid.eq(stuffer.o.valid),
-            self.o.payload.eq(stuffer.o.payload),
-            stuffer.o.ready.eq(self.o.ready),
         ]
-        m.d.sync += payload.eq(read.data)
-        count = Signal(2)
+        wiring.connect(m, stuffer.o, wiring.flipped(self.o))
+        m.d.sync += self._payload.eq(read.data)
+        self._elaborate_frame(m, stuffer, crc, done)
+        return m
+
+    def _elaborate_frame(self, m, stuffer, crc, done):
+        """Send flag, header, payload, CRC and flag."""
+        header = Signal(24)
+        count = self._count
         with m.FSM(name="sender"):
             with m.State("IDLE"):
                 m.d.comb += [self.i.ready.eq(1), crc.start.eq(1)]
                 m.d.sync += [
-                    answer.eq(self.i.p),
+                    self._held.eq(self.i.p),
                     header.eq(Cat(self.i.p.type, self.i.p.sequence, self.i.p.status)),
-                    position.eq(0),
+                    self._position.eq(0),
                     count.eq(0),
                 ]
                 with m.If(self.i.valid):
@@ -310,21 +312,7 @@ class FrameSender(wiring.Component):
                     with m.If(count == 2):
                         m.d.sync += count.eq(0)
                         m.next = "FETCH"
-            with m.State("FETCH"):
-                # Address, memory, register.
-                m.d.sync += count.eq(count + 1)
-                with m.If(position == answer.length):
-                    m.d.sync += count.eq(0)
-                    m.next = "CRC"
-                with m.Elif(count == 2):
-                    m.d.sync += count.eq(0)
-                    m.next = "PAYLOAD"
-            with m.State("PAYLOAD"):
-                self._send(m, stuffer, payload)
-                m.d.comb += crc.valid.eq(done)
-                with m.If(done):
-                    m.d.sync += position.eq(position + 1)
-                    m.next = "FETCH"
+            self._elaborate_payload(m, stuffer, crc, done)
             with m.State("CRC"):
                 self._send(m, stuffer, Mux(count[0], crc.crc[8:], crc.crc[:8]))
                 with m.If(done):
@@ -335,7 +323,24 @@ class FrameSender(wiring.Component):
                 self._send(m, stuffer, FLAG, plain=1)
                 with m.If(done):
                     m.next = "IDLE"
-        return m
+
+    def _elaborate_payload(self, m, stuffer, crc, done):
+        position, count = self._position, self._count
+        with m.State("FETCH"):
+            # Address, memory, register.
+            m.d.sync += count.eq(count + 1)
+            with m.If(position == self._held.length):
+                m.d.sync += count.eq(0)
+                m.next = "CRC"
+            with m.Elif(count == 2):
+                m.d.sync += count.eq(0)
+                m.next = "PAYLOAD"
+        with m.State("PAYLOAD"):
+            self._send(m, stuffer, self._payload)
+            m.d.comb += crc.valid.eq(done)
+            with m.If(done):
+                m.d.sync += position.eq(position + 1)
+                m.next = "FETCH"
 
     def _send(self, m, stuffer, byte, *, plain=0):
         m.d.comb += [

@@ -1,7 +1,7 @@
 """A filter unit behind a serial line."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..hdl.statistics import EventCounter
@@ -9,7 +9,7 @@ from ..hdl.unit import FilterUnit
 from .frames import FrameReceiver, FrameSender
 from .protocol import MAX_SLOTS, STATISTICS, Information, check_spec, spec_digest
 from .requests import WORD_BITS, Requests
-from .selftest import SelfTest
+from .selftest import SelfTest, self_test_clocks
 from .uart import BaudRate, Receiver, Transmitter
 
 
@@ -71,6 +71,7 @@ class Link(wiring.Component):
             digest=spec_digest(spec),
             clock_hz=clock_hz,
             keyed=spec.hash == "siphash",
+            self_test_clocks=self_test_clocks(spec),
         )
         super().__init__(
             {

@@ -44,7 +44,7 @@ as long as there are at most `MAX_SLOTS` slots.
 
 | request | payload | payload of the answer |
 |---|---|---|
-| HELLO | nonce, 4 bytes | nonce; `Information`, 24 bytes |
+| HELLO | nonce, 4 bytes | nonce; `Information`, 28 bytes |
 | OPERATIONS | records: operation, then key | for each, bit 7: seen; bits 6 to 0: age |
 | STATISTICS | | `STATISTICS`, 4 bytes each |
 | GENERATION | insertions, 4 bytes | |
@@ -160,7 +160,7 @@ class Check(IntFlag):
     """The unit gave no answer, or that of another operation."""
 
 
-_INFORMATION = struct.Struct("<BBHHI8sIH")
+_INFORMATION = struct.Struct("<BBHHI8sIHI")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +183,8 @@ class Information:
         Clocks in a second.
     keyed : bool
         Whether the filter takes a secret.
+    self_test_clocks : int
+        Clocks that a self-test takes at most.
     """
 
     slots: int
@@ -192,9 +194,15 @@ class Information:
     digest: bytes
     clock_hz: int
     keyed: bool
+    self_test_clocks: int
+
+    @property
+    def self_test_seconds(self) -> float:
+        """Seconds that a self-test takes at most."""
+        return self.self_test_clocks / self.clock_hz
 
     def pack(self) -> bytes:
-        """Return the 24 bytes."""
+        """Return the 28 bytes."""
         return _INFORMATION.pack(
             VERSION,
             self.slots,
@@ -204,6 +212,7 @@ class Information:
             self.digest,
             self.clock_hz,
             self.keyed,
+            min(self.self_test_clocks, (1 << 32) - 1),
         )
 
     @classmethod
@@ -216,11 +225,9 @@ class Information:
             If the length or the version is another.
         """
         if len(data) != _INFORMATION.size:
-            raise ProtocolError(
-                f"information: must be {_INFORMATION.size} bytes, not {len(data)}"
-            )
-        version, slots, key_bits, ages, generation, digest, clock_hz, keyed = _INFORMATION.unpack(
-            data
+            raise ProtocolError(f"information: must be {_INFORMATION.size} bytes, not {len(data)}")
+        version, slots, key_bits, ages, generation, digest, clock_hz, keyed, clocks = (
+            _INFORMATION.unpack(data)
         )
         if version != VERSION:
             raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
@@ -232,6 +239,7 @@ class Information:
             digest=digest,
             clock_hz=clock_hz,
             keyed=bool(keyed),
+            self_test_clocks=clocks,
         )
 
 

@@ -120,9 +120,7 @@ class Receiver(wiring.Component):
 
     def __init__(self, *, rate):
         self._rate = rate
-        super().__init__(
-            {"rx": In(1, init=1), "valid": Out(1), "data": Out(8), "error": Out(1)}
-        )
+        super().__init__({"rx": In(1, init=1), "valid": Out(1), "data": Out(8), "error": Out(1)})
 
     def elaborate(self, platform):
         m = Module()

@@ -13,6 +13,7 @@ except ModuleNotFoundError:
     sys.exit("lately: error: the command line needs its extra: pip install 'lately[cli]'")
 
 from .build_commands import build, program
+from .host_commands import host
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -90,7 +91,8 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("lately"):
-        return f"needs {error.name}: pip install 'lately[sim]'"
+        extra = "host" if error.name in ("serial", "fastcrc") else "sim"
+        return f"needs {error.name}: pip install 'lately[{extra}]'"
     return None
 
 
@@ -102,6 +104,7 @@ def main() -> None:
 
 main.add_command(build)
 main.add_command(program)
+main.add_command(host)
 
 
 @main.command(short_help="Replay a stream through RTL, golden model and exact oracle.")

@@ -162,6 +162,7 @@ def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
         top="board",
         driver=_DRIVER,
         defines=[f"CLOCKS_PER_BIT ({clock_hz}.0 / {baud})"],
+        optimisation=1,
     )
 
 

@@ -25,7 +25,7 @@ from .verilog import TAG_BITS, TOP, unit_verilog
 
 _CHUNK = 1 << 16
 _DRIVER = Path(__file__).with_name("driver.cpp")
-_OPTIONS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
+_OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
             "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip
 
 Progress = Callable[[int], None]
@@ -59,7 +59,9 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
     )
 
 
-def cached_model(verilog: str, *, top: str, driver: Path, defines: list[str]) -> Path:
+def cached_model(
+    verilog: str, *, top: str, driver: Path, defines: list[str], optimisation: int = 3
+) -> Path:
     """Return a top compiled together with its driver, built now if it is not in the cache.
 
     Parameters
@@ -70,13 +72,16 @@ def cached_model(verilog: str, *, top: str, driver: Path, defines: list[str]) ->
         A source in C++.
     defines : list of str
         Names and values of its macros.
+    optimisation : int
+        As for `verilate`.
 
     Raises
     ------
     ToolError
         If a tool is missing or fails.
     """
-    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), *defines, *_OPTIONS])
+    options = [*_OPTIONS, f"-O{optimisation}"]
+    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), *defines, *options])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
     if library.exists():
@@ -91,7 +96,7 @@ def cached_model(verilog: str, *, top: str, driver: Path, defines: list[str]) ->
         )
         verilate(
             [
-                *_OPTIONS,
+                *options,
                 "--exe",
                 "--top-module", top,
                 "--prefix", "Vmodel",
@@ -102,6 +107,7 @@ def cached_model(verilog: str, *, top: str, driver: Path, defines: list[str]) ->
                 "driver.cpp",
             ],
             directory=folder,
+            optimisation=optimisation,
         )  # fmt: skip
         # Renamed into place from the same file system, so that no half is ever seen.
         staged = directory / f".{library.name}.{os.getpid()}"
