@@ -23,8 +23,8 @@ from .targets import PINS_FILE, Board
 from .tools import Flow, Progress, versions
 from .top import BoardTop
 
-REPORT_FILE = "build.json"
-"""Name of the file with the report, beside the bitstream."""
+REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
+"""Names of the files with the report and the filter, beside the bitstream."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,8 +142,8 @@ def build(
     """Build the bitstream of a board.
 
     The same board, filter, clock, rate, seed and versions of the tools give
-    the same bitstream. It is left in the directory with its report, the pins
-    and the tools' logs; these files are renamed to their names when all of
+    the same bitstream. It is left in the directory with its report, the
+    filter, the pins and the tools' logs; these files are renamed to their names when all of
     them are whole, and on failure what was there before stays.
 
     Parameters
@@ -192,8 +192,9 @@ def build(
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None))
         figures = made.run(plan, seeds)
-        files = (board.bitstream, PINS_FILE[board.family], *made.logs)
-        report = BuildReport(spec=spec.to_dict(), baud=baud, files=(*files, REPORT_FILE), **figures)
+        files = (board.bitstream, FILTER_FILE, PINS_FILE[board.family], *made.logs, REPORT_FILE)
+        report = BuildReport(spec=spec.to_dict(), baud=baud, files=files, **figures)
+        (Path(at) / FILTER_FILE).write_text(spec.toml())
         text = json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
         (Path(at) / REPORT_FILE).write_text(text)
         _keep(Path(at), target, report.files)

@@ -30,7 +30,8 @@ with yosys and nextpnr as PyPI has them; nothing else need be installed. `lately
 and needs [openFPGALoader](https://trabucayre.github.io/openFPGALoader/) on PATH.
 
 **Nothing here has been tried on a board.** The bitstreams are what the tools make, and their clocks
-are within static timing, which [leaves some things out](performance.md#what-static-timing-leaves-out).
+are within static timing, which
+[leaves some things out](performance.md#what-static-timing-leaves-out).
 
 ## Bitstreams
 
@@ -61,8 +62,8 @@ nearest that the PLL makes. The build fails, and leaves no bitstream, if static 
 allow it; `--seeds 1-5` tries several placements, and takes the first that is fast enough.
 
 Reset lasts from configuration, or from the loss of the PLL's lock or the press of the button, to
-{startup:.0f} us after the end of these. It does not clear the memories, but the unit does so after it,
-and takes no operations meanwhile.
+{startup:.0f} us after the end of these. It does not clear the memories, but the unit does so
+after it, and takes no operations meanwhile.
 
 Of the lights, *alive* blinks about once in a second, *hit* is lit for a moment when a key is
 reported, and *fault* while the last self-test failed, or for a moment after a damaged frame.
@@ -73,19 +74,21 @@ reported, and *fault* while the last self-test failed, or for a moment after a d
 TAIL = """\
 ## What is left in the directory
 
-`build/NAME`, or what `--out` says, has the bitstream, the file of the pins, the logs of yosys and
-nextpnr, and `build.json` with all figures, which `--json` prints too. The files appear together or
-not at all: after a failure, what an earlier build left is still there.
+`build/NAME`, or what `--out` says, has the bitstream; `filter.toml`, which the option `--spec` of
+`lately host` takes; the file of the pins; the logs of yosys and nextpnr; and `build.json` with all
+figures, which `--json` prints too. The files appear together or not at all: after a failure, what
+an earlier build left is still there.
 
 The same board, filter, clock, baud rate and seed give the same bitstream with the same versions of
 the tools.
 
 ## Loading
 
-`lately program` calls openFPGALoader with the name that it has for the board, and with the bitstream
-in `build/NAME` or that of `--file`. A ULX3S and a Tang Nano 9K forget it when they lose power; on an
-iCEBreaker and an iCE40-HX8K-B-EVN it is written to the flash; an OrangeCrab takes it through the
-USB bootloader, which it enters when its button is held while it is plugged in.
+`lately program` calls openFPGALoader with the name that it has for the board, and with the
+bitstream in `build/NAME` or that of `--file`. A ULX3S and a Tang Nano 9K forget it when they lose
+power; on an iCEBreaker and an iCE40-HX8K-B-EVN it is written to the flash, from which the jumpers
+of the latter must let the FPGA read; an OrangeCrab takes it through the USB bootloader, which it
+enters when its button is held while it is plugged in.
 
 ## This page
 

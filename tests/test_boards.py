@@ -8,6 +8,7 @@ import re
 import warnings
 from fractions import Fraction
 
+import make_boards
 import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
@@ -22,7 +23,7 @@ from lately.boards.pll import LIMITS, TOLERANCE, ClockError, filter_range, find_
 from lately.boards.targets import BOARDS, PINS_FILE, UnknownBoardError, board
 from lately.boards.top import Startup
 from lately.cli import main
-from lately.golden import preset
+from lately.golden import FilterSpec, preset
 
 BITSTREAM_STARTS = {
     # A comment, which names the device, and the preamble; the synchronisation word; ones as text.
@@ -311,6 +312,7 @@ def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
     assert "outside" not in report.critical_path
     assert {path.name for path in out.iterdir()} == set(report.files)
     assert report.files[0] == "icebreaker.bin"
+    assert FilterSpec.from_toml(out / "filter.toml") == board("icebreaker").spec
     assert (out / "icebreaker.bin").read_bytes() == b"bits"
     assert json.loads((out / "build.json").read_text()) == json.loads(json.dumps(report.to_dict()))
     assert told[-1] == 1
@@ -524,3 +526,31 @@ def test_too_large_for_the_board(tmp_path, monkeypatch):
 class Crowded(FakeFlow):
     def synthesise(self, text):
         return {"top": {"cells": {str(n): {"type": "SB_RAM40_4K"} for n in range(31)}}}
+
+
+# The page
+
+
+def test_page_is_up_to_date():
+    assert make_boards.out_of_date() is None
+    reports = make_boards.load(make_boards.DATA)
+    assert [report["board"] for report in reports] == list(BOARDS)
+    for report in reports:
+        target = board(report["board"])
+        assert report["fmax_mhz"] >= report["clock_mhz"] == pytest.approx(target.clock_mhz)
+        assert FilterSpec.from_dict(report["spec"]) == target.spec
+        assert report["baud"] == target.baud
+
+
+def test_page_takes_the_later_report(tmp_path, monkeypatch):
+    first, *others = make_boards.load(make_boards.DATA)
+    monkeypatch.setattr(make_boards, "DATA", tmp_path / "boards.json")
+    monkeypatch.setattr(make_boards, "PAGE", tmp_path / "boards.md")
+    make_boards.write([*others, first, first | {"fmax_mhz": 321.09}])
+    assert make_boards.out_of_date() is None
+    assert "| 321.1 |" in make_boards.PAGE.read_text("utf-8")
+    assert make_boards.load(make_boards.DATA)[1:] == others
+    make_boards.DATA.write_text(json.dumps(others))
+    assert (
+        make_boards.out_of_date() == "out of date: docs/boards.md; run python docs/make_boards.py"
+    )
