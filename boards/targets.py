@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..golden.errors import LatelyError
-from ..golden.spec import FilterSpec, preset
+from ..golden.spec import UNSET, FilterSpec, preset
 from .devices import DEVICES, Device
 
 PINS_FILE: Mapping[str, str] = {"ecp5": "top.lpf", "ice40": "top.pcf", "gowin": "top.cst"}
@@ -129,17 +129,10 @@ def _with_pins(name: str, package: str | None = None) -> Device:
     return replace(device, place_and_route=tuple(options), pins=(), pads="")
 
 
-def _shorter(name: str, generations: int) -> FilterSpec:
+def _shorter(name: str, *, generations: int, key_bits: int = 64) -> FilterSpec:
     """Return a preset with a window of fewer generations, which takes fewer block RAMs."""
-    spec = preset(name)
-    return FilterSpec(
-        family="apbbf",
-        k=spec.k,
-        l=generations,
-        block_bits=spec.block_bits,
-        hashes_per_block=spec.hashes_per_block,
-        blocks=spec.blocks,
-    )
+    changes = {"l": generations, "key_bits": key_bits}
+    return replace(preset(name), **changes, window=UNSET, generation=UNSET)
 
 
 def _orangecrab(platform: Any) -> list[Any]:
@@ -212,7 +205,8 @@ BOARDS: Mapping[str, Board] = {
             pll="ICE40PadPLL",
             clock_mhz=24,
             baud=1_000_000,
-            spec=_shorter("small", 2),
+            # With keys of 64 bits 99 % of the logic cells are taken.
+            spec=_shorter("small", generations=2, key_bits=32),
             alive=Pin(name="led_g"),
             hit=Pin(name="led_g", number=1),
             fault=Pin(name="led_r"),
@@ -226,9 +220,9 @@ BOARDS: Mapping[str, Board] = {
             platform="ice40_hx8k_b_evn.ICE40HX8KBEVNPlatform",
             device=_with_pins("ice40-hx8k"),
             pll="ICE40PLL",
-            clock_mhz=84,
+            clock_mhz=72,
             baud=1_000_000,
-            spec=_shorter("small", 3),
+            spec=_shorter("small", generations=3),
             alive=Pin(name="led"),
             hit=Pin(name="led", number=1),
             fault=Pin(name="led", number=7),
@@ -245,7 +239,7 @@ BOARDS: Mapping[str, Board] = {
             pll="GowinPLL",
             clock_mhz=54,
             baud=1_000_000,
-            spec=_shorter("default", 3),
+            spec=_shorter("default", generations=3),
             alive=Pin(name="led"),
             hit=Pin(name="led", number=1),
             fault=Pin(name="led", number=5),
