@@ -138,8 +138,8 @@ class Receiver(wiring.Component):
         ]
         with m.FSM(name="receiver"):
             with m.State("IDLE"):
-                # Half a bit less the clocks from the edge to here that count since.
-                m.d.sync += [Cat(phase, sample).eq((1 << width - 1) + increment), left.eq(9)]
+                # Half a bit, less the clocks that the edge is past when it is seen.
+                m.d.sync += [Cat(phase, sample).eq((1 << width - 1) + 2 * increment), left.eq(9)]
                 with m.If(~line):
                     m.next = "BITS"
             with m.State("BITS"), m.If(sample):
@@ -149,8 +149,10 @@ class Receiver(wiring.Component):
                 with m.If(left == 0):
                     m.d.sync += [self.valid.eq(line), self.error.eq(~line)]
                     m.d.sync += self.data.eq(bits[1:])
-                    m.next = "HIGH"
-            with m.State("HIGH"), m.If(line):
+                    m.next = "LOW"
+                    with m.If(line):
+                        m.next = "IDLE"
+            with m.State("LOW"), m.If(line):
                 m.next = "IDLE"
         return m
 

@@ -230,6 +230,12 @@ def configure(
 @click.option("--check", is_flag=True, help="Hold every verdict against the golden model.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, as TOML.")
 @click.option("--preset", metavar="NAME", help="Filter that the board must have, by name.")
+@click.option(
+    "--secret-file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With --check: the secret that the filter is to have, in 32 hexadecimal digits.",
+)
 @click.option("--out", metavar="FILE", help="Write the verdicts there, as CSV.")
 @_json
 @click.pass_obj
@@ -244,6 +250,7 @@ def stream(
     check: bool,
     spec: str | None,
     preset: str | None,
+    secret_file: str | None,
     out: str | None,
     as_json: bool,
 ) -> None:
@@ -253,9 +260,10 @@ def stream(
     what is under way; what was done is written and reported, and --skip goes
     on after it.
 
-    With --check the filter is cleared first, and the golden model runs
-    alongside; with --skip as well, nothing is cleared, and the model is given
-    what is skipped. Fails if a verdict differs.
+    With --check the filter is cleared first, after a secret has been loaded
+    if it takes one, and the golden model runs alongside; with --skip as well,
+    nothing is cleared, and the model is given what is skipped. Fails if a
+    verdict differs.
 
     \b
     Examples:
@@ -267,12 +275,17 @@ def stream(
     from .traces import open_trace
 
     wanted = _wanted(spec, preset)
+    secret = None if secret_file is None else _read_secret(secret_file)
     with ExitStack() as stack:
         records = stack.enter_context(open_trace(trace, format=form, key=key))
         opened = stack.enter_context(board())
-        golden = _golden(opened, wanted) if check or wanted else None
+        if wanted is not None:
+            opened.check_spec(wanted)
+        golden = _golden(opened, wanted, secret) if check else None
         table = stack.enter_context(replace_file(out)) if out else None
-        figures = _stream(opened, records, golden if check else None, skip, limit, table)
+        if golden is not None and not skip:
+            _begin(opened, secret)
+        figures = _stream(opened, records, golden, skip, limit, table)
     _print(figures, as_json)
     if figures["error"]:
         # The board may have performed some of the next stretch.
@@ -299,8 +312,8 @@ def _wanted(spec: str | None, preset: str | None) -> "FilterSpec | None":
     return None if preset is None else named(preset)
 
 
-def _golden(board: "Host", wanted: "FilterSpec | None") -> "SlidingFilter":
-    """Return an empty model of the filter that the board has, and must have."""
+def _golden(board: "Host", wanted: "FilterSpec | None", secret: int | None) -> "SlidingFilter":
+    """Return an empty model of the filter that the board has."""
     from .golden import from_spec
     from .golden import preset as named
     from .host import preset_of
@@ -310,13 +323,22 @@ def _golden(board: "Host", wanted: "FilterSpec | None") -> "SlidingFilter":
         if name is None:
             raise click.UsageError("--check needs --spec or --preset: the board's is no preset")
         wanted = named(name)
-    board.check_spec(wanted)
-    if board.information.keyed:
-        raise click.UsageError("--check needs a filter without a secret, which nobody knows here")
-    golden = from_spec(wanted)
+    if board.information.keyed != (secret is not None):
+        raise click.UsageError(
+            "--check needs --secret-file if the board's filter takes a secret, and only then"
+        )
+    golden = from_spec(wanted, secret=secret or 0)
     golden.generation = board.statistics()["generation"]
     golden.clear()
     return golden
+
+
+def _begin(board: "Host", secret: int | None) -> None:
+    """Clear the filter, and have it hold a secret and no other."""
+    board.clear()
+    if secret is not None:
+        board.configure(secret=secret)
+        board.clear()
 
 
 def _stream(
@@ -330,8 +352,6 @@ def _stream(
     """Perform the operations of a stream, and say what came of it."""
     from .host import HostError
 
-    if golden is not None and not skip:
-        board.clear()
     if table is not None:
         table.write(_COLUMNS.encode())
     course = _Course(board, golden, table)
