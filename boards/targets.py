@@ -131,8 +131,7 @@ def _with_pins(name: str, package: str | None = None) -> Device:
 
 def _shorter(name: str, *, generations: int, key_bits: int = 64) -> FilterSpec:
     """Return a preset with a window of fewer generations, which takes fewer block RAMs."""
-    changes = {"l": generations, "key_bits": key_bits}
-    return replace(preset(name), **changes, window=UNSET, generation=UNSET)
+    return replace(preset(name), l=generations, key_bits=key_bits, window=UNSET, generation=UNSET)
 
 
 def _orangecrab(platform: Any) -> list[Any]:
