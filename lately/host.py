@@ -303,7 +303,7 @@ class Host:
             )
         if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(Operation):
             raise ValueError(f"operations: must be 0 to {len(Operation) - 1}, not {codes.max()}")
-        octets = np.ascontiguousarray(words, "<u8").view(np.uint8).reshape(len(words), -1)
+        octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
         return np.hstack([codes.astype(np.uint8)[:, None], octets[:, : key_bytes(key_bits)]])
 
     def _apply_all(self, operation: Operation, keys: ArrayLike) -> Verdicts:

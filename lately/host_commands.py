@@ -73,10 +73,10 @@ def _simulated(preset: str) -> Any:
 
     spec = named(preset)
     from .boards.link import Link
-    from .sim.board import SimulatedBoard
+    from .sim.board import SimulatedBoard, board_model
 
     rates = {"clock_hz": _SIMULATED_CLOCK, "baud": _SIMULATED_BAUD}
-    return SimulatedBoard(Link(spec, **rates), **rates)
+    return SimulatedBoard(board_model(Link(spec, **rates), **rates))
 
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

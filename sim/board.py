@@ -20,7 +20,9 @@ Tamper = Callable[[bytes], bytes]
 """Takes the bytes of one direction as they come and returns those that go on."""
 
 _DRIVER = Path(__file__).with_name("board_driver.cpp")
-_CHUNK = 20_000
+_CHUNK = 2_000
+"""Clocks at a time: about what a short frame takes, so that nobody waits for more."""
+
 _BYTES = 1 << 12
 
 
@@ -39,11 +41,8 @@ class SimulatedBoard:
 
     Parameters
     ----------
-    board : wiring.Component
-        A top with the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault``
-        and ``busy``, as `lately.boards.link.Link` has them.
-    clock_hz, baud : int
-        As the board's; their ratio is what counts.
+    model : path
+        What `board_model` returned.
     to_board, from_board : callable, optional
         Damage the line for a test, see `Tamper`.
 
@@ -51,23 +50,16 @@ class SimulatedBoard:
     ----------
     port : str
         Path of the terminal to open; any rate will do.
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
     """
 
     def __init__(
         self,
-        board: wiring.Component,
+        model: Path,
         *,
-        clock_hz: int,
-        baud: int,
         to_board: Tamper | None = None,
         from_board: Tamper | None = None,
     ) -> None:
-        self._library = _load(board_model(board, clock_hz=clock_hz, baud=baud))
+        self._library = _load(model)
         self._board = ctypes.c_void_p(self._library.board_new())
         self._tampers = (to_board or bytes, from_board or bytes)
         self._master, self._slave = os.openpty()
@@ -151,6 +143,14 @@ class SimulatedBoard:
 
 def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
     """Return the compiled model of a top, built now if it is not in the cache.
+
+    Parameters
+    ----------
+    board : wiring.Component
+        A top with the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault``
+        and ``busy``, as `lately.boards.link.Link` has them.
+    clock_hz, baud : int
+        As the board's; their ratio is what counts.
 
     Raises
     ------
