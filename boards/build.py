@@ -284,8 +284,10 @@ class _Build:
         self._flow.report("bitstream", 1.0)
 
     def _versions(self) -> dict[str, str]:
-        names = {"amaranth-boards", self._packer.package}
-        return versions(self._device) | {name: metadata.version(name) for name in sorted(names)}
+        # nextpnr's package has most packers, too.
+        names = sorted({"amaranth-boards", self._packer.package})
+        more = {name: metadata.version(name) for name in names if "nextpnr" not in name}
+        return versions(self._device) | more
 
 
 @contextmanager

@@ -38,7 +38,7 @@ are within static timing, which
 What `lately build --board NAME` makes with nothing else asked. 'Clock' is that of the unit and of
 all around it, in MHz; 'timing' is what post-route static timing allows. LUTs are tables of four
 inputs, a carry cell of an ECP5 counted as two; all counts are of the whole device, link and
-self-test included. The window is in insertions.
+self-test included. The window is in insertions. 'Outside the unit' is all but the filter itself.
 
 {table}
 {caveats}{paths}
@@ -99,7 +99,7 @@ enters when its button is held while it is plugged in.
 
 def table(reports: list[dict[str, Any]]) -> str:
     """Lay out the figures of all boards."""
-    header = ["board", "device", "clock", "timing", "seed", "baud", "filter", "window"]
+    header = ["board", "device", "clock", "timing", "seed", "baud", "filter", "keys", "window"]
     rows = [
         [
             f"`{report['board']}`",
@@ -109,6 +109,7 @@ def table(reports: list[dict[str, Any]]) -> str:
             str(report["seed"]),
             f"{report['baud']:,}",
             report["spec"]["family"],
+            f"{report['spec']['key_bits']} bits",
             f"{report['spec']['window']:,}",
             *(f"{report[name]:,}" for name in ("lut", "ff", "bram")),
         ]

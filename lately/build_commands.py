@@ -73,7 +73,8 @@ def build(
     target = _board(name)
     from . import cli
 
-    chosen = None if spec is preset is None else cli._choose_spec(spec, preset, None, None)
+    given = spec is not None or preset is not None
+    chosen = cli._choose_spec(spec, preset, None, None) if given else None
     tries = cli._seeds(seeds)
     from .boards.build import build as build_board
 
