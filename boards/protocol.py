@@ -6,13 +6,16 @@ ends whatever came before it, so bytes that are damaged, left out or made up
 cost the frame that they are in and no other; a frame has a flag on both ends
 for that. It holds
 
-| bytes | what |
-|---|---|
-| 1 | type: bit 7 of an answer, `VERSION` in bits 6 to 4, `Request` in bits 3 to 0 |
-| 1 | sequence number |
-| 1 | `Status`, in answers only |
-| 0 to `MAX_PAYLOAD` | payload; at most `MAX_ANSWER` in answers |
-| 2 | CRC-16/IBM-SDLC of all before, low byte first |
+==================== ======================================================
+bytes                what
+==================== ======================================================
+1                    type: bit 7 of an answer, `VERSION` in bits 6 to 4,
+                     `Request` in bits 3 to 0
+1                    sequence number
+1                    `Status`, in answers only
+0 to `MAX_PAYLOAD`   payload; at most `MAX_ANSWER` in answers
+2                    CRC-16/IBM-SDLC of all before, low byte first
+==================== ======================================================
 
 Numbers are little-endian. The board holds a whole frame and checks its CRC
 before anything of it takes effect; a frame that is damaged, too long or too
@@ -42,14 +45,17 @@ as long as there are at most `MAX_SLOTS` slots.
 
 **Requests.**
 
-| request | payload | payload of the answer |
-|---|---|---|
-| HELLO | nonce, 4 bytes | nonce; `Information`, 28 bytes |
-| OPERATIONS | records: operation, then key | for each, bit 7: seen; bits 6 to 0: age |
-| STATISTICS | | `STATISTICS`, 4 bytes each |
-| GENERATION | insertions, 4 bytes | |
-| SECRET | secret, 16 bytes | |
-| SELF_TEST | | `Check` bits of what failed, 1 byte |
+============ ============================ =================================
+request      payload                      payload of the answer
+============ ============================ =================================
+HELLO        nonce, 4 bytes               nonce; `Information`, 28 bytes
+OPERATIONS   records: operation, then key for each, bit 7: seen; bits 6 to
+                                          0: age
+STATISTICS   none                         `STATISTICS`, 4 bytes each
+GENERATION   insertions, 4 bytes          none
+SECRET       secret, 16 bytes             none
+SELF_TEST    none                         `Check` bits of what failed
+============ ============================ =================================
 
 OPERATIONS takes effect as a whole or, with another `Status` than OK, not at
 all. A key has as many bytes as it needs; unused bits of the last must be 0.

@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..golden.operations import Operation as GoldenOperation
 from ..golden.siphash import SECRET_BITS
 from ..hdl.issue import Operation
 from .frames import Answer, FrameReceiver
@@ -252,7 +253,7 @@ class Requests(wiring.Component):
                     self._end(m, Status.BAD_LENGTH)
             with m.Elif(self._here):
                 m.d.sync += step
-                with m.If((self._position == 0) & (self.byte > Operation.CLEAR.value)):
+                with m.If((self._position == 0) & (self.byte > max(GoldenOperation))):
                     self._end(m, Status.BAD_OPERATION)
                 if unused:
                     with m.If((self._position == last) & (self.byte[8 - unused :] != 0)):

@@ -470,5 +470,6 @@ def _explained(port: str) -> Iterator[None]:
     except serial.SerialTimeoutException:
         raise PortError(f"{port}: must take what is written, but has taken nothing") from None
     except (serial.SerialException, OSError, ValueError) as error:
-        text = os.strerror(error.errno) if getattr(error, "errno", None) else str(error)
+        number = getattr(error, "errno", None)
+        text = os.strerror(number) if number else str(error)
         raise PortError(f"{port}: must be a serial port with a board: {text}") from None

@@ -14,7 +14,6 @@ from amaranth.back import verilog
 from amaranth.lib import wiring
 
 from .compiled import cached_model
-from .toolchain import ToolError
 
 Tamper = Callable[[bytes], bytes]
 """Takes the bytes of one direction as they come and returns those that go on."""
@@ -181,6 +180,3 @@ def _load(path: Path) -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
-
-
-__all__ = ["SimulatedBoard", "Tamper", "ToolError", "board_model", "board_verilog"]
