@@ -181,7 +181,7 @@ class FrameReceiver(wiring.Component):
 
 
 class Stuffer(wiring.Component):
-    """Sends bytes as they are, or flags and escapes among them as two.
+    """Sends bytes as they are, or flags and escapes among them as two; takes some clocks.
 
     Members
     -------
@@ -195,19 +195,26 @@ class Stuffer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        byte = self.i.p.data
-        special = Signal()
-        second = Signal()
+        byte = Signal(8)
+        plain, special, second = Signal(), Signal(), Signal()
+        full, known = Signal(), Signal()
         m.d.comb += [
-            special.eq(~self.i.p.plain & ((byte == FLAG) | (byte == ESCAPE))),
-            self.o.valid.eq(self.i.valid),
-            self.o.payload.eq(byte),
-            self.i.ready.eq(self.o.ready & (second | ~special)),
+            self.i.ready.eq(~full),
+            self.o.valid.eq(known),
+            self.o.payload.eq(byte ^ Mux(second, TURN, 0)),
         ]
-        with m.If(special):
-            m.d.comb += self.o.payload.eq(Mux(second, byte ^ TURN, ESCAPE))
+        m.d.sync += [
+            known.eq(full),
+            special.eq(~plain & ((byte == FLAG) | (byte == ESCAPE))),
+        ]
+        with m.If(~full):
+            m.d.sync += [byte.eq(self.i.p.data), plain.eq(self.i.p.plain), full.eq(self.i.valid)]
+        with m.If(special & ~second):
+            m.d.comb += self.o.payload.eq(ESCAPE)
         with m.If(self.o.valid & self.o.ready):
             m.d.sync += second.eq(special & ~second)
+            with m.If(second | ~special):
+                m.d.sync += [full.eq(0), known.eq(0)]
         return m
 
 

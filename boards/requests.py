@@ -103,10 +103,10 @@ class Requests(wiring.Component):
         m.d.comb += self._here.eq(self._settled.all())
         m.d.sync += [
             self._settled.eq(Cat(1, self._settled)),
-            self._distance.eq(self._expected - self._sequence),
             self.repeated.eq(0),
             self.out_of_order.eq(0),
         ]
+        self._elaborate_facts(m)
         self._elaborate_results(m)
         with m.FSM(name="requests"):
             self._elaborate_header(m)
@@ -122,7 +122,8 @@ class Requests(wiring.Component):
 
     def _declare(self):
         slots = self._information.slots
-        self._settled = Signal(FrameReceiver.READ_LATENCY)
+        # One clock more than the byte takes, for what is known of it.
+        self._settled = Signal(FrameReceiver.READ_LATENCY + 1)
         self._here = Signal()
         self._type, self._sequence, self._expected = Signal(8), Signal(8), Signal(8)
         self._distance = Signal(8)
@@ -141,10 +142,36 @@ class Requests(wiring.Component):
         self._shifted = Signal(-(-widest // 8) * 8)
         self._code = Signal(Operation)
         self._offered, self._answered = Signal(8), Signal(8)
-        self._clocks = Signal(range(self._settle + 1))
+        self._clocks = Signal(range(self._settle + 2))
         self._words = Signal(range(len(STATISTICS)))
         self._word = Signal(WORD_BITS)
-        self._last = Signal()
+        self._kinds = {request: Signal(name=f"is_{request.name.lower()}") for request in Request}
+        self._lengths = {count: Signal(name=f"has_{count}") for count in (0, 4, 16)}
+        self._spoken, self._expects, self._holds = Signal(), Signal(), Signal()
+        self._at_code, self._at_end = Signal(), Signal()
+        self._unknown, self._too_wide = Signal(), Signal()
+        self._fits, self._over, self._complete = Signal(), Signal(), Signal()
+
+    def _elaborate_facts(self, m):
+        """Register what states decide on, which is known well before they do."""
+        last = key_bytes(self._information.key_bits)
+        unused = 8 * last - self._information.key_bits
+        value = self._shifted[-WORD_BITS:]
+        m.d.sync += [signal.eq(self._type[:4] == kind) for kind, signal in self._kinds.items()]
+        m.d.sync += [signal.eq(self._left == count) for count, signal in self._lengths.items()]
+        m.d.sync += [
+            self._distance.eq(self._expected - self._sequence),
+            self._spoken.eq(self._type[4:] == VERSION),
+            self._expects.eq(self._distance == 0),
+            self._holds.eq(self._distance <= self._held),
+            self._at_code.eq(self._position == 0),
+            self._at_end.eq(self._position == last),
+            self._unknown.eq(self.byte > max(GoldenOperation)),
+            self._too_wide.eq(self.byte[8 - unused :].any() if unused else 0),
+            self._fits.eq(value.any() & ~value[len(self.generation) :].any()),
+            self._over.eq(self._clocks == self._settle),
+            self._complete.eq(self._answered == self._offered),
+        ]
 
     # Steps that several states take
 
@@ -170,7 +197,7 @@ class Requests(wiring.Component):
         return self._sequence[: (self._information.slots - 1).bit_length()]
 
     def _is(self, request):
-        return self._type[:4] == request.value
+        return self._kinds[request]
 
     # States
 
@@ -190,17 +217,17 @@ class Requests(wiring.Component):
         with m.State("WAIT"), m.If(self._here & self.answer.ready):
             m.next = "JUDGE"
         with m.State("JUDGE"):
-            with m.If(self._type[4:] != VERSION):
+            with m.If(~self._spoken):
                 self._end(m, Status.BAD_VERSION, state="SEND")
             with m.Elif(self._is(Request.HELLO)):
                 m.next = "NONCE"
-                with m.If(self._left != NONCE_BYTES):
+                with m.If(~self._lengths[NONCE_BYTES]):
                     self._end(m, Status.BAD_LENGTH, state="SEND")
             with m.Elif(~self._session):
                 self._end(m, Status.NO_SESSION, state="SEND")
-            with m.Elif(self._distance == 0):
+            with m.Elif(self._expects):
                 m.next = "START"
-            with m.Elif(self._distance <= self._held):
+            with m.Elif(self._holds):
                 m.d.sync += self.repeated.eq(1)
                 m.next = "AGAIN"
             with m.Else():
@@ -235,39 +262,37 @@ class Requests(wiring.Component):
                     continue
                 with m.If(self._is(request)):
                     self._end(m, Status.OK, state=states.get(request, "VALUE"))
-                    with m.If(self._left != length):
+                    with m.If(~self._lengths[length]):
                         self._end(m, Status.BAD_LENGTH)
 
     def _elaborate_operations(self, m):
-        last = key_bytes(self._information.key_bits)
-        unused = 8 * last - self._information.key_bits
-        following = Signal.like(self._position)
-        m.d.comb += following.eq(Mux(self._position == last, 0, self._position + 1))
-        step = [*self._seek(self.address + 1), self._left.eq(self._left - 1)]
-        step += [self._position.eq(following)]
-        with m.State("SCAN"):
-            with m.If(self._left == 0):
-                m.d.sync += [*self._seek(2), self._left.eq(self.length - 2)]
+        none_left = self._lengths[0]
+        step = [
+            *self._seek(self.address + 1),
+            self._left.eq(self._left - 1),
+            self._position.eq(Mux(self._at_end, 0, self._position + 1)),
+        ]
+        with m.State("SCAN"), m.If(self._here):
+            m.d.sync += step
+            with m.If(none_left):
+                m.d.sync += [*self._seek(2), self._left.eq(self.length - 2), self._position.eq(0)]
                 m.next = "PERFORM"
-                with m.If(self._position != 0):
+                with m.If(~self._at_code):
                     self._end(m, Status.BAD_LENGTH)
-            with m.Elif(self._here):
-                m.d.sync += step
-                with m.If((self._position == 0) & (self.byte > max(GoldenOperation))):
-                    self._end(m, Status.BAD_OPERATION)
-                if unused:
-                    with m.If((self._position == last) & (self.byte[8 - unused :] != 0)):
-                        self._end(m, Status.BAD_KEY)
-        with m.State("PERFORM"):
-            with m.If(self._left == 0):
+            with m.Elif(self._at_code & self._unknown):
+                self._end(m, Status.BAD_OPERATION)
+            with m.Elif(self._at_end & self._too_wide):
+                self._end(m, Status.BAD_KEY)
+        with m.State("PERFORM"), m.If(self._here):
+            with m.If(none_left):
                 m.next = "COLLECT"
-            with m.Elif(self._here):
+            with m.Else():
                 m.d.sync += step
-                with m.If(self._position == 0):
+                with m.If(self._at_code):
                     m.d.sync += self._code.eq(self.byte[:3])
                 with m.Else():
                     m.d.sync += self._shifted.eq(Cat(self._shifted[8:], self.byte))
-                with m.If(self._position == last):
+                with m.If(self._at_end):
                     m.next = "OFFER"
         with m.State("OFFER"):
             m.d.comb += self.i.valid.eq(1)
@@ -275,8 +300,10 @@ class Requests(wiring.Component):
                 m.d.sync += self._offered.eq(self._offered + 1)
                 m.next = "PERFORM"
                 with m.If(self._is(Request.SELF_TEST)):
-                    m.next = "COLLECT"
-        with m.State("COLLECT"), m.If(self._answered == self._offered):
+                    m.next = "OFFERED"
+        with m.State("OFFERED"):
+            m.next = "COLLECT"
+        with m.State("COLLECT"), m.If(self._complete):
             m.next = "REPLY"
             with m.If(self._is(Request.SELF_TEST)):
                 m.d.sync += self._size.eq(0)
@@ -311,7 +338,7 @@ class Requests(wiring.Component):
         }
         with m.State("SETTLE"):
             m.d.sync += self._clocks.eq(self._clocks + 1)
-            with m.If(self._clocks == self._settle):
+            with m.If(self._over):
                 m.d.sync += self._clocks.eq(0)
                 for request, state in states.items():
                     if state == "SECRET" and not self._information.keyed:
@@ -335,15 +362,12 @@ class Requests(wiring.Component):
                     m.next = "REPLY"
 
     def _elaborate_values(self, m):
-        with m.State("VALUE"):
-            with m.If(self._left == 0):
+        with m.State("VALUE"), m.If(self._here):
+            with m.If(self._lengths[0]):
                 m.next = "TAKE"
-            with m.Elif(self._here):
+            with m.Else():
                 m.d.sync += [*self._seek(self.address + 1), self._left.eq(self._left - 1)]
                 m.d.sync += self._shifted.eq(Cat(self._shifted[8:], self.byte))
-        value = self._shifted[-WORD_BITS:]
-        fits = Signal()
-        m.d.sync += fits.eq((value != 0) & (value[len(self.generation) :] == 0))
         with m.State("TAKE"):
             m.d.sync += self._clocks.eq(0)
             m.next = "SETTLE"
@@ -351,8 +375,8 @@ class Requests(wiring.Component):
                 m.next = "LENGTH"
         with m.State("LENGTH"):
             m.next = "SETTLE"
-            with m.If(fits):
-                m.d.sync += self.generation.eq(value)
+            with m.If(self._fits):
+                m.d.sync += self.generation.eq(self._shifted[-WORD_BITS:])
             with m.Else():
                 self._end(m, Status.BAD_VALUE)
         if self._information.keyed:
@@ -364,7 +388,7 @@ class Requests(wiring.Component):
                     self._end(m, Status.BUSY)
             with m.State("HEEDED"):
                 m.d.sync += self._clocks.eq(self._clocks + 1)
-                with m.If(self._clocks == self._settle):
+                with m.If(self._over):
                     m.d.sync += self._clocks.eq(0)
                     m.next = "REPLY"
 
@@ -384,7 +408,7 @@ class Requests(wiring.Component):
             # The generation length that was configured counts from a clear on.
             m.d.sync += self._clocks.eq(self._clocks + 1)
             m.d.sync += self._code.eq(Operation.CLEAR)
-            with m.If(self._clocks == self._settle):
+            with m.If(self._over):
                 m.d.sync += self._clocks.eq(0)
                 m.next = "OFFER"
         with m.State("TESTED"):
