@@ -64,6 +64,8 @@ docs: $(DEV) ## Build the documentation; every warning is an error
 	@cd docs && ../$(BIN)/python -c 'import sys, make_lanes; sys.exit(make_lanes.out_of_date())'
 	@cd docs && ../$(BIN)/python -c 'import sys, make_verification; \
 		sys.exit(make_verification.out_of_date())'
+	@cd docs && ../$(BIN)/python -c 'import sys, make_boards; \
+		sys.exit(make_boards.out_of_date())'
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
 

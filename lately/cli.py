@@ -12,6 +12,8 @@ try:
 except ModuleNotFoundError:
     sys.exit("lately: error: the command line needs its extra: pip install 'lately[cli]'")
 
+from .build_commands import build, program
+from .host_commands import host
 from .lanes_commands import bench_lanes
 
 if TYPE_CHECKING:
@@ -90,7 +92,8 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("lately"):
-        return f"needs {error.name}: pip install 'lately[sim]'"
+        extra = "host" if error.name in ("serial", "fastcrc") else "sim"
+        return f"needs {error.name}: pip install 'lately[{extra}]'"
     return None
 
 
@@ -98,6 +101,11 @@ def _explain(error: Exception) -> str | None:
 @click.version_option(package_name="lately", prog_name="lately", message="%(prog)s %(version)s")
 def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
+
+
+main.add_command(build)
+main.add_command(program)
+main.add_command(host)
 
 
 @main.command(short_help="Replay a stream through RTL, golden model and exact oracle.")

@@ -18,7 +18,8 @@ from amaranth.back import rtlil
 
 from .boards.devices import Device, device
 from .boards.harness import Harness
-from .boards.synthesis import SynthesisError, synthesize_unit
+from .boards.synthesis import synthesize_unit
+from .boards.tools import SynthesisError
 from .cases import Case
 from .golden import FilterSpec
 from .golden.errors import LatelyError

@@ -1,5 +1,6 @@
 """Figures for the terminal."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from .golden.spec import FilterSpec
@@ -7,6 +8,7 @@ from .report import class_rows, count_text, interval_text, rate_text
 from .run import RunResult
 
 if TYPE_CHECKING:
+    from .boards.build import BuildReport
     from .boards.synthesis import SynthesisReport
     from .cases import Case
     from .hardware import Outcome
@@ -112,6 +114,22 @@ def print_devices() -> None:
         sizes = (count_text(size) for size in (device.lut, device.bram, device.bram_bits))
         table.add_row(device.name, device.description, *sizes)
     _console().print(table)
+
+
+def print_boards() -> None:
+    """Print the boards that bitstreams are built for, and what is built if nothing is asked."""
+    from .boards.targets import BOARDS
+
+    table = _head_table("board", "", "device", right=("MHz", "baud", "window"))
+    for board in BOARDS.values():
+        texts = (f"{board.clock_mhz:g}", count_text(board.baud), count_text(board.spec.window))
+        table.add_row(board.name, board.description, board.device.name, *texts)
+    _console().print(table)
+
+
+def print_build(report: "BuildReport", directory: str) -> None:
+    """Print what a bitstream is, and where."""
+    _console().print(_figure_table(_build_rows(report, directory)))
 
 
 def print_cases(cases: "list[Case]") -> None:
@@ -253,6 +271,24 @@ def _synthesis_rows(report: "SynthesisReport", spec: FilterSpec) -> list[tuple[s
         ("critical path", "", report.critical_path),
         *caveat,
         ("versions", "", ", ".join(f"{tool} {v}" for tool, v in report.versions.items())),
+    ]
+
+
+def _build_rows(report: "BuildReport", directory: str) -> list[tuple[str, str, str]]:
+    spec = report.spec
+    caveat = [("caveat", "", report.caveat)] if report.caveat else []
+    return [
+        ("board", report.board, f"{report.device}, seed {report.seed}"),
+        ("filter", spec["family"], f"window of {spec['window']:,} insertions"),
+        ("clock", f"{report.clock_mhz:g} MHz", f"static timing allows {report.fmax_mhz:.1f}"),
+        ("serial port", count_text(report.baud), "baud"),
+        ("LUTs", count_text(report.lut), "of all that is on the device"),
+        ("flip-flops", count_text(report.ff), ""),
+        ("block RAMs", count_text(report.bram), ""),
+        ("critical path", "", report.critical_path),
+        *caveat,
+        ("versions", "", ", ".join(f"{tool} {v}" for tool, v in report.versions.items())),
+        ("bitstream", "", os.path.join(directory, report.files[0])),
     ]
 
 

@@ -25,7 +25,7 @@ from .verilog import TAG_BITS, TOP, unit_verilog
 
 _CHUNK = 1 << 16
 _DRIVER = Path(__file__).with_name("driver.cpp")
-_OPTIONS = ("-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
+_OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
             "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip
 
 Progress = Callable[[int], None]
@@ -51,29 +51,37 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    return compiled_library(
-        unit_verilog(spec, organisation=organisation), _DRIVER, _defines(spec, organisation)
+    return cached_model(
+        unit_verilog(spec, organisation=organisation),
+        top=TOP,
+        driver=_DRIVER,
+        defines=_defines(spec, organisation),
     )
 
 
-def compiled_library(verilog: str, driver: Path, defines: list[str]) -> Path:
-    """Return the library of a module and its driver, built now if it is not in the cache.
+def cached_model(
+    verilog: str, *, top: str, driver: Path, defines: list[str], optimisation: int = 3
+) -> Path:
+    """Return a top compiled together with its driver, built now if it is not in the cache.
 
     Parameters
     ----------
     verilog : str
-        The module `TOP`.
-    driver : Path
-        C++ source.
+        The design; its module `top` is class ``Vmodel`` for the driver.
+    driver : path
+        A source in C++.
     defines : list of str
-        Names and values of macros, for the driver.
+        Names and values of its macros.
+    optimisation : int
+        As for `verilate`.
 
     Raises
     ------
     ToolError
         If a tool is missing or fails.
     """
-    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), *defines, *_OPTIONS])
+    options = [*_OPTIONS, f"-O{optimisation}"]
+    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), *defines, *options])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
     if library.exists():
@@ -88,9 +96,9 @@ def compiled_library(verilog: str, driver: Path, defines: list[str]) -> Path:
         )
         verilate(
             [
-                *_OPTIONS,
+                *options,
                 "--exe",
-                "--top-module", TOP,
+                "--top-module", top,
                 "--prefix", "Vmodel",
                 "-CFLAGS", "-std=c++20 -fPIC",
                 "-LDFLAGS", "-shared",
@@ -99,6 +107,7 @@ def compiled_library(verilog: str, driver: Path, defines: list[str]) -> Path:
                 "driver.cpp",
             ],
             directory=folder,
+            optimisation=optimisation,
         )  # fmt: skip
         # Renamed into place from the same file system, so that no half is ever seen.
         staged = directory / f".{library.name}.{os.getpid()}"

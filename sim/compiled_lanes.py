@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..golden.hashing import KeyHash
 from ..golden.operations import Operation, Verdicts
 from ..golden.spec import FilterSpec
-from .compiled import CompiledUnit, compiled_library
+from .compiled import CompiledUnit, cached_model
 from .toolchain import ToolError
 from .verilog import TAG_BITS, TOP, unit_verilog
 
@@ -41,7 +41,7 @@ def compiled_lanes(spec: FilterSpec) -> Path:
         f"AGE_BITS {spec.window_generations.bit_length()}",
         f"MEMORIES {memories}",
     ]
-    return compiled_library(unit_verilog(spec), _DRIVER, defines)
+    return cached_model(unit_verilog(spec), top=TOP, driver=_DRIVER, defines=defines)
 
 
 def _memories(spec: FilterSpec) -> list[str]:

@@ -53,8 +53,8 @@ PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
 """The package's verilated.mk leaves it empty, which breaks models that are split."""
 
 
-def verilate(arguments: Sequence[str], *, directory: Path) -> None:
-    """Run Verilator with a build of the model.
+def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
+    """Run Verilator with a build of the model, optimised for long runs or, with 1, little.
 
     Raises
     ------
@@ -66,7 +66,8 @@ def verilate(arguments: Sequence[str], *, directory: Path) -> None:
         "--cc",
         "--build",
         "-MAKEFLAGS",
-        f"{PRECOMPILED_HEADER_FLAG} OPT_FAST=-O3 OPT_SLOW=-O1 OPT_GLOBAL=-O2",
+        f"{PRECOMPILED_HEADER_FLAG} OPT_FAST=-O{optimisation} "
+        f"OPT_SLOW=-O{optimisation // 2} OPT_GLOBAL=-O{min(2, optimisation - 1)}",
         *arguments,
     ]
     # Started in a group of its own, so that an interrupt takes the compilers along.

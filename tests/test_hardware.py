@@ -16,7 +16,7 @@ from test_measurements import measurement
 
 from lately import hardware
 from lately.boards.devices import device
-from lately.boards.synthesis import DoesNotFitError, SynthesisError
+from lately.boards.tools import DoesNotFitError, SynthesisError
 from lately.cases import select
 from lately.cli import _seeds, main
 from lately.golden import preset

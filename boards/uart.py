@@ -1,0 +1,169 @@
+"""Serial line: 8 data bits, no parity, one stop bit, at any rate that the clock can time."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import cdc, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from .protocol import HIGHEST_BAUD, LOWEST_BAUD
+
+LEAST_CLOCKS = 8
+"""Clocks in a bit at least: an edge is known to a clock, which is an eighth of a bit then."""
+
+TOLERANCE = 0.02
+"""Share by which the rate may differ from what was asked for."""
+
+
+class BaudRate:
+    """How a clock is divided into bits.
+
+    A sum grows by `increment` in every clock, and a bit begins where it
+    overflows, so that bits are a clock longer or shorter but never late in
+    the long run.
+
+    Parameters
+    ----------
+    clock_hz, baud : int
+        Clocks and bits in a second.
+
+    Attributes
+    ----------
+    width : int
+        Bits of the sum.
+    increment : int
+    actual : float
+        Bits in a second that come out.
+
+    Raises
+    ------
+    TypeError
+        If a rate is not an integer.
+    ValueError
+        If the rate is out of range, a bit has fewer than `LEAST_CLOCKS`
+        clocks, or the rate would be wrong by more than `TOLERANCE`.
+    """
+
+    def __init__(self, *, clock_hz, baud):
+        for name, value in (("Clock", clock_hz), ("Baud rate", baud)):
+            if not isinstance(value, int):
+                raise TypeError(f"{name} must be an integer, not {value!r}")
+        if not LOWEST_BAUD <= baud <= HIGHEST_BAUD:
+            raise ValueError(f"Baud rate must be {LOWEST_BAUD} to {HIGHEST_BAUD}, not {baud}")
+        if clock_hz < LEAST_CLOCKS * baud:
+            raise ValueError(
+                f"Clock must be at least {LEAST_CLOCKS} x {baud} baud = {LEAST_CLOCKS * baud} Hz, "
+                f"not {clock_hz}"
+            )
+        # Ten bits below the increment's own: wrong by a thousandth at most.
+        self.width = (clock_hz // baud).bit_length() + 10
+        self.increment = round(baud * (1 << self.width) / clock_hz)
+        self.actual = clock_hz * self.increment / (1 << self.width)
+        if abs(self.actual / baud - 1) > TOLERANCE:
+            raise ValueError(f"Baud rate must be within 2 % of {baud}, not {self.actual:.0f}")
+
+
+class Transmitter(wiring.Component):
+    """Sends bytes.
+
+    Parameters
+    ----------
+    rate : BaudRate
+
+    Members
+    -------
+    i : In(stream.Signature(8))
+        Taken when the stop bit of the byte before has been sent.
+    tx : Out(1, init=1)
+    """
+
+    def __init__(self, *, rate):
+        self._rate = rate
+        super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        phase = Signal(self._rate.width)
+        turn = Signal()
+        # Start bit, data, stop bit; the marker above them tells when all are out.
+        bits = Signal(10, init=1)
+        idle = Signal(init=1)
+        m.d.comb += self.i.ready.eq(idle)
+        m.d.sync += Cat(phase, turn).eq(phase + self._rate.increment)
+        with m.If(idle):
+            m.d.sync += [Cat(phase, turn).eq(0), self.tx.eq(1)]
+            with m.If(self.i.valid):
+                m.d.sync += [bits.eq(Cat(self.i.payload, 1, 1)), idle.eq(0), self.tx.eq(0)]
+        with m.Elif(turn):
+            m.d.sync += [self.tx.eq(bits[0]), bits.eq(bits >> 1), idle.eq(bits == 1)]
+        return m
+
+
+class Receiver(wiring.Component):
+    """Receives bytes.
+
+    The line is synchronised, and each sample is the majority of three clocks
+    around the middle of its bit. A byte without a stop bit, as one on a line
+    that is held low, is an error; the next begins when the line was high.
+
+    Parameters
+    ----------
+    rate : BaudRate
+
+    Members
+    -------
+    rx : In(1, init=1)
+    valid : Out(1)
+        High for one clock for each byte.
+    data : Out(8)
+    error : Out(1)
+        High for one clock for each byte without a stop bit.
+    """
+
+    def __init__(self, *, rate):
+        self._rate = rate
+        super().__init__({"rx": In(1, init=1), "valid": Out(1), "data": Out(8), "error": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        line = self._elaborate_line(m)
+        width, increment = self._rate.width, self._rate.increment
+        phase = Signal(width)
+        sample = Signal()
+        # Samples still to come; the start bit is shifted out of the bottom.
+        left = Signal(range(11))
+        bits = Signal(9)
+        m.d.sync += [
+            Cat(phase, sample).eq(phase + increment),
+            self.valid.eq(0),
+            self.error.eq(0),
+        ]
+        with m.FSM(name="receiver"):
+            with m.State("IDLE"):
+                # Half a bit, less the clocks that the edge is past when it is seen.
+                m.d.sync += [Cat(phase, sample).eq((1 << width - 1) + 2 * increment), left.eq(9)]
+                with m.If(~line):
+                    m.next = "BITS"
+            with m.State("BITS"), m.If(sample):
+                m.d.sync += [bits.eq(Cat(bits[1:], line)), left.eq(left - 1)]
+                with m.If((left == 9) & line):
+                    m.next = "IDLE"
+                with m.If(left == 0):
+                    m.d.sync += [self.valid.eq(line), self.error.eq(~line)]
+                    m.d.sync += self.data.eq(bits[1:])
+                    m.next = "LOW"
+                    with m.If(line):
+                        m.next = "IDLE"
+            with m.State("LOW"), m.If(line):
+                m.next = "IDLE"
+        return m
+
+    def _elaborate_line(self, m):
+        """Return the line, synchronised, as the majority of three clocks has it."""
+        synchronised = Signal(init=1)
+        m.submodules.synchroniser = cdc.FFSynchronizer(self.rx, synchronised, init=1)
+        past = Signal(2, init=3)
+        line = Signal(init=1)
+        m.d.sync += [
+            past.eq(Cat(synchronised, past)),
+            line.eq((past.all()) | (synchronised & past.any())),
+        ]
+        return line

@@ -1,0 +1,182 @@
+"""A simulated board: a top with a serial line, compiled, behind a pseudo-terminal."""
+
+import ctypes
+import os
+import select
+import threading
+import tty
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from amaranth.back import verilog
+from amaranth.lib import wiring
+
+from .compiled import cached_model
+
+Tamper = Callable[[bytes], bytes]
+"""Takes the bytes of one direction as they come and returns those that go on."""
+
+_DRIVER = Path(__file__).with_name("board_driver.cpp")
+_CHUNK = 2_000
+"""Clocks at a time: about what a short frame takes, so that nobody waits for more."""
+
+_BYTES = 1 << 12
+
+
+def board_verilog(board: wiring.Component) -> str:
+    """Return a top as Verilog, the same text for the same component."""
+    text: str = verilog.convert(board, name="board", emit_src=False)
+    return text
+
+
+class SimulatedBoard:
+    """A board top in compiled simulation, whose serial line is a pseudo-terminal.
+
+    The line is simulated bit by bit, on clocks that pass while there is
+    something to do: neither is a board's time that of the host, nor its
+    speed. The simulation runs in a thread, from construction to `close`.
+
+    Parameters
+    ----------
+    model : path
+        What `board_model` returned.
+    to_board, from_board : callable, optional
+        Damage the line for a test, see `Tamper`.
+
+    Attributes
+    ----------
+    port : str
+        Path of the terminal to open; any rate will do.
+    """
+
+    def __init__(
+        self,
+        model: Path,
+        *,
+        to_board: Tamper | None = None,
+        from_board: Tamper | None = None,
+    ) -> None:
+        self._library = _load(model)
+        self._board = ctypes.c_void_p(self._library.board_new())
+        self._tampers = (to_board or bytes, from_board or bytes)
+        self._master, self._slave = os.openpty()
+        tty.setraw(self._slave)
+        self.port = os.ttyname(self._slave)
+        self._ends = threading.Event()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="board", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unplug the board: its terminal is gone for whoever has it open."""
+        self._ends.set()
+        self._thread.join()
+        with self._lock:
+            for name in ("_slave", "_master"):
+                if getattr(self, name) >= 0:
+                    os.close(getattr(self, name))
+                    setattr(self, name, -1)
+            if self._board:
+                self._library.board_delete(self._board)
+                self._board = ctypes.c_void_p()
+
+    @property
+    def cycles(self) -> int:
+        """Clocks so far."""
+        with self._lock:
+            return int(self._library.board_cycles(self._board))
+
+    @property
+    def lamps(self) -> dict[str, bool]:
+        """Which of `alive`, `hit` and `fault` are lit."""
+        with self._lock:
+            lit = self._library.board_lamps(self._board)
+        return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
+
+    def reset(self) -> None:
+        """Have the board begin anew, as after a loss of power; its terminal stays."""
+        with self._lock:
+            self._library.board_delete(self._board)
+            self._board = ctypes.c_void_p(self._library.board_new())
+
+    def _serve(self) -> None:
+        to_board, from_board = self._tampers
+        waiting, answers = b"", b""
+        while not self._ends.is_set():
+            busy = self._library.board_busy(self._board) or waiting or answers
+            wants = [self._master] if len(waiting) < _BYTES else []
+            readable, writable, _ = select.select(
+                wants, [self._master] if answers else [], [], 0 if busy else 0.01
+            )
+            if readable:
+                waiting += to_board(os.read(self._master, _BYTES))
+            if writable:
+                answers = answers[os.write(self._master, answers) :]
+            if waiting or busy:
+                taken, came = self._run(waiting)
+                waiting = waiting[taken:]
+                answers += from_board(came) if came else b""
+
+    def _run(self, data: bytes) -> tuple[int, bytes]:
+        taken = ctypes.c_uint64()
+        output = ctypes.create_string_buffer(_CHUNK // 8)
+        with self._lock:
+            count = self._library.board_run(
+                self._board, _CHUNK, data, len(data), ctypes.byref(taken), output
+            )
+        return taken.value, output.raw[:count]
+
+
+def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
+    """Return the compiled model of a top, built now if it is not in the cache.
+
+    Parameters
+    ----------
+    board : wiring.Component
+        A top with the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault``
+        and ``busy``, as `lately.boards.link.Link` has them.
+    clock_hz, baud : int
+        As the board's; their ratio is what counts.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    """
+    return cached_model(
+        board_verilog(board),
+        top="board",
+        driver=_DRIVER,
+        defines=[f"CLOCKS_PER_BIT ({clock_hz}.0 / {baud})"],
+        optimisation=1,
+    )
+
+
+def _load(path: Path) -> ctypes.CDLL:
+    library = ctypes.CDLL(os.fspath(path))
+    board, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
+        "board_new": (board, ()),
+        "board_delete": (None, (board,)),
+        "board_cycles": (count, (board,)),
+        "board_lamps": (ctypes.c_int, (board,)),
+        "board_busy": (ctypes.c_int, (board,)),
+        "board_run": (count, (board, count, ctypes.c_char_p, count, array, array)),
+    }
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
