@@ -22,6 +22,12 @@ def check_keys(spec):
     return min(spec.generation, 1 << spec.key_bits - 1)
 
 
+def key_places(spec):
+    """Return which bit of its number each bit of a key is, but for the top bit."""
+    width = max(1, (check_keys(spec) - 1).bit_length())
+    return [place % width for place in range(spec.key_bits - 1)]
+
+
 def passes(spec):
     """Passes of the test: in each, another segment follows those that are filled."""
     return spec.segments + 1
@@ -62,8 +68,8 @@ class Run(wiring.Component):
 
     Parameters
     ----------
-    keys : int
-        Keys of a set.
+    spec : FilterSpec
+        Of the unit.
     patience : int
         Clocks without an acceptance or a result after which none will come.
     unit : FilterUnit
@@ -91,8 +97,9 @@ class Run(wiring.Component):
         As those of `SelfTest`.
     """
 
-    def __init__(self, *, keys, patience, unit):
-        self._keys = keys
+    def __init__(self, *, spec, patience, unit):
+        self._keys = check_keys(spec)
+        self._places = key_places(spec)
         self._patience = patience
         super().__init__(
             {
@@ -145,9 +152,7 @@ class Run(wiring.Component):
 
     def _key(self, number):
         """Spread the bits of a number over a key; the top bit tells the sets apart."""
-        width = len(self.i.p.key)
-        bits = [number[place % len(number)] for place in range(width - 1)]
-        return Cat(*bits, self.strangers)
+        return Cat(*(number[place] for place in self._places), self.strangers)
 
     def _elaborate_count(self, m, name, port):
         """Count the operations that pass a stream; return key, whether second, tag and the end."""
@@ -215,9 +220,7 @@ class SelfTest(wiring.Component):
 
     def __init__(self, *, spec, unit):
         self._spec = spec
-        self._run = Run(
-            keys=check_keys(spec), patience=2 * (unit.longest_pause + unit.latency + 64), unit=unit
-        )
+        self._run = Run(spec=spec, patience=2 * (unit.longest_pause + unit.latency + 64), unit=unit)
         super().__init__(
             {
                 "start": In(1),

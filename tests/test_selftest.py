@@ -1,13 +1,22 @@
 """The self-test of boards: every memory that misbehaves is found and named."""
 
+import dataclasses
+
+import numpy as np
 import pytest
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.sim import Simulator
 
 from lately.boards.protocol import Check
-from lately.boards.selftest import SelfTest, allowed_strangers, check_keys, self_test_clocks
-from lately.golden import PRESETS, FilterSpec
+from lately.boards.selftest import (
+    SelfTest,
+    allowed_strangers,
+    check_keys,
+    key_places,
+    self_test_clocks,
+)
+from lately.golden import PRESETS, FilterSpec, from_spec
 from lately.hdl import memories
 from lately.hdl.segment import PortableSegmentMemory
 from lately.hdl.unit import FilterUnit
@@ -148,6 +157,23 @@ def test_one_segment_that_is_not_cleared_is_found(segment):
     found = outcome(spec, fault="clears half", only=memories)
     print(f"segment {segment}: {found!r}")
     assert Check.AGE in found
+
+
+@pytest.mark.parametrize("name", ["default", "small", "gebf-default", "blocked-gebf-default"])
+def test_sound_filters_report_few_strangers(name):
+    """The keys of the test are regular, and theory must hold for them as for any."""
+    counts = []
+    for seed in range(3):
+        spec = dataclasses.replace(PRESETS[name], seed=seed)
+        numbers = np.arange(check_keys(spec), dtype=np.uint64)
+        keys = np.zeros_like(numbers)
+        for place, bit in enumerate(key_places(spec)):
+            keys |= (numbers >> np.uint64(bit) & np.uint64(1)) << np.uint64(place)
+        golden = from_spec(spec)
+        golden.insert(keys)
+        counts.append(int(golden.query(keys | np.uint64(1 << spec.key_bits - 1)).sum()))
+    print(f"{name}: {counts} strangers of {len(keys)}, {allowed_strangers(spec)} allowed")
+    assert max(counts) <= allowed_strangers(spec) < len(keys) // 10
 
 
 def test_presets_can_be_tested():
