@@ -451,7 +451,7 @@ class FilterSpec:
         """Registers on the way to each memory: more where block RAMs are many and lie apart."""
         columns, rows = memory_blocks(bits=self.shard_bits, clear=self.clear)
         blocks = self.shards * self.segments * self.parts * columns * rows
-        return 2 if blocks <= 40 else 3 if blocks <= 56 else 4
+        return 2 if blocks <= 56 else 4
 
     @property
     def minimum_generation(self) -> int:
@@ -611,8 +611,8 @@ def memory_blocks(*, bits: int, clear: int) -> tuple[int, int]:
 def memory_latency(*, bits: int, clear: int, ways: int = 2) -> int:
     """Return the clocks from an address to its bit, for a part of `bits`.
 
-    `ways` to register what comes, two for the block RAM, and half as many, rounded up, to
-    register what leaves. Several block RAMs add three for longer ways, and one for each
+    `ways` to register what comes, two for the block RAM, and half as many as `ways` to register
+    what leaves. Several block RAMs add three for longer ways, and one for each
     binary digit of the selection among them.
     """
     columns, rows = memory_blocks(bits=bits, clear=clear)
@@ -622,7 +622,7 @@ def memory_latency(*, bits: int, clear: int, ways: int = 2) -> int:
 
 def ways_out(ways: int) -> int:
     """Return how often what leaves a memory is registered, if what comes is `ways` times."""
-    return (ways + 1) // 2
+    return ways // 2
 
 
 def ceil_log(base: int, value: int) -> int:

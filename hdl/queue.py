@@ -45,9 +45,6 @@ class OutputRegister(wiring.Component):
         Last stage of the pipeline.
     go : Out(1)
         Whether the pipeline moves on in this clock.
-    go_again : Out(1)
-        The same, but low in the first clock after reset: another register, to lie elsewhere, which
-        synthesis does not merge with the first.
     o : Out(stream.Signature(width))
     """
 
@@ -58,7 +55,6 @@ class OutputRegister(wiring.Component):
                 "valid": In(1),
                 "payload": In(width),
                 "go": Out(1, init=1),
-                "go_again": Out(1),
                 "o": Out(stream.Signature(width)),
             }
         )
@@ -67,10 +63,8 @@ class OutputRegister(wiring.Component):
         m = Module()
         spare = Signal(self._width, reset_less=True)
         taken = ~self.o.valid | self.o.ready
-        go = taken | (self.go & ~self.valid)
         m.d.sync += [
-            self.go.eq(go),
-            self.go_again.eq(go),
+            self.go.eq(taken | (self.go & ~self.valid)),
             self.o.valid.eq(~taken | ~self.go | self.valid),
         ]
         with m.If(self.go):
@@ -138,7 +132,7 @@ class ResultQueue(wiring.Component):
             stored.up.eq(self.coming),
             stored.down.eq(load),
             # The count does not know yet of the last load.
-            load.eq(output.go_again & Mux(loaded, stored.above[1], stored.above[0])),
+            load.eq(output.go & Mux(loaded, stored.above[1], stored.above[0])),
         ]
         m.d.sync += loaded.eq(load)
         with m.If(load):

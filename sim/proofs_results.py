@@ -181,14 +181,7 @@ class Order:
             inner["stored.above"] == Cat(count > n for n in range(self._depth)),
             stored == (count + Mux(changes, Mux(rises, 1, -1), 0))[: len(stored)],
             inner["loaded"] == changes ^ rises,
-            *self._copies(m, inner),
         ]
-
-    def _copies(self, m, inner):
-        """Return that both registers say alike whether the pipeline moves, but at the start."""
-        go, again = inner["output.go"], inner["output.go_again"]
-        runs = delayed(m, Const(1), 1, "runs_queue")
-        return [~again | go, ~runs | (again == go), runs | (self.verdicts == self.results)]
 
     def _pipeline(self, inner):
         """Return what is in the registers between the memories and the output."""
