@@ -311,6 +311,7 @@ class Spread(wiring.Component):
         asked = (query | insert) & ~known
 
         flags = {"query": query, "insert": insert, "shifts": shifts, "turn": turn}
+        flags["waits"] = turn[0] | crosses
         flags = {name: _registered(m, value, f"{name}_flags") for name, value in flags.items()}
         turns = _registered(m, turn.any(), "turns")
         everyone = _registered(m, turn.any() | crosses, "everyone")

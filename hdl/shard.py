@@ -101,7 +101,8 @@ class Entry(data.StructLayout):
     Members: ``steps``; for each lane whether it has an operation here
     (``items``), and its ``query`` and ``insert``; ``shifts``, the lane whose
     insertion the ring turns for, wherever its key belongs; ``turn`` (`Turn`);
-    ``slot``, the number of the beat.
+    ``waits``, whether there is a shift of either kind; ``slot``, the number of
+    the beat.
     """
 
     def __init__(self, *, lanes, slots):
@@ -113,6 +114,7 @@ class Entry(data.StructLayout):
                 "insert": lanes,
                 "shifts": lanes,
                 "turn": Turn,
+                "waits": 1,
                 "slot": range(slots),
             }
         )
@@ -139,6 +141,9 @@ class Sequencer(wiring.Component):
     slot : Out
         With `control`: that of the entry.
     """
+
+    SETTLE = 3
+    """Clocks for which a step waits at least, if it must be known whether the spare is clean."""
 
     def __init__(self, *, entry, depth, clear_words):
         self._entry = entry
@@ -167,6 +172,8 @@ class Sequencer(wiring.Component):
         blocked = Signal()
         load = Signal()
         goes = Signal()
+        # Whether the step is a clear, which is always the first of its entry.
+        clears = Signal(init=1)
         # The entry before the first is the clear after reset.
         index = Signal.like(self.index, init=-1)
         m.d.comb += [
@@ -182,30 +189,31 @@ class Sequencer(wiring.Component):
                 later = codes[number + 1] if number < lanes else Const(0)
                 m.d.sync += code.eq(Mux(there[1], later, steps.codes[number]))
             arriving = Cat(1, steps.more) & self.i.valid.replicate(lanes + 1)
-            m.d.sync += there.eq(Mux(there[1], there[1:], arriving))
+            m.d.sync += [
+                there.eq(Mux(there[1], there[1:], arriving)),
+                clears.eq(~there[1] & self.i.valid & self.i.p.turn.as_value()[1]),
+            ]
         with m.If(load):
             m.d.sync += [entry.eq(self.i.p), first.eq(0)]
         with m.If(load & self.i.valid):
             m.d.sync += index.eq(index + 1)
-        turns, clears = self._elaborate_step(m, entry, codes[0], there, goes, first)
-        self._elaborate_wait(m, timer, blocked, load, turns, clears)
+        turns = self._elaborate_step(m, entry, codes[0], there, goes, first)
+        m.d.comb += timer.start.eq(turns)
+        self._elaborate_wait(m, timer, turns, blocked, load, goes & clears)
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode the step; return whether it turns the ring, and whether by a clear."""
+        """Decode the step; return whether it turns the ring, a clock later."""
         lanes = self._lanes
         is_turn = code[-1] if lanes > 1 and lanes & (lanes - 1) == 0 else code == lanes
         own = Cat((code == lane) & there[0] & goes for lane in range(lanes))
-        turn = is_turn & there[0] & goes
-        shifts = (own & entry.shifts).any()
-        clears = turn & (entry.turn == Turn.CLEAR)
         mine = Signal(lanes)
         flags = Signal(self._entry)
-        turning = Signal(2)
+        turn = Signal()
         m.d.sync += [
             mine.eq(own),
             flags.eq(entry),
-            turning.eq(Cat(turn & (entry.turn == Turn.SHIFT), clears)),
+            turn.eq(is_turn & there[0] & goes),
             self.last.eq(there[0] & goes & ~there[1] & ~first),
         ]
         items = mine & flags.items
@@ -213,23 +221,26 @@ class Sequencer(wiring.Component):
             self.control.valid.eq(items.any()),
             self.control.query.eq((items & flags.query).any()),
             self.control.insert.eq((items & flags.insert).any()),
-            self.control.shift.eq((mine & flags.shifts).any() | turning[0]),
-            self.control.clear.eq(turning[1]),
+            self.control.shift.eq(
+                (mine & flags.shifts).any() | (turn & (flags.turn == Turn.SHIFT))
+            ),
+            self.control.clear.eq(turn & (flags.turn == Turn.CLEAR)),
             self.slot.eq(flags.slot),
             self.of_lane.eq(items),
         ]
-        return shifts | turn, clears
+        turns = Signal()
+        m.d.comb += turns.eq(self.control.shift | self.control.clear)
+        return turns
 
-    def _elaborate_wait(self, m, timer, blocked, load, turns, clears):
-        """Say when the next entry must wait: its turn comes when the spare is clean."""
-        turned = Signal(2)
-        clean = Signal()
-        needs = self.i.valid & (self.i.p.shifts.any() | (self.i.p.turn == Turn.SHIFT))
-        m.d.comb += timer.start.eq(turned[0])
+    def _elaborate_wait(self, m, timer, turns, blocked, load, clears):
+        """Say when the next step must wait: its turn comes when the spare is clean."""
+        # By then the timer knows of the step before.
+        aged = Signal(self.SETTLE)
+        opens = Signal()
         m.d.sync += [
-            turned.eq(Cat(turns, turned)),
-            clean.eq(timer.clean & ~turns & ~turned.any()),
-            blocked.eq(clears | (load & needs) | (blocked & ~clean)),
+            aged.eq(Cat(blocked, aged) & blocked.replicate(self.SETTLE)),
+            opens.eq(blocked & aged[-1] & timer.clean & ~opens),
+            blocked.eq(clears | (load & self.i.valid & self.i.p.waits) | (blocked & ~opens)),
         ]
 
 

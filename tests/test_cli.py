@@ -129,7 +129,7 @@ class Hardware:
 
 
 def test_hardware_is_the_default(keys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "lately.sim", SimpleNamespace(CompiledUnit=Hardware))
+    monkeypatch.setitem(sys.modules, "lately.sim", SimpleNamespace(compiled_unit=Hardware))
     done = CliRunner().invoke(cli.main, ["run", str(keys), "--json"])
     found = json.loads(done.stdout)
     assert (found["engine"], found["cycles"], found["mismatches"]) == ("rtl", 2025, 0)
