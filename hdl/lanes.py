@@ -218,7 +218,7 @@ class Places(wiring.Component):
         return m
 
 
-class Record(data.StructLayout):
+class BeatRecord(data.StructLayout):
     """What is kept of a beat until its results are there.
 
     Members: for each lane ``valid``, ``asked`` (a shard has the answer),
@@ -261,7 +261,7 @@ class Spread(wiring.Component):
     entries : Out(Entry)
         One for each shard, with its states.
     recorded : Out(1)
-    record : Out(Record)
+    record : Out(BeatRecord)
     slot : Out(range(slots))
         Number of the recorded beat.
     """
@@ -283,7 +283,7 @@ class Spread(wiring.Component):
                 "beat": In(beat),
                 "coming": Out(self._shards),
                 "recorded": Out(1),
-                "record": Out(Record(lanes=spec.lanes, shards=self._shards, tag_bits=tag_bits)),
+                "record": Out(BeatRecord(lanes=spec.lanes, shards=self._shards, tag_bits=tag_bits)),
                 "slot": Out(range(slots)),
             }
             | {f"entry{shard}": Out(self._entry) for shard in range(self._shards)}
@@ -425,7 +425,7 @@ class Collector(wiring.Component):
 
     Parameters
     ----------
-    record : Record
+    record : BeatRecord
     shards, slots : int
     answer : Answer
     verdict_bits, results_latency : int
@@ -629,7 +629,7 @@ class LaneUnit(wiring.Component):
         shared = {"lanes": spec.lanes, "tag_bits": tag_bits}
         self._beat = Beat(key_bits=spec.key_bits, **shared)
         self._answer = Answer(generations=spec.window_generations + 1, **shared)
-        self._record = Record(shards=spec.shards, **shared)
+        self._record = BeatRecord(shards=spec.shards, **shared)
         self._spread = Spread(spec=spec, tag_bits=tag_bits, slots=self.SLOTS)
         self._shards = [
             Shard(spec=spec, slots=self.SLOTS, memory=memory) for _ in range(spec.shards)

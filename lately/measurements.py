@@ -226,7 +226,7 @@ class Summary:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """For each of fmax_mhz, lut and bram that has a limit: "aim met", "met" or "not met"."""
+        """Whether clock, LUTs and block RAMs keep their limits, "aim met", "met" or "not met"."""
         case, median = self.case, self.median
         found = {
             # Lower is better, but for the frequency.
