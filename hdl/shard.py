@@ -142,7 +142,7 @@ class Sequencer(wiring.Component):
         With `control`: that of the entry.
     """
 
-    SETTLE = 3
+    SETTLE = 4
     """Clocks for which a step waits at least, if it must be known whether the spare is clean."""
 
     def __init__(self, *, entry, depth, clear_words):
@@ -199,11 +199,11 @@ class Sequencer(wiring.Component):
             m.d.sync += index.eq(index + 1)
         turns = self._elaborate_step(m, entry, codes[0], there, goes, first)
         m.d.comb += timer.start.eq(turns)
-        self._elaborate_wait(m, timer, turns, blocked, load, goes & clears)
+        self._elaborate_wait(m, timer, blocked, load, goes & clears)
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode the step; return whether it turns the ring, a clock later."""
+        """Decode the step; return whether it turns the ring, two clocks later."""
         lanes = self._lanes
         is_turn = code[-1] if lanes > 1 and lanes & (lanes - 1) == 0 else code == lanes
         own = Cat((code == lane) & there[0] & goes for lane in range(lanes))
@@ -229,10 +229,10 @@ class Sequencer(wiring.Component):
             self.of_lane.eq(items),
         ]
         turns = Signal()
-        m.d.comb += turns.eq(self.control.shift | self.control.clear)
+        m.d.sync += turns.eq(self.control.shift | self.control.clear)
         return turns
 
-    def _elaborate_wait(self, m, timer, turns, blocked, load, clears):
+    def _elaborate_wait(self, m, timer, blocked, load, clears):
         """Say when the next step must wait: its turn comes when the spare is clean."""
         # By then the timer knows of the step before.
         aged = Signal(self.SETTLE)
