@@ -78,8 +78,8 @@ def _ecp5(name: str, description: str, size: str, *, grade: int, lut: int, bram:
             "--lpf-allow-unconstrained",
             # Some 4 % over the default of 10, the median of five seeds; 40 is no better.
             *("--placer-heap-timingweight", "20"),
-            # Routes again what is too slow: some 2 %. On the largest device it takes several times
-            # as long and gains nothing.
+            # Routes again what is too slow: 3 % for the slowest of the units, nothing for others.
+            # On the largest device a run of the largest unit takes many times as long.
             *(() if size == "85k" else ("--tmg-ripup",)),
         ),
         target_mhz=400,

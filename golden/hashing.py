@@ -319,9 +319,6 @@ class KeyHash:
         self.columns = fold_columns(key_bits, seed)
         self.constants = mix_constants(seed)
         self.rotations = expand_rotations(self.fields, functions, seed)
-        self.shard_rotations = (
-            shard_rotations(self.fields, functions, seed) if shards > 1 else (0, 1, 2)
-        )
         self._tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
 
     def check_keys(self, keys: ArrayLike) -> NDArray[np.uint64]:
@@ -412,7 +409,7 @@ class KeyHash:
 
     def shard(self, state: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Shards of states of shape (n,), in ``range(shards)``, shape (n,)."""
-        first, second, third = self.shard_rotations
+        first, second, third = shard_rotations(self.fields, self.functions, self.seed)
         word = _rotate64(state, first) ^ _rotate64(state, second) ^ _rotate64(state, third)
         value = word >> np.uint64(WORD_BITS - SHARD_BITS)
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)

@@ -27,8 +27,8 @@ UNSET = cast(int, None)
 _OPTIONAL = ("window", "generation", "key_bits", "seed", "lanes", "clear")
 _AGE_PARTITIONED = ("apbf", "apbbf")
 _SHARDS = {1: 1, 2: 3, 4: 6}
-# Clocks between two shifts at least, where several keys come per clock.
-_BEATS = 8
+LEAST_BEATS = 8
+"""Clocks between two shifts at least, where several keys come per clock."""
 # Ages are 16-bit integers; the others keep the hash functions countable.
 _AT_MOST = {
     "l": 32767, "epochs": 32767, "k": 4096, "hashes": 4096, "hashes_per_block": 4096,
@@ -459,11 +459,11 @@ class FilterSpec:
 
         Insertions come at most `lanes` per clock; the spare is zeroed in
         `clear_words` clocks, the first of them after the shift. With several lanes at least
-        `_BEATS` clocks.
+        `LEAST_BEATS` clocks.
         """
         if self.lanes == 1:
             return self.clear_words + 1
-        return self.lanes * max(_BEATS, self.clear_words + 1)
+        return self.lanes * max(LEAST_BEATS, self.clear_words + 1)
 
     @property
     def latency(self) -> int:

@@ -16,6 +16,7 @@ from .hash import FAN_IN, Fold, Mix
 from .paged import PagedMemory
 from .queue import ResultQueue
 from .shard import Entry, Shard, Turn, ordered_steps
+from .stages import delayed, registered, selected
 from .unit import FilterUnit
 
 
@@ -78,7 +79,7 @@ class ShardSelect(wiring.Component):
         word = Signal(SHARD_BITS, reset_less=True)
         m.d.sync += [
             word.eq(first ^ second ^ third),
-            # There are three shards for every two lanes.
+            # The word times 3 or 6 shards, which is one sum.
             self.number.eq(word + (word << 1) >> SHARD_BITS - (self._shards // 6)),
             self.one_hot.eq(Cat(self.number == shard for shard in range(self._shards))),
         ]
@@ -88,8 +89,8 @@ class ShardSelect(wiring.Component):
 class ShiftFinder(wiring.Component):
     """Finds the insertion for which the ring turns: the first after `generation` others.
 
-    Latency `LATENCY` clocks, one beat per clock. At least `BEATS` beats lie
-    between two such insertions.
+    Latency `LATENCY` clocks, one beat per clock. At least
+    ``lately.golden.spec.LEAST_BEATS`` beats lie between two such insertions.
 
     Members
     -------
@@ -101,7 +102,6 @@ class ShiftFinder(wiring.Component):
     """
 
     LATENCY = 4
-    BEATS = 8
 
     def __init__(self, *, lanes, generation):
         self._lanes = lanes
@@ -134,8 +134,8 @@ class ShiftFinder(wiring.Component):
         ]
         inserts, places = self.inserts, ordinals
         for stage in range(3):
-            inserts = _registered(m, inserts, f"inserts{stage}")
-            places = _registered(m, places, f"places{stage}")
+            inserts = registered(m, inserts, f"inserts{stage}")
+            places = registered(m, places, f"places{stage}")
         over_now = before[-1] & ~left[-1]
         m.d.sync += [
             over.eq(over_now),
@@ -187,7 +187,7 @@ class Repeats(wiring.Component):
         """Return whether two states are equal, three clocks later but for a last gate."""
         terms = [first[at : at + 2] == second[at : at + 2] for at in range(0, STATE_BITS, 2)]
         for stage in range(3):
-            terms = _registered(m, Cat(terms), f"{name}{stage}")
+            terms = registered(m, Cat(terms), f"{name}{stage}")
             terms = [terms[at : at + FAN_IN].all() for at in range(0, len(terms), FAN_IN)]
         return Cat(terms).all()
 
@@ -258,8 +258,9 @@ class Spread(wiring.Component):
     valid, beat : In
     coming : Out(shards)
         A shard gets an entry in the next clock.
-    entries : Out(Entry)
-        One for each shard, with its states.
+    entry0, ... : Out(Entry)
+    states0, ... : Out(64 * lanes)
+        One of each for each shard.
     recorded : Out(1)
     record : Out(BeatRecord)
     slot : Out(range(slots))
@@ -303,26 +304,26 @@ class Spread(wiring.Component):
 
         # All as late as the repeats.
         at = self._hashed + Repeats.LATENCY
-        insert = _delayed(m, insert, at, "insert")
-        query = _delayed(m, Cat(lane.query for lane in beat) & valid, at, "query")
-        turn = _delayed(m, turn, at, "turn")
-        arrived = _delayed(m, self.valid, at, "arrived")
+        insert = delayed(m, insert, at, "insert")
+        query = delayed(m, Cat(lane.query for lane in beat) & valid, at, "query")
+        turn = delayed(m, turn, at, "turn")
+        arrived = delayed(m, self.valid, at, "arrived")
         known = repeats & ~crosses.replicate(self._lanes)
         asked = (query | insert) & ~known
 
         flags = {"query": query, "insert": insert, "shifts": shifts, "turn": turn}
         flags["waits"] = turn[0] | crosses
-        flags = {name: _registered(m, value, f"{name}_flags") for name, value in flags.items()}
-        turns = _registered(m, turn.any(), "turns")
-        everyone = _registered(m, turn.any() | crosses, "everyone")
+        flags = {name: registered(m, value, f"{name}_flags") for name, value in flags.items()}
+        turns = registered(m, turn.any(), "turns")
+        everyone = registered(m, turn.any() | crosses, "everyone")
         slot = Signal(range(self._slots))
-        with m.If(_registered(m, arrived, "arrived_flags")):
+        with m.If(registered(m, arrived, "arrived_flags")):
             m.d.sync += slot.eq(slot + 1)
-        slot = _delayed(m, slot, 2, "slot")
-        states = _delayed(m, states, Repeats.LATENCY + 2, "states")
+        slot = delayed(m, slot, 2, "slot")
+        states = delayed(m, states, Repeats.LATENCY + 2, "states")
         for shard in range(self._shards):
             own = Cat(one_hot[shard] for one_hot in one_hots)
-            items = _registered(m, own & asked, f"items{shard}")
+            items = registered(m, own & asked, f"items{shard}")
             self._elaborate_entry(m, shard, items, flags, turns, everyone, slot, states)
         self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
         return m
@@ -344,8 +345,8 @@ class Spread(wiring.Component):
             m.submodules[f"select{lane}"] = select = ShardSelect(spec=self._spec)
             m.d.comb += select.state.eq(states.word_select(lane, STATE_BITS))
             late = Repeats.LATENCY - ShardSelect.LATENCY
-            numbers.append(_delayed(m, select.number, late, f"number{lane}_"))
-            one_hots.append(_delayed(m, select.one_hot, late - 1, f"one_hot{lane}_"))
+            numbers.append(delayed(m, select.number, late, f"number{lane}_"))
+            one_hots.append(delayed(m, select.one_hot, late - 1, f"one_hot{lane}_"))
         return numbers, one_hots
 
     def _elaborate_repeats(self, m, states, insert):
@@ -353,7 +354,7 @@ class Spread(wiring.Component):
         late = self._hashed + Repeats.LATENCY - 2
         m.d.comb += [
             repeats.states.eq(states),
-            repeats.inserts.eq(_delayed(m, insert, late, "insert_of_repeats")),
+            repeats.inserts.eq(delayed(m, insert, late, "insert_of_repeats")),
         ]
         return repeats.repeats
 
@@ -364,8 +365,8 @@ class Spread(wiring.Component):
         )
         m.d.comb += [finder.turn.eq(turns), finder.inserts.eq(insert)]
         late = self._hashed + Repeats.LATENCY - ShiftFinder.LATENCY
-        before = _delayed(m, finder.shifts, late - 1, "shifts")
-        return _registered(m, before, "shifts"), _registered(m, before.any(), "crosses")
+        before = delayed(m, finder.shifts, late - 1, "shifts")
+        return registered(m, before, "shifts"), registered(m, before.any(), "crosses")
 
     def _elaborate_entry(self, m, shard, items, flags, turns, everyone, slot, states):
         """Give a shard its entry, and count it."""
@@ -374,7 +375,7 @@ class Spread(wiring.Component):
         values = flags | {"items": items, "steps": ordered_steps(wanted)}
         entry = getattr(self, f"entry{shard}")
         for name, value in values.items():
-            late = _delayed(m, value, 2, f"{name}_of{shard}_")
+            late = delayed(m, value, 2, f"{name}_of{shard}_")
             m.d.comb += entry.as_value()[self._bits(name)].eq(late)
         m.d.comb += entry.slot.eq(slot)
         required = Signal(8, name=f"required{shard}")
@@ -382,7 +383,7 @@ class Spread(wiring.Component):
         with m.If(self.coming[shard]):
             m.d.sync += required.eq(required + 1)
         # Registers of the shard's own, which synthesis cannot share as they are loaded apart.
-        loaded = _registered(m, items, f"loaded{shard}")
+        loaded = registered(m, items, f"loaded{shard}")
         for lane in range(self._lanes):
             state = Signal(STATE_BITS, name=f"state{shard}_{lane}", reset_less=True)
             with m.If(loaded[lane]):
@@ -396,8 +397,8 @@ class Spread(wiring.Component):
     def _elaborate_record(self, m, beat, valid, known, asked, numbers, arrived, slot):
         """Keep what the results need."""
         at = self._hashed + Repeats.LATENCY
-        valid = _delayed(m, valid, at, "valid")
-        asked_query = _delayed(m, Cat(lane.query for lane in beat), at, "asked_query")
+        valid = delayed(m, valid, at, "valid")
+        asked_query = delayed(m, Cat(lane.query for lane in beat), at, "asked_query")
         for number, lane in enumerate(beat):
             kept = {
                 "valid": valid[number],
@@ -405,14 +406,14 @@ class Spread(wiring.Component):
                 "known": known[number],
                 "query": asked_query[number] & valid[number],
                 "number": numbers[number],
-                "tag": _delayed(m, lane.tag, at, f"tag{number}_"),
+                "tag": delayed(m, lane.tag, at, f"tag{number}_"),
             }
             for name, value in kept.items():
-                late = _delayed(m, value, 3, f"{name}_kept{number}_")
+                late = delayed(m, value, 3, f"{name}_kept{number}_")
                 m.d.comb += self.record.lanes[number][name].eq(late)
         m.d.comb += [
             self.slot.eq(slot),
-            self.recorded.eq(_delayed(m, arrived, 3, "recorded")),
+            self.recorded.eq(delayed(m, arrived, 3, "recorded")),
         ]
 
 
@@ -439,8 +440,6 @@ class Collector(wiring.Component):
         Entries that each shard has done.
     read : Out(range(slots))
     results : In(shards * lanes * verdict_bits)
-    passes : Out(1)
-        A beat is given out.
     o : Out(stream.Signature(Answer))
     """
 
@@ -456,8 +455,8 @@ class Collector(wiring.Component):
         self._verdict_bits = verdict_bits
         self._results_latency = results_latency
         # From the clock in which `done` is looked at.
-        selection = (shards - 1).bit_length()
-        self.latency = 3 + results_latency + selection + ResultQueue.LATENCY
+        self._selection = (shards - 1).bit_length()
+        self.latency = 3 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -502,25 +501,25 @@ class Collector(wiring.Component):
         """Look after beats; return whether one passes, which, and its record."""
         # The ordinal of the newest beat that can be read.
         newest = Signal(8, init=-1)
-        with m.If(_delayed(m, self.recorded, 1, "recorded")):
+        with m.If(delayed(m, self.recorded, 1, "recorded")):
             m.d.sync += newest.eq(newest + 1)
         there = Signal()
         m.d.sync += there.eq(~(newest - beat)[7])
         late = records.latency
-        there = _delayed(m, there, late, "there")
+        there = delayed(m, there, late, "there")
         record = Signal(self._record)
         m.d.comb += record.eq(records.word)
         done = Cat(
             ~(self.done.word_select(shard, 8) - record.required[shard])[7]
             for shard in range(self._shards)
         )
-        conditions = Cat(there, _registered(m, done, "done_parts"))
+        conditions = Cat(there, registered(m, done, "done_parts"))
         groups = [conditions[at : at + FAN_IN].all() for at in range(0, len(conditions), FAN_IN)]
-        complete = _registered(m, Cat(groups), "complete")
+        complete = registered(m, Cat(groups), "complete")
         # As late as that.
         clocks = late + 2
         alive = Signal(clocks)
-        at_end = _delayed(m, beat, clocks, "beat")
+        at_end = delayed(m, beat, clocks, "beat")
         fails = alive[-1] & ~complete.all()
         m.d.sync += [
             beat.eq(beat + room),
@@ -528,30 +527,28 @@ class Collector(wiring.Component):
         ]
         with m.If(fails):
             m.d.sync += [beat.eq(at_end), alive.eq(0)]
-        passes = _registered(m, alive[-1] & complete.all(), "passes")
+        passes = registered(m, alive[-1] & complete.all(), "passes")
         return (
             passes,
-            _registered(m, at_end, "passed"),
-            _delayed(m, record.lanes.as_value(), 3, "record"),
+            registered(m, at_end, "passed"),
+            delayed(m, record.lanes.as_value(), 3, "record"),
         )
 
     def _elaborate_answer(self, m, passes, record):
         """Return when an answer comes, a clock ahead, and the answer."""
         lanes = data.View(self._record["lanes"].shape, record)
-        late = self._results_latency
+        late, clocks = self._results_latency, self._selection
         answer = Signal(self._answer)
         for lane in range(self._lanes):
             kept = data.View(
-                lanes[lane].shape(), _delayed(m, lanes[lane].as_value(), late, f"kept{lane}_")
+                lanes[lane].shape(), delayed(m, lanes[lane].as_value(), late, f"kept{lane}_")
             )
             verdicts = [
                 self.results.word_select(shard * self._lanes + lane, self._verdict_bits)
                 for shard in range(self._shards)
             ]
-            verdict, clocks = self._elaborate_selection(m, lane, verdicts, kept.number)
-            kept = data.View(
-                kept.shape(), _delayed(m, kept.as_value(), clocks, f"kept_late{lane}_")
-            )
+            verdict = selected(m, verdicts, kept.number, f"verdict{lane}_")
+            kept = data.View(kept.shape(), delayed(m, kept.as_value(), clocks, f"kept_late{lane}_"))
             of_lane = answer.lanes[lane]
             m.d.sync += [
                 of_lane.valid.eq(kept.valid),
@@ -559,22 +556,7 @@ class Collector(wiring.Component):
                 of_lane.seen.eq((kept.asked & verdict[0]) | (kept.known & kept.query)),
                 of_lane.age.eq(verdict[1:] & kept.asked.replicate(self._verdict_bits - 1)),
             ]
-        return _delayed(m, passes, late + clocks, "coming"), answer
-
-    def _elaborate_selection(self, m, lane, verdicts, number):
-        """Return the verdict of the shard of that number, and the clocks that it takes."""
-        clocks = 0
-        while len(verdicts) > 1:
-            selected = []
-            for at in range(0, len(verdicts), 2):
-                chosen = verdicts[at]
-                if at + 1 < len(verdicts):
-                    chosen = Mux(number[0], verdicts[at + 1], chosen)
-                selected.append(_registered(m, chosen, f"verdict{lane}_{clocks}_{at}"))
-            number = _registered(m, number[1:], f"number{lane}_{clocks}")
-            verdicts = selected
-            clocks += 1
-        return verdicts[0], clocks
+        return delayed(m, passes, late + clocks, "coming"), answer
 
 
 class LaneUnit(wiring.Component):
@@ -681,8 +663,8 @@ class LaneUnit(wiring.Component):
                 collector.done.word_select(number, 8).eq(shard.done),
                 collector.results.word_select(number, width).eq(shard.results),
             ]
-        room = _registered(m, Cat(rooms).all(), "room")
-        ready = _registered(m, room, "ready")
+        room = registered(m, Cat(rooms).all(), "room")
+        ready = registered(m, room, "ready")
         m.d.comb += [
             self.i.ready.eq(ready),
             collector.recorded.eq(spread.recorded),
@@ -710,16 +692,3 @@ def filter_unit(spec, *, memory="portable", organisation="separate", **options):
     if organisation != "separate":
         raise SpecificationError(f"lanes: must be 1 for {organisation} memory, not {spec.lanes}")
     return LaneUnit(spec, memory=memory, **options)
-
-
-def _registered(m, value, name, *, reset_less=False):
-    registered = Signal(len(value), name=name, reset_less=reset_less)
-    m.d.sync += registered.eq(value)
-    return registered
-
-
-def _delayed(m, value, clocks, name, *, reset_less=False):
-    """Return `value` as it was `clocks` clocks ago."""
-    for clock in range(clocks):
-        value = _registered(m, value, f"{name}{clock}", reset_less=reset_less)
-    return value

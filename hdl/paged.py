@@ -1,15 +1,17 @@
 """Small memories in look-up tables, fast at any depth."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
+
+from .stages import selected
 
 PAGE = 16
 """Words that one page holds, as the distributed memory of an ECP5."""
 
 
 class PagedMemory(wiring.Component):
-    """Words in pages, which are selected in registers, one binary digit per clock.
+    """Words in pages, which are selected one binary digit per clock.
 
     One write and one read per clock. A read sees the writes of earlier clocks
     but the last. Latency `latency` clocks from `read_address` to `word`.
@@ -70,17 +72,5 @@ class PagedMemory(wiring.Component):
                 read_port.addr.eq(self.read_address),
             ]
             words.append(read_port.data)
-        while len(words) > 1:
-            words, page = self._elaborate_selection(m, words, page)
-        m.d.comb += self.word.eq(words[0])
+        m.d.comb += self.word.eq(selected(m, words, page, "word"))
         return m
-
-    def _elaborate_selection(self, m, words, page):
-        selected = []
-        for at in range(0, len(words), 2):
-            word = Signal.like(self.word, name=f"word{len(words)}_{at}", reset_less=True)
-            m.d.sync += word.eq(Mux(page[0], words[at + 1], words[at]))
-            selected.append(word)
-        rest = Signal(len(page) - 1, name=f"page_of_{len(words)}", reset_less=True)
-        m.d.sync += rest.eq(page[1:])
-        return selected, rest

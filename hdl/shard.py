@@ -12,6 +12,7 @@ from .issue import SpareTimer
 from .memories import segment_memory
 from .paged import PagedMemory
 from .queue import ResultQueue
+from .stages import delayed, selected
 
 
 class Turn(Enum, shape=2):
@@ -132,14 +133,14 @@ class Sequencer(wiring.Component):
     index : Out(range(depth))
         Number of the entry, modulo the depth of the queue.
     lane : Out(range(lanes))
-    step : Out(1)
-        Whether there is one.
     control : Out(Control)
         Of the step, in the clock after `index` and `lane`. All low without one.
     last : Out(1)
         With `control`: the entry is done.
     slot : Out
         With `control`: that of the entry.
+    of_lane : Out(lanes)
+        With `control`: the lane whose operation it is.
     """
 
     SETTLE = 4
@@ -152,7 +153,8 @@ class Sequencer(wiring.Component):
         super().__init__(
             {
                 "i": In(stream.Signature(entry)),
-                "index": Out(range(depth)),
+                # That of the clear after reset is the one before the first.
+                "index": Out(range(depth), init=depth - 1),
                 "lane": Out(range(self._lanes)),
                 "control": Out(Control),
                 "last": Out(1),
@@ -174,13 +176,10 @@ class Sequencer(wiring.Component):
         goes = Signal()
         # Whether the step is a clear, which is always the first of its entry.
         clears = Signal(init=1)
-        # The entry before the first is the clear after reset.
-        index = Signal.like(self.index, init=-1)
         m.d.comb += [
             goes.eq(~blocked),
             load.eq(~there[1] & goes),
             self.i.ready.eq(load),
-            self.index.eq(index),
             self.lane.eq(codes[0]),
         ]
         steps = self.i.p.steps
@@ -196,7 +195,7 @@ class Sequencer(wiring.Component):
         with m.If(load):
             m.d.sync += [entry.eq(self.i.p), first.eq(0)]
         with m.If(load & self.i.valid):
-            m.d.sync += index.eq(index + 1)
+            m.d.sync += self.index.eq(self.index + 1)
         turns = self._elaborate_step(m, entry, codes[0], there, goes, first)
         m.d.comb += timer.start.eq(turns)
         self._elaborate_wait(m, timer, blocked, load, goes & clears)
@@ -205,7 +204,6 @@ class Sequencer(wiring.Component):
     def _elaborate_step(self, m, entry, code, there, goes, first):
         """Decode the step; return whether it turns the ring, two clocks later."""
         lanes = self._lanes
-        is_turn = code[-1] if lanes > 1 and lanes & (lanes - 1) == 0 else code == lanes
         own = Cat((code == lane) & there[0] & goes for lane in range(lanes))
         mine = Signal(lanes)
         flags = Signal(self._entry)
@@ -213,7 +211,7 @@ class Sequencer(wiring.Component):
         m.d.sync += [
             mine.eq(own),
             flags.eq(entry),
-            turn.eq(is_turn & there[0] & goes),
+            turn.eq((code == lanes) & there[0] & goes),
             self.last.eq(there[0] & goes & ~there[1] & ~first),
         ]
         items = mine & flags.items
@@ -335,7 +333,7 @@ class Shard(wiring.Component):
         self._elaborate_states(m, sequencer)
         # The core has its control so much after the key; the sequencer's is one clock late.
         late = self._state_latency + FilterCore.CONTROL_LAG - 1
-        m.d.comb += core.control.eq(_delay(m, sequencer.control, late, "control"))
+        m.d.comb += core.control.eq(delayed(m, sequencer.control, late, "control"))
         self._elaborate_results(m, sequencer, late + core.latency - FilterCore.CONTROL_LAG)
         return m
 
@@ -353,23 +351,16 @@ class Shard(wiring.Component):
             states.value.eq(self.states),
             states.read_address.eq(sequencer.index),
         ]
-        lane = _delay(m, sequencer.lane, states.latency, "lane")
+        lane = delayed(m, sequencer.lane, states.latency, "lane")
         words = [states.word.word_select(n, STATE_BITS) for n in range(self._lanes)]
-        while len(words) > 1:
-            selected = []
-            for at in range(0, len(words), 2):
-                word = Signal(STATE_BITS, name=f"state{len(words)}_{at}", reset_less=True)
-                m.d.sync += word.eq(Mux(lane[0], words[at + 1], words[at]))
-                selected.append(word)
-            lane, words = _delay(m, lane[1:], 1, f"lane_of_{len(words)}"), selected
-        m.d.comb += self._core.key.eq(words[0])
+        m.d.comb += self._core.key.eq(selected(m, words, lane, "state"))
 
     def _elaborate_results(self, m, sequencer, clocks):
         """Write each verdict where its lane and slot belong, and count the entries."""
         core = self._core
-        slot = _delay(m, sequencer.slot, clocks, "slot")
-        lane = _delay(m, sequencer.of_lane, clocks, "of_lane")
-        last = _delay(m, sequencer.last, clocks + 1, "last")
+        slot = delayed(m, sequencer.slot, clocks, "slot")
+        lane = delayed(m, sequencer.of_lane, clocks, "of_lane")
+        last = delayed(m, sequencer.last, clocks + 1, "last")
         for number, results in enumerate(self._memories):
             m.submodules[f"results{number}"] = results
             m.d.comb += [
@@ -381,12 +372,3 @@ class Shard(wiring.Component):
             ]
         with m.If(last):
             m.d.sync += self.done.eq(self.done + 1)
-
-
-def _delay(m, value, clocks, name):
-    """Return `value` as it was `clocks` clocks ago."""
-    for clock in range(clocks):
-        delayed = Signal.like(value, name=f"{name}{clock}")
-        m.d.sync += delayed.eq(value)
-        value = delayed
-    return value

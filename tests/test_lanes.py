@@ -9,6 +9,7 @@ from amaranth.sim import Simulator
 
 from lately.golden import FilterSpec, Operation, SpecificationError, from_spec, preset
 from lately.golden.hashing import KeyHash
+from lately.golden.spec import LEAST_BEATS
 from lately.hdl.lanes import LaneUnit, Places, Repeats, ShardSelect, ShiftFinder, filter_unit
 from lately.hdl.paged import PagedMemory
 from lately.hdl.shard import ordered_steps, steps_layout
@@ -85,9 +86,10 @@ def test_shard_select(lanes):
 
 @pytest.mark.parametrize("lanes", [2, 4])
 @pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
-def test_shift_finder(lanes, share):
+@pytest.mark.parametrize("more", [0, 3])
+def test_shift_finder(lanes, share, more):
     """The ring turns for the first insertion after those of a generation, and there alone."""
-    generation = lanes * ShiftFinder.BEATS + 3
+    generation = lanes * LEAST_BEATS + more
     finder = ShiftFinder(lanes=lanes, generation=generation)
     draw = random.Random(SEED)
     expected, found = [], []
