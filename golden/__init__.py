@@ -3,11 +3,15 @@
 import os
 
 from .apbf import APBBF, APBF
+from .base import FORMAT as _MODEL_FORMAT
+from .base import CountedFilter, Filter, TimedFilter
 from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
 from .gebf import GEBF, BlockedGEBF
 from .operations import Operation, Verdicts
+from .sliding import FORMAT as _RING_FORMAT
 from .sliding import SlidingFilter
 from .spec import FAMILIES, PRESETS, FilterSpec, preset
+from .states import read_state
 
 __all__ = [
     "APBBF",
@@ -16,6 +20,8 @@ __all__ = [
     "GEBF",
     "PRESETS",
     "BlockedGEBF",
+    "CountedFilter",
+    "Filter",
     "FilterSpec",
     "LatelyError",
     "Operation",
@@ -23,6 +29,7 @@ __all__ = [
     "SlidingFilter",
     "SpecificationError",
     "StateFileError",
+    "TimedFilter",
     "Verdicts",
     "from_spec",
     "load",
@@ -42,8 +49,8 @@ def from_spec(spec: FilterSpec, *, secret: int = 0) -> SlidingFilter:
     return _CLASSES[spec.family].from_spec(spec, secret=secret)
 
 
-def load(path: str | os.PathLike[str]) -> SlidingFilter:
-    """Read a filter of any family that `SlidingFilter.save` wrote.
+def load(path: str | os.PathLike[str]) -> SlidingFilter | Filter:
+    """Read a filter of any kind that its method `save` wrote.
 
     Raises
     ------
@@ -52,4 +59,6 @@ def load(path: str | os.PathLike[str]) -> SlidingFilter:
     OSError
         If the file cannot be read.
     """
-    return SlidingFilter.load(path)
+    header, arrays = read_state(path, (_RING_FORMAT, _MODEL_FORMAT))
+    kind = SlidingFilter if header["format"] == _RING_FORMAT else Filter
+    return kind.from_state(os.fspath(path), header, arrays)

@@ -18,9 +18,6 @@ segment, and a query asks each, by that segment's own secret. Hence a new
 secret forgets no key. The spare is empty, and its secret counts for nothing.
 """
 
-import hashlib
-import io
-import json
 import os
 from copy import copy
 from typing import Any, Self, TypeVar
@@ -30,16 +27,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import analysis
 from .errors import RekeyError, SpecificationError, StateFileError
-from .files import replace_file
 from .hashing import KeyHash
 from .operations import Operation, Verdicts
 from .siphash import check_secret
 from .spec import FilterSpec
+from .states import read_state, write_state
 
 _Filter = TypeVar("_Filter", bound="SlidingFilter")
 
 _CHUNK = 1 << 15
-_FORMAT = "lately-filter-1"
+FORMAT = "lately-filter-1"
+"""Of the state files that `SlidingFilter.save` writes."""
 
 
 class SlidingFilter:
@@ -405,7 +403,7 @@ class SlidingFilter:
         """
         keyed = self.spec.hash == "siphash"
         values: dict[str, Any] = {
-            "format": _FORMAT,
+            "format": FORMAT,
             "spec": self.spec.to_dict(),
             "partitioned": self.partitioned,
             "state": [self._base, self._filled, self._length, self._generation],
@@ -413,11 +411,7 @@ class SlidingFilter:
         }
         if keyed:
             values["secrets"] = [self._secret, self._older_secret, self._older, self._waiting]
-        header = json.dumps(values)
-        bits = np.packbits(self._memory)
-        digest = hashlib.sha256(header.encode() + bits.tobytes()).hexdigest()
-        with replace_file(path, private=keyed) as file:
-            np.savez_compressed(file, header=np.array(header), bits=bits, digest=np.array(digest))
+        write_state(path, values, {"bits": np.packbits(self._memory)}, private=keyed)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -430,9 +424,13 @@ class SlidingFilter:
         OSError
             If the file cannot be read.
         """
-        name = os.fspath(path)
-        header, bits = _read_state(name)
+        return cls.from_state(os.fspath(path), *read_state(path, (FORMAT,)))
+
+    @classmethod
+    def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Build the filter of a state file that was read; errors as for `load`."""
         try:
+            bits = arrays["bits"]
             spec = FilterSpec.from_dict(header["spec"])
             owner = next(known for known in _subclasses(cls) if spec.family in known.families)
             self = owner.__new__(owner)
@@ -642,27 +640,3 @@ class _States:
 
 def _subclasses(cls: type[_Filter]) -> list[type[_Filter]]:
     return [cls, *(below for child in cls.__subclasses__() for below in _subclasses(child))]
-
-
-def _read_state(name: str) -> tuple[dict[str, Any], NDArray[np.uint8]]:
-    """Read header and bits of a state file, checked against their digest."""
-    with open(name, "rb") as source:
-        content = source.read()
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as file:
-            header, bits, digest = str(file["header"]), file["bits"], str(file["digest"])
-        intact = hashlib.sha256(header.encode() + bits.tobytes()).hexdigest() == digest
-        values = json.loads(header)
-        known = values["format"] == _FORMAT
-    except Exception as error:
-        # zipfile, zlib and numpy answer damage with a dozen types, OSError among them.
-        reason = " ".join(str(error).split())
-        raise StateFileError(
-            f"{name}: expected a filter state written by save(), found something else ({reason})"
-        ) from None
-    if not (intact and known):
-        raise StateFileError(
-            f"{name}: expected a filter state of format {_FORMAT}, found "
-            f"{'other content than was written' if known else values['format']}"
-        )
-    return values, bits
