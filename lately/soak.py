@@ -67,7 +67,7 @@ def soak(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    from .sim import CompiledUnit
+    from .sim import CompiledUnit, compiled_unit
     from .sim.toolchain import verilator_version
 
     random = np.random.default_rng(seed)
@@ -77,11 +77,11 @@ def soak(
     ages = np.zeros(spec.window_generations + 1, np.int64)
     began = time.perf_counter()
     interrupted = False
-    with CompiledUnit(spec) as unit:
+    with compiled_unit(spec) as unit:
         try:
             while done < operations:
                 count = min(CHUNK, operations - done)
-                if spec.rekey and golden.rekey_ready:
+                if isinstance(unit, CompiledUnit) and spec.rekey and golden.rekey_ready:
                     secret = int.from_bytes(random.bytes(16), "little")
                     golden.rekey(secret)
                     unit.rekey(secret)

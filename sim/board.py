@@ -8,12 +8,12 @@ import tty
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from amaranth.back import verilog
 from amaranth.lib import wiring
 
-from .compiled import cached_model
+from .compiled import Signatures, cached_model, load_model
 
 Tamper = Callable[[bytes], bytes]
 """Takes the bytes of one direction as they come and returns those that go on."""
@@ -58,7 +58,16 @@ class SimulatedBoard:
         to_board: Tamper | None = None,
         from_board: Tamper | None = None,
     ) -> None:
-        self._library = _load(model)
+        board, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+        signatures: Signatures = {
+            "board_new": (board, ()),
+            "board_delete": (None, (board,)),
+            "board_cycles": (count, (board,)),
+            "board_lamps": (ctypes.c_int, (board,)),
+            "board_busy": (ctypes.c_int, (board,)),
+            "board_run": (count, (board, count, ctypes.c_char_p, count, array, array)),
+        }
+        self._library = load_model(model, signatures)
         self._board = ctypes.c_void_p(self._library.board_new())
         self._tampers = (to_board or bytes, from_board or bytes)
         self._master, self._slave = os.openpty()
@@ -163,20 +172,3 @@ def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
         defines=[f"CLOCKS_PER_BIT ({clock_hz}.0 / {baud})"],
         optimisation=1,
     )
-
-
-def _load(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(os.fspath(path))
-    board, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
-    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "board_new": (board, ()),
-        "board_delete": (None, (board,)),
-        "board_cycles": (count, (board,)),
-        "board_lamps": (ctypes.c_int, (board,)),
-        "board_busy": (ctypes.c_int, (board,)),
-        "board_run": (count, (board, count, ctypes.c_char_p, count, array, array)),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library

@@ -31,6 +31,9 @@ _OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fat
 Progress = Callable[[int], None]
 """Called with the number of operations done since the last call."""
 
+Signatures = dict[str, tuple[Any, tuple[Any, ...]]]
+"""Result and arguments of each function of a library, as ctypes names them."""
+
 
 def cache_directory() -> Path:
     """Return the folder of compiled models; LATELY_CACHE overrides the user's cache folder."""
@@ -134,46 +137,36 @@ def _defines(spec: FilterSpec, organisation: str) -> list[str]:
     ]
 
 
-class CompiledUnit:
-    """A filter unit in compiled simulation, clocked only while it is asked something.
+class CompiledModel:
+    """A compiled model whose driver keeps one instance: opened, clocked, and freed at the end.
 
     Parameters
     ----------
     spec : FilterSpec
-        What to build.
-    organisation : str
-        Of the memory, as for `FilterUnit`.
+        What was built.
+    model : path
+        The library.
+    signatures : dict
+        Result and arguments of what its driver offers beside the common functions.
     progress : callable, optional
         Called with the number of operations done since the last call.
-
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot hold the specification.
     """
 
     def __init__(
-        self,
-        spec: FilterSpec,
-        *,
-        organisation: str = "separate",
-        progress: Progress | None = None,
+        self, spec: FilterSpec, model: Path, signatures: Signatures, *, progress: Progress | None
     ) -> None:
         self.spec = spec
-        self._organisation = organisation
         self._progress = progress
-        self._hash = KeyHash(
-            key_bits=spec.key_bits,
-            sizes=spec.index_sizes,
-            functions=1,
-            seed=spec.seed,
-            hash=spec.hash,
-        )
-        self._library = _load(compiled_model(spec, organisation))
+        unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+        common: Signatures = {
+            "lately_new": (unit, ()),
+            "lately_delete": (None, (unit,)),
+            "lately_cycles": (count, (unit,)),
+            "lately_idle": (None, (unit, count)),
+            "lately_memory": (None, (unit, count, count, array)),
+        }
+        self._library = load_model(model, common | signatures)
         self._unit = ctypes.c_void_p(self._library.lately_new())
-        self.reset()
 
     def __enter__(self) -> Self:
         return self
@@ -192,13 +185,87 @@ class CompiledUnit:
             self._library.lately_delete(self._unit)
             self._unit = ctypes.c_void_p()
 
-    def reset(self) -> None:
-        """Reset the unit, which clears its memory. Counts one clock."""
-        self._library.lately_reset(self._unit, self.spec.generation)
-
     def idle(self, cycles: int) -> None:
         """Let clocks pass without an operation."""
         self._library.lately_idle(self._unit, cycles)
+
+    @property
+    def cycles(self) -> int:
+        """Clocks so far."""
+        return int(self._library.lately_cycles(self._unit))
+
+    def _words(self, memories: int, width: int) -> NDArray[np.bool_]:
+        """Bits of all memories, shape (memories, words, width); all have as many words."""
+        bits = np.empty((memories, self.spec.clear_words, width), np.bool_)
+        words = np.empty(self.spec.clear_words, np.uint64)
+        for index, rows in enumerate(bits):
+            self._library.lately_memory(self._unit, index, len(words), words.ctypes.data)
+            rows[:] = words[:, None] >> np.arange(width, dtype=np.uint64) & np.uint64(1)
+        return bits
+
+
+def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
+    """Load a compiled model; ctypes would pass half of a word without the signatures."""
+    library = ctypes.CDLL(os.fspath(path))
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class CompiledUnit(CompiledModel):
+    """A filter unit in compiled simulation, clocked only while it is asked something.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    organisation : str
+        Of the memory, as for `FilterUnit`.
+    progress : callable, optional
+        Called with the number of operations done since the last call.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification, or it has several lanes.
+    """
+
+    def __init__(
+        self,
+        spec: FilterSpec,
+        *,
+        organisation: str = "separate",
+        progress: Progress | None = None,
+    ) -> None:
+        if spec.lanes > 1:
+            raise SpecificationError(f"lanes: must be 1 for CompiledUnit, not {spec.lanes}")
+        self._organisation = organisation
+        self._hash = KeyHash(
+            key_bits=spec.key_bits,
+            sizes=spec.index_sizes,
+            functions=1,
+            seed=spec.seed,
+            hash=spec.hash,
+        )
+        unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+        signatures: Signatures = {
+            "lately_reset": (None, (unit, count)),
+            "lately_generation": (None, (unit, count)),
+            "lately_statistics": (None, (unit, array)),
+            "lately_run": (ctypes.c_int64, (unit, count, array, array, array, array)),
+        }
+        if spec.hash == "siphash":
+            signatures["lately_secret"] = (ctypes.c_int, (unit, count, count))
+        model = compiled_model(spec, organisation)
+        super().__init__(spec, model, signatures, progress=progress)
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the unit, which clears its memory. Counts one clock."""
+        self._library.lately_reset(self._unit, self.spec.generation)
 
     def set_generation(self, generation: int) -> None:
         """Drive the generation length, in insertions; it counts from the next shift on."""
@@ -230,11 +297,6 @@ class CompiledUnit:
         self.idle(FilterUnit.SECRET_LEAD)
 
     @property
-    def cycles(self) -> int:
-        """Clocks so far."""
-        return int(self._library.lately_cycles(self._unit))
-
-    @property
     def statistics(self) -> dict[str, int]:
         """Event counters: operations, insertions, hits and shifts since reset."""
         self.idle(2 * self.spec.latency)
@@ -259,15 +321,6 @@ class CompiledUnit:
         words = self._words(spec.parts * spec.clear, spec.segments)
         words = words.reshape(spec.parts, spec.clear, spec.clear_words, spec.segments)
         return words.transpose(3, 0, 2, 1).reshape(spec.segments, spec.parts, spec.part_bits)
-
-    def _words(self, memories: int, width: int) -> NDArray[np.bool_]:
-        """Bits of all memories, shape (memories, words, width); all have as many words."""
-        bits = np.empty((memories, self.spec.clear_words, width), np.bool_)
-        words = np.empty(self.spec.clear_words, np.uint64)
-        for index, rows in enumerate(bits):
-            self._library.lately_memory(self._unit, index, len(words), words.ctypes.data)
-            rows[:] = words[:, None] >> np.arange(width, dtype=np.uint64) & np.uint64(1)
-        return bits
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Query and insert keys, one per clock; as the golden model's method."""
@@ -296,28 +349,6 @@ class CompiledUnit:
             if self._progress is not None:
                 self._progress(count)
         return Verdicts(seen, age)
-
-
-def _load(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(os.fspath(path))
-    unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
-    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "lately_new": (unit, ()),
-        "lately_delete": (None, (unit,)),
-        "lately_reset": (None, (unit, count)),
-        "lately_generation": (None, (unit, count)),
-        "lately_cycles": (count, (unit,)),
-        "lately_idle": (None, (unit, count)),
-        "lately_statistics": (None, (unit, array)),
-        "lately_run": (ctypes.c_int64, (unit, count, array, array, array, array)),
-        "lately_memory": (None, (unit, count, count, array)),
-    }
-    if hasattr(library, "lately_secret"):
-        signatures["lately_secret"] = (ctypes.c_int, (unit, count, count))
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
 
 
 def replay(

@@ -1,11 +1,7 @@
 """Compiled replay of a unit of several lanes."""
 
 import ctypes
-import os
-from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..golden.hashing import KeyHash
 from ..golden.operations import Operation, Verdicts
 from ..golden.spec import FilterSpec
-from .compiled import CompiledUnit, cached_model
+from .compiled import CompiledModel, CompiledUnit, Progress, Signatures, cached_model
 from .toolchain import ToolError
 from .verilog import TAG_BITS, TOP, unit_verilog
 
@@ -100,7 +96,7 @@ class Beats:
         self.turns = np.array(turns, np.uint8)
 
 
-class CompiledLanes:
+class CompiledLanes(CompiledModel):
     """A unit of several lanes in compiled simulation.
 
     Parameters
@@ -118,45 +114,22 @@ class CompiledLanes:
         If the hardware cannot hold the specification.
     """
 
-    def __init__(self, spec: FilterSpec, *, progress: Callable[[int], None] | None = None) -> None:
-        self.spec = spec
-        self._progress = progress
+    def __init__(self, spec: FilterSpec, *, progress: Progress | None = None) -> None:
         self._hash = KeyHash(
             key_bits=spec.key_bits, sizes=spec.index_sizes, functions=1, seed=spec.seed
         )
-        self._library = _load(compiled_lanes(spec))
-        self._unit = ctypes.c_void_p(self._library.lately_new())
+        unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+        number = ctypes.c_uint32
+        signatures: Signatures = {
+            "lately_reset": (None, (unit,)),
+            "lately_run": (ctypes.c_int64, (unit, count, *(array,) * 5, number, number, count)),
+        }
+        super().__init__(spec, compiled_lanes(spec), signatures, progress=progress)
         self.reset()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Free the model; nothing can be asked of it afterwards."""
-        if self._unit:
-            self._library.lately_delete(self._unit)
-            self._unit = ctypes.c_void_p()
 
     def reset(self) -> None:
         """Reset the unit, which clears its memory. Counts one clock."""
         self._library.lately_reset(self._unit)
-
-    def idle(self, cycles: int) -> None:
-        """Let clocks pass without an operation."""
-        self._library.lately_idle(self._unit, cycles)
-
-    @property
-    def cycles(self) -> int:
-        """Clocks so far."""
-        return int(self._library.lately_cycles(self._unit))
 
     @property
     def statistics(self) -> dict[str, int]:
@@ -173,12 +146,7 @@ class CompiledLanes:
         """
         spec = self.spec
         self.idle(4 * spec.latency + 2 * spec.clear_words)
-        count = spec.segments * spec.parts * spec.shards
-        bits = np.empty((count, spec.clear_words, spec.clear), np.bool_)
-        words = np.empty(spec.clear_words, np.uint64)
-        for index, rows in enumerate(bits):
-            self._library.lately_memory(self._unit, index, len(words), words.ctypes.data)
-            rows[:] = words[:, None] >> np.arange(spec.clear, dtype=np.uint64) & np.uint64(1)
+        bits = self._words(spec.segments * spec.parts * spec.shards, spec.clear)
         return bits.reshape(spec.segments, spec.parts, spec.part_bits)
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
@@ -263,27 +231,8 @@ class CompiledLanes:
 
 
 def compiled_unit(
-    spec: FilterSpec, *, progress: Callable[[int], None] | None = None
+    spec: FilterSpec, *, progress: Progress | None = None
 ) -> CompiledUnit | CompiledLanes:
     """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes."""
     kind = CompiledUnit if spec.lanes == 1 else CompiledLanes
     return kind(spec, progress=progress)
-
-
-def _load(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(os.fspath(path))
-    unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
-    number = ctypes.c_uint32
-    signatures: dict[str, tuple[Any, tuple[Any, ...]]] = {
-        "lately_new": (unit, ()),
-        "lately_delete": (None, (unit,)),
-        "lately_reset": (None, (unit,)),
-        "lately_cycles": (count, (unit,)),
-        "lately_idle": (None, (unit, count)),
-        "lately_run": (ctypes.c_int64, (unit, count, *(array,) * 5, number, number, count)),
-        "lately_memory": (None, (unit, count, count, array)),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library

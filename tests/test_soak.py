@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from lately import soak
 from lately.cli import main
-from lately.golden import preset
+from lately.golden import SpecificationError, preset
 from lately.sim import CompiledUnit
 
 
@@ -27,6 +27,16 @@ def test_soak_compares_everything(monkeypatch):
 
 
 @pytest.mark.rtl
+def test_soak_of_lanes(monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 3_000)
+    figures = soak.soak(preset("two-lanes-tiny"), operations=6_000)
+    assert figures["mismatches"] == {"verdicts": 0, "ages": 0, "counters": 0, "memory_bits": 0}
+    assert figures["ring_turns"] > 3
+    with pytest.raises(SpecificationError, match="lanes: must be 1 for CompiledUnit, not 2"):
+        CompiledUnit(preset("two-lanes-tiny"))
+
+
+@pytest.mark.rtl
 def test_soak_notices(monkeypatch):
     """One verdict, one age and one bit that differ are each reported, and the command fails."""
 
@@ -43,7 +53,7 @@ def test_soak_notices(monkeypatch):
             bits[0, 0, 0] ^= True
             return bits
 
-    monkeypatch.setattr("lately.sim.CompiledUnit", Faulty)
+    monkeypatch.setattr("lately.sim.compiled_unit", Faulty)
     arguments = ["bench", "soak", "--preset", "tiny", "--operations", "3000"]
     result = CliRunner().invoke(main, [*arguments, "--json"])
     assert result.exit_code == 1
