@@ -65,8 +65,9 @@ RATES = """\
 ## Operations per clock
 
 Check-and-insert with all lanes full, in simulation of the hardware; every verdict was equal to the
-golden model's. `hot key` has half of its operations on one key, `one key` all of them; the files
-are real streams. Clocks are counted from reset to the last answer.
+golden model's. `hot key` has half of its operations on one key, `one key` all of them, and `one
+shard` different keys that belong to the same shard in all units; the files are real streams.
+Clocks are counted from reset to the last answer.
 
 {table}
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .golden import FilterSpec, from_spec
+from .golden.hashing import KeyHash
 from .traces import open_trace, text_keys
 
 SEED = 1
@@ -22,19 +23,41 @@ Progress = Callable[[str, str], None]
 """Called with the preset and the stream that are next."""
 
 
-def drawn_streams(operations: int) -> dict[str, NDArray[np.uint64]]:
+def drawn_streams(
+    operations: int, specs: Iterable[FilterSpec] = ()
+) -> dict[str, NDArray[np.uint64]]:
     """Return streams of 64-bit keys that no file holds.
 
     Returns
     -------
     dict of str to ndarray of uint64, shape (operations,)
         "random": all different. "hot key": the share `HOT` on one key, at random.
-        "one key": nothing else.
+        "one key": nothing else. "one shard": different, but the first shard's in each
+        of the specifications, as an adversary who knows the hash would choose them.
     """
     random = np.random.default_rng(SEED)
     keys = random.integers(0, 1 << 64, operations, np.uint64)
     hot = np.where(random.random(operations) < HOT, keys[0], keys)
-    return {"random": keys, "hot key": hot, "one key": np.full(operations, keys[0])}
+    hashes = [_shard_hash(spec) for spec in specs if spec.shards > 1]
+    chosen = np.empty(0, np.uint64)
+    while len(chosen) < operations:
+        drawn = random.integers(0, 1 << 64, operations, np.uint64)
+        for key_hash in hashes:
+            states = key_hash.state(key_hash.check_keys(drawn))
+            drawn = drawn[key_hash.shard(states) == 0]
+        chosen = np.concatenate([chosen, drawn])
+    one = np.full(operations, keys[0])
+    return {"random": keys, "hot key": hot, "one key": one, "one shard": chosen[:operations]}
+
+
+def _shard_hash(spec: FilterSpec) -> KeyHash:
+    return KeyHash(
+        key_bits=spec.key_bits,
+        sizes=spec.index_sizes,
+        functions=spec.hash_functions,
+        seed=spec.seed,
+        shards=spec.shards,
+    )
 
 
 def file_streams(paths: Iterable[str]) -> Iterator[tuple[str, NDArray[np.uint64]]]:

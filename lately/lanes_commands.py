@@ -43,7 +43,8 @@ def bench_lanes(
     r"""Count the operations per clock of units of one and of several lanes.
 
     Keys are checked and inserted with all lanes full: random ones, half of them one hot key, one
-    key alone, and those of TRACES. Every verdict is held against the golden model.
+    key alone, those of one shard alone, and those of TRACES. Every verdict is held against the
+    golden model.
 
     \b
     Examples:
@@ -55,7 +56,7 @@ def bench_lanes(
     from .lanes import drawn_streams, file_streams, measure, save
 
     specs = {name: preset(name) for name in presets}
-    streams = drawn_streams(operations) | dict(file_streams(traces))
+    streams = drawn_streams(operations, specs.values()) | dict(file_streams(traces))
     figures = measure(specs, streams, progress=_progress())
     if out is not None:
         save(figures, out)

@@ -270,6 +270,7 @@ def test_slack_decays(spec):
             assert contains(name, reported[:, past], expected, spec.k)
 
 
+UNSIZED = {"window": None, "generation": None}
 DENSE = {
     "apbf k=10 l=7": FilterSpec(family="apbf", k=10, l=7, slice_bits=2048),
     "apbf k=4 l=3, odd size": FilterSpec(family="apbf", k=4, l=3, slice_bits=1000),
@@ -277,6 +278,7 @@ DENSE = {
     "apbbf k=3 l=5, odd size": FilterSpec(
         family="apbbf", k=3, l=5, block_bits=64, hashes_per_block=4, blocks=300
     ),
+    "apbbf k=2 l=5, four lanes": replace(preset("small"), blocks=1536, lanes=4, **UNSIZED),
     "gebf": FilterSpec(family="gebf", window=2000, epochs=8, hashes=4, bits=9 * 4 * 1024),
     "gebf, odd size": FilterSpec(family="gebf", window=1999, epochs=3, hashes=5, bits=40000),
     "blocked-gebf": FilterSpec(

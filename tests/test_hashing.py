@@ -17,6 +17,7 @@ from scipy import stats
 
 from lately.golden import PRESETS, FilterSpec, from_spec, hashing, preset
 from lately.golden.hashing import (
+    SHARD_BITS,
     ConstantStream,
     IndexField,
     KeyHash,
@@ -226,6 +227,36 @@ def test_neighbours_independent_round_the_ring(spec, seed):
     assert reach >= 1
     for first in range(keyed.functions):
         assert window_is_free(keyed, first, reach)
+
+
+@pytest.mark.parametrize("name", ["two-lanes", "four-lanes", "two-lanes-tiny", "four-lanes-tiny"])
+@pytest.mark.parametrize("seed", range(3))
+def test_shard_independent_of_the_indices(name, seed):
+    """No bit that selects the shard follows from the cells that any function gives."""
+    spec = replace(preset(name), seed=seed)
+    keyed = KeyHash(
+        key_bits=spec.key_bits, sizes=spec.index_sizes, functions=spec.hash_functions, seed=seed,
+        shards=1 << SHARD_BITS,
+    )  # fmt: skip
+    units = np.uint64(1) << np.arange(64, dtype=np.uint64)
+    shards = keyed.shard(units)
+    own = [sum(1 << int(unit) for unit in np.flatnonzero(shards >> bit & 1))
+           for bit in range(SHARD_BITS)]  # fmt: skip
+    for function in range(keyed.functions):
+        rows = own + index_rows(keyed, function)
+        assert rank(rows) == len(rows)
+
+
+@pytest.mark.parametrize("shards", [3, 6])
+@pytest.mark.parametrize("stride", [1, 4096, 1 << 32])
+def test_shards_are_even(shards, stride):
+    keyed = KeyHash(key_bits=64, sizes=(1024, 16), functions=4, seed=5, shards=shards)
+    count = 60_000
+    keys = np.arange(count, dtype=np.uint64) * np.uint64(stride)
+    counts = np.bincount(keyed.shard(keyed.state(keyed.check_keys(keys))), minlength=shards)
+    expected = count / shards
+    # 12 bits over 3 or 6 shards: some have one value in a thousand more than others.
+    assert np.abs(counts - expected).max() < 5 * expected**0.5 + expected / 682
 
 
 # Rings that close on more neighbours than one function can satisfy.

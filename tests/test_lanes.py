@@ -330,6 +330,27 @@ def test_one_key_is_not_bound_by_its_shard(unit):
     assert 4000 / (unit.cycles - before) > 1
 
 
+def test_keys_of_one_shard(unit):
+    """Keys that are chosen for their shard cost throughput: one operation per clock is left."""
+    spec = unit.spec
+    key_hash = KeyHash(
+        key_bits=spec.key_bits, sizes=spec.index_sizes, functions=spec.hash_functions,
+        seed=spec.seed, shards=spec.shards,
+    )  # fmt: skip
+    keys = np.arange(1 << spec.key_bits, dtype=np.uint64)
+    keys = keys[key_hash.shard(key_hash.state(key_hash.check_keys(keys))) == 0]
+    # No key twice in a beat, so that none is known without its shard.
+    stream = np.tile(keys, 3000 // len(keys))
+    assert len(keys) >= spec.lanes
+    unit.reset()
+    before = unit.cycles
+    seen = unit.check_and_insert(stream)
+    golden = from_spec(spec)
+    assert np.array_equal(seen, golden.check_and_insert(stream))
+    assert np.array_equal(unit.memory, golden.memory)
+    assert len(stream) / (unit.cycles - before) < 1
+
+
 def test_measure():
     spec = replace(preset("tiny"), key_bits=64)
     streams = drawn_streams(500)
@@ -337,7 +358,12 @@ def test_measure():
     assert len(np.unique(streams["one key"])) == 1
     assert 0.4 < np.mean(streams["hot key"] == streams["random"][0]) < 0.6
     figures = measure({"tiny": spec}, streams)
-    assert [run["stream"] for run in figures["runs"]] == ["random", "hot key", "one key"]
+    assert [run["stream"] for run in figures["runs"]] == [
+        "random",
+        "hot key",
+        "one key",
+        "one shard",
+    ]
     for run in figures["runs"]:
         assert run["mismatches"] == 0
         assert run["operations_per_clock"] == run["operations"] / run["clocks"]
