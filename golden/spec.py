@@ -448,9 +448,9 @@ class FilterSpec:
 
     @property
     def ways(self) -> int:
-        """Registers on the way to each memory: more where block RAMs are many and lie apart."""
+        """Registers on the way to each memory: more where the block RAMs of a shard lie apart."""
         columns, rows = memory_blocks(bits=self.shard_bits, clear=self.clear)
-        blocks = self.shards * self.segments * self.parts * columns * rows
+        blocks = self.segments * self.parts * columns * rows
         return 2 if blocks <= 56 else 4
 
     @property
@@ -490,14 +490,14 @@ class FilterSpec:
             **self._hash_latency_terms,
             "repeats": 5,
             "spread": 2,
-            "entries": 6,
-            "step": 1,
-            "states": 2 + ceil_log(2, self.lanes),
+            "entries": 7,
+            "step": 2,
+            "states": 3 + ceil_log(2, self.lanes),
             "expand": 2,
             **filter_terms,
             "done": 2,
-            "check": 3,
-            "results": 4,
+            "check": 4,
+            "results": 6,
             "selection": ceil_log(2, self.shards),
             "answers": 6,
         }

@@ -444,7 +444,7 @@ class Collector(wiring.Component):
     """
 
     DEPTH = 32
-    POLL = 7
+    POLL = 11
 
     def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
         self._record = record
@@ -454,9 +454,9 @@ class Collector(wiring.Component):
         self._answer = answer
         self._verdict_bits = verdict_bits
         self._results_latency = results_latency
-        # From the clock in which `done` is looked at.
+        # From the clock in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 3 + results_latency + self._selection + ResultQueue.LATENCY
+        self.latency = 5 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -501,7 +501,7 @@ class Collector(wiring.Component):
         """Look after beats; return whether one passes, which, and its record."""
         # The ordinal of the newest beat that can be read.
         newest = Signal(8, init=-1)
-        with m.If(delayed(m, self.recorded, 1, "recorded")):
+        with m.If(self.recorded):
             m.d.sync += newest.eq(newest + 1)
         there = Signal()
         m.d.sync += there.eq(~(newest - beat)[7])
@@ -509,8 +509,9 @@ class Collector(wiring.Component):
         there = delayed(m, there, late, "there")
         record = Signal(self._record)
         m.d.comb += record.eq(records.word)
+        counts = registered(m, self.done, "counts")
         done = Cat(
-            ~(self.done.word_select(shard, 8) - record.required[shard])[7]
+            ~(counts.word_select(shard, 8) - record.required[shard])[7]
             for shard in range(self._shards)
         )
         conditions = Cat(there, registered(m, done, "done_parts"))
@@ -520,31 +521,44 @@ class Collector(wiring.Component):
         clocks = late + 2
         alive = Signal(clocks)
         at_end = delayed(m, beat, clocks, "beat")
-        fails = alive[-1] & ~complete.all()
+        # In the clock after `failing` the beats behind the one that fails are given up.
+        fails = Signal()
+        failing = alive[-1] & ~complete.all() & ~fails
+        m.d.sync += fails.eq(failing)
+        goes = Signal()
         m.d.sync += [
-            beat.eq(beat + room),
-            alive.eq(Cat(room, alive)),
+            goes.eq(room & ~failing & ~fails),
+            alive.eq(Cat(goes, alive) & ~fails.replicate(clocks)),
         ]
-        with m.If(fails):
-            m.d.sync += [beat.eq(at_end), alive.eq(0)]
-        passes = registered(m, alive[-1] & complete.all(), "passes")
-        return (
-            passes,
-            registered(m, at_end, "passed"),
-            delayed(m, record.lanes.as_value(), 3, "record"),
-        )
+        passes = registered(m, alive[-1] & complete.all() & ~fails, "passes")
+        passed = registered(m, at_end, "passed")
+        self._elaborate_beat(m, beat, goes, fails, passed)
+        return passes, passed, delayed(m, record.lanes.as_value(), 3, "record")
+
+    def _elaborate_beat(self, m, beat, goes, fails, back):
+        """Count the beats that are looked after, and go back to one.
+
+        The carry into the high digit is computed ahead: no beat is looked after for two
+        clocks after it has gone back.
+        """
+        low, high = beat[:3], beat[3:]
+        next_high = registered(m, (high + 1)[: len(high)], "next_high")
+        m.d.sync += low.eq(Mux(fails, back[:3], low + goes))
+        with m.If(fails | (goes & low.all())):
+            m.d.sync += high.eq(Mux(fails, back[3:], next_high))
 
     def _elaborate_answer(self, m, passes, record):
         """Return when an answer comes, a clock ahead, and the answer."""
         lanes = data.View(self._record["lanes"].shape, record)
-        late, clocks = self._results_latency, self._selection
+        results = registered(m, self.results, "results", reset_less=True)
+        late, clocks = self._results_latency + 1, self._selection
         answer = Signal(self._answer)
         for lane in range(self._lanes):
             kept = data.View(
                 lanes[lane].shape(), delayed(m, lanes[lane].as_value(), late, f"kept{lane}_")
             )
             verdicts = [
-                self.results.word_select(shard * self._lanes + lane, self._verdict_bits)
+                results.word_select(shard * self._lanes + lane, self._verdict_bits)
                 for shard in range(self._shards)
             ]
             verdict = selected(m, verdicts, kept.number, f"verdict{lane}_")
@@ -614,7 +628,8 @@ class LaneUnit(wiring.Component):
         self._record = BeatRecord(shards=spec.shards, **shared)
         self._spread = Spread(spec=spec, tag_bits=tag_bits, slots=self.SLOTS)
         self._shards = [
-            Shard(spec=spec, slots=self.SLOTS, memory=memory) for _ in range(spec.shards)
+            Shard(spec=spec, number=number, slots=self.SLOTS, memory=memory)
+            for number in range(spec.shards)
         ]
         self._collector = Collector(
             record=self._record,
@@ -636,7 +651,7 @@ class LaneUnit(wiring.Component):
     @property
     def latency(self):
         """Clocks from the acceptance of a beat to its answer on an idle output, at least."""
-        way_in = self._spread.latency + ResultQueue.LATENCY + 1
+        way_in = self._spread.latency + 1 + ResultQueue.LATENCY + 1
         return way_in + self._shards[0].turnaround + self._collector.latency
 
     def elaborate(self, platform):
@@ -663,8 +678,8 @@ class LaneUnit(wiring.Component):
                 collector.done.word_select(number, 8).eq(shard.done),
                 collector.results.word_select(number, width).eq(shard.results),
             ]
-        room = registered(m, Cat(rooms).all(), "room")
-        ready = registered(m, room, "ready")
+        groups = [Cat(rooms[at : at + FAN_IN]).all() for at in range(0, len(rooms), FAN_IN)]
+        ready = registered(m, registered(m, Cat(groups), "room").all(), "ready")
         m.d.comb += [
             self.i.ready.eq(ready),
             collector.recorded.eq(spread.recorded),

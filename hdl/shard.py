@@ -12,7 +12,7 @@ from .issue import SpareTimer
 from .memories import segment_memory
 from .paged import PagedMemory
 from .queue import ResultQueue
-from .stages import delayed, selected
+from .stages import delayed, registered, selected
 
 
 class Turn(Enum, shape=2):
@@ -130,11 +130,11 @@ class Sequencer(wiring.Component):
     Members
     -------
     i : In(stream.Signature(Entry))
-    index : Out(range(depth))
-        Number of the entry, modulo the depth of the queue.
+    takes : Out(1)
+        The step is the first of another entry.
     lane : Out(range(lanes))
     control : Out(Control)
-        Of the step, in the clock after `index` and `lane`. All low without one.
+        Of the step, in the clock after `takes` and `lane`. All low without one.
     last : Out(1)
         With `control`: the entry is done.
     slot : Out
@@ -146,15 +146,14 @@ class Sequencer(wiring.Component):
     SETTLE = 4
     """Clocks for which a step waits at least, if it must be known whether the spare is clean."""
 
-    def __init__(self, *, entry, depth, clear_words):
+    def __init__(self, *, entry, clear_words):
         self._entry = entry
         self._lanes = entry["items"].width
         self._clear_words = clear_words
         super().__init__(
             {
                 "i": In(stream.Signature(entry)),
-                # That of the clear after reset is the one before the first.
-                "index": Out(range(depth), init=depth - 1),
+                "takes": Out(1),
                 "lane": Out(range(self._lanes)),
                 "control": Out(Control),
                 "last": Out(1),
@@ -172,13 +171,13 @@ class Sequencer(wiring.Component):
         entry = Signal(self._entry, init={"turn": Turn.CLEAR})
         first = Signal(init=1)
         blocked = Signal()
-        load = Signal()
+        # An entry is taken, or would be: the step is the last of its entry, and goes.
+        load = Signal(init=1)
         goes = Signal()
         # Whether the step is a clear, which is always the first of its entry.
         clears = Signal(init=1)
         m.d.comb += [
             goes.eq(~blocked),
-            load.eq(~there[1] & goes),
             self.i.ready.eq(load),
             self.lane.eq(codes[0]),
         ]
@@ -194,11 +193,14 @@ class Sequencer(wiring.Component):
             ]
         with m.If(load):
             m.d.sync += [entry.eq(self.i.p), first.eq(0)]
-        with m.If(load & self.i.valid):
-            m.d.sync += self.index.eq(self.index + 1)
+        m.d.sync += self.takes.eq(load & self.i.valid)
         turns = self._elaborate_step(m, entry, codes[0], there, goes, first)
         m.d.comb += timer.start.eq(turns)
-        self._elaborate_wait(m, timer, blocked, load, goes & clears)
+        opens = self._elaborate_wait(m, timer, blocked, load, goes & clears)
+        # What `~there[1] & ~blocked` is in the next clock.
+        more = self.i.valid & (steps.more[0] | self.i.p.waits)
+        stays = Mux(blocked, opens & ~there[1], ~clears & ~there[2])
+        m.d.sync += load.eq(Mux(load, ~clears & ~more, stays))
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
@@ -231,7 +233,10 @@ class Sequencer(wiring.Component):
         return turns
 
     def _elaborate_wait(self, m, timer, blocked, load, clears):
-        """Say when the next step must wait: its turn comes when the spare is clean."""
+        """Say when the next step must wait: its turn comes when the spare is clean.
+
+        Return whether the wait ends.
+        """
         # By then the timer knows of the step before.
         aged = Signal(self.SETTLE)
         opens = Signal()
@@ -240,6 +245,7 @@ class Sequencer(wiring.Component):
             opens.eq(blocked & aged[-1] & timer.clean & ~opens),
             blocked.eq(clears | (load & self.i.valid & self.i.p.waits) | (blocked & ~opens)),
         ]
+        return opens
 
 
 class Shard(wiring.Component):
@@ -253,6 +259,8 @@ class Shard(wiring.Component):
     ----------
     spec : FilterSpec
         Of all shards together.
+    number : int
+        Which of them.
     slots : int
         Beats that may be under way.
     memory : str
@@ -278,19 +286,20 @@ class Shard(wiring.Component):
 
     DEPTH = 32
 
-    def __init__(self, *, spec, slots, memory="portable"):
+    def __init__(self, *, spec, number, slots, memory="portable"):
         self._spec = spec
         self._lanes = spec.lanes
         self._core = ShardCore(spec=spec, memory=memory)
         self._entry = Entry(lanes=spec.lanes, slots=slots)
         self._verdict_bits = 1 + len(self._core.age)
         self._memories = [
-            PagedMemory(depth=slots, width=self._verdict_bits) for _ in range(spec.lanes)
+            PagedMemory(depth=slots, width=self._verdict_bits, number=number)
+            for _ in range(spec.lanes)
         ]
         self.latency = self._memories[0].latency
         self._states = PagedMemory(depth=self.DEPTH, width=STATE_BITS * spec.lanes)
-        # To the key, from the index of its entry.
-        self._state_latency = self._states.latency + (spec.lanes - 1).bit_length()
+        # To the key, from the step: the address comes a clock after it.
+        self._state_latency = 1 + self._states.latency + (spec.lanes - 1).bit_length()
         super().__init__(
             {
                 "coming": In(1),
@@ -320,38 +329,45 @@ class Shard(wiring.Component):
             depth=self.DEPTH, tag_bits=0, verdict_bits=self._entry.size
         )
         m.submodules.sequencer = sequencer = Sequencer(
-            entry=self._entry, depth=self.DEPTH, clear_words=self._spec.clear_words
+            entry=self._entry, clear_words=self._spec.clear_words
         )
+        arrived = registered(m, self.coming, "arrived")
+        # Loaded apart, so that synthesis does not share it with the other shards, which lie far.
+        entry = Signal(self._entry)
+        with m.If(arrived):
+            m.d.sync += entry.eq(self.entry)
         m.d.comb += [
-            queue.coming.eq(self.coming),
-            queue.verdict.eq(self.entry),
+            queue.coming.eq(arrived),
+            queue.verdict.eq(entry),
             sequencer.i.valid.eq(queue.o.valid),
             sequencer.i.p.eq(queue.o.p),
             queue.o.ready.eq(sequencer.i.ready),
         ]
-        m.d.sync += self.taken.eq(queue.o.valid & queue.o.ready)
-        self._elaborate_states(m, sequencer)
+        m.d.comb += self.taken.eq(sequencer.takes)
+        self._elaborate_states(m, sequencer, arrived)
         # The core has its control so much after the key; the sequencer's is one clock late.
         late = self._state_latency + FilterCore.CONTROL_LAG - 1
         m.d.comb += core.control.eq(delayed(m, sequencer.control, late, "control"))
         self._elaborate_results(m, sequencer, late + core.latency - FilterCore.CONTROL_LAG)
         return m
 
-    def _elaborate_states(self, m, sequencer):
+    def _elaborate_states(self, m, sequencer, arrived):
         """Keep the states of each entry until their turn."""
         m.submodules.states = states = self._states
         written = Signal(range(self.DEPTH))
-        arrived = Signal()
-        m.d.sync += arrived.eq(self.coming)
+        # The clear after reset comes before the first entry.
+        read = Signal(range(self.DEPTH), init=self.DEPTH - 1)
         with m.If(arrived):
             m.d.sync += written.eq(written + 1)
+        with m.If(sequencer.takes):
+            m.d.sync += read.eq(read + 1)
         m.d.comb += [
             states.write.eq(arrived),
             states.write_address.eq(written),
             states.value.eq(self.states),
-            states.read_address.eq(sequencer.index),
+            states.read_address.eq(read),
         ]
-        lane = delayed(m, sequencer.lane, states.latency, "lane")
+        lane = delayed(m, sequencer.lane, 1 + states.latency, "lane")
         words = [states.word.word_select(n, STATE_BITS) for n in range(self._lanes)]
         m.d.comb += self._core.key.eq(selected(m, words, lane, "state"))
 

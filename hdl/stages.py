@@ -3,9 +3,9 @@
 from amaranth.hdl import Mux, Signal
 
 
-def registered(m, value, name):
+def registered(m, value, name, *, reset_less=False):
     """Return a value, or a view, as it was in the clock before."""
-    register = Signal(value.shape(), name=name)
+    register = Signal(value.shape(), name=name, reset_less=reset_less)
     m.d.sync += register.eq(value)
     return register
 
@@ -30,8 +30,13 @@ def selected(m, values, number, name):
     while len(values) > 1:
         pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
         values = [
-            registered(m, Mux(number[0], pair[-1], pair[0]), f"{name}{len(values)}_{index}")
+            registered(
+                m,
+                Mux(number[0], pair[-1], pair[0]),
+                f"{name}{len(values)}_{index}",
+                reset_less=True,
+            )
             for index, pair in enumerate(pairs)
         ]
-        number = registered(m, number[1:], f"{name}_of_{len(values)}")
+        number = registered(m, number[1:], f"{name}_of_{len(values)}", reset_less=True)
     return values[0]
