@@ -1,6 +1,6 @@
 """Several keys a clock: one window, whose bits are divided among shards."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -370,13 +370,14 @@ class Spread(wiring.Component):
 
     def _elaborate_entry(self, m, shard, items, flags, turns, everyone, slot, states):
         """Give a shard its entry, and count it."""
-        wanted = Cat(items | flags["shifts"], turns)
+        wanted = registered(m, Cat(items | flags["shifts"], turns), f"wanted{shard}")
         m.d.sync += self.coming[shard].eq(items.any() | everyone)
-        values = flags | {"items": items, "steps": ordered_steps(wanted)}
         entry = getattr(self, f"entry{shard}")
-        for name, value in values.items():
+        for name, value in (flags | {"items": items}).items():
             late = delayed(m, value, 2, f"{name}_of{shard}_")
             m.d.comb += entry.as_value()[self._bits(name)].eq(late)
+        steps = registered(m, Value.cast(ordered_steps(wanted)), f"steps_of{shard}")
+        m.d.comb += entry.as_value()[self._bits("steps")].eq(steps)
         m.d.comb += entry.slot.eq(slot)
         required = Signal(8, name=f"required{shard}")
         m.d.comb += self.record.required[shard].eq(required)
@@ -456,7 +457,7 @@ class Collector(wiring.Component):
         self._results_latency = results_latency
         # From the clock in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 5 + results_latency + self._selection + ResultQueue.LATENCY
+        self.latency = 6 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -503,22 +504,22 @@ class Collector(wiring.Component):
         newest = Signal(8, init=-1)
         with m.If(self.recorded):
             m.d.sync += newest.eq(newest + 1)
-        there = Signal()
-        m.d.sync += there.eq(~(newest - beat)[7])
         late = records.latency
-        there = delayed(m, there, late, "there")
+        there = delayed(m, self._elaborate_reached(m, newest, beat, "there"), late, "there")
         record = Signal(self._record)
         m.d.comb += record.eq(records.word)
         counts = registered(m, self.done, "counts")
-        done = Cat(
-            ~(counts.word_select(shard, 8) - record.required[shard])[7]
+        done = [
+            self._elaborate_reached(
+                m, counts.word_select(shard, 8), record.required[shard], f"done{shard}"
+            )
             for shard in range(self._shards)
-        )
-        conditions = Cat(there, registered(m, done, "done_parts"))
+        ]
+        conditions = Cat(there, *done)
         groups = [conditions[at : at + FAN_IN].all() for at in range(0, len(conditions), FAN_IN)]
         complete = registered(m, Cat(groups), "complete")
         # As late as that.
-        clocks = late + 2
+        clocks = late + 3
         alive = Signal(clocks)
         at_end = delayed(m, beat, clocks, "beat")
         # In the clock after `failing` the beats behind the one that fails are given up.
@@ -533,7 +534,13 @@ class Collector(wiring.Component):
         passes = registered(m, alive[-1] & complete.all() & ~fails, "passes")
         passed = registered(m, at_end, "passed")
         self._elaborate_beat(m, beat, goes, fails, passed)
-        return passes, passed, delayed(m, record.lanes.as_value(), 3, "record")
+        return passes, passed, delayed(m, record.lanes.as_value(), 4, "record")
+
+    def _elaborate_reached(self, m, count, goal, name):
+        """Return, two clocks late, whether a count modulo 256 has reached a goal near it."""
+        borrow = registered(m, count[:4] < goal[:4], f"{name}_borrow")
+        difference = registered(m, (count[4:] - goal[4:])[:4], f"{name}_difference")
+        return registered(m, ~(difference - borrow)[3], name)
 
     def _elaborate_beat(self, m, beat, goes, fails, back):
         """Count the beats that are looked after, and go back to one.
