@@ -448,9 +448,9 @@ class FilterSpec:
 
     @property
     def ways(self) -> int:
-        """Registers on the way to each memory: more where the block RAMs of a shard lie apart."""
+        """Registers on the way to each memory: more where block RAMs are many and lie apart."""
         columns, rows = memory_blocks(bits=self.shard_bits, clear=self.clear)
-        blocks = self.segments * self.parts * columns * rows
+        blocks = self.shards * self.segments * self.parts * columns * rows
         return 2 if blocks <= 56 else 4
 
     @property

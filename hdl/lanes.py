@@ -101,7 +101,7 @@ class ShiftFinder(wiring.Component):
         One bit at most.
     """
 
-    LATENCY = 4
+    LATENCY = 5
 
     def __init__(self, *, lanes, generation):
         self._lanes = lanes
@@ -118,30 +118,39 @@ class ShiftFinder(wiring.Component):
         ordinals = Cat(count[:low] if len(count) >= low else Cat(count, Const(0, low - len(count)))
                        for count in counts[:lanes])  # fmt: skip
         # Insertions of the generation, less its length and one: the sign tells when it is over.
-        left = Signal(signed(generation.bit_length() + 2), init=-generation - 1)
+        # In two digits, the high one a clock later.
+        width = generation.bit_length() + 2
+        digit = width // 2
+        start = (-generation - 1) & (1 << width) - 1
+        left_low = Signal(digit, init=start & (1 << digit) - 1)
+        left_high = Signal(width - digit, init=start >> digit)
         count = Signal(range(lanes + 1))
-        change = Signal(left.shape())
-        turn = Signal(3)
-        before = Signal(signed(low + 1))
+        change = Signal(width)
+        carry = Signal()
+        turn = Signal(4)
         over = Signal()
+        # What turned meanwhile has begun a generation of its own.
+        begins = turn[0] | (over & ~turn[1:].any())
         m.d.sync += [
             count.eq(counts[lanes]),
             turn.eq(Cat(self.turn, turn)),
-            # What turned meanwhile has begun a generation of its own.
-            change.eq(Mux(turn[0] | (over & ~turn[1] & ~turn[2]), count - generation, count)),
-            left.eq(Mux(turn[1], -1, left) + change),
-            before.eq(Mux(turn[1], -1, Cat(left[:low], left[-1]).as_signed())),
+            change.eq(Mux(begins, count - generation, count)),
+            Cat(left_low, carry).eq((left_low | turn[1].replicate(digit)) + change[:digit]),
         ]
-        inserts, places = self.inserts, ordinals
-        for stage in range(3):
-            inserts = registered(m, inserts, f"inserts{stage}")
-            places = registered(m, places, f"places{stage}")
-        over_now = before[-1] & ~left[-1]
+        change_high = registered(m, change[digit:], "change_high")
+        high = left_high | turn[2].replicate(width - digit)
+        m.d.sync += left_high.eq(high + change_high + carry)
+        # As they were before the beat: the sign, and the last digits.
+        negative = registered(m, high[-1], "negative")
+        before = delayed(m, left_low[:low] | turn[1].replicate(low), 2, "before")
+        inserts = delayed(m, self.inserts, 4, "inserts")
+        places = delayed(m, ordinals, 4, "places")
+        over_now = negative & ~left_high[-1]
         m.d.sync += [
             over.eq(over_now),
             self.shifts.eq(
                 Cat(
-                    over_now & inserts[lane] & (places.word_select(lane, low) == ~before[:low])
+                    over_now & inserts[lane] & (places.word_select(lane, low) == ~before)
                     for lane in range(lanes)
                 )
             ),

@@ -35,7 +35,7 @@ class PagedMemory(wiring.Component):
     word : Out(width)
     """
 
-    GROUP = 32
+    GROUP = 16
     """Bits of a word, at most, that share registers for addresses."""
 
     def __init__(self, *, depth, width, number=0):
