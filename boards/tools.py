@@ -16,6 +16,7 @@ from typing import Any
 from ..golden.errors import LatelyError
 from ..golden.files import replace_file
 from .devices import MAPPING, Device
+from .floorplan import SITES, place_shards
 from .gowin import make_timeable
 
 Progress = Callable[[str, float], None]
@@ -100,9 +101,12 @@ class Flow:
 
     def complete(self, modules: dict[str, Any]) -> None:
         """Write to ``netlist.json`` what nextpnr needs and does not do itself."""
+        size = self._device.place_and_route[1]
         if self._device.family == "gowin":
             make_timeable(modules)
-            (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
+        elif size not in SITES or not place_shards(modules, SITES[size]):
+            return
+        (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int, *more: str) -> dict[str, Any]:
         """Place and route ``netlist.json``, with more options; return nextpnr's report."""

@@ -139,7 +139,8 @@ class ShiftFinder(wiring.Component):
         ]
         change_high = registered(m, change[digit:], "change_high")
         high = left_high | turn[2].replicate(width - digit)
-        m.d.sync += left_high.eq(high + change_high + carry)
+        # One sum: what both have below carries if `carry` is set.
+        m.d.sync += left_high.eq((Cat(1, high) + Cat(carry, change_high))[1:])
         # As they were before the beat: the sign, and the last digits.
         negative = registered(m, high[-1], "negative")
         before = delayed(m, left_low[:low] | turn[1].replicate(low), 2, "before")

@@ -1,6 +1,8 @@
 """Small memories in look-up tables, fast at any depth and width."""
 
-from amaranth.hdl import Module
+from functools import lru_cache
+
+from amaranth.hdl import Cat, Module
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -8,6 +10,44 @@ from .stages import registered, selected
 
 PAGE = 16
 """Words that one page holds, as the distributed memory of an ECP5."""
+
+
+@lru_cache(maxsize=16)
+def address_maps(width, count):
+    """Return one-to-one maps of addresses to addresses; no two have a bit in common.
+
+    Registers of one map cannot be those of another, so that synthesis keeps
+    all of them, and memories with the same addresses may lie apart.
+
+    Returns
+    -------
+    list of (list of int, int)
+        For each bit of the mapped address the bits that it is the sum of, as a
+        mask; and whether all are inverted, as 0 or -1.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many.
+    """
+    unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
+    maps = []
+    while len(maps) < count:
+        rows, reduced = [], []
+        for mask in unused:
+            rest = mask
+            for earlier in reduced:
+                rest = min(rest, rest ^ earlier)
+            if rest:
+                rows.append(mask)
+                reduced.append(rest)
+            if len(rows) == width:
+                break
+        if len(rows) < width:
+            raise ValueError(f"Maps of {width} bits must be at most {len(maps)}, not {count}")
+        unused = [mask for mask in unused if mask not in rows]
+        maps += [(rows, 0), (rows, -1)]
+    return maps[:count]
 
 
 class PagedMemory(wiring.Component):
@@ -22,8 +62,8 @@ class PagedMemory(wiring.Component):
         Words. Power of two.
     width : int
         Bits of a word.
-    number : int
-        Which of several memories with the same addresses: each has registers of its own for
+    number, memories : int
+        Which of how many memories with the same addresses: each has registers of its own for
         them, so that they may lie apart.
 
     Members
@@ -35,16 +75,17 @@ class PagedMemory(wiring.Component):
     word : Out(width)
     """
 
-    GROUP = 16
+    GROUP = 32
     """Bits of a word, at most, that share registers for addresses."""
 
-    def __init__(self, *, depth, width, number=0):
+    def __init__(self, *, depth, width, number=0, memories=1):
         self._width = width
         self._depth = depth
-        self._number = number
         self._page = min(depth, PAGE)
         self._pages = depth // self._page
         self._groups = -(-width // self.GROUP)
+        maps = address_maps((depth - 1).bit_length(), memories * self._groups)
+        self._maps = maps[number * self._groups :]
         self.latency = 1 + self._pages.bit_length()
         super().__init__(
             {
@@ -66,14 +107,15 @@ class PagedMemory(wiring.Component):
 
     def _elaborate_group(self, m, group, value):
         """Store a part of the words; return that of the word that is read."""
-        # Each group has the words in another order, lest synthesis finds its registers to be
-        # those of the others. The factor is odd, so that no two orders are the same.
-        order = (self._number * self._groups + group) * 0x13 % self._depth
+        # Each group has the words in another order.
         low = (self._page - 1).bit_length()
-        write_address = self.write_address ^ order
+        write_address, read_address = (
+            self._elaborate_map(address, *self._maps[group])
+            for address in (self.write_address, self.read_address)
+        )
         place = registered(m, write_address[:low], f"place{group}", reset_less=True)
         value = registered(m, value, f"value{group}", reset_less=True)
-        read_address = registered(m, self.read_address ^ order, f"read{group}", reset_less=True)
+        read_address = registered(m, read_address, f"read{group}", reset_less=True)
         page = registered(m, read_address[low:], f"page_of{group}", reset_less=True)
         words = []
         for number in range(self._pages):
@@ -90,3 +132,6 @@ class PagedMemory(wiring.Component):
             ]
             words.append(read_port.data)
         return selected(m, words, page, f"word{group}_")
+
+    def _elaborate_map(self, address, rows, inverted):
+        return Cat((address & mask).xor() for mask in rows) ^ (inverted & self._depth - 1)

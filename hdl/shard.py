@@ -293,7 +293,7 @@ class Shard(wiring.Component):
         self._entry = Entry(lanes=spec.lanes, slots=slots)
         self._verdict_bits = 1 + len(self._core.age)
         self._memories = [
-            PagedMemory(depth=slots, width=self._verdict_bits, number=number)
+            PagedMemory(depth=slots, width=self._verdict_bits, number=number, memories=spec.shards)
             for _ in range(spec.lanes)
         ]
         self.latency = self._memories[0].latency

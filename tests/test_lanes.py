@@ -19,7 +19,7 @@ from lately.hdl.lanes import (
     ShiftFinder,
     filter_unit,
 )
-from lately.hdl.paged import PagedMemory
+from lately.hdl.paged import PagedMemory, address_maps
 from lately.hdl.shard import ordered_steps, steps_layout
 from lately.hdl.unit import FilterUnit
 from lately.lanes import drawn_streams, measure
@@ -40,9 +40,10 @@ def simulate(component, bench):
 
 
 @pytest.mark.parametrize(("depth", "latency"), [(8, 2), (16, 2), (32, 3), (128, 5)])
-@pytest.mark.parametrize(("width", "number"), [(9, 0), (9, 5), (70, 1)])
+@pytest.mark.parametrize(("width", "number"), [(9, 0), (9, 3), (50, 1)])
 def test_paged_memory(depth, latency, width, number):
-    memory = PagedMemory(depth=depth, width=width, number=number)
+    memories = number + 1
+    memory = PagedMemory(depth=depth, width=width, number=number, memories=memories)
     assert memory.latency == latency
     draw = random.Random(SEED)
     held = [0] * depth
@@ -70,6 +71,23 @@ def test_paged_memory(depth, latency, width, number):
             await ctx.tick()
 
     simulate(memory, bench)
+
+
+@pytest.mark.parametrize(("width", "count"), [(1, 2), (3, 4), (5, 8), (7, 20)])
+def test_address_maps(width, count):
+    """Each is one-to-one, and no bit of an address is that of another map."""
+    bits = set()
+    for rows, inverted in address_maps(width, count):
+        addresses = range(1 << width)
+        mapped = [
+            sum(((address & mask).bit_count() & 1) << bit for bit, mask in enumerate(rows))
+            for address in addresses
+        ]
+        assert len(set(mapped)) == 1 << width
+        bits |= {(mask, inverted) for mask in rows}
+    assert len(bits) == width * count
+    with pytest.raises(ValueError, match=f"Maps of {width} bits must be at most"):
+        address_maps(width, 1 << width + 1)
 
 
 @pytest.mark.parametrize("lanes", [2, 4])

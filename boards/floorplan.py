@@ -1,0 +1,84 @@
+"""Places for the block RAMs of shards, which nextpnr's placer would scatter."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+_BLOCK = re.compile(r"(?:.*\.)?shard(\d+)\.core\.segment(\d+)_part(\d+)\.block(\d+)_(\d+)")
+
+
+@dataclass(frozen=True)
+class Sites:
+    """Where the block RAMs of a device are.
+
+    Attributes
+    ----------
+    bands : tuple of (int, int)
+        Pairs of rows, each near its fellow, the first of a pair towards the edge.
+    columns : tuple of (int, int)
+        Column and number within it, from left to right; the same in every row.
+    """
+
+    bands: tuple[tuple[int, int], ...]
+    columns: tuple[tuple[int, int], ...]
+
+    def name(self, row: int, place: int) -> str:
+        """Return what nextpnr calls the site at a place of a row."""
+        column, number = self.columns[place]
+        return f"X{column}/Y{row}/EBR{number}"
+
+
+# Four in every nine columns, but for the clock's spine in the middle.
+_85K = tuple((left + 2 * number, number)
+             for left in (*range(4, 59, 9), *range(69, 115, 9)) for number in range(4))  # fmt: skip
+SITES = {"--85k": Sites(bands=((22, 46), (82, 70)), columns=_85K)}
+"""By the option of nextpnr that names the device."""
+
+
+def place_shards(netlist: dict[str, Any], sites: Sites) -> int:
+    """Give the block RAMs of a unit of several shards their places.
+
+    Those of a shard come together, half of them in either row of a band, in
+    the order of segments and parts: what belongs together is near, and its
+    registers with it. A netlist without shards, or whose shards do not fit so,
+    stays as it is.
+
+    Parameters
+    ----------
+    netlist : dict
+        Modules by name, as yosys writes them in JSON.
+    sites : Sites
+        Of the device.
+
+    Returns
+    -------
+    int
+        Block RAMs that were placed.
+    """
+    placed = 0
+    for module in netlist.values():
+        shards: dict[int, list[tuple[list[int], dict[str, Any]]]] = {}
+        for name, cell in module["cells"].items():
+            block = _BLOCK.fullmatch(name) if cell["type"] == "DP16KD" else None
+            if block:
+                shard, *order = map(int, block.groups())
+                shards.setdefault(shard, []).append((order, cell))
+        if len(shards) > 1:
+            placed += _place(shards, sites)
+    return placed
+
+
+def _place(shards: dict[int, list[tuple[list[int], dict[str, Any]]]], sites: Sites) -> int:
+    in_band = -(-len(shards) // len(sites.bands))
+    # In pairs, so that a pair of rows has the blocks of one segment beside each other.
+    width = 2 * -(-max(map(len, shards.values())) // 4)
+    pitch = len(sites.columns) // in_band
+    if width > pitch:
+        return 0
+    for shard, blocks in shards.items():
+        band = sites.bands[shard % len(sites.bands)]
+        left = shard // len(sites.bands) * pitch
+        for index, (_, cell) in enumerate(sorted(blocks, key=lambda block: block[0])):
+            row, place = band[index // 2 % 2], left + index // 4 * 2 + index % 2
+            cell.setdefault("attributes", {})["BEL"] = sites.name(row, place)
+    return sum(map(len, shards.values()))
