@@ -57,7 +57,7 @@ def universe(duplicates: float, window: int = WINDOW) -> int:
 
 
 def unique(universe: float, draws: float) -> float:
-    """Expected number of different keys among uniform draws: U (1 - (1 - 1/U)^W)."""
+    """Expected number of different keys of U > 1 among uniform draws: U (1 - (1 - 1/U)^W)."""
     return -universe * math.expm1(draws * math.log1p(-1 / universe))
 
 
