@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command("reproduce", short_help="The papers' tables and figures, measured anew.")
 @click.argument("names", nargs=-1, metavar="[NAME|all]...")
-@click.option("--quick", is_flag=True, help="Fewer seeds and shorter streams: minutes, not hours.")
+@click.option("--quick", is_flag=True, help="Fewer seeds and shorter streams.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: cores]"
 )
@@ -35,7 +35,7 @@ def reproduce(
     list_studies: bool,
     as_json: bool,
 ) -> None:
-    r"""Compute or measure tables and figures of the papers, each figure beside the printed one.
+    """Compute or measure tables and figures of the papers, each figure beside the printed one.
 
     A study is one table or figure, or a few together. Names may have * and ?
     in them. A figure that is not met is a finding and no error: the exit
@@ -43,9 +43,10 @@ def reproduce(
 
     Every point of a study is kept as soon as it is measured, in the folder
     that the variable LATELY_CACHE names, or else in the user's cache folder:
-    an interrupted run goes on where it stopped. Points are measured anew if the sources that
-    they depend on, or the versions of Python, numpy or scipy, have changed.
-    The folder `reproduction` there may be deleted at any time.
+    an interrupted run goes on where it stopped. Points are measured anew if
+    the sources that they depend on, or the versions of Python, numpy or
+    scipy, have changed. The folder `reproduction` there may be deleted at any
+    time. Nothing else is written without --out.
 
     \b
     Examples:

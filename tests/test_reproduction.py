@@ -206,6 +206,19 @@ def test_fingerprint_changes_with_a_source(monkeypatch):
     assert fingerprint(apbf_figures.measure_fills) != before
 
 
+def test_fingerprint_leaves_out_comments_and_docstrings(tmp_path, monkeypatch):
+    from lately.reproduction import store
+
+    monkeypatch.syspath_prepend(tmp_path)
+    module = '"""Of one."""\n\n\ndef measure(point):\n    {}\n    return {}\n'
+    contents = [('"""Do."""', 1), ("# Do it.", 1), ('"""Do."""', 2)]
+    sources = []
+    for number, content in enumerate(contents):
+        (tmp_path / f"points_of_{number}.py").write_text(module.format(*content))
+        sources.append(store._source(f"points_of_{number}"))
+    assert sources[0] == sources[1] != sources[2]
+
+
 def test_plain():
     assert plain({"a": (1, 2.5)}) == {"a": [1, 2.5]}
     with pytest.raises(TypeError, match="not JSON serializable"):

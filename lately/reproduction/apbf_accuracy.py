@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from ..golden import APBF, analysis
+from .apbf_printed import PAPER, TABLES
 from .apbf_runs import WINDOW, build, distinct
-from .apbf_tables import PAPER, TABLES
 from .study import Chart, Finding, Outcome, Point, Result, Series, Study
 from .verdicts import SHARES, over_seeds, proportion, student
 

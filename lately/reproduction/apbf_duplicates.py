@@ -7,8 +7,8 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from .apbf_accuracy import FILTERS
+from .apbf_printed import PAPER
 from .apbf_runs import WINDOW, build, expected_rate, stream
-from .apbf_tables import PAPER
 from .study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdict
 from .verdicts import over_seeds, student
 
@@ -142,8 +142,9 @@ lines bend downwards, as the rate is about a power of the fill ratio, and the fi
 the paper's advice to size by the known rate of duplicates holds all the more."""
 
 _SLICES = """\
-As the paper has it: the more slices, the less the rate falls, since keys are shared only by the
-k slices that generations have in common."""
+As the paper has it: the more slices, the less the rate falls. A slice holds the keys of k
+generations, some k / l of a window, and a duplicate that comes in another slice's time is no
+duplicate to it: 1,336 insertions with k = 4, l = 3, but 144 with k = 8, l = 56."""
 
 
 def _study(

@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..golden import APBF, analysis
+from .apbf_printed import PAPER
 from .apbf_runs import build, distinct
-from .apbf_tables import PAPER
 from .study import Chart, Finding, Outcome, Point, Result, Series, Study
 from .verdicts import SHARES, over_seeds, proportion, student
 

@@ -123,7 +123,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
     """Return a digest of the source of a function, and of what it may run.
 
     That is its module and all modules of this package that it imports, and
-    those that they import; and the versions of Python and of `LIBRARIES`.
+    those that they import, comments and docstrings left out; and the versions
+    of Python and of `LIBRARIES`.
     """
     versions = [f"python {sys.version_info.major}.{sys.version_info.minor}"]
     versions += [f"{name} {metadata.version(name)}" for name in LIBRARIES]
@@ -144,12 +145,25 @@ def _closure(name: str) -> frozenset[str]:
     return frozenset(found)
 
 
+class _Undocumented(ast.NodeTransformer):
+    """Leaves out docstrings, and what else has no effect."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        return None if isinstance(node.value, ast.Constant) else node
+
+
 @cache
-def _source(name: str) -> bytes:
+def _tree(name: str) -> ast.AST:
     spec = _spec(name)
     assert spec is not None, name
     assert spec.origin is not None, name
-    return Path(spec.origin).read_bytes()
+    tree: ast.AST = _Undocumented().visit(ast.parse(Path(spec.origin).read_bytes()))
+    return tree
+
+
+def _source(name: str) -> bytes:
+    """Return what a module does, comments and docstrings left out."""
+    return ast.dump(_tree(name)).encode()
 
 
 @cache
@@ -159,7 +173,7 @@ def _imports(name: str) -> tuple[str, ...]:
     assert spec is not None, name
     package = name if spec.submodule_search_locations is not None else spec.parent
     names: set[str] = set()
-    for node in ast.walk(ast.parse(_source(name))):
+    for node in ast.walk(_tree(name)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
