@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -192,6 +193,9 @@ def test_fingerprint_is_of_all_that_is_imported():
     assert not {"lately.cli", "lately.run", "lately.reproduction.run"} & found
     assert fingerprint(apbf_figures.measure_fills) == fingerprint(apbf_figures.measure_forgetting)
     assert fingerprint(apbf_figures.measure_fills) != fingerprint(apbf_tables.measure_table_1)
+    assert fingerprint(partial(apbf_tables.measure_table_1)) == fingerprint(
+        apbf_tables.measure_table_1
+    )
     assert store._closure("study_points") > {"study_points", "lately.golden.errors"}
 
 
@@ -527,30 +531,42 @@ cli.main(["reproduce", "all", "--jobs", "2", "--out", {out!r}], prog_name="latel
 """
 
 
-def test_interrupted(log, tmp_path):
+@pytest.fixture
+def running(log, tmp_path):
+    """A command whose first point is kept, and whose others take long."""
     program = PROGRAM.format(
         tests=str(Path(__file__).parent), log=str(log), out=str(tmp_path / "out")
     )
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"LATELY_CACHE": str(tmp_path / "cache")},
         start_new_session=True,
-    )
-    kept = tmp_path / "cache" / "reproduction" / "squares"
-    deadline = time.monotonic() + 60
-    while not (kept.is_dir() and [name for name in os.listdir(kept) if name.endswith(".json")]):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    # As a terminal does: to all processes.
-    os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=30)
-    assert process.returncode == 130
-    assert (output, errors.strip()) == (b"", b"lately: interrupted")
+    ) as process:
+        kept = tmp_path / "cache" / "reproduction" / "squares"
+        wait_until(lambda: kept.is_dir() and any(name.suffix == ".json" for name in kept.iterdir()))
+        yield process
     assert len(os.listdir(kept)) == 1
+    wait_until(lambda: not group_is_alive(process.pid))
+
+
+def test_interrupted(running, tmp_path):
+    # As a terminal does: to all processes.
+    os.killpg(running.pid, signal.SIGINT)
+    output, errors = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert (output, errors.strip()) == (b"", b"lately: interrupted")
     assert os.listdir(tmp_path / "out") == []
-    while group_is_alive(process.pid):
+
+
+def test_killed(running):
+    running.kill()
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 50
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -576,3 +592,28 @@ def test_nobody_reads(tmp_path):
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_progress_on_a_terminal(tmp_path):
+    if sys.platform == "win32":
+        pytest.skip("a pseudo-terminal needs a POSIX system")
+    import pty
+
+    controller, terminal = pty.openpty()
+    done = subprocess.run(
+        [*LATELY, "reproduce", "apbf-table-1", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=os.environ | {"LATELY_CACHE": str(tmp_path)},
+        check=True,
+    )
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(controller, 4096):
+            shown += part
+    except OSError:
+        pass  # Linux reports the closed end so.
+    os.close(controller)
+    assert b"apbf-table-1" in shown
+    assert json.loads(done.stdout)["measured"] == 1

@@ -117,7 +117,7 @@ def _chart(number: int, title: str, results: list[tuple[Point, Result]]) -> Char
         x = [float(np.mean(result["duplicates"])) for _, result in runs]
         mean, low, high = zip(*(student(result["rates"]) for _, result in runs), strict=True)
         marks.append(Series(label, x, mean, low, high, marks=True))
-        asked = [point["duplicates"] for point, _ in runs]
+        asked = np.linspace(0, runs[-1][0]["duplicates"], 36).tolist()
         lines.append(Series(label, asked, [expected_rate(k, l, WINDOW, d) for d in asked]))
     return Chart(
         name=f"apbf-figure-{number}",

@@ -2,7 +2,9 @@
 
 import json
 import multiprocessing
+import os
 import signal
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -167,7 +169,7 @@ def _workers(jobs: int) -> Iterator[ProcessPoolExecutor]:
     # A fresh interpreter: a fork would copy the threads' locks, the progress bar's among them.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, context, initializer=_ignore_interrupts)
+    pool = ProcessPoolExecutor(jobs, context, initializer=_begin)
     try:
         yield pool
     except BaseException:
@@ -192,9 +194,18 @@ def _shielded() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _ignore_interrupts() -> None:
+def _begin() -> None:
     # Ctrl-C reaches all processes of a terminal; the first one ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # It cannot if it is killed: then they would wait for work for good.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _work(measure: Callable[[Point], Result], point: Point) -> str:

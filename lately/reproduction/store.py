@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -126,6 +126,8 @@ def fingerprint(function: Callable[..., Any]) -> str:
     those that they import, comments and docstrings left out; and the versions
     of Python and of `LIBRARIES`.
     """
+    while isinstance(function, partial):
+        function = function.func
     versions = [f"python {sys.version_info.major}.{sys.version_info.minor}"]
     versions += [f"{name} {metadata.version(name)}" for name in LIBRARIES]
     digest = hashlib.sha256("\0".join(versions).encode())
