@@ -101,14 +101,8 @@ def conclude_forgetting(results: list[tuple[Point, Result]]) -> Outcome:
     expected = [_reported(age) for age in range(shares.shape[1])]
     findings += [_forgotten(i, shares[:, L + i].tolist(), expected[L + i]) for i in range(K)]
     excess = (shares[:, L : L + K].sum(axis=1) / L).tolist()
-    findings.append(
-        over_seeds(
-            "peak NPWS",
-            f"{analysis.apbf_npws(K, L):.4f}",
-            excess,
-            note="false positives are counted in; the formula leaves them out",
-        )
-    )
+    formula = f"{analysis.apbf_npws(K, L):.4f} by the formula, which leaves out false positives"
+    findings.append(over_seeds("peak NPWS", "", excess, note=formula))
     mean, low, high = zip(
         *(student(column, within=SHARES) for column in shares.T.tolist()), strict=True
     )

@@ -119,7 +119,8 @@ def _entry_to_dict(entry: Entry) -> dict[str, Any]:
 
 
 def _floats(values: Sequence[float] | None) -> list[float] | None:
-    return None if values is None else [float(value) for value in values]
+    # More cannot be seen in a drawing.
+    return None if values is None else [float(f"{value:.6g}") for value in values]
 
 
 def _entry(values: dict[str, Any]) -> Entry:
