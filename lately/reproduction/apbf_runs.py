@@ -38,7 +38,7 @@ def spread(numbers: Keys, seed: int) -> Keys:
 def universe(duplicates: float, window: int = WINDOW) -> int:
     """Number of keys of which uniform draws have a rate of duplicates (section 5.6.2).
 
-    That is 1 - |unique(W)| / |W| in W consecutive draws, of which
+    That is 1 minus the share of different keys in W consecutive draws, of which
     U (1 - (1 - 1/U)^W) are expected to be unique.
 
     Parameters
