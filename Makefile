@@ -15,10 +15,10 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long coverage prove bench-check performance lint types docs clean tools icarus
+.PHONY: help venv demo test test-long coverage prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus
 
 help: ## List the targets
-	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
 
 venv: $(DEV) ## Install everything that development needs into .venv
 
@@ -45,6 +45,12 @@ performance: $(DEV) ## Measure all units and write docs/performance.md anew; tak
 	@$(BIN)/lately bench hardware --jobs $(JOBS)
 	@$(BIN)/python docs/make_performance.py
 
+reproduce: $(SIM) ## Measure the papers' tables and figures and write docs/reproduction.md anew
+	@$(BIN)/lately reproduce all --jobs $(JOBS) --out docs
+
+reproduce-quick: $(SIM) ## Measure the papers' tables and figures in their quick form
+	@$(BIN)/lately reproduce all --quick --jobs $(JOBS) --out build/reproduction
+
 lint: $(DEV) ## Check style and format
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -56,9 +62,8 @@ types: $(DEV) ## Check types
 	@MYPYPATH=build/types $(BIN)/mypy -p lately
 
 docs: $(DEV) ## Build the documentation; every warning is an error
-	@cd docs && ../$(BIN)/python -c 'import sys, make_tables as tables; \
-		sys.exit(tables.PAGE.read_text("utf-8") != tables.page() \
-		and "docs/tables.md is out of date: run python docs/make_tables.py")'
+	@cd docs && ../$(BIN)/python -c 'import sys, make_reproduction; \
+		sys.exit(make_reproduction.out_of_date())'
 	@cd docs && ../$(BIN)/python -c 'import sys, make_performance; \
 		sys.exit(make_performance.out_of_date())'
 	@cd docs && ../$(BIN)/python -c 'import sys, make_lanes; sys.exit(make_lanes.out_of_date())'

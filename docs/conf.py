@@ -16,6 +16,15 @@ from lately.hdl.memories import VARIANTS
 
 HERE = Path(__file__).parent
 
+PACKAGES = (
+    "lately",
+    "lately.reproduction",
+    "lately.golden",
+    "lately.hdl",
+    "lately.sim",
+    "lately.boards",
+)
+
 project = "Lately"
 author = "The Lately contributors"
 copyright = author
@@ -114,7 +123,7 @@ def check_reference(app):
     """Warn of public modules that the reference leaves out."""
     pages = "".join(page.read_text("utf-8") for page in (HERE / "api").glob("*.md"))
     documented = set(re.findall(r"automodule:: (\S+)", pages))
-    for package in ("lately", "lately.golden", "lately.hdl", "lately.sim", "lately.boards"):
+    for package in PACKAGES:
         for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
             # What runs inside a simulator cannot be imported here.
             missing = module.name not in documented and not module.name.endswith("_bench")

@@ -9,10 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from make_tables import markdown
-
 from lately.boards.targets import BOARDS, Board
 from lately.golden.files import replace_file
+from lately.reproduction.markdown import table as markdown
 
 HERE = Path(__file__).parent
 DATA = HERE / "boards.json"

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from make_performance import frequency, seeds_text
-from make_tables import markdown
 
 from lately.cases import CASES
 from lately.golden.files import replace_file
 from lately.measurements import Summary, load, summarise
+from lately.reproduction.markdown import table as markdown
 
 HERE = Path(__file__).parent
 OPERATIONS = HERE / "lanes.json"

@@ -8,14 +8,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from make_tables import markdown
-
 from lately.boards.devices import device
 from lately.cases import CASES, GEBF_BITS_PER_ITEM, GEBF_WINDOW, Case, best_gebf, gebf_choices
 from lately.golden.files import replace_file
 from lately.hardware import plan
 from lately.measurements import Measurement, Summary, load, save, summarise
 from lately.report import COLOURS
+from lately.reproduction.markdown import table as markdown
 
 HERE = Path(__file__).parent
 DATA = HERE / "performance.json"

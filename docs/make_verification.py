@@ -12,9 +12,8 @@ import argparse
 import json
 from pathlib import Path
 
-from make_tables import markdown
-
 from lately.golden.files import replace_file
+from lately.reproduction.markdown import table as markdown
 from lately.sim.proofs import PROOFS, with_goals
 
 HERE = Path(__file__).parent

@@ -5,13 +5,19 @@ import os
 from .apbf import APBBF, APBF
 from .base import FORMAT as _MODEL_FORMAT
 from .base import CountedFilter, Filter, TimedFilter
+from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
+from .buffered import A2Buffering, DoubleBuffering
+from .counting import CountingBloomFilter
 from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
+from .forgetful import ForgetfulBloomFilter
 from .gebf import GEBF, BlockedGEBF
 from .operations import Operation, Verdicts
 from .sliding import FORMAT as _RING_FORMAT
 from .sliding import SlidingFilter
 from .spec import FAMILIES, PRESETS, FilterSpec, preset
+from .stable import StableBloomFilter
 from .states import read_state
+from .swamp import Swamp
 
 __all__ = [
     "APBBF",
@@ -19,16 +25,25 @@ __all__ = [
     "FAMILIES",
     "GEBF",
     "PRESETS",
+    "A2Buffering",
+    "BlockedBloomFilter",
     "BlockedGEBF",
+    "BloomFilter",
     "CountedFilter",
+    "CountingBloomFilter",
+    "DoubleBuffering",
     "Filter",
     "FilterSpec",
+    "ForgetfulBloomFilter",
     "LatelyError",
     "Operation",
+    "PartitionedBloomFilter",
     "RekeyError",
     "SlidingFilter",
     "SpecificationError",
+    "StableBloomFilter",
     "StateFileError",
+    "Swamp",
     "TimedFilter",
     "Verdicts",
     "from_spec",

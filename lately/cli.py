@@ -15,6 +15,7 @@ except ModuleNotFoundError:
 from .build_commands import build, program
 from .host_commands import host
 from .lanes_commands import bench_lanes
+from .reproduce_commands import reproduce
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -106,6 +107,7 @@ def main() -> None:
 main.add_command(build)
 main.add_command(program)
 main.add_command(host)
+main.add_command(reproduce)
 
 
 @main.command(short_help="Replay a stream through RTL, golden model and exact oracle.")

@@ -40,7 +40,7 @@ def bench_lanes(
     out: str | None,
     as_json: bool,
 ) -> None:
-    r"""Count the operations per clock of units of one and of several lanes.
+    """Count the operations per clock of units of one and of several lanes.
 
     Keys are checked and inserted with all lanes full: random ones, half of them one hot key, one
     key alone, those of one shard alone, and those of TRACES. Every verdict is held against the

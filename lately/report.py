@@ -146,8 +146,8 @@ def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in ("png", "svg"):
         raise ValueError(f"path: must end in .png or .svg, not {os.fspath(path)!r}")
-    figure = _figure(17, 5.4)
-    with _style():
+    figure = blank_figure(17, 5.4)
+    with style():
         grid = figure.add_gridspec(
             2, 3, height_ratios=(2, 1), width_ratios=(1.1, 0.9, 1.1), hspace=0.14, wspace=0.24
         )
@@ -171,13 +171,14 @@ def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
 # Figures
 
 
-def _style() -> Any:
+def style() -> Any:
+    """Return a context in which matplotlib draws as all drawings of this package are."""
     import matplotlib as mpl
 
     return mpl.rc_context(_STYLE)
 
 
-def _figure(width: float, height: float) -> "Figure":
+def blank_figure(width: float, height: float) -> "Figure":
     """Return an empty figure, in inches, that needs no display."""
     from matplotlib.figure import Figure
 
@@ -187,7 +188,7 @@ def _figure(width: float, height: float) -> "Figure":
 def _svg(draw: Callable[[], "Figure"]) -> str:
     """Draw as SVG whose colours are the page's variables."""
     text = io.StringIO()
-    with _style():
+    with style():
         draw().savefig(
             text,
             format="svg",
@@ -207,7 +208,7 @@ def _svg(draw: Callable[[], "Figure"]) -> str:
 
 def _rates_figure(result: RunResult) -> Callable[[], "Figure"]:
     def draw() -> "Figure":
-        figure = _figure(9, 5)
+        figure = blank_figure(9, 5)
         upper, lower = figure.subplots(
             2, 1, sharex=True, gridspec_kw={"height_ratios": (2, 1), "hspace": 0.14}
         )
@@ -219,7 +220,7 @@ def _rates_figure(result: RunResult) -> Callable[[], "Figure"]:
 
 def _fills_figure(result: RunResult) -> Callable[[], "Figure"]:
     def draw() -> "Figure":
-        figure = _figure(9, 3.6)
+        figure = blank_figure(9, 3.6)
         _draw_fills(figure.subplots(), result)
         return figure
 
@@ -228,7 +229,7 @@ def _fills_figure(result: RunResult) -> Callable[[], "Figure"]:
 
 def _distances_figure(result: RunResult) -> Callable[[], "Figure"]:
     def draw() -> "Figure":
-        figure = _figure(9, 5)
+        figure = blank_figure(9, 5)
         upper, lower = figure.subplots(
             2, 1, sharex=True, gridspec_kw={"height_ratios": (2, 1), "hspace": 0.14}
         )

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .cases import Case
     from .hardware import Outcome
     from .measurements import Comparison, Summary
+    from .reproduction.report import Entry, Report
+    from .reproduction.study import Study
     from .sim.formal import Proof, Record
 
 
@@ -145,6 +147,45 @@ def print_cases(cases: "list[Case]") -> None:
         texts = ("" if limit is None else count_text(limit) for limit in (*sizes, *limits))
         table.add_row(case.name, case.group, *texts)
     _console().print(table)
+
+
+def print_studies(studies: "list[Study]") -> None:
+    """Print what of the papers there is to reproduce."""
+    table = _head_table("study", "", "source", right=())
+    for study in studies:
+        table.add_row(study.name, study.title, study.source)
+    _console().print(table)
+
+
+def print_reproduction(report: "Report") -> None:
+    """Print findings beside what the papers have."""
+    from .reproduction.page import summary_line
+
+    console = _console()
+    for entry in report.entries:
+        console.print(f"{entry.title} ({entry.source})", markup=False, style="bold")
+        console.print(_findings_table(entry))
+    console.print(summary_line(report), markup=False)
+
+
+def _findings_table(entry: "Entry") -> Any:
+    from rich.text import Text
+
+    from .reproduction.page import NOTHING, interval_text, value_text
+
+    table = _head_table("", right=("paper", "ours", "95% interval"))
+    table.columns[0].no_wrap = False
+    table.add_column("verdict", no_wrap=True)
+    colours = {"met": "green", "near": "yellow", "not met": "red"}
+    for finding in entry.outcome.findings:
+        table.add_row(
+            Text(finding.what),
+            finding.paper or NOTHING,
+            value_text(finding),
+            interval_text(finding),
+            Text(finding.verdict, colours.get(finding.verdict, "dim")),
+        )
+    return table
 
 
 def print_hardware(outcome: "Outcome", comparison: "Comparison | None") -> None:

@@ -1,0 +1,140 @@
+"""How our values stand to the printed ones."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
+
+from ..intervals import clopper_pearson
+from .study import Finding, Verdict
+
+CONFIDENCE = 0.95
+"""Of all intervals."""
+
+REALS = (-math.inf, math.inf)
+SHARES = (0.0, 1.0)
+"""What a mean can be; see `student`."""
+
+
+def to_digits_of(printed: str, value: float | Decimal, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Round a value to as many digits as are printed.
+
+    Raises
+    ------
+    ValueError
+        If what is printed is no number.
+    """
+    return f"{Decimal(value).quantize(_unit(printed), rounding=rounding):f}"
+
+
+def judge(
+    printed: str, value: float, low: float | None = None, high: float | None = None
+) -> Verdict:
+    """Return how a value stands to the printed one.
+
+    Parameters
+    ----------
+    printed : str
+        A decimal number; "" if none is printed.
+    value : float
+    low, high : float, optional
+        Ends of its confidence interval.
+
+    Returns
+    -------
+    Verdict
+        Met if the value is the printed one in the printed digits, half a unit
+        rounded either way, or if the interval holds the printed one. Near if
+        it is off by one unit in the last of these digits.
+
+    Raises
+    ------
+    ValueError
+        If what is printed is no number.
+    """
+    if not printed:
+        return Verdict.OURS
+    unit = _unit(printed)
+    figure = Decimal(printed)
+    modes = (ROUND_HALF_EVEN, ROUND_HALF_UP)
+    off = min(abs(Decimal(to_digits_of(printed, value, mode)) - figure) for mode in modes)
+    inside = low is not None and high is not None and low <= figure <= high
+    if not off or inside:
+        return Verdict.MET
+    return Verdict.NEAR if off == unit else Verdict.NOT_MET
+
+
+def computed(what: str, printed: str, value: float, *, note: str = "") -> Finding:
+    """Return the finding of a value that has no error of measurement; errors as `judge`."""
+    return Finding(what, printed, float(value), None, None, judge(printed, value), note)
+
+
+def measured(
+    what: str, printed: str, value: float, low: float, high: float, *, note: str = ""
+) -> Finding:
+    """Return the finding of a value with a confidence interval; errors as `judge`."""
+    ends = float(low), float(high)
+    return Finding(what, printed, float(value), *ends, judge(printed, value, *ends), note)
+
+
+def over_seeds(
+    what: str,
+    printed: str,
+    values: Sequence[float],
+    *,
+    within: tuple[float, float] = REALS,
+    note: str = "",
+) -> Finding:
+    """Return the finding of the mean of values, one for each seed; errors as `student`, `judge`."""
+    return measured(what, printed, *student(values, within=within), note=note)
+
+
+def proportion(what: str, printed: str, hits: int, trials: int, *, note: str = "") -> Finding:
+    """Return the finding of hits among independent trials, with Clopper and Pearson's interval.
+
+    Raises
+    ------
+    ValueError
+        If there is no trial, or `hits` is not between 0 and `trials`; and as `judge`.
+    """
+    interval = clopper_pearson(hits, trials, confidence=CONFIDENCE)
+    if interval is None:
+        raise ValueError("trials: must be at least 1, not 0")
+    return measured(what, printed, hits / trials, *interval, note=note)
+
+
+def student(
+    values: Sequence[float], *, within: tuple[float, float] = REALS
+) -> tuple[float, float, float]:
+    """Return the mean of independent values and the ends of Student's interval of it.
+
+    Parameters
+    ----------
+    values : sequence of float
+    within : (float, float)
+        Least and greatest that the mean can be, as 0 and 1 for a share.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two values.
+    """
+    if len(values) < 2:
+        raise ValueError(f"values: must be at least 2, not {len(values)}")
+    # scipy takes longer to import than a short run lasts.
+    from scipy.special import stdtrit
+
+    mean = statistics.fmean(values)
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * error
+    return mean, max(within[0], mean - reach), min(within[1], mean + reach)
+
+
+def _unit(printed: str) -> Decimal:
+    try:
+        exponent = Decimal(printed).as_tuple().exponent
+    except InvalidOperation:
+        exponent = "n"
+    if not isinstance(exponent, int):
+        raise ValueError(f"printed: must be a decimal number, not {printed!r}")
+    return Decimal(1).scaleb(exponent)
