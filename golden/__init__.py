@@ -5,6 +5,12 @@ import os
 from .apbf import APBBF, APBF
 from .base import FORMAT as _MODEL_FORMAT
 from .base import CountedFilter, Filter, TimedFilter
+from .cuckoo import CuckooDictionary
+from .cuckoo_sizes import (
+    cuckoo_error_bound,
+    cuckoo_signature_bits,
+    time_decaying_space_bound,
+)
 from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
 from .gebf import GEBF, BlockedGEBF
 from .operations import Operation, Verdicts
@@ -21,6 +27,7 @@ __all__ = [
     "PRESETS",
     "BlockedGEBF",
     "CountedFilter",
+    "CuckooDictionary",
     "Filter",
     "FilterSpec",
     "LatelyError",
@@ -31,9 +38,12 @@ __all__ = [
     "StateFileError",
     "TimedFilter",
     "Verdicts",
+    "cuckoo_error_bound",
+    "cuckoo_signature_bits",
     "from_spec",
     "load",
     "preset",
+    "time_decaying_space_bound",
 ]
 
 _CLASSES: dict[str, type[SlidingFilter]] = {
