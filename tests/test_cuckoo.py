@@ -118,6 +118,30 @@ def test_long_relocations_like_the_twin():
     assert model.moved > 100
 
 
+def test_keys_alike_in_list_and_tables():
+    """A key of the list whose positions and signature another has in the tables by now."""
+    both = 0
+    for seed in range(10):
+        rng = random.Random(seed)
+        model = CuckooDictionary(window=8, positions=3, moves=1, seed=seed)
+        twin = twin_of(model)
+        for _ in range(300):
+            key, window = rng.randrange(30), rng.randint(1, 8)
+            listed = [x for x, _ in twin.L]
+            expected = twin.query(key, window)
+            both += key in listed and ages_differ(twin, key)
+            twin.insert(key)
+            assert model.check_and_insert([key], window).tolist() == [expected]
+            assert_same_state(model, twin)
+    print(f"{both} such keys")
+    assert both
+
+
+def ages_differ(twin, key):
+    """Whether a key of the list is reported as younger than its entry there."""
+    return twin.last_update(key) < next(twin.d(t) for x, t in twin.L if x == key)
+
+
 # Guarantees
 
 
