@@ -7,11 +7,13 @@ from .base import FORMAT as _MODEL_FORMAT
 from .base import CountedFilter, Filter, TimedFilter
 from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
 from .gebf import GEBF, BlockedGEBF
+from .inferential import AgePosterior, InferentialFilter
 from .operations import Operation, Verdicts
 from .sliding import FORMAT as _RING_FORMAT
 from .sliding import SlidingFilter
 from .spec import FAMILIES, PRESETS, FilterSpec, preset
 from .states import read_state
+from .timing import BlockTimingBloomFilter, TimingBloomFilter
 
 __all__ = [
     "APBBF",
@@ -19,10 +21,13 @@ __all__ = [
     "FAMILIES",
     "GEBF",
     "PRESETS",
+    "AgePosterior",
+    "BlockTimingBloomFilter",
     "BlockedGEBF",
     "CountedFilter",
     "Filter",
     "FilterSpec",
+    "InferentialFilter",
     "LatelyError",
     "Operation",
     "RekeyError",
@@ -30,6 +35,7 @@ __all__ = [
     "SpecificationError",
     "StateFileError",
     "TimedFilter",
+    "TimingBloomFilter",
     "Verdicts",
     "from_spec",
     "load",
