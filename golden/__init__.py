@@ -13,11 +13,13 @@ from .cuckoo_sizes import (
 )
 from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
 from .gebf import GEBF, BlockedGEBF
+from .inferential import AgePosterior, InferentialFilter
 from .operations import Operation, Verdicts
 from .sliding import FORMAT as _RING_FORMAT
 from .sliding import SlidingFilter
 from .spec import FAMILIES, PRESETS, FilterSpec, preset
 from .states import read_state
+from .timing import BlockTimingBloomFilter, TimingBloomFilter
 
 __all__ = [
     "APBBF",
@@ -25,11 +27,14 @@ __all__ = [
     "FAMILIES",
     "GEBF",
     "PRESETS",
+    "AgePosterior",
+    "BlockTimingBloomFilter",
     "BlockedGEBF",
     "CountedFilter",
     "CuckooDictionary",
     "Filter",
     "FilterSpec",
+    "InferentialFilter",
     "LatelyError",
     "Operation",
     "RekeyError",
@@ -37,6 +42,7 @@ __all__ = [
     "SpecificationError",
     "StateFileError",
     "TimedFilter",
+    "TimingBloomFilter",
     "Verdicts",
     "cuckoo_error_bound",
     "cuckoo_signature_bits",

@@ -31,7 +31,7 @@ class ScalarBTBF:
         self.next_checked = 0
         self.h = ScalarHash(key_bits=key_bits, sizes=[m] * k, functions=1, seed=seed)
 
-    def R(self, x: int) -> set[int]:
+    def touched(self, x: int) -> set[int]:
         """Cells that x touches (definition 4)."""
         return set(self.h(x, 0))
 
@@ -47,7 +47,7 @@ class ScalarBTBF:
 
     def insert(self, x: int) -> None:
         """Sections 3.1.1 and 3.2.1, then the check of section 3.1.3."""
-        for i in self.R(x):
+        for i in self.touched(x):
             self.theta[i] = self.T_plus
         if self.b == self.B - 1:
             self.T_plus = (self.T_plus + 1) % (self.T_omega + 1)
@@ -61,7 +61,7 @@ class ScalarBTBF:
 
     def query(self, x: int, w: int | None = None) -> bool:
         """Sections 3.1.2 and 3.2.2."""
-        return not any(self.has_expired(i, w or self.w) for i in self.R(x))
+        return not any(self.has_expired(i, w or self.w) for i in self.touched(x))
 
     def check_and_insert(self, x: int) -> bool:
         """Query, then insert."""
@@ -71,6 +71,6 @@ class ScalarBTBF:
 
     def evidence(self, x: int) -> tuple[float, int, int, int]:
         """Return lambda_x, c_x, r_x (definitions 10 and 11) and b."""
-        R = self.R(x)
+        R = self.touched(x)
         ages = [float("inf") if self.has_expired(i, self.w) else self.age(i) for i in R]
         return max(ages), ages.count(max(ages)), len(R), self.b

@@ -190,7 +190,7 @@ class TimestampFilter(CountedFilter):
         -------
         ndarray of bool, shape (n,)
         """
-        window = self._checked_window(window)
+        window = self.checked_window(window)
         now = np.int64(self.insertions)
         answers = [
             self._alive(self._touched(indices).min(axis=1), now, window)
@@ -248,6 +248,21 @@ class TimestampFilter(CountedFilter):
             parts.append(self._evidence(indices, self._touched_before(indices), now))
             self._advance(indices)
         return _joined(parts)
+
+    def checked_window(self, window: int | None) -> int:
+        """Bring the window of a query to a number; None is that of the filter.
+
+        Raises
+        ------
+        TypeError
+            If it is not an integer.
+        SpecificationError
+            If it is less than 1, or more than that of the filter.
+        """
+        if window is None:
+            return self.window
+        require_count("window", window, most=self.window)
+        return int(window)
 
     # Chunks: `indices` has shape (n, hashes), one row per key
 
@@ -342,12 +357,6 @@ class TimestampFilter(CountedFilter):
         cells = (self.insertions * self.swept + offset) % self.cells
         dead = ~self._alive(self._touched(cells), now, self.window)
         self._cells[cells[dead]] = self.expired
-
-    def _checked_window(self, window: int | None) -> int:
-        if window is None:
-            return self.window
-        require_count("window", window, most=self.window)
-        return int(window)
 
 
 class TimingBloomFilter(TimestampFilter):
