@@ -8,9 +8,16 @@ from .base import CountedFilter, Filter, TimedFilter
 from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
 from .buffered import A2Buffering, DoubleBuffering
 from .counting import CountingBloomFilter
+from .cuckoo import CuckooDictionary
+from .cuckoo_sizes import (
+    cuckoo_error_bound,
+    cuckoo_signature_bits,
+    time_decaying_space_bound,
+)
 from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
 from .forgetful import ForgetfulBloomFilter
 from .gebf import GEBF, BlockedGEBF
+from .inferential import AgePosterior, InferentialFilter
 from .operations import Operation, Verdicts
 from .sliding import FORMAT as _RING_FORMAT
 from .sliding import SlidingFilter
@@ -18,6 +25,7 @@ from .spec import FAMILIES, PRESETS, FilterSpec, preset
 from .stable import StableBloomFilter
 from .states import read_state
 from .swamp import Swamp
+from .timing import BlockTimingBloomFilter, TimingBloomFilter
 
 __all__ = [
     "APBBF",
@@ -26,15 +34,19 @@ __all__ = [
     "GEBF",
     "PRESETS",
     "A2Buffering",
+    "AgePosterior",
+    "BlockTimingBloomFilter",
     "BlockedBloomFilter",
     "BlockedGEBF",
     "BloomFilter",
     "CountedFilter",
     "CountingBloomFilter",
+    "CuckooDictionary",
     "DoubleBuffering",
     "Filter",
     "FilterSpec",
     "ForgetfulBloomFilter",
+    "InferentialFilter",
     "LatelyError",
     "Operation",
     "PartitionedBloomFilter",
@@ -45,10 +57,14 @@ __all__ = [
     "StateFileError",
     "Swamp",
     "TimedFilter",
+    "TimingBloomFilter",
     "Verdicts",
+    "cuckoo_error_bound",
+    "cuckoo_signature_bits",
     "from_spec",
     "load",
     "preset",
+    "time_decaying_space_bound",
 ]
 
 _CLASSES: dict[str, type[SlidingFilter]] = {

@@ -5,10 +5,10 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from ..golden.errors import LatelyError
-from . import apbf
+from . import apbf, cuckoo
 from .study import Study
 
-STUDIES: tuple[Study, ...] = (*apbf.STUDIES,)
+STUDIES: tuple[Study, ...] = (*apbf.STUDIES, *cuckoo.STUDIES)
 """In the order of the page."""
 
 ALL = "all"
