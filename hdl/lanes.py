@@ -1,6 +1,6 @@
 """Several keys a clock: one window, whose bits are divided among shards."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,7 +15,7 @@ from ..golden.hashing import (
 from .hash import FAN_IN, Fold, Mix
 from .paged import PagedMemory
 from .queue import ResultQueue
-from .shard import Entry, Shard, Turn, ordered_steps
+from .shard import Entry, Shard, Turn
 from .stages import delayed, registered, selected
 from .unit import FilterUnit
 
@@ -101,7 +101,7 @@ class ShiftFinder(wiring.Component):
         One bit at most.
     """
 
-    LATENCY = 5
+    LATENCY = 6
 
     def __init__(self, *, lanes, generation):
         self._lanes = lanes
@@ -112,9 +112,11 @@ class ShiftFinder(wiring.Component):
         m = Module()
         lanes, generation = self._lanes, self._generation
         low = (lanes - 1).bit_length()
+        inserts = registered(m, self.inserts, "inserts")
+        turns = registered(m, self.turn, "turns")
         counts = [Const(0)]
         for lane in range(lanes):
-            counts.append(counts[-1] + self.inserts[lane])
+            counts.append(counts[-1] + inserts[lane])
         ordinals = Cat(count[:low] if len(count) >= low else Cat(count, Const(0, low - len(count)))
                        for count in counts[:lanes])  # fmt: skip
         # Insertions of the generation, less its length and one: the sign tells when it is over.
@@ -133,20 +135,26 @@ class ShiftFinder(wiring.Component):
         begins = turn[0] | (over & ~turn[1:].any())
         m.d.sync += [
             count.eq(counts[lanes]),
-            turn.eq(Cat(self.turn, turn)),
+            turn.eq(Cat(turns, turn)),
             change.eq(Mux(begins, count - generation, count)),
-            Cat(left_low, carry).eq((left_low | turn[1].replicate(digit)) + change[:digit]),
+            Cat(left_low, carry).eq(left_low + change[:digit]),
         ]
         change_high = registered(m, change[digit:], "change_high")
-        high = left_high | turn[2].replicate(width - digit)
         # One sum: what both have below carries if `carry` is set.
-        m.d.sync += left_high.eq((Cat(1, high) + Cat(carry, change_high))[1:])
+        high = (Cat(1, left_high) + Cat(carry, change_high))[1 : 1 + len(left_high)]
+        after = registered(m, high[-1], "after")
+        m.d.sync += left_high.eq(high)
+        # That of a beat that begins with a turn, just before its change is added.
+        with m.If(turn[0]):
+            m.d.sync += left_low.eq(-1)
+        with m.If(turn[1]):
+            m.d.sync += left_high.eq(-1)
         # As they were before the beat: the sign, and the last digits.
-        negative = registered(m, high[-1], "negative")
-        before = delayed(m, left_low[:low] | turn[1].replicate(low), 2, "before")
-        inserts = delayed(m, self.inserts, 4, "inserts")
+        negative = registered(m, left_high[-1], "negative")
+        before = delayed(m, left_low[:low], 2, "before")
+        inserts = delayed(m, inserts, 4, "inserts_late")
         places = delayed(m, ordinals, 4, "places")
-        over_now = negative & ~left_high[-1]
+        over_now = negative & ~after
         m.d.sync += [
             over.eq(over_now),
             self.shifts.eq(
@@ -209,7 +217,7 @@ class Places(wiring.Component):
     -------
     comes, leaves : In(1)
     room : Out(1)
-        Whether at most `enough` are, two clocks ago.
+        Whether at most `enough` are, three clocks ago.
     """
 
     def __init__(self, *, enough):
@@ -221,7 +229,7 @@ class Places(wiring.Component):
         change = Signal(signed(2))
         left = Signal(signed(self._enough.bit_length() + 3), init=self._enough)
         m.d.sync += [
-            change.eq(self.leaves - self.comes),
+            change.eq(registered(m, self.leaves, "left_now") - registered(m, self.comes, "came")),
             left.eq(left + change),
             self.room.eq(left >= 0),
         ]
@@ -285,7 +293,7 @@ class Spread(wiring.Component):
         self._folds = [Fold(key_bits=spec.key_bits, seed=spec.seed) for _ in range(spec.lanes)]
         self._mixes = [Mix(seed=spec.seed) for _ in range(spec.lanes)]
         self._hashed = self._folds[0].latency + self._mixes[0].latency
-        self.latency = self._hashed + Repeats.LATENCY + 3
+        self.latency = self._hashed + Repeats.LATENCY + 4
         self._entry = Entry(lanes=spec.lanes, slots=slots)
         beat = Beat(lanes=spec.lanes, key_bits=spec.key_bits, tag_bits=tag_bits)
         super().__init__(
@@ -306,35 +314,38 @@ class Spread(wiring.Component):
         beat = [self.beat.lanes[lane] for lane in range(self._lanes)]
         valid = Cat(self.valid & lane.valid for lane in beat)
         insert = Cat(lane.insert for lane in beat) & valid
+        query = Cat(lane.query for lane in beat) & valid
         turn = Mux(self.valid, self.beat.turn.as_value(), 0)
         states = self._elaborate_states(m, beat)
         numbers, one_hots = self._elaborate_select(m, states)
         repeats = self._elaborate_repeats(m, states, insert)
         shifts, crosses = self._elaborate_shifts(m, turn != Turn.NONE.value, insert)
 
-        # All as late as the repeats.
-        at = self._hashed + Repeats.LATENCY
+        # A clock later than the repeats.
+        at = self._hashed + Repeats.LATENCY + 1
+        asked = delayed(m, insert | query, at - 1, "asking")
+        known = repeats & ~crosses.replicate(self._lanes)
+        known, asked = registered(m, known, "known"), registered(m, asked & ~known, "asked")
         insert = delayed(m, insert, at, "insert")
-        query = delayed(m, Cat(lane.query for lane in beat) & valid, at, "query")
+        query = delayed(m, query, at, "query")
         turn = delayed(m, turn, at, "turn")
         arrived = delayed(m, self.valid, at, "arrived")
-        known = repeats & ~crosses.replicate(self._lanes)
-        asked = (query | insert) & ~known
+        shifts = registered(m, shifts, "shifts_late")
+        crosses = registered(m, crosses, "crosses_late")
 
         flags = {"query": query, "insert": insert, "shifts": shifts, "turn": turn}
         flags["waits"] = turn[0] | crosses
-        flags = {name: registered(m, value, f"{name}_flags") for name, value in flags.items()}
-        turns = registered(m, turn.any(), "turns")
+        flags = {name: delayed(m, value, 3, f"{name}_flags") for name, value in flags.items()}
         everyone = registered(m, turn.any() | crosses, "everyone")
         slot = Signal(range(self._slots))
         with m.If(registered(m, arrived, "arrived_flags")):
             m.d.sync += slot.eq(slot + 1)
         slot = delayed(m, slot, 2, "slot")
-        states = delayed(m, states, Repeats.LATENCY + 2, "states")
+        states = delayed(m, states, Repeats.LATENCY + 3, "states")
         for shard in range(self._shards):
             own = Cat(one_hot[shard] for one_hot in one_hots)
             items = registered(m, own & asked, f"items{shard}")
-            self._elaborate_entry(m, shard, items, flags, turns, everyone, slot, states)
+            self._elaborate_entry(m, shard, items, flags, everyone, slot, states)
         self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
         return m
 
@@ -349,12 +360,12 @@ class Spread(wiring.Component):
         return Cat(states)
 
     def _elaborate_select(self, m, states):
-        """Return the shard of each lane, as a number and one-hot, as late as the repeats."""
+        """Return each lane's shard, number and one-hot, a clock later than the repeats."""
         numbers, one_hots = [], []
         for lane in range(self._lanes):
             m.submodules[f"select{lane}"] = select = ShardSelect(spec=self._spec)
             m.d.comb += select.state.eq(states.word_select(lane, STATE_BITS))
-            late = Repeats.LATENCY - ShardSelect.LATENCY
+            late = Repeats.LATENCY + 1 - ShardSelect.LATENCY
             numbers.append(delayed(m, select.number, late, f"number{lane}_"))
             one_hots.append(delayed(m, select.one_hot, late - 1, f"one_hot{lane}_"))
         return numbers, one_hots
@@ -378,16 +389,13 @@ class Spread(wiring.Component):
         before = delayed(m, finder.shifts, late - 1, "shifts")
         return registered(m, before, "shifts"), registered(m, before.any(), "crosses")
 
-    def _elaborate_entry(self, m, shard, items, flags, turns, everyone, slot, states):
+    def _elaborate_entry(self, m, shard, items, flags, everyone, slot, states):
         """Give a shard its entry, and count it."""
-        wanted = registered(m, Cat(items | flags["shifts"], turns), f"wanted{shard}")
         m.d.sync += self.coming[shard].eq(items.any() | everyone)
         entry = getattr(self, f"entry{shard}")
-        for name, value in (flags | {"items": items}).items():
-            late = delayed(m, value, 2, f"{name}_of{shard}_")
-            m.d.comb += entry.as_value()[self._bits(name)].eq(late)
-        steps = registered(m, Value.cast(ordered_steps(wanted)), f"steps_of{shard}")
-        m.d.comb += entry.as_value()[self._bits("steps")].eq(steps)
+        items_late = delayed(m, items, 2, f"items_of{shard}_")
+        for name, value in (flags | {"items": items_late}).items():
+            m.d.comb += entry.as_value()[self._bits(name)].eq(value)
         m.d.comb += entry.slot.eq(slot)
         required = Signal(8, name=f"required{shard}")
         m.d.comb += self.record.required[shard].eq(required)
@@ -407,7 +415,7 @@ class Spread(wiring.Component):
 
     def _elaborate_record(self, m, beat, valid, known, asked, numbers, arrived, slot):
         """Keep what the results need."""
-        at = self._hashed + Repeats.LATENCY
+        at = self._hashed + Repeats.LATENCY + 1
         valid = delayed(m, valid, at, "valid")
         asked_query = delayed(m, Cat(lane.query for lane in beat), at, "asked_query")
         for number, lane in enumerate(beat):
@@ -455,7 +463,7 @@ class Collector(wiring.Component):
     """
 
     DEPTH = 32
-    POLL = 11
+    POLL = 12
 
     def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
         self._record = record
@@ -467,7 +475,7 @@ class Collector(wiring.Component):
         self._results_latency = results_latency
         # From the clock in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 6 + results_latency + self._selection + ResultQueue.LATENCY
+        self.latency = 7 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -558,17 +566,18 @@ class Collector(wiring.Component):
         The carry into the high digit is computed ahead: no beat is looked after for two
         clocks after it has gone back.
         """
-        low, high = beat[:3], beat[3:]
+        low, high = beat[:2], beat[2:]
         next_high = registered(m, (high + 1)[: len(high)], "next_high")
-        m.d.sync += low.eq(Mux(fails, back[:3], low + goes))
+        m.d.sync += low.eq(Mux(fails, back[:2], low + goes))
         with m.If(fails | (goes & low.all())):
-            m.d.sync += high.eq(Mux(fails, back[3:], next_high))
+            m.d.sync += high.eq(Mux(fails, back[2:], next_high))
 
     def _elaborate_answer(self, m, passes, record):
         """Return when an answer comes, a clock ahead, and the answer."""
         lanes = data.View(self._record["lanes"].shape, record)
-        results = registered(m, self.results, "results", reset_less=True)
-        late, clocks = self._results_latency + 1, self._selection
+        # On the way from the shards.
+        results = delayed(m, self.results, 2, "results")
+        late, clocks = self._results_latency + 2, self._selection
         answer = Signal(self._answer)
         for lane in range(self._lanes):
             kept = data.View(
@@ -631,7 +640,7 @@ class LaneUnit(wiring.Component):
     SLOTS = 128
     """Beats that may be under way."""
 
-    LAG = 7
+    LAG = 8
     """Clocks from an acceptance until `i.ready` knows of it, and two to spare."""
 
     def __init__(self, spec, *, tag_bits=8, memory="portable"):
@@ -668,7 +677,7 @@ class LaneUnit(wiring.Component):
     @property
     def latency(self):
         """Clocks from the acceptance of a beat to its answer on an idle output, at least."""
-        way_in = self._spread.latency + 1 + ResultQueue.LATENCY + 1
+        way_in = self._spread.latency + Shard.WAY_IN + ResultQueue.LATENCY + 1
         return way_in + self._shards[0].turnaround + self._collector.latency
 
     def elaborate(self, platform):

@@ -86,7 +86,7 @@ class PagedMemory(wiring.Component):
         self._groups = -(-width // self.GROUP)
         maps = address_maps((depth - 1).bit_length(), memories * self._groups)
         self._maps = maps[number * self._groups :]
-        self.latency = 1 + self._pages.bit_length()
+        self.latency = 2 + self._pages.bit_length()
         super().__init__(
             {
                 "write": In(1),
@@ -107,15 +107,20 @@ class PagedMemory(wiring.Component):
 
     def _elaborate_group(self, m, group, value):
         """Store a part of the words; return that of the word that is read."""
-        # Each group has the words in another order.
+        # Each group has the words in another order. The second registers are for the way.
         low = (self._page - 1).bit_length()
         write_address, read_address = (
-            self._elaborate_map(address, *self._maps[group])
-            for address in (self.write_address, self.read_address)
-        )
+            registered(
+                m, self._elaborate_map(address, *self._maps[group]), f"{name}{group}",
+                reset_less=True,
+            )
+            for name, address in (("written", self.write_address), ("read", self.read_address))
+        )  # fmt: skip
+        write = registered(m, self.write, f"write{group}")
         place = registered(m, write_address[:low], f"place{group}", reset_less=True)
-        value = registered(m, value, f"value{group}", reset_less=True)
-        read_address = registered(m, read_address, f"read{group}", reset_less=True)
+        for way in range(2):
+            value = registered(m, value, f"value{group}_{way}", reset_less=True)
+        read_address = registered(m, read_address, f"reading{group}", reset_less=True)
         page = registered(m, read_address[low:], f"page_of{group}", reset_less=True)
         words = []
         for number in range(self._pages):
@@ -123,7 +128,7 @@ class PagedMemory(wiring.Component):
             m.submodules[f"page{group}_{number}"] = words_of_page
             write_port = words_of_page.write_port()
             read_port = words_of_page.read_port()
-            writing = self.write & (write_address[low:] == number)
+            writing = write & (write_address[low:] == number)
             m.d.comb += [
                 write_port.en.eq(registered(m, writing, f"writing{group}_{number}")),
                 write_port.addr.eq(place),

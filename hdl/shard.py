@@ -99,17 +99,15 @@ def ordered_steps(wanted):
 class Entry(data.StructLayout):
     """What a shard has to do for a beat.
 
-    Members: ``steps``; for each lane whether it has an operation here
-    (``items``), and its ``query`` and ``insert``; ``shifts``, the lane whose
-    insertion the ring turns for, wherever its key belongs; ``turn`` (`Turn`);
-    ``waits``, whether there is a shift of either kind; ``slot``, the number of
-    the beat.
+    Members: for each lane whether it has an operation here (``items``), and
+    its ``query`` and ``insert``; ``shifts``, the lane whose insertion the ring
+    turns for, wherever its key belongs; ``turn`` (`Turn`); ``waits``, whether
+    there is a shift of either kind; ``slot``, the number of the beat.
     """
 
     def __init__(self, *, lanes, slots):
         super().__init__(
             {
-                "steps": steps_layout(lanes),
                 "items": lanes,
                 "query": lanes,
                 "insert": lanes,
@@ -121,6 +119,15 @@ class Entry(data.StructLayout):
         )
 
 
+class OrderedEntry(data.StructLayout):
+    """An `Entry`, with its ``steps``, as `steps_layout` has them."""
+
+    def __init__(self, entry):
+        lanes = entry["items"].width
+        members = {name: field.shape for name, field in entry}
+        super().__init__({"steps": steps_layout(lanes)} | members)
+
+
 class Sequencer(wiring.Component):
     """Takes entries apart: one step per clock.
 
@@ -129,7 +136,7 @@ class Sequencer(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature(Entry))
+    i : In(stream.Signature(OrderedEntry))
     takes : Out(1)
         The step is the first of another entry.
     lane : Out(range(lanes))
@@ -286,11 +293,15 @@ class Shard(wiring.Component):
 
     DEPTH = 32
 
+    WAY_IN = 3
+    """Clocks from `coming` until the queue knows of it."""
+
     def __init__(self, *, spec, number, slots, memory="portable"):
         self._spec = spec
         self._lanes = spec.lanes
         self._core = ShardCore(spec=spec, memory=memory)
         self._entry = Entry(lanes=spec.lanes, slots=slots)
+        self._ordered = OrderedEntry(self._entry)
         self._verdict_bits = 1 + len(self._core.age)
         self._memories = [
             PagedMemory(depth=slots, width=self._verdict_bits, number=number, memories=spec.shards)
@@ -326,18 +337,15 @@ class Shard(wiring.Component):
         m = Module()
         m.submodules.core = core = self._core
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._entry.size
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size
         )
         m.submodules.sequencer = sequencer = Sequencer(
-            entry=self._entry, clear_words=self._spec.clear_words
+            entry=self._ordered, clear_words=self._spec.clear_words
         )
         arrived = registered(m, self.coming, "arrived")
-        # Loaded apart, so that synthesis does not share it with the other shards, which lie far.
-        entry = Signal(self._entry)
-        with m.If(arrived):
-            m.d.sync += entry.eq(self.entry)
+        coming, entry = self._elaborate_arrival(m, arrived)
         m.d.comb += [
-            queue.coming.eq(arrived),
+            queue.coming.eq(coming),
             queue.verdict.eq(entry),
             sequencer.i.valid.eq(queue.o.valid),
             sequencer.i.p.eq(queue.o.p),
@@ -350,6 +358,19 @@ class Shard(wiring.Component):
         m.d.comb += core.control.eq(delayed(m, sequencer.control, late, "control"))
         self._elaborate_results(m, sequencer, late + core.latency - FilterCore.CONTROL_LAG)
         return m
+
+    def _elaborate_arrival(self, m, arrived):
+        """Order the steps of an entry; return when one is coming to the queue, and the entry."""
+        # Loaded apart, so that synthesis does not share it with the other shards, which lie far.
+        first = Signal(self._entry)
+        with m.If(arrived):
+            m.d.sync += first.eq(self.entry)
+        turns = first.turn != Turn.NONE
+        wanted = registered(m, Cat(first.items | first.shifts, turns), "wanted")
+        second = registered(m, first.as_value(), "second")
+        entry = Signal(self._ordered)
+        m.d.sync += entry.eq(Cat(ordered_steps(wanted), second))
+        return delayed(m, arrived, self.WAY_IN - 1, "arrived_late"), entry
 
     def _elaborate_states(self, m, sequencer, arrived):
         """Keep the states of each entry until their turn."""
