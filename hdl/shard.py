@@ -291,7 +291,7 @@ class Shard(wiring.Component):
         clocks after `slot`.
     """
 
-    DEPTH = 32
+    DEPTH = 64
 
     WAY_IN = 3
     """Clocks from `coming` until the queue knows of it."""
