@@ -101,7 +101,7 @@ def conclude_synthetic(results: Results) -> Outcome:
     missed = sum(round(r[name]["live"] * QUERIES) for _, r in results for name in _GUARDED)
     asked = len(results) * len(_GUARDED) * QUERIES
     findings.append(_never("GEBF, blocked or not: live keys missed", missed, asked))
-    notes = _synthetic_notes(len(results)) + [_kinds_table(printed), SPEED]
+    notes = [*_synthetic_notes(len(results)), _kinds_table(printed), SPEED]
     return Outcome(findings, [_budget_chart(results)], notes)
 
 
@@ -189,7 +189,7 @@ def _kinds_table(results: Results) -> str:
     ]
     for kind in KINDS:
         chosen = [(p, r) for p, r in results if p["stream"] == kind]
-        for name in FILTERS:
+        for name in FILTERS if chosen else ():
             values = [f"{_median(chosen, name, metric):.5f}" for metric in METRICS.values()]
             lines.append(f"| {kind} | {name} | {' | '.join(values)} |")
     return "\n".join(lines)
@@ -358,9 +358,9 @@ def _log_notes(absent: list[str]) -> list[str]:
         "The paper's log (213,182 entries, 2,350 distinct keys) is not at hand. Three others take "
         "its place: departures of 2013 by aircraft (328,521 entries, 4,037 keys, the most like "
         "it), requests for product pages (95,607 and 13,756) and a web server's (9,999 and 7,911). "
-        f"The window is {WINDOW:,} insertions, and 2,000 for the last, which is too short for more. "
-        "Queries as for the synthetic streams; live keys are drawn by insertion, hence frequent "
-        "ones often.",
+        f"The window is {WINDOW:,} insertions, and 2,000 for the last, which is too short for "
+        "more. Queries as for the synthetic streams; live keys are drawn by insertion, hence "
+        "frequent ones often.",
         "No figure can be the paper's, as the streams are not. What it finds is held against "
         "ours: a GEBF misses nothing and reports fewer fresh keys than a counting filter in the "
         "same memory, and the stable filter misses live keys. How many it misses depends on how "
