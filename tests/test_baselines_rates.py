@@ -213,7 +213,7 @@ def test_stable_false_negatives_begin_with_none():
 
 
 def test_stable_false_negatives_end_at_the_stable_point():
-    rate = stable_false_negative_rate(500, 3, 9, 2, [100_000])
+    rate = stable_false_negative_rate(500, 3, 9, 2, [20_000])
     assert rate[0] == pytest.approx(1 - stable_false_positive_rate(500, 3, 9, 2), rel=1e-3)
 
 
