@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from lately.golden import GEBF
-from lately.reproduction import gebf, streams
+from lately.reproduction import gebf, gebf_readings, gebf_verdicts, streams
 from lately.reproduction.gebf_runs import (
     FILTERS,
     LOGS,
     QUERIES,
     READINGS,
+    STREAMS,
     UNIVERSE,
     WINDOW,
     DoubleHashedGEBF,
@@ -164,8 +165,9 @@ def test_readings(monkeypatch):
         for name, build in READINGS.items()
         if ("stable" not in name or "d = 2, K = 3, P for" in name) and "k = 8" not in name
     }
-    monkeypatch.setattr(gebf, "READINGS", kept)
-    monkeypatch.setattr(gebf, "_stable_chart", lambda results: None)
+    monkeypatch.setattr(gebf_readings, "READINGS", kept)
+    monkeypatch.setattr(gebf_readings, "_stable_chart", lambda results: None)
+    monkeypatch.setattr(gebf_readings, "STREAMS", {"uniform": STREAMS["uniform"]})
     results = [(point, study.measure(point)) for point in study.points(True)[:1]]
     again = [({"seed": 1}, results[0][1])]
     outcome = study.conclude(results + again)
@@ -175,7 +177,8 @@ def test_readings(monkeypatch):
     nearest = outcome.findings[1]
     assert nearest.what.startswith("blocked: k = 9, 256 bits, double hashing")
     assert nearest.ours == pytest.approx(0.0708, abs=0.006)
-    assert outcome.notes[-1].count("\n") == len(kept) + 1
+    assert outcome.notes[-2].count("\n") == len(kept) + 1
+    assert outcome.notes[-1].splitlines()[-1].startswith("| uniform | 20,000 | 0.02")
 
 
 def test_log_point(monkeypatch):
@@ -213,19 +216,19 @@ def test_log_absent(monkeypatch, tmp_path):
     ],
 )
 def test_verdict(value, interval, holds, verdict):
-    found, note = gebf._judge("0.19", value, interval, holds)
+    found, note = gebf_verdicts.judge("0.19", value, interval, holds)
     assert found is verdict
     assert bool(note) == (verdict is not Verdict.MET)
 
 
 def test_a_missed_key_is_not_met():
-    assert gebf._never("missed", 0, 1000).verdict is Verdict.MET
-    finding = gebf._never("missed", 2, 1000)
+    assert gebf_verdicts.never("missed", 0, 1000).verdict is Verdict.MET
+    finding = gebf_verdicts.never("missed", 2, 1000)
     assert finding.verdict is Verdict.NOT_MET
     assert finding.low < finding.ours < finding.high
 
 
 def test_interval_of_one_seed():
     results = [({"seed": 4}, {"a": {"fresh": value}}) for value in (0.1, 0.3, 0.2)]
-    assert gebf._over_seeds(results, "a", "fresh") == (0.2, 0.2)
-    assert gebf._median(results, "a", "fresh") == 0.2
+    assert gebf_verdicts.over_seeds(results, "a", "fresh") == (0.2, 0.2)
+    assert gebf_verdicts.median(results, "a", "fresh") == 0.2

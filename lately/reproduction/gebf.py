@@ -1,23 +1,21 @@
 """The GEBF paper's studies: synthetic streams, a log, and what the paper leaves open."""
 
-import statistics
-from typing import Any
-
-from ..intervals import clopper_pearson
+from . import gebf_readings
 from .gebf_runs import (
+    BITS_PER_KEY,
     BLOCK_BITS,
     CELL_BITS,
     DECREMENTS,
     FILTERS,
     LOGS,
     QUERIES,
-    READINGS,
     WINDOW,
     draw_queries,
     log_keys,
     rates,
     synthetic,
 )
+from .gebf_verdicts import Results, judge, median, never, over_seeds
 from .study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdict
 
 KINDS = ("uniform", "zipf", "bursty")
@@ -25,11 +23,6 @@ KINDS = ("uniform", "zipf", "bursty")
 
 BUDGETS = (10, 14, 18)
 """Bits for each key of the window; the paper prints figures for 14."""
-
-PRINTED = 14
-
-Results = list[tuple[Point, Result]]
-Interval = tuple[float, float]
 
 FRESH, LIVE, EXPIRED = (
     "fresh keys reported",
@@ -53,14 +46,6 @@ PAPER_LOG: dict[tuple[str, str], str] = {
     ("stable", LIVE): "0.0047",
 }
 
-READING_OF = {
-    "GEBF": ("fresh", "0.02225"),
-    "blocked": ("fresh", "0.0708"),
-    "counting": ("fresh", "0.1910"),
-    "stable": ("live", "0.19"),
-}
-"""Metric and printed figure that a reading is held against, by its first word."""
-
 SPEED = (
     "The paper's query rates (46.5 and 5.24 million a second) are of its program and machine and "
     "are not measured here."
@@ -72,7 +57,7 @@ SPEED = (
 
 def synthetic_points(quick: bool) -> list[Point]:
     """Return the streams, seeds and budgets; with five filters each, 225 configurations."""
-    seeds, budgets = (range(3), (PRINTED,)) if quick else (range(5), BUDGETS)
+    seeds, budgets = (range(3), (BITS_PER_KEY,)) if quick else (range(5), BUDGETS)
     return [
         {"stream": stream, "seed": seed, "bits_per_key": bits}
         for bits in budgets
@@ -93,14 +78,16 @@ def measure_synthetic(point: Point) -> Result:
 
 def conclude_synthetic(results: Results) -> Outcome:
     """Hold the medians against the printed ones, over uniform streams and over all."""
-    printed = [(point, result) for point, result in results if point["bits_per_key"] == PRINTED]
+    printed = [
+        (point, result) for point, result in results if point["bits_per_key"] == BITS_PER_KEY
+    ]
     findings = []
     for named, streams in (("uniform", KINDS[:1]), ("all", KINDS)):
         chosen = [(p, r) for p, r in printed if p["stream"] in streams]
         findings += _synthetic_findings(chosen, named)
     missed = sum(round(r[name]["live"] * QUERIES) for _, r in results for name in _GUARDED)
     asked = len(results) * len(_GUARDED) * QUERIES
-    findings.append(_never("GEBF, blocked or not: live keys missed", missed, asked))
+    findings.append(never("GEBF, blocked or not: live keys missed", missed, asked))
     notes = [*_synthetic_notes(len(results)), _kinds_table(printed), SPEED]
     return Outcome(findings, [_budget_chart(results)], notes)
 
@@ -111,9 +98,9 @@ _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
 def _synthetic_findings(results: Results, streams: str) -> list[Finding]:
     findings = []
     for (name, metric), paper in PAPER.items():
-        value = _median(results, name, METRICS[metric])
-        interval = _over_seeds(results, name, METRICS[metric])
-        verdict, note = _judge(paper, value, interval, _holds(results, name, metric))
+        value = median(results, name, METRICS[metric])
+        interval = over_seeds(results, name, METRICS[metric])
+        verdict, note = judge(paper, value, interval, _holds(results, name, metric))
         what = f"{streams} streams, {name}: {metric}"
         findings.append(Finding(what, paper, value, *interval, verdict, note))
     return findings
@@ -121,14 +108,14 @@ def _synthetic_findings(results: Results, streams: str) -> list[Finding]:
 
 def _holds(results: Results, name: str, metric: str) -> bool:
     """Whether what the paper concludes is so: the order of the filters, and bounded staleness."""
-    fresh = [_median(results, other, "fresh") for other in ("GEBF r = 8", "counting")]
-    blocked = _median(results, "blocked GEBF r = 8", "fresh")
+    fresh = [median(results, other, "fresh") for other in ("GEBF r = 8", "counting")]
+    blocked = median(results, "blocked GEBF r = 8", "fresh")
     if metric == FRESH:
         return fresh[0] < blocked < fresh[1]
     if metric == LIVE:
-        return _median(results, name, "live") > 0.01
+        return median(results, name, "live") > 0.01
     # Of the keys older than the guard epoch, no more than of those never inserted.
-    beyond = _median(results, name, "beyond")
+    beyond = median(results, name, "beyond")
     return beyond < 1.5 * fresh[0] + 20 / QUERIES
 
 
@@ -137,12 +124,12 @@ def _budget_chart(results: Results) -> Chart:
     series = []
     for name in FILTERS:
         at = {b: [(p, r) for p, r in results if p["bits_per_key"] == b] for b in budgets}
-        ends = [_over_seeds(at[b], name, "fresh") for b in budgets]
-        values = [_median(at[b], name, "fresh") for b in budgets]
+        ends = [over_seeds(at[b], name, "fresh") for b in budgets]
+        values = [median(at[b], name, "fresh") for b in budgets]
         low, high = [end[0] for end in ends], [end[1] for end in ends]
         series.append(Series(name, budgets, values, low, high))
     figures = [float(paper) for (_, metric), paper in PAPER.items() if metric == FRESH]
-    series.append(Series("printed", [PRINTED] * len(figures), figures, marks=True))
+    series.append(Series("printed", [BITS_PER_KEY] * len(figures), figures, marks=True))
     return Chart(
         "gebf-synthetic",
         "Fresh keys reported, median over all streams",
@@ -182,7 +169,7 @@ def _synthetic_notes(points: int) -> list[str]:
 
 def _kinds_table(results: Results) -> str:
     lines = [
-        f"Medians by kind of stream, at {PRINTED} bits for each key:",
+        f"Medians by kind of stream, at {BITS_PER_KEY} bits for each key:",
         "",
         f"| stream | filter | {' | '.join(METRICS)} |",
         "|---|---|---|---|---|",
@@ -190,103 +177,9 @@ def _kinds_table(results: Results) -> str:
     for kind in KINDS:
         chosen = [(p, r) for p, r in results if p["stream"] == kind]
         for name in FILTERS if chosen else ():
-            values = [f"{_median(chosen, name, metric):.5f}" for metric in METRICS.values()]
+            values = [f"{median(chosen, name, metric):.5f}" for metric in METRICS.values()]
             lines.append(f"| {kind} | {name} | {' | '.join(values)} |")
     return "\n".join(lines)
-
-
-# Readings
-
-
-def reading_points(quick: bool) -> list[Point]:
-    """Return the seeds of uniform streams on which all readings run."""
-    return [{"seed": seed} for seed in (range(3) if quick else range(15))]
-
-
-def measure_reading(point: Point) -> Result:
-    """Run all readings on one uniform stream."""
-    keys = synthetic("uniform", point["seed"])
-    queries = draw_queries(keys, WINDOW, point["seed"])
-    return {
-        name: rates(build(WINDOW, PRINTED, point["seed"]), keys, queries)
-        for name, build in READINGS.items()
-    }
-
-
-def conclude_readings(results: Results) -> Outcome:
-    """Tell for each reading whether it gives the printed figure, and name the nearest."""
-    findings, rows = [], []
-    for family, (metric, paper) in READING_OF.items():
-        names = [name for name in READINGS if name.startswith(f"{family}:")]
-        values = {name: _median(results, name, metric) for name in names}
-        ends = {name: _over_seeds(results, name, metric) for name in names}
-        nearest = min(names, key=lambda name: abs(values[name] - float(paper)))
-        for name in names:
-            within = ends[name][0] <= float(paper) <= ends[name][1]
-            rows.append((name, paper, values[name], *ends[name], "yes" if within else "no"))
-        verdict, note = _judge(paper, values[nearest], ends[nearest], True)
-        note = f"{note} The nearest of {len(names)} readings.".strip()
-        what = f"{nearest}: {'fresh keys reported' if metric == 'fresh' else 'live keys missed'}"
-        findings.append(Finding(what, paper, values[nearest], *ends[nearest], verdict, note))
-    charts = [_block_chart(results), _stable_chart(results)]
-    return Outcome(findings, charts, _reading_notes(rows))
-
-
-def _block_chart(results: Results) -> Chart:
-    sizes = [64, 128, 256, 512]
-    series = []
-    for named in ("independent", "double hashing"):
-        names = [f"blocked: k = 9, {size} bits, {named}" for size in sizes]
-        ends = [_over_seeds(results, name, "fresh") for name in names]
-        values = [_median(results, name, "fresh") for name in names]
-        low, high = [end[0] for end in ends], [end[1] for end in ends]
-        series.append(Series(named, sizes, values, low, high))
-    series.append(Series("printed", sizes, [0.0708] * len(sizes)))
-    return Chart(
-        "gebf-blocks",
-        "Blocked GEBF, r = 8, k = 9, 14 bits per key",
-        "bits of a block",
-        "share of fresh keys reported",
-        series,
-        x_log=True,
-    )
-
-
-def _stable_chart(results: Results) -> Chart:
-    series = []
-    for cell_bits in (1, 2, 4):
-        names = [name for name in READINGS if name.startswith(f"stable: d = {cell_bits},")]
-        fresh = [_median(results, name, "fresh") for name in names]
-        live = [_median(results, name, "live") for name in names]
-        series.append(Series(f"d = {cell_bits}", fresh, live, marks=True))
-    series.append(Series("printed", [0.0, 1.0], [0.19, 0.19]))
-    return Chart(
-        "gebf-stable",
-        "Stable Bloom filters of 14 bits per key",
-        "share of fresh keys reported",
-        "share of live keys missed",
-        series,
-    )
-
-
-def _reading_notes(rows: list[tuple[Any, ...]]) -> list[str]:
-    table = ["| reading | paper | ours | interval | holds it |", "|---|---|---|---|---|"]
-    for name, paper, value, low, high, within in rows:
-        table.append(f"| {name} | {paper} | {value:.4f} | {low:.4f} to {high:.4f} | {within} |")
-    return [
-        "The paper does not say how many hash functions its filters have, how large a block is, "
-        "how the bits in a block are chosen (it names double hashing), or how the stable filter is "
-        "set. All of these ran on the same uniform streams, at 14 bits per key. Values are medians "
-        "over seeds; intervals are Student's for the mean.",
-        "Blocks of 256 bits and k = 9, the best number of hash functions, give the blocked GEBF's "
-        "figure if the bits in a block are an arithmetic progression of odd step. Independent bits "
-        "give far fewer false positives in the same blocks: what the paper counts as the price of "
-        "blocks is in good part the price of double hashing in them.",
-        "For GEBF and counting filter the figures do not tell the two hash counts apart. Of the "
-        "stable filter several settings come near 0.19; which one is the paper's cannot be told "
-        "from that figure, and its false positives are not in the text that we have.",
-        "\n".join(table),
-    ]
 
 
 # Logs
@@ -294,7 +187,7 @@ def _reading_notes(rows: list[tuple[Any, ...]]) -> list[str]:
 
 def log_points(quick: bool) -> list[Point]:
     """Return logs, seeds of the hash functions and budgets."""
-    seeds, budgets = (range(2), (PRINTED,)) if quick else (range(5), BUDGETS)
+    seeds, budgets = (range(2), (BITS_PER_KEY,)) if quick else (range(5), BUDGETS)
     return [
         {"log": log, "seed": seed, "bits_per_key": bits}
         for log in LOGS
@@ -321,21 +214,23 @@ def conclude_logs(results: Results) -> Outcome:
     absent = sorted({p["log"] for p, r in results if "absent" in r})
     findings = []
     for log in LOGS:
-        chosen = [(p, r) for p, r in present if (p["log"], p["bits_per_key"]) == (log, PRINTED)]
+        chosen = [
+            (p, r) for p, r in present if (p["log"], p["bits_per_key"]) == (log, BITS_PER_KEY)
+        ]
         findings += _log_findings(log, chosen) if chosen else []
     missed = sum(round(r[name]["live"] * QUERIES) for _, r in present for name in _GUARDED)
     asked = len(present) * len(_GUARDED) * QUERIES
     if asked:
-        findings.append(_never("all logs, GEBF, blocked or not: live keys missed", missed, asked))
+        findings.append(never("all logs, GEBF, blocked or not: live keys missed", missed, asked))
     return Outcome(findings, [], _log_notes(absent))
 
 
 def _log_findings(log: str, results: Results) -> list[Finding]:
     findings = []
-    fresh = {name: _median(results, name, "fresh") for name in ("GEBF r = 8", "counting")}
+    fresh = {name: median(results, name, "fresh") for name in ("GEBF r = 8", "counting")}
     for (name, metric), paper in PAPER_LOG.items():
-        value = _median(results, name, METRICS[metric])
-        missed = _median(results, "stable", "live") > 0
+        value = median(results, name, METRICS[metric])
+        missed = median(results, "stable", "live") > 0
         holds = missed if metric == LIVE else fresh["GEBF r = 8"] < fresh["counting"]
         note = "Another log than the paper's: its order of the filters is found again."
         if not holds:
@@ -345,7 +240,7 @@ def _log_findings(log: str, results: Results) -> list[Finding]:
                 f"{log}, {name}: {metric}",
                 paper,
                 value,
-                *_over_seeds(results, name, METRICS[metric]),
+                *over_seeds(results, name, METRICS[metric]),
                 Verdict.NEAR if holds else Verdict.NOT_MET,
                 note,
             )
@@ -372,46 +267,6 @@ def _log_notes(absent: list[str]) -> list[str]:
     return notes
 
 
-# Statistics and verdicts
-
-
-def _median(results: Results, name: str, metric: str) -> float:
-    return float(statistics.median(result[name][metric] for _, result in results))
-
-
-def _over_seeds(results: Results, name: str, metric: str) -> Interval:
-    """Return Student's interval for the mean over seeds, of the median over all else."""
-    from scipy import stats
-
-    by_seed: dict[int, list[float]] = {}
-    for point, result in results:
-        by_seed.setdefault(point["seed"], []).append(result[name][metric])
-    values = [statistics.median(own) for own in by_seed.values()]
-    mean = statistics.fmean(values)
-    if len(values) < 2:
-        return mean, mean
-    half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return max(0.0, float(mean - half)), min(1.0, float(mean + half))
-
-
-def _judge(paper: str, value: float, interval: Interval, holds: bool) -> tuple[Verdict, str]:
-    figure = float(paper)
-    digits = len(paper.partition(".")[2])
-    if interval[0] <= figure <= interval[1] or abs(value - figure) <= 0.5 * 10**-digits:
-        return Verdict.MET, ""
-    off = f"{abs(value / figure - 1):.0%} {'above' if value > figure else 'below'} the figure"
-    if holds and figure / 2 <= value <= 2 * figure:
-        return Verdict.NEAR, f"What it is printed for is found again, but {off}."
-    also = "what it is printed for is found again" if holds else "nor what it is printed for"
-    return Verdict.NOT_MET, f"{off}; {also}."
-
-
-def _never(what: str, events: int, trials: int) -> Finding:
-    interval = clopper_pearson(events, trials) or (0.0, 1.0)
-    verdict = Verdict.NOT_MET if events else Verdict.MET
-    return Finding(what, "0", events / trials, *interval, verdict, f"Of {trials:,} queries.")
-
-
 STUDIES: tuple[Study, ...] = (
     Study(
         name="gebf-synthetic",
@@ -425,9 +280,9 @@ STUDIES: tuple[Study, ...] = (
         name="gebf-readings",
         title="What the GEBF paper leaves open",
         source="GEBF paper, Table 1",
-        points=reading_points,
-        measure=measure_reading,
-        conclude=conclude_readings,
+        points=gebf_readings.reading_points,
+        measure=gebf_readings.measure_reading,
+        conclude=gebf_readings.conclude_readings,
     ),
     Study(
         name="gebf-logs",

@@ -26,6 +26,9 @@ INSERTIONS = 120_000
 QUERIES = 20_000
 """Of each kind, after the last insertion."""
 
+BITS_PER_KEY = 14
+"""Of the window, in the configurations whose figures are printed."""
+
 EPOCHS = 8
 """r, where nothing else is said."""
 
@@ -202,13 +205,28 @@ READINGS: dict[str, Builder] = {
 # Streams and queries
 
 
+def _zipf(z: float) -> Callable[[int], Keys]:
+    return lambda seed: streams.zipf(INSERTIONS, 1 << 20, z, seed)
+
+
+def _bursty(share: float) -> Callable[[int], Keys]:
+    return lambda seed: streams.bursty(
+        INSERTIONS, UNIVERSE, length=1000, hot=20, share=share, seed=seed
+    )
+
+
+STREAMS: dict[str, Callable[[int], Keys]] = {
+    "uniform": lambda seed: streams.uniform(INSERTIONS, UNIVERSE, seed),
+    **{f"Zipf, z = {z}": _zipf(z) for z in (0.4, 0.6, 0.8, 1.0, 1.2)},
+    **{f"bursty, share {share:.0%}": _bursty(share) for share in (0.02, 0.1, 0.5)},
+}
+"""Streams of the study of readings; each takes a seed."""
+
+
 def synthetic(kind: str, seed: int) -> Keys:
     """Draw a stream of `INSERTIONS` keys: 'uniform', 'zipf' or 'bursty'."""
-    if kind == "uniform":
-        return streams.uniform(INSERTIONS, UNIVERSE, seed)
-    if kind == "zipf":
-        return streams.zipf(INSERTIONS, 1 << 20, 1.0, seed)
-    return streams.bursty(INSERTIONS, UNIVERSE, length=1000, hot=20, share=0.5, seed=seed)
+    names = {"uniform": "uniform", "zipf": "Zipf, z = 1.0", "bursty": "bursty, share 50%"}
+    return STREAMS[names[kind]](seed)
 
 
 @lru_cache(maxsize=1)
