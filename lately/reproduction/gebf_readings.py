@@ -140,11 +140,11 @@ def _reading_notes(rows: list[tuple[Any, ...]]) -> list[str]:
         "figure if the bits in a block are an arithmetic progression of odd step. Independent bits "
         "give far fewer false positives in the same blocks. If that is the paper's filter, much of "
         "what it pays for blocks is paid for double hashing in them.",
-        "For the GEBF the figure does not tell the hash counts apart. For the counting filter it is "
-        "nearer to k = 3 than to the best k = 2, which falls short of it by little more than what a "
-        "printed median errs itself. Of the stable filter several settings come near 0.19 and none "
-        "stands out; which one is the paper's cannot be told from that figure, and its false "
-        "positives are not in the text that we have.",
+        "For the GEBF the figure does not tell the hash counts apart. For the counting filter it "
+        "is nearer to k = 3 than to the best k = 2, which falls short of it by little more than "
+        "what a printed median errs itself. Of the stable filter several settings come near 0.19 "
+        "and none stands out; which one is the paper's cannot be told from that figure, and its "
+        "false positives are not in the text that we have.",
         "Streams matter as much as settings: the printed figures belong to streams in which "
         "hardly a key of the window is repeated, as in uniform ones, in Zipf's with an exponent of "
         "0.6 or less, or with rare bursts.",
