@@ -164,7 +164,7 @@ def as_keys(keys, key_bits):
     return array[:, 0] if words == 1 else array
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @pytest.mark.parametrize("cls", TWINS)
 @given(data=st.data())
 def test_scalar_twin(cls, data):
@@ -223,9 +223,9 @@ def test_long_batch(cls):
         for name, value in SMALL[cls].items()
     }
     together, apart = cls(**sizes), cls(**sizes)
-    keys = np.random.default_rng(1).integers(0, 20_000, 70_000)
+    keys = np.random.default_rng(1).integers(0, 20_000, 40_000)
     seen = together.check_and_insert(keys)
-    parts = [apart.check_and_insert(part) for part in np.array_split(keys, 31)]
+    parts = [apart.check_and_insert(part) for part in np.array_split(keys, 11)]
     assert seen.tolist() == np.concatenate(parts).tolist()
     assert together == apart
     assert not seen.all()
@@ -326,7 +326,7 @@ def test_forgetful_window(past):
         assert model.shifts == now
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [1])
 @pytest.mark.parametrize(
     ("model", "window"),
     [
@@ -353,7 +353,7 @@ def test_no_false_negative_in_crowded_filters(model, window, seed):
     """Fullness and repetition add reports and take none."""
     model = model(seed=seed)
     live = deque(maxlen=window)
-    for key in np.random.default_rng(seed).integers(0, 200, 600).tolist():
+    for key in np.random.default_rng(seed).integers(0, 200, 400).tolist():
         assert model.check_and_insert([key])[0] or key not in live
         live.append(key)
         assert model.query(list(live)).all()
@@ -409,7 +409,7 @@ def test_counter_decremented_from_its_maximum():
     assert model.memory.max() == 1
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_decremented_counters_miss_nothing_before_an_overflow(seed):
     rng = np.random.default_rng(seed)
     model = CountingBloomFilter(

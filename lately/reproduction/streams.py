@@ -20,3 +20,16 @@ def zipf(count: int, universe: int, z: float, seed: int) -> Keys:
     bounds = np.cumsum(weights)
     draws = np.random.default_rng(seed).random(count) * bounds[-1]
     return np.minimum(np.searchsorted(bounds, draws, side="right"), universe - 1).astype(np.uint64)
+
+
+def bursty(count: int, universe: int, *, length: int, hot: int, share: float, seed: int) -> Keys:
+    """Draw keys of ``range(universe)`` whose favourites change from stretch to stretch.
+
+    Each stretch of `length` keys has `hot` keys of its own. With probability
+    `share` the next key is one of these, and else any, uniformly. Shape (count,).
+    """
+    rng = np.random.default_rng(seed)
+    stretches = -(-count // length)
+    favourites = rng.integers(0, universe, (stretches, hot), np.uint64)
+    chosen = favourites[np.arange(count) // length, rng.integers(0, hot, count)]
+    return np.where(rng.random(count) < share, chosen, rng.integers(0, universe, count, np.uint64))

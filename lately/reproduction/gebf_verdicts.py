@@ -1,0 +1,54 @@
+"""Medians, intervals over seeds and verdicts of the GEBF paper's studies."""
+
+import statistics
+
+from ..intervals import clopper_pearson
+from .study import Finding, Point, Result, Verdict
+
+Results = list[tuple[Point, Result]]
+Interval = tuple[float, float]
+
+
+def median(results: Results, name: str, metric: str) -> float:
+    """Return the median of a metric of a filter over all results."""
+    return float(statistics.median(result[name][metric] for _, result in results))
+
+
+def over_seeds(results: Results, name: str, metric: str) -> Interval:
+    """Return Student's interval for the mean over seeds, of the median over all else."""
+    from scipy import stats
+
+    by_seed: dict[int, list[float]] = {}
+    for point, result in results:
+        by_seed.setdefault(point["seed"], []).append(result[name][metric])
+    values = [statistics.median(own) for own in by_seed.values()]
+    mean = statistics.fmean(values)
+    if len(values) < 2:
+        return mean, mean
+    half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return max(0.0, float(mean - half)), min(1.0, float(mean + half))
+
+
+def judge(paper: str, value: float, interval: Interval, holds: bool) -> tuple[Verdict, str]:
+    """Return how a value stands to the printed one, and a sentence if it is another.
+
+    Met in the printed digits, or if the interval holds the printed figure.
+    Near if the value is within a factor of 2 and `holds`: whether what the
+    paper concludes from its figure is so.
+    """
+    figure = float(paper)
+    digits = len(paper.partition(".")[2])
+    if interval[0] <= figure <= interval[1] or abs(value - figure) <= 0.5 * 10**-digits:
+        return Verdict.MET, ""
+    off = f"{abs(value / figure - 1):.0%} {'above' if value > figure else 'below'} the figure"
+    if holds and figure / 2 <= value <= 2 * figure:
+        return Verdict.NEAR, f"What it is printed for is found again, but {off}."
+    also = "what it is printed for is found again" if holds else "nor what it is printed for"
+    return Verdict.NOT_MET, f"{off}; {also}."
+
+
+def never(what: str, events: int, trials: int) -> Finding:
+    """Return the finding of what must not happen, beside a printed 0."""
+    interval = clopper_pearson(events, trials) or (0.0, 1.0)
+    verdict = Verdict.NOT_MET if events else Verdict.MET
+    return Finding(what, "0", events / trials, *interval, verdict, f"Of {trials:,} queries.")
