@@ -12,6 +12,8 @@ from .sliding import FORMAT as _RING_FORMAT
 from .sliding import SlidingFilter
 from .spec import FAMILIES, PRESETS, FilterSpec, preset
 from .states import read_state
+from .time_limited import TimeLimitedAPBF
+from .time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
 
 __all__ = [
     "APBBF",
@@ -25,10 +27,13 @@ __all__ = [
     "FilterSpec",
     "LatelyError",
     "Operation",
+    "PoolStatus",
+    "PooledTimeLimitedAPBF",
     "RekeyError",
     "SlidingFilter",
     "SpecificationError",
     "StateFileError",
+    "TimeLimitedAPBF",
     "TimedFilter",
     "Verdicts",
     "from_spec",
