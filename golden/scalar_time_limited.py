@@ -84,7 +84,8 @@ class ScalarTimeLimitedAPBF(_ScalarTimed):
         m = ceil(k * ceil(capacity / l) / log(2))
         self.hash = ScalarHash(key_bits=key_bits, sizes=[1 << 32], functions=k, seed=seed)
         self.s = [ScalarSlice(m, h % k) for h in range(k + l)]
-        self.last = self.first = None
+        self.last = None
+        self.first: int | None = None
         self.generation()
 
     def bit(self, i: int, key: int) -> int:
@@ -118,8 +119,8 @@ class ScalarTimeLimitedAPBF(_ScalarTimed):
         assert self.last is not None
         assert self.first is not None
         self.s[self.k - 1].t = self.last
-        newest, before = self.s[self.k - 1].t, self.s[self.k].t
-        dt = t - self.first if before is None else newest - before
+        before = self.s[self.k].t
+        dt = t - self.first if before is None else self.last - before
         target = ceil_ratio(self.g * self.T, self.l * max(1, dt))
         while len(self.s) > self.k + self.l and not self.current(len(self.s) - 1, t):
             self.s.pop()

@@ -208,6 +208,11 @@ class TimeLimitedAPBF(TimedFilter):
         return self._generation
 
     @property
+    def insertions_left(self) -> int:
+        """Insertions to come in the present generation; the one after them shifts."""
+        return self._left
+
+    @property
     def last_insertion(self) -> int | None:
         """Time of the last insertion, None before the first."""
         return None if self._last == NEVER else self._last
@@ -330,7 +335,8 @@ class TimeLimitedAPBF(TimedFilter):
         """Bits of slice s_i that the keys stand for, shape (n,)."""
         size = np.uint64(len(self._slices[i].bits))
         values = hashes[(self._function + i) % self.k]
-        return (values * size >> np.uint64(HASH_BITS)).astype(np.intp)
+        positions: NDArray[np.intp] = (values * size >> np.uint64(HASH_BITS)).astype(np.intp)
+        return positions
 
     def _matches(
         self, hashes: NDArray[np.uint64], times: NDArray[np.int64], first: int

@@ -405,8 +405,8 @@ class PooledTimeLimitedAPBF(TimedFilter):
         packed = arrays["bits"]
         if packed.dtype != np.uint8 or packed.shape != (-(-self._memory.size // 8),):
             raise ValueError(f"bits: {packed.dtype} {packed.shape} do not fit the filter")
-        self._memory = np.unpackbits(packed, count=self._memory.size).astype(bool)
-        self._memory = self._memory.reshape(self._ring_slices + 1, self.slice_bits)
+        bits = np.unpackbits(packed, count=self._memory.size)
+        self._memory[:] = bits.reshape(self._memory.shape)
 
     def _restore_slices(self, settled: list[int], overfull: list[bool]) -> None:
         check_whole("settled times", len(settled), self._ring_slices, self._ring_slices)
