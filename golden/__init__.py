@@ -26,6 +26,8 @@ from .stable import StableBloomFilter
 from .states import read_state
 from .swamp import Swamp
 from .timing import BlockTimingBloomFilter, TimingBloomFilter
+from .time_limited import TimeLimitedAPBF
+from .time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
 
 __all__ = [
     "APBBF",
@@ -50,12 +52,15 @@ __all__ = [
     "LatelyError",
     "Operation",
     "PartitionedBloomFilter",
+    "PoolStatus",
+    "PooledTimeLimitedAPBF",
     "RekeyError",
     "SlidingFilter",
     "SpecificationError",
     "StableBloomFilter",
     "StateFileError",
     "Swamp",
+    "TimeLimitedAPBF",
     "TimedFilter",
     "TimingBloomFilter",
     "Verdicts",
