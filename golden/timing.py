@@ -151,7 +151,7 @@ class TimestampFilter(CountedFilter):
         return {"insertions": self.insertions}, {"timestamps": self._cells}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        require_count("insertions", numbers["insertions"], least=0)
+        require_count("insertions", numbers["insertions"], least=0, most=1 << 62)
         cells = arrays["timestamps"]
         if cells.dtype != np.uint32 or cells.shape != (self.cells,):
             raise ValueError(
@@ -354,7 +354,7 @@ class TimestampFilter(CountedFilter):
         # A cell that is looked at more than once counts as it was found the last time.
         last = offset + (looks - 1 - offset) // self.cells * self.cells
         now = self.insertions + 1 + last // self.swept
-        cells = (self.insertions * self.swept + offset) % self.cells
+        cells = (self.insertions * self.swept % self.cells + offset) % self.cells
         dead = ~self._alive(self._touched(cells), now, self.window)
         self._cells[cells[dead]] = self.expired
 

@@ -323,10 +323,18 @@ def craft(path, model, *, numbers=None, parameters=None, timestamps=None):
     return path
 
 
-@pytest.mark.parametrize("value", [-1, True, 1.5, "7", None, [3]])
+@pytest.mark.parametrize("value", [-1, 1 << 70, True, 1.5, "7", None, [3]])
 def test_insertions_in_the_file_wrong(model, path, value):
     with pytest.raises(StateFileError, match="damaged filter state: insertions: must be"):
         load(craft(path, model, numbers={"insertions": value}))
+
+
+def test_after_very_many_insertions(path):
+    model = TimingBloomFilter(window=20, cells=90, hashes=2)
+    timestamps = model.timestamps
+    late = load(craft(path, model, numbers={"insertions": 1 << 61}, timestamps=timestamps))
+    keys = np.random.default_rng(3).integers(0, 60, 400)
+    assert np.array_equal(late.check_and_insert(keys), model.check_and_insert(keys))
 
 
 def test_insertions_in_the_file_too_few(model, path):
