@@ -143,6 +143,7 @@ def _reductions(curves: list[Curve]) -> list[Finding]:
     drawn_streams = _shares(_synthetic(curves))
     findings = [
         _largest("drawn streams", drawn_streams, paper="up to 70"),
+        _largest("drawn streams, 8 bits per item and more", _shares(_synthetic(curves), least=8)),
         _largest("real streams", _shares([c for c in curves if c.experiment.stream in REAL])),
     ]
     usual = [value.mean for value, _ in _shares(curves)]
@@ -162,13 +163,13 @@ def _reductions(curves: list[Curve]) -> list[Finding]:
     return [finding for finding in findings if finding is not None]
 
 
-def _shares(curves: list[Curve]) -> list[tuple[Estimate, str]]:
-    """Shares of the points with enough errors, and where they are."""
+def _shares(curves: list[Curve], least: int = 0) -> list[tuple[Estimate, str]]:
+    """Shares of the points with enough errors and bits, and where they are."""
     return [
         (value, f"{curve.name}, {bits} bits per item")
         for curve in curves
         for bits, value, wrong in zip(curve.bits, curve.shares, curve.wrong, strict=True)
-        if wrong >= _ENOUGH
+        if wrong >= _ENOUGH and bits >= least
     ]
 
 
@@ -189,8 +190,11 @@ def _largest(what: str, shares: list[tuple[Estimate, str]], paper: str = "") -> 
         low,
         high,
         verdict,
-        f"At {where}.",
+        f"At {where}." + (_RANGE if verdict == Verdict.NEAR else ""),
     )
+
+
+_RANGE = " More than the paper says, or less: its range of bits per item is not known."
 
 
 def _uniform_shares(curves: list[Curve]) -> list[Finding]:
@@ -290,29 +294,33 @@ def _points_found(curves: list[Curve]) -> list[Finding]:
     ]
 
 
+_ABSCISSA = "bits per item of the window"
+
+
 def _charts(curves: list[Curve]) -> list[Chart]:
     charts = []
     for stream, (ratio, error) in FIGURES.items():
         own = [curve for curve in curves if curve.experiment.stream == stream]
         suffix = f"-{stream}" if stream in REAL else ""
-        shared = {"x": "bits per item of the window", "x_log": True}
         if own:
             charts.append(
                 Chart(
                     name=f"btbf-figure-{ratio}{suffix}",
                     title=f"Penalty ratios, {stream} stream",
+                    x=_ABSCISSA,
                     y="standard / inferential penalty",
                     series=[_ratio_series(curve) for curve in own],
-                    **shared,
+                    x_log=True,
                 )
             )
             charts.append(
                 Chart(
                     name=f"btbf-figure-{error}{suffix}",
                     title=f"Posterior errors, {stream} stream",
+                    x=_ABSCISSA,
                     y="posterior error",
                     series=[_error_series(curve) for curve in own],
-                    **shared,
+                    x_log=True,
                 )
             )
     return charts
