@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .base import require_count
 from .distinct import Distinct, Reals, checked_probabilities
-from .timing import Evidence, Integers, TimestampFilter
+from .timestamps import Evidence, Integers, TimestampFilter
 
 # Priors
 

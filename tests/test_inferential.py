@@ -13,7 +13,8 @@ from lately.golden import distinct as d
 from lately.golden import inferential as inf
 from lately.golden import scalar_inferential as printed
 from lately.golden.inferential import InferentialFilter, age_posterior, minimum_penalty
-from lately.golden.timing import BlockTimingBloomFilter, Evidence, TimingBloomFilter
+from lately.golden.timestamps import Evidence
+from lately.golden.timing import BlockTimingBloomFilter, TimingBloomFilter
 
 
 def evidence_of(rows):

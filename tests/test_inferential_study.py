@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from lately.reproduction import inferential as study
+from lately.reproduction import inferential_curves as curves
 from lately.reproduction import inferential_runs as runs
 from lately.reproduction.study import Verdict
 
@@ -31,7 +32,7 @@ def test_table_3():
 
 def test_expected_ratios():
     """Table 3 is what equation 5 gives, but for the sampling of the paper's one run."""
-    for experiment in study.EXPERIMENTS[:4]:
+    for experiment in runs.EXPERIMENTS[:4]:
         assert study._expected_ratio(experiment) == pytest.approx(float(experiment.ratio), rel=3e-3)
 
 
@@ -69,7 +70,7 @@ def test_absent_stream(monkeypatch, tmp_path):
     monkeypatch.setitem(runs.REAL, "pages", absent)
     for which in study.STUDIES:
         assert not [point for point in which.points(True) if point["stream"] == "pages"]
-    assert study._absent() == [
+    assert runs.absent() == [
         "The stream `product_page_requests.csv.gz` was absent, and what is measured on it is left "
         "out."
     ]
@@ -108,17 +109,17 @@ def test_errors_of_posteriors():
 
 
 def test_student():
-    found = study.student([1.0, 2.0, 3.0])
+    found = curves.student([1.0, 2.0, 3.0])
     # The quantile of t with two degrees of freedom is 4.3027.
     assert found.mean == 2
     assert found.high - 2 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
-    wider = study.student([1.0, 2.0, 3.0], of_one=True)
+    wider = curves.student([1.0, 2.0, 3.0], of_one=True)
     assert wider.high - 2 == pytest.approx(4.3027 * math.sqrt(4 / 3), rel=1e-4)
 
 
 def test_share():
-    found = study.share([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
+    found = curves.share([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
     assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
-    found = study.share([1.0, 2.0], [4.0, 4.0])
+    found = curves.share([1.0, 2.0], [4.0, 4.0])
     assert found.mean == 0.375
     assert found.low == 0

@@ -1,5 +1,6 @@
 """One trial of the inferential paper's section 5: a stream, a filter, and what its errors cost."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -37,6 +38,34 @@ REAL = {
 }
 """Real streams, in the place of the paper's IP sources, which are not free."""
 
+BALANCED, MOSTLY = "pos = neg", "pos > neg"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A row of Table 3; `ratio` as printed, "" for our streams in the place of the paper's."""
+
+    stream: str
+    condition: str
+    window: int
+    ratio: str
+
+
+EXPERIMENTS = (
+    Experiment("uniform", BALANCED, 1 << 16, "1.718"),
+    Experiment("uniform", MOSTLY, 1 << 18, "53.547"),
+    Experiment("power law", BALANCED, 1 << 11, "1.182"),
+    Experiment("power law", MOSTLY, 1 << 18, "13.451"),
+    Experiment("flights", BALANCED, 1 << 10, ""),
+    Experiment("flights", MOSTLY, 1 << 13, ""),
+    Experiment("pages", BALANCED, 1 << 9, ""),
+    Experiment("pages", MOSTLY, 1 << 14, ""),
+)
+"""The real ones have windows, powers of two, whose ratios are near the paper's."""
+
+WARM = {"flights": 1 << 16, "pages": 1 << 15}
+"""Keys of a real stream that are inserted first; the others are queried."""
+
 _TRIALS = 8
 
 
@@ -62,6 +91,23 @@ class Stream:
     age: NDArray[np.int64]
     distinct: Distinct
     warm: int
+
+
+def available() -> Iterator[Experiment]:
+    """Experiments whose streams are at hand."""
+    for experiment in EXPERIMENTS:
+        path = REAL.get(experiment.stream)
+        if path is None or path.exists():
+            yield experiment
+
+
+def absent() -> list[str]:
+    """Return a note for each real stream that is not at hand."""
+    return [
+        f"The stream `{path.name}` was absent, and what is measured on it is left out."
+        for path in REAL.values()
+        if not path.exists()
+    ]
 
 
 def drawn(name: str, warm: int, queries: int, seed: int) -> Stream:
