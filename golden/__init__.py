@@ -25,9 +25,9 @@ from .spec import FAMILIES, PRESETS, FilterSpec, preset
 from .stable import StableBloomFilter
 from .states import read_state
 from .swamp import Swamp
-from .timing import BlockTimingBloomFilter, TimingBloomFilter
 from .time_limited import TimeLimitedAPBF
 from .time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
+from .timing import BlockTimingBloomFilter, TimingBloomFilter
 
 __all__ = [
     "APBBF",

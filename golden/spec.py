@@ -492,7 +492,7 @@ class FilterSpec:
             "spread": 3,
             "entries": 9,
             "step": 2,
-            "states": 4 + ceil_log(2, self.lanes),
+            "states": 5 + ceil_log(2, self.lanes),
             "expand": 2,
             **filter_terms,
             "done": 2,

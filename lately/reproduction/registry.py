@@ -5,10 +5,16 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from ..golden.errors import LatelyError
-from . import apbf, cuckoo
+from . import apbf, cuckoo, gebf, inferential, time_limited
 from .study import Study
 
-STUDIES: tuple[Study, ...] = (*apbf.STUDIES, *cuckoo.STUDIES)
+STUDIES: tuple[Study, ...] = (
+    *apbf.STUDIES,
+    *gebf.STUDIES,
+    *time_limited.STUDIES,
+    *inferential.STUDIES,
+    *cuckoo.STUDIES,
+)
 """In the order of the page."""
 
 ALL = "all"
