@@ -462,8 +462,10 @@ class Collector(wiring.Component):
     o : Out(stream.Signature(Answer))
     """
 
-    DEPTH = 32
+    DEPTH = 64
     POLL = 12
+    UNDER_WAY = 16
+    """Beats that may still pass when there is no more room."""
 
     def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
         self._record = record
@@ -494,7 +496,7 @@ class Collector(wiring.Component):
         m.submodules.queue = queue = ResultQueue(
             depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size
         )
-        m.submodules.places = places = Places(enough=self.DEPTH // 2)
+        m.submodules.places = places = Places(enough=self.DEPTH - self.UNDER_WAY)
         beat = Signal(8)
         m.d.comb += [
             records.write.eq(self.recorded),

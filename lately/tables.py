@@ -152,6 +152,8 @@ def print_cases(cases: "list[Case]") -> None:
 def print_studies(studies: "list[Study]") -> None:
     """Print what of the papers there is to reproduce."""
     table = _head_table("study", "", "source", right=())
+    # The name is what one types: it is never cut.
+    table.columns[0].min_width = max(len(study.name) for study in studies)
     for study in studies:
         table.add_row(study.name, study.title, study.source)
     _console().print(table)

@@ -361,6 +361,16 @@ def test_one_key_is_not_bound_by_its_shard(unit):
     assert 4000 / (unit.cycles - before) > 1
 
 
+def test_queries_flow_in_all_lanes(unit):
+    """Where nothing turns and no shard has too much, all beats are full."""
+    unit.reset()
+    unit.idle(1000)
+    keys = np.random.default_rng(SEED).integers(0, 1 << unit.spec.key_bits, 8000, np.uint64)
+    before = unit.cycles
+    unit.apply(np.full(len(keys), Operation.QUERY, np.uint8), keys)
+    assert len(keys) / (unit.cycles - before) > 0.95 * unit.spec.lanes
+
+
 def test_keys_of_one_shard(unit):
     """Keys that are chosen for their shard cost throughput: one operation per clock is left."""
     spec = unit.spec
