@@ -285,6 +285,9 @@ class Spread(wiring.Component):
         Number of the recorded beat.
     """
 
+    BANDS = 2
+    """Groups of shards, which `lately.boards.floorplan` lays side by side: even and odd ones."""
+
     def __init__(self, *, spec, tag_bits, slots):
         self._spec = spec
         self._lanes = spec.lanes
@@ -335,17 +338,22 @@ class Spread(wiring.Component):
 
         flags = {"query": query, "insert": insert, "shifts": shifts, "turn": turn}
         flags["waits"] = turn[0] | crosses
-        flags = {name: delayed(m, value, 3, f"{name}_flags") for name, value in flags.items()}
+        flags = {name: delayed(m, value, 2, f"{name}_flags") for name, value in flags.items()}
         everyone = registered(m, turn.any() | crosses, "everyone")
         slot = Signal(range(self._slots))
         with m.If(registered(m, arrived, "arrived_flags")):
             m.d.sync += slot.eq(slot + 1)
-        slot = delayed(m, slot, 2, "slot")
-        states = delayed(m, states, Repeats.LATENCY + 3, "states")
+        flags["slot"] = registered(m, slot, "slot_flags")
+        states = delayed(m, states, Repeats.LATENCY + 2, "states")
+        bands = [
+            self._elaborate_band(m, band, one_hots, asked, everyone, flags, states)
+            for band in range(self.BANDS)
+        ]
         for shard in range(self._shards):
             own = Cat(one_hot[shard] for one_hot in one_hots)
             items = registered(m, own & asked, f"items{shard}")
-            self._elaborate_entry(m, shard, items, flags, everyone, slot, states)
+            self._elaborate_entry(m, shard, items, everyone, *bands[shard % self.BANDS])
+        slot = delayed(m, slot, 2, "slot")
         self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
         return m
 
@@ -389,14 +397,34 @@ class Spread(wiring.Component):
         before = delayed(m, finder.shifts, late - 1, "shifts")
         return registered(m, before, "shifts"), registered(m, before.any(), "crosses")
 
-    def _elaborate_entry(self, m, shard, items, flags, everyone, slot, states):
+    def _elaborate_band(self, m, band, one_hots, asked, everyone, flags, states):
+        """Return flags and states for some of the shards, from registers that are theirs alone.
+
+        Loaded only if one of these shards gets something, so that synthesis
+        cannot share them with those of the others, which lie apart.
+        """
+        own = Cat(Cat(one_hot[band :: self.BANDS]).any() for one_hot in one_hots)
+        items = registered(m, own & asked, f"items_of_band{band}")
+        coming = registered(m, items.any() | everyone, f"coming_of_band{band}")
+        own_flags = {
+            name: Signal(len(value), name=f"{name}_of_band{band}") for name, value in flags.items()
+        }
+        with m.If(coming):
+            m.d.sync += [own_flags[name].eq(value) for name, value in flags.items()]
+        own_states = Signal(len(states), name=f"states_of_band{band}", reset_less=True)
+        for lane in range(self._lanes):
+            with m.If(items[lane]):
+                state = states.word_select(lane, STATE_BITS)
+                m.d.sync += own_states.word_select(lane, STATE_BITS).eq(state)
+        return own_flags, own_states
+
+    def _elaborate_entry(self, m, shard, items, everyone, flags, states):
         """Give a shard its entry, and count it."""
         m.d.sync += self.coming[shard].eq(items.any() | everyone)
         entry = getattr(self, f"entry{shard}")
         items_late = delayed(m, items, 2, f"items_of{shard}_")
         for name, value in (flags | {"items": items_late}).items():
             m.d.comb += entry.as_value()[self._bits(name)].eq(value)
-        m.d.comb += entry.slot.eq(slot)
         required = Signal(8, name=f"required{shard}")
         m.d.comb += self.record.required[shard].eq(required)
         with m.If(self.coming[shard]):
