@@ -132,7 +132,8 @@ class ShiftFinder(wiring.Component):
         turn = Signal(4)
         over = Signal()
         # What turned meanwhile has begun a generation of its own.
-        begins = turn[0] | (over & ~turn[1:].any())
+        quiet = registered(m, ~turn[:3].any(), "quiet")
+        begins = turn[0] | (over & quiet)
         m.d.sync += [
             count.eq(counts[lanes]),
             turn.eq(Cat(turns, turn)),
@@ -553,7 +554,10 @@ class Collector(wiring.Component):
         with m.If(self.recorded):
             m.d.sync += newest.eq(newest + 1)
         late = records.latency
-        there = delayed(m, self._elaborate_reached(m, newest, beat, "there"), late, "there")
+        reached = self._elaborate_reached(
+            m, registered(m, newest, "newest_late"), registered(m, beat, "beat_late"), "there"
+        )
+        there = delayed(m, reached, late - 1, "there")
         record = Signal(self._record)
         m.d.comb += record.eq(records.word)
         counts = registered(m, self.done, "counts")

@@ -75,15 +75,15 @@ class PagedMemory(wiring.Component):
     word : Out(width)
     """
 
-    GROUP = 32
-    """Bits of a word, at most, that share registers for addresses."""
+    SHARE = 256
+    """Bits of all pages, at most, for each place that share registers for addresses."""
 
     def __init__(self, *, depth, width, number=0, memories=1):
         self._width = width
         self._depth = depth
         self._page = min(depth, PAGE)
         self._pages = depth // self._page
-        self._groups = -(-width // self.GROUP)
+        self._groups = -(-width * self._pages // self.SHARE)
         maps = address_maps((depth - 1).bit_length(), memories * self._groups)
         self._maps = maps[number * self._groups :]
         self.latency = 2 + self._pages.bit_length()

@@ -1,6 +1,6 @@
 """A shard: the part of a filter that has a share of the keys, behind a queue."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.enum import Enum
 from amaranth.lib.wiring import In, Out
@@ -77,23 +77,33 @@ def steps_layout(lanes):
     )
 
 
-def ordered_steps(wanted):
-    """Return the steps of an entry, as a value of `steps_layout`, whose first is the turn's.
+def ordered_steps(m, wanted):
+    """Return the steps of an entry, as a value of `steps_layout`, a clock later.
 
     Parameters
     ----------
+    m : Module
+        Gets the registers between the lanes' steps and that of the turn, which comes first.
     wanted : Value
         A bit for each lane, and the highest for the turn.
     """
     lanes = len(wanted) - 1
-    layout = steps_layout(lanes)
+    of_lanes = data.StructLayout(
+        {"codes": data.ArrayLayout(range(lanes + 1), lanes), "there": lanes}
+    )
     table = []
-    for flags in range(1 << len(wanted)):
-        codes = [code for code in (lanes, *range(lanes)) if flags >> code & 1]
-        more = (1 << max(0, len(codes) - 1)) - 1
-        codes += [0] * (lanes + 1 - len(codes))
-        table.append(layout.const({"codes": codes, "more": more}).as_value())
-    return Array(table)[wanted]
+    for flags in range(1 << lanes):
+        codes = [lane for lane in range(lanes) if flags >> lane & 1]
+        there = (1 << len(codes)) - 1
+        codes += [0] * (lanes - len(codes))
+        table.append(of_lanes.const({"codes": codes, "there": there}).as_value())
+    ordered = data.View(of_lanes, registered(m, Value.cast(Array(table)[wanted[:-1]]), "ordered"))
+    codes, turns = ordered.codes.as_value(), registered(m, wanted[-1], "turns")
+    first = Const(lanes, len(codes) // lanes)
+    return Cat(
+        Mux(turns, Cat(first, codes), Cat(codes, Const(0, len(first)))),
+        Mux(turns, ordered.there, ordered.there[1:]),
+    )
 
 
 class Entry(data.StructLayout):
@@ -293,7 +303,7 @@ class Shard(wiring.Component):
 
     DEPTH = 64
 
-    WAY_IN = 3
+    WAY_IN = 4
     """Clocks from `coming` until the queue knows of it."""
 
     def __init__(self, *, spec, number, slots, memory="portable"):
@@ -367,9 +377,9 @@ class Shard(wiring.Component):
             m.d.sync += first.eq(self.entry)
         turns = first.turn != Turn.NONE
         wanted = registered(m, Cat(first.items | first.shifts, turns), "wanted")
-        second = registered(m, first.as_value(), "second")
+        rest = delayed(m, first.as_value(), 2, "rest")
         entry = Signal(self._ordered)
-        m.d.sync += entry.eq(Cat(ordered_steps(wanted), second))
+        m.d.sync += entry.eq(Cat(ordered_steps(m, wanted), rest))
         return delayed(m, arrived, self.WAY_IN - 1, "arrived_late"), entry
 
     def _elaborate_states(self, m, sequencer, arrived):
