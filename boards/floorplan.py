@@ -34,6 +34,12 @@ _85K = tuple((left + 2 * number, number)
 SITES = {"--85k": Sites(bands=((22, 46), (82, 70)), columns=_85K)}
 """By the option of nextpnr that names the device."""
 
+WEIGHT = ("--placer-heap-timingweight", "45")
+"""Option of nextpnr for units of shards, whose ways are long.
+
+Of four lanes, one seed: 193 MHz with 20, 241 with 45, 227 with 60, 208 with 80, 201 with 200.
+"""
+
 
 def place_shards(netlist: dict[str, Any], sites: Sites) -> int:
     """Give the block RAMs of a unit of several shards their places.
@@ -82,3 +88,11 @@ def _place(shards: dict[int, list[tuple[list[int], dict[str, Any]]]], sites: Sit
             row, place = band[index // 2 % 2], left + index // 4 * 2 + index % 2
             cell.setdefault("attributes", {})["BEL"] = sites.name(row, place)
     return sum(map(len, shards.values()))
+
+
+def with_option(options: tuple[str, ...], name: str, value: str) -> tuple[str, ...]:
+    """Return the options of a program with another value for one that has one."""
+    if name not in options:
+        return (*options, name, value)
+    at = options.index(name) + 1
+    return (*options[:at], value, *options[at + 1 :])

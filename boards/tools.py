@@ -16,7 +16,7 @@ from typing import Any
 from ..golden.errors import LatelyError
 from ..golden.files import replace_file
 from .devices import MAPPING, Device
-from .floorplan import SITES, place_shards
+from .floorplan import SITES, WEIGHT, place_shards, with_option
 from .gowin import make_timeable
 
 Progress = Callable[[str, float], None]
@@ -74,6 +74,7 @@ class Flow:
         self._folder = folder
         self._device = device
         self._progress = progress
+        self._options = device.place_and_route[1:]
         self._programs = {
             program: executable(program)
             for program in ("yosys", device.place_and_route[0], *programs)
@@ -104,18 +105,20 @@ class Flow:
         size = self._device.place_and_route[1]
         if self._device.family == "gowin":
             make_timeable(modules)
-        elif size not in SITES or not place_shards(modules, SITES[size]):
+        elif size in SITES and place_shards(modules, SITES[size]):
+            self._options = with_option(self._options, *WEIGHT)
+        else:
             return
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int, *more: str) -> dict[str, Any]:
         """Place and route ``netlist.json``, with more options; return nextpnr's report."""
-        program, *options = self._device.place_and_route
+        program = self._device.place_and_route[0]
         # Of another seed, maybe.
         self._reported.clear()
         log = self._run(
             program,
-            *options,
+            *self._options,
             *("--json", "netlist.json"),
             *("--report", "report.json"),
             *("--freq", str(self._device.target_mhz)),

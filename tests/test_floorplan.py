@@ -6,7 +6,7 @@ from copy import deepcopy
 import pytest
 
 from lately.boards.devices import device
-from lately.boards.floorplan import SITES, place_shards
+from lately.boards.floorplan import SITES, WEIGHT, place_shards, with_option
 
 BIG = SITES["--85k"]
 
@@ -87,3 +87,12 @@ def test_netlists_that_stay(shards, segments, parts):
     before = deepcopy(modules)
     assert place_shards(modules, BIG) == 0
     assert modules == before
+
+
+def test_weight_takes_the_place_of_the_devices():
+    options = device("ecp5-85k-6").place_and_route
+    found = with_option(options, *WEIGHT)
+    assert len(found) == len(options)
+    assert found.count(WEIGHT[0]) == 1
+    assert found[found.index(WEIGHT[0]) + 1] == WEIGHT[1]
+    assert with_option(("a",), "b", "c") == ("a", "b", "c")
