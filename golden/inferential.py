@@ -196,6 +196,7 @@ def age_posterior(
     *,
     model: TimestampFilter,
     distinct: Distinct,
+    recurring: bool = False,
 ) -> AgePosterior:
     """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
 
@@ -212,6 +213,13 @@ def age_posterior(
         The filter that the evidence is from; its parameters are used, not its cells.
     distinct : callable
         D(j) of the stream, as `distinct.uniform_distinct` with the universe bound.
+    recurring : bool
+        Whether to count, of the keys of a block, only those that did not come
+        again later: ``D(end) - D(start)`` of them, in place of D(B). Equation
+        25 takes as independent that cells were touched in a block and that
+        they were not touched since. Where most keys of a block come again
+        soon, as on skewed streams with long windows, it expects too many
+        false positives. This is not in the paper.
 
     Raises
     ------
@@ -226,9 +234,12 @@ def age_posterior(
         raise ValueError("evidence: must not be of the current block before its first insertion")
     start = np.maximum((age - 1) * model.block + filled, 0)
     end = age * model.block + filled
-    log_ratio = evidence.oldest * _log_touched(
-        model.cells, model.hashes, distinct(np.int64(model.block))
-    )
+    if recurring:
+        past = np.maximum(end, 0)
+        others = np.maximum(distinct(past) - distinct(np.minimum(start, past)), 0)
+    else:
+        others = distinct(np.int64(model.block))
+    log_ratio = evidence.oldest * _log_touched(model.cells, model.hashes, others)
     if current.any():
         few = _log_touched(model.cells, model.hashes, distinct(filled[current]))
         log_ratio[current] = evidence.touched[current] * few
@@ -283,16 +294,22 @@ class InferentialFilter:
     distinct : callable
         D(j) of the stream: takes numbers of insertions, returns expected
         numbers of different keys.
+    recurring : bool
+        As for `age_posterior`.
 
     Attributes
     ----------
     model : TimestampFilter
     distinct : callable
+    recurring : bool
     """
 
-    def __init__(self, model: TimestampFilter, *, distinct: Distinct) -> None:
+    def __init__(
+        self, model: TimestampFilter, *, distinct: Distinct, recurring: bool = False
+    ) -> None:
         self.model = model
         self.distinct = distinct
+        self.recurring = recurring
 
     def ages(self, keys: ArrayLike, probabilities: ArrayLike) -> AgePosterior:
         """Infer the insertion age of each key; changes nothing.
@@ -349,7 +366,13 @@ class InferentialFilter:
         return self._within(self.model.inspect_and_insert(keys), probabilities, window)
 
     def _ages(self, evidence: Evidence, probabilities: ArrayLike) -> AgePosterior:
-        return age_posterior(evidence, probabilities, model=self.model, distinct=self.distinct)
+        return age_posterior(
+            evidence,
+            probabilities,
+            model=self.model,
+            distinct=self.distinct,
+            recurring=self.recurring,
+        )
 
     def _within(self, evidence: Evidence, probabilities: ArrayLike, window: int | None) -> Reals:
         limit = self.model.checked_window(window)

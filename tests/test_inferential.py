@@ -211,6 +211,43 @@ def test_theorem_1_by_enumeration():
 
 
 @pytest.mark.statistics
+def test_recurring_keys():
+    """A cell touched in one block and not since, where the keys of a block come again.
+
+    Over streams of a power law, and given the keys, the ratio of equation 25
+    has a plain mean for one hash. The paper's is too large, the other is near.
+    """
+    universe, cells, block, age, trials = 50, 40, 10, 6, 4000
+    chances = 1 / np.arange(1, universe + 1)
+    chances /= chances.sum()
+    streams = np.random.default_rng(8).choice(universe, (trials, age * block), p=chances)
+    untouched, both = [], []
+    for stream in streams:
+        since = set(stream[block:].tolist())
+        new = set(stream[:block].tolist()) - since
+        untouched.append((1 - 1 / cells) ** len(since))
+        both.append(untouched[-1] * (1 - (1 - 1 / cells) ** len(new)))
+    exact = np.mean(both) / np.mean(untouched)
+    model = BlockTimingBloomFilter(window=200, block=block, cells=cells, hashes=1)
+    count = partial(d.expected_distinct, probabilities=chances)
+    ratios = [
+        math.exp(
+            age_posterior(
+                evidence_of([(age, 1, 1, 0)]),
+                0.01,
+                model=model,
+                distinct=count,
+                recurring=recurring,
+            ).log_ratio[0]
+        )
+        for recurring in (False, True)
+    ]
+    print(f"exact {exact:.4f}, equation 25 {ratios[0]:.4f}, recurring {ratios[1]:.4f}")
+    assert ratios[0] > 2 * exact
+    assert ratios[1] == pytest.approx(exact, rel=0.1)
+
+
+@pytest.mark.statistics
 @pytest.mark.parametrize("block", [1, 40])
 def test_calibrated_on_a_uniform_stream(block):
     """Of the queries with a posterior near P, a share near P is in the window.

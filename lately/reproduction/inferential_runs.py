@@ -181,7 +181,8 @@ def trial(stream: Stream, parameters: dict[str, int], queries: int, seed: int) -
     Returns
     -------
     dict
-        "standard", "inferential": total penalties; "denied", "false": false
+        "standard", "inferential", "recurring": total penalties, the last with
+        the posteriors of `age_posterior` by that name; "denied", "false": false
         negatives and false positives of the inferential filter;
         "standard_false": false positives of the standard one; "count",
         "inside", "mass": for each bin of posteriors its queries, those for
@@ -191,18 +192,25 @@ def trial(stream: Stream, parameters: dict[str, int], queries: int, seed: int) -
     model.insert(stream.keys[: stream.warm])
     part = slice(stream.warm, stream.warm + queries)
     evidence = model.inspect_and_insert(stream.keys[part])
-    ages = age_posterior(
-        evidence, stream.probabilities[part], model=model, distinct=stream.distinct
-    )
-    posterior = ages.within(model.window)
     inside = stream.age[part] < model.window
     false_positive, false_negative = np.random.default_rng([seed, 5]).uniform(
         *PENALTIES, (2, len(inside))
     )
+
+    def infer(recurring: bool) -> tuple[Reals, NDArray[np.bool_]]:
+        posterior = age_posterior(
+            evidence,
+            stream.probabilities[part],
+            model=model,
+            distinct=stream.distinct,
+            recurring=recurring,
+        ).within(model.window)
+        return posterior, minimum_penalty(
+            posterior, false_positive=false_positive, false_negative=false_negative
+        )
+
     reported = evidence.age >= 0
-    answers = minimum_penalty(
-        posterior, false_positive=false_positive, false_negative=false_negative
-    )
+    posterior, answers = infer(recurring=False)
     bins = np.minimum((BINS * posterior).astype(np.int64), BINS - 1)
 
     def cost(given: NDArray[np.bool_]) -> float:
@@ -212,6 +220,7 @@ def trial(stream: Stream, parameters: dict[str, int], queries: int, seed: int) -
     return {
         "standard": cost(reported),
         "inferential": cost(answers),
+        "recurring": cost(infer(recurring=True)[1]),
         "missed": int((~reported & inside).sum()),
         "standard_false": int((reported & ~inside).sum()),
         "denied": int((~answers & inside).sum()),
