@@ -17,6 +17,7 @@ from typing import Any
 from amaranth.back import rtlil
 
 from .boards.devices import Device, device
+from .boards.floorplan import SITES, WEIGHT
 from .boards.harness import Harness
 from .boards.synthesis import synthesize_unit
 from .boards.tools import SynthesisError
@@ -74,6 +75,8 @@ def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
     """
     synthesis = (*target.synthesis, target.pads)
     placement = (*target.place_and_route, *map(str, (target.target_mhz, *target.pins)))
+    if spec.shards > 1 and target.place_and_route[1] in SITES:
+        placement += ("places", *WEIGHT)
     return Identity(
         spec=spec,
         device=target.name,
