@@ -13,6 +13,7 @@ from ..golden.cuckoo import CuckooDictionary
 from ..golden.timing import TimingBloomFilter
 from ..intervals import clopper_pearson
 from ..traces import open_trace, text_keys
+from . import verdicts
 from .streams import Keys, uniform, zipf
 from .study import Point, Result
 
@@ -205,17 +206,8 @@ def _run(filter: Filter, keys: Keys, fresh: int, seed: int) -> Result:
 
 
 def student(values: Sequence[float], least: float = 0.0, most: float = math.inf) -> Estimate:
-    """Return the mean of values of different seeds with Student's interval of 95 %.
-
-    No end is less than `least` or more than `most`.
-    """
-    # scipy takes longer to import than a short run lasts.
-    from scipy.special import stdtrit
-
-    mean = statistics.fmean(values)
-    error = statistics.stdev(values) / math.sqrt(len(values))
-    reach = float(stdtrit(len(values) - 1, 0.975)) * error
-    return mean, max(least, mean - reach), min(most, mean + reach)
+    """Return the mean over seeds with Student's interval, no end below `least` or above `most`."""
+    return verdicts.student(values, within=(least, most))
 
 
 def fresh_rate(runs: Sequence[Result]) -> Estimate:

@@ -4,6 +4,7 @@ import statistics
 
 from ..intervals import clopper_pearson
 from .study import Finding, Point, Result, Verdict
+from .verdicts import SHARES, student
 
 Results = list[tuple[Point, Result]]
 Interval = tuple[float, float]
@@ -16,17 +17,13 @@ def median(results: Results, name: str, metric: str) -> float:
 
 def over_seeds(results: Results, name: str, metric: str) -> Interval:
     """Return Student's interval for the mean over seeds, of the median over all else."""
-    from scipy import stats
-
     by_seed: dict[int, list[float]] = {}
     for point, result in results:
         by_seed.setdefault(point["seed"], []).append(result[name][metric])
     values = [statistics.median(own) for own in by_seed.values()]
-    mean = statistics.fmean(values)
     if len(values) < 2:
-        return mean, mean
-    half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return max(0.0, float(mean - half)), min(1.0, float(mean + half))
+        return values[0], values[0]
+    return student(values, within=SHARES)[1:]
 
 
 def judge(paper: str, value: float, interval: Interval, holds: bool) -> tuple[Verdict, str]:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from statistics import mean, stdev
+from statistics import mean
 
+from . import verdicts
 from .inferential_runs import BALANCED, MOSTLY, REAL, Experiment, absent, available
 from .study import Chart, Finding, Outcome, Point, Result, Series, Verdict
 
@@ -25,13 +26,9 @@ class Estimate:
 
 def student(values: Sequence[float], *, of_one: bool = False) -> Estimate:
     """Estimate a mean of two values or more by Student's t; with `of_one`, one more value."""
-    # scipy takes longer to import than a point takes to be measured.
-    from scipy.special import stdtrit
-
-    count = len(values)
-    spread = stdev(values) * sqrt(1 / count + of_one)
-    half = float(stdtrit(count - 1, 0.975)) * spread
-    return Estimate(mean(values), mean(values) - half, mean(values) + half)
+    middle, _, high = verdicts.student(values)
+    half = (high - middle) * sqrt(1 + len(values) * of_one)
+    return Estimate(middle, middle - half, middle + half)
 
 
 def share(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:

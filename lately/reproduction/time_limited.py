@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..golden.time_limited import TimeLimitedAPBF, slice_bits
 from ..intervals import clopper_pearson
 from .study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdict
+from .verdicts import student
 
 PAPER = "Time-limited Bloom Filter (Rodrigues, Shtul, Baquero, Almeida)"
 
@@ -529,7 +530,7 @@ def _rate_finding(what: str, error: float, group: Group) -> Finding:
         hits = [hits for spans, hits in result["samples"] if spans > SPANS - STEADY]
         means.append(float(np.mean(hits)) / point["queries"])
     mean = float(np.mean(means))
-    low, high = _student(means)
+    low, high = student(means)[1:] if len(means) > 1 else (None, None)
     rates = _steady_rates(group[0][1])
     least, greatest = float(rates.min()), float(rates.max())
     within = low is not None and high is not None and low <= error <= high
@@ -563,17 +564,6 @@ def _peak_finding(groups: dict[tuple[Any, ...], Group], start: float) -> Finding
         greatest,
         ratios[greatest],
     )
-
-
-def _student(values: list[float]) -> tuple[float | None, float | None]:
-    """Interval of a mean, 95 %; None for a single value."""
-    if len(values) < 2:
-        return None, None
-    # scipy takes long to import, and measuring needs none of it.
-    from scipy.stats import t
-
-    half = float(t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / math.sqrt(len(values)))
-    return float(np.mean(values)) - half, float(np.mean(values)) + half
 
 
 def _rate_series(k: int, l: int, group: Group) -> list[Series]:
