@@ -37,7 +37,8 @@ SITES = {"--85k": Sites(bands=((22, 46), (82, 70)), columns=_85K)}
 WEIGHT = ("--placer-heap-timingweight", "45")
 """Option of nextpnr for units of shards, whose ways are long.
 
-Of four lanes, one seed: 193 MHz with 20, 241 with 45, 227 with 60, 208 with 80, 201 with 200.
+Of one netlist of four lanes, with one seed: 193 MHz with 20, 227 with 60, 201 with 200; of another
+241 with 45, 208 with 80.
 """
 
 
