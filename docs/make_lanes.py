@@ -80,11 +80,10 @@ SPEED = """\
 
 Static timing after placement and routing, nothing was measured on silicon
 ([what that leaves out](performance.md#what-static-timing-leaves-out)). The product is that of the
-median clock and the operations per clock with random keys. One thousand million operations per
-second were aimed at with four lanes.
+median clock and the operations per clock with random keys. A thousand million operations per second
+were aimed at with four lanes; where the table has less, that is not reached.
 
 {table}
-
 Routing takes most of every path that binds: the shards fill the chip, and a wire from its middle to
 a corner takes more than a clock. So no logic lies on the ways between the shards and what is in the
 middle, every shard has registers of its own at its end of the way, and `lately.boards.floorplan`
