@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lately.reproduction import time_limited
 from lately.reproduction.study import Verdict
 from lately.reproduction.time_limited import STUDIES
+from lately.reproduction.time_limited_table import PRINTED
 
 BY_NAME = {study.name: study for study in STUDIES}
 
@@ -95,6 +95,4 @@ def test_what_is_not_met_is_said():
 def test_printed_table_is_that_of_the_paper():
     path = Path(__file__).parent / "data" / "time_limited_table2.csv"
     rows = [line.split(",") for line in path.read_text("utf-8").split()[1:]]
-    assert {float(error): (int(low), int(high)) for error, low, high in rows} == (
-        time_limited.PRINTED
-    )
+    assert {float(error): (int(low), int(high)) for error, low, high in rows} == (PRINTED)
