@@ -63,15 +63,34 @@ def test_rates_in_part():
     results = measured(study, points)
     assert results == measured(study, points)
     outcome = study.conclude(results)
-    *rates, grown, shrunk, negatives = outcome.findings
+    *rates, grown, shrunk, ratio, negatives = outcome.findings
     assert [finding.verdict for finding in rates] == [Verdict.MET] * 2
     assert all(0.07 < finding.ours < 0.11 for finding in rates)
     assert grown.ours > shrunk.ours * 0.9 > 0.8
+    assert ratio.ours == pytest.approx(1, abs=0.02)
     assert (negatives.ours, negatives.verdict) == (0, Verdict.MET)
     assert {chart.name for chart in outcome.charts} == {
         "time-limited-figure-4-0.1",
         "time-limited-figure-5-0.1",
     }
+
+
+def test_rates_too_small_to_be_counted_are_those_of_the_bits():
+    study = BY_NAME["time-limited-figures-4-and-5"]
+    points = [
+        point | {"window": 1000, "queries": 100}
+        for point in study.points(True)
+        if (point["error"], point["k"]) == (0.0001, 14) and point["seed"] < 2
+    ]
+    results = measured(study, points)
+    outcome = study.conclude(results)
+    grown, shrunk = outcome.findings[:2]
+    assert (grown.paper, shrunk.paper) == ("around 0.0001",) * 2
+    assert [finding.verdict for finding in (grown, shrunk)] == [Verdict.MET] * 2
+    assert 0.00009 < grown.ours < 0.00012
+    assert grown.note.endswith("From the bits set.")
+    assert "time-limited-figure-4-0.0001" in {chart.name for chart in outcome.charts}
+    assert not any(series.marks for chart in outcome.charts for series in chart.series)
 
 
 def test_what_is_not_met_is_said():
@@ -86,7 +105,10 @@ def test_what_is_not_met_is_said():
     rate = BY_NAME["time-limited-figures-4-and-5"]
     point = rate.points(True)[0] | {"window": 1000}
     result = rate.measure(point)
-    result |= {"missed": 1, "samples": [[spans, 3 * hits] for spans, hits in result["samples"]]}
+    result |= {
+        "missed": 1,
+        "samples": [[spans, 3 * hits, 3 * expected] for spans, hits, expected in result["samples"]],
+    }
     result["curve"] = [[spans, 3 * value] for spans, value in result["curve"]]
     findings = rate.conclude([(point, result), (point | {"start": 10}, result)]).findings
     assert [finding.verdict for finding in findings if finding.paper] == [Verdict.NOT_MET] * 3

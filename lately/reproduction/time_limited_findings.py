@@ -18,6 +18,11 @@ WORKLOAD = (
 """How the streams are made, for a note."""
 
 
+def decimal(rate: float) -> str:
+    """Return a rate as the paper writes it, 0.00001 and not 1e-05."""
+    return np.format_float_positional(rate, trim="-")
+
+
 def in_steady_state(rows: dict[str, list[float]]) -> NDArray[np.bool_]:
     """Whether each stop is in the steady state, shape (stops,)."""
     steady: NDArray[np.bool_] = np.array(rows["spans"]) > SPANS - STEADY

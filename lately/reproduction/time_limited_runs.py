@@ -141,9 +141,10 @@ def measure_rate(point: Point) -> Result:
     -------
     dict
         "curve": spans passed and expected rate, from the bits that are set, at
-        each stop (`Stream.stops`), or empty. "samples": spans passed and false
-        positives, at equal distances. "missed" and "asked": false negatives
-        and queries for keys of the span.
+        each stop (`Stream.stops`), or empty. "samples": spans passed, false
+        positives, and expected rate, from the bits that are set, at equal
+        distances. "missed" and "asked": false negatives and queries for keys
+        of the span.
     """
     stream = Stream(point, point["k"], point["l"], point["seed"])
     rng = np.random.default_rng([point["seed"], 1])
@@ -153,7 +154,8 @@ def measure_rate(point: Point) -> Result:
         stream.insert(stream.count // point["samples"])
         fresh = rng.integers(0, 1 << 62, point["queries"], np.uint64) << np.uint64(1)
         hits = int(stream.model.query(fresh | np.uint64(1), stream.now).sum())
-        samples.append([stream.spans, hits])
+        expected = stream.model.estimated_false_positive_rate(stream.now)
+        samples.append([stream.spans, hits, expected])
         inside = stream.keys[: stream.at][stream.times[: stream.at] >= stream.now - SPAN]
         missed += int((~stream.model.query(inside, stream.now)).sum())
         asked += len(inside)

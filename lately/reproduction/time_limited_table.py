@@ -3,7 +3,7 @@
 import math
 
 from .study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdict
-from .time_limited_findings import PAPER, WORKLOAD, bits_range
+from .time_limited_findings import PAPER, WORKLOAD, bits_range, decimal
 from .time_limited_runs import COMBINATIONS, STARTS, measure_slices
 
 PRINTED = {0.1: (10, 13), 0.01: (19, 24), 0.001: (26, 35), 0.0001: (32, 45), 0.00001: (41, 56)}
@@ -38,7 +38,7 @@ def conclude_table(measured: list[tuple[Point, Result]]) -> Outcome:
         ):
             findings.append(_bits_finding(error, name, paper, ours))
         low, high = bits_range(results, "within")
-        within.append(f"{low:.1f} to {high:.1f} for {error:g}")
+        within.append(f"{low:.1f} to {high:.1f} for {decimal(error)}")
         series.append((error, *bits_range(results, "reported")))
     errors, lows, highs = zip(*series, strict=True)
     known = [PRINTED[error] for error in errors]
@@ -77,7 +77,7 @@ def _bits_finding(error: float, name: str, paper: int, ours: float) -> Finding:
     met = math.floor(ours) == paper
     note = "" if met else f"Cut off, ours is {math.floor(ours)}."
     return Finding(
-        what=f"error rate {error:g}: {name} bits per element",
+        what=f"error rate {decimal(error)}: {name} bits per element",
         paper=str(paper),
         ours=ours,
         low=None,
