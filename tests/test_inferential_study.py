@@ -65,6 +65,12 @@ def test_points():
             assert len({json.dumps(point) for point in points}) == len(points)
 
 
+def test_every_number_of_hashes_is_tried():
+    """From 1 to 30, as section 5.1.2 has it."""
+    for point in study.STUDIES[1].points(False):
+        assert point["hashes"] == list(range(1, 31))
+
+
 def test_absent_stream(monkeypatch, tmp_path):
     absent = tmp_path / "product_page_requests.csv.gz"
     monkeypatch.setitem(runs.REAL, "pages", absent)

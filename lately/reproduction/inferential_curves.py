@@ -122,9 +122,9 @@ _NOTES = (
     "The paper prints figures 7 to 12 without numbers; beside its sentences stand our curves. "
     "Bits per item are 1 to 64: the paper's range is lost with the figures. Penalties are drawn "
     "from [1, 10) for each query, both kinds apart (5.1.1). k is chosen for each filter apart by "
-    "its least penalty, from 1 to 12, 14, 16, 20, 25 and 30 (the paper: 1 to 30), on a stream of "
-    "its own, so that the choice does not favour the measured runs. The block is the shortest "
-    "that leaves room for the padding in k bits; the paper does not say how it was chosen.",
+    "its least penalty, from 1 to 30 as in the paper (5.1.2), on a stream of its own, so that the "
+    "choice does not favour the measured runs. The block is the shortest that leaves room for the "
+    "padding in k bits; the paper does not say how it was chosen.",
     "A run of a drawn stream has 2^17 queries, 2^19 with pos > neg (the paper: 2^22), after one to "
     "two windows of insertions, the number drawn so that queries begin anywhere in a block. "
     "Intervals are "
