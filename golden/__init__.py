@@ -17,8 +17,9 @@ from .cuckoo_sizes import (
 from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
 from .forgetful import ForgetfulBloomFilter
 from .gebf import GEBF, BlockedGEBF
-from .inferential import AgePosterior, InferentialFilter
+from .inferential import InferentialFilter
 from .operations import Operation, Verdicts
+from .posteriors import AgePosterior
 from .sliding import FORMAT as _RING_FORMAT
 from .sliding import SlidingFilter
 from .spec import FAMILIES, PRESETS, FilterSpec, preset

@@ -1,4 +1,4 @@
-"""Scalar twin of `inferential`: the paper's equations as they are printed, one key at a time.
+"""Scalar twin of `posteriors`: the paper's equations as they are printed, one key at a time.
 
 Plain Python; accurate where no probability is very near 0 or 1. `D` is a
 function from a number of insertions to a number of different keys.

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lately.golden import distinct as d
-from lately.golden import inferential as inf
+from lately.golden import posteriors
 from lately.golden import scalar_inferential as printed
-from lately.golden.inferential import InferentialFilter, age_posterior, minimum_penalty
+from lately.golden.inferential import InferentialFilter, minimum_penalty
+from lately.golden.posteriors import age_posterior
 from lately.golden.timestamps import Evidence
 from lately.golden.timing import BlockTimingBloomFilter, TimingBloomFilter
 
@@ -105,7 +106,7 @@ def test_theorem_1(cells, hashes, insertions, chance, data):
     bits = data.draw(st.lists(st.booleans(), min_size=cells, max_size=cells))
     row = data.draw(st.lists(st.integers(0, cells - 1), min_size=hashes, max_size=hashes))
     touched, ones = len(set(row)), sum(bits[cell] for cell in set(row))
-    ours = inf.bloom_posterior(bits, [row], chance, insertions=insertions)[0]
+    ours = posteriors.bloom_posterior(bits, [row], chance, insertions=insertions)[0]
     if insertions == 0:
         assert ours == 0
         return
@@ -118,7 +119,7 @@ def test_equation_14():
     n, m, chance = 1000, 8000, 1e-3
     hashes = round(m / n * math.log(2))
     rows = np.arange(hashes)[None, :]
-    ours = inf.bloom_posterior(np.ones(m, bool), rows, chance, insertions=n)[0]
+    ours = posteriors.bloom_posterior(np.ones(m, bool), rows, chance, insertions=n)[0]
     inside = 1 - (1 - chance) ** n
     assert ours == pytest.approx(
         inside / ((1 - inside) * 0.5 ** (m / n * math.log(2)) + inside), rel=1e-3
@@ -206,7 +207,7 @@ def test_theorem_1_by_enumeration():
             total += weight
             inside += weight * (0 in stream)
     bits = [True, False, False]
-    ours = inf.bloom_posterior(bits, [[0], [1]], chance, insertions=n)
+    ours = posteriors.bloom_posterior(bits, [[0], [1]], chance, insertions=n)
     assert ours.tolist() == pytest.approx([inside / total, 0])
 
 
@@ -446,9 +447,9 @@ def test_posterior_wrong():
 
 def test_bits_wrong():
     with pytest.raises(ValueError, match=r"bits, indices: must have shapes"):
-        inf.bloom_posterior([[True]], [[0]], 0.1, insertions=1)
+        posteriors.bloom_posterior([[True]], [[0]], 0.1, insertions=1)
     with pytest.raises(TypeError, match="insertions: must be an integer"):
-        inf.bloom_posterior([True], [[0]], 0.1, insertions=1.0)
+        posteriors.bloom_posterior([True], [[0]], 0.1, insertions=1.0)
 
 
 # Priors
@@ -456,15 +457,17 @@ def test_bits_wrong():
 
 def test_priors():
     chance = 0.2
-    assert inf.prior([0, 1, 2], chance) == pytest.approx([0.2, 0.16, 0.128])
-    assert inf.prior_never(3, chance) == pytest.approx(0.512)
-    assert inf.prior(np.arange(7), chance).sum() + inf.prior_never(7, chance) == pytest.approx(1)
-    assert inf.prior_between(2, 6, chance) == pytest.approx(
-        inf.prior(np.arange(2, 6), chance).sum()
+    assert posteriors.prior([0, 1, 2], chance) == pytest.approx([0.2, 0.16, 0.128])
+    assert posteriors.prior_never(3, chance) == pytest.approx(0.512)
+    assert posteriors.prior(np.arange(7), chance).sum() + posteriors.prior_never(
+        7, chance
+    ) == pytest.approx(1)
+    assert posteriors.prior_between(2, 6, chance) == pytest.approx(
+        posteriors.prior(np.arange(2, 6), chance).sum()
     )
-    assert inf.prior_between(5, 5, chance) == inf.prior_between(6, 5, chance) == 0
-    assert inf.prior([0, 3], 1).tolist() == [1, 0]
-    assert inf.prior_never([0, 3], 0).tolist() == [1, 1]
+    assert posteriors.prior_between(5, 5, chance) == posteriors.prior_between(6, 5, chance) == 0
+    assert posteriors.prior([0, 3], 1).tolist() == [1, 0]
+    assert posteriors.prior_never([0, 3], 0).tolist() == [1, 1]
 
 
 # Different keys

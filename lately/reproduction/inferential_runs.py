@@ -17,7 +17,8 @@ from ..golden.distinct import (
     sampled_distinct,
     uniform_distinct,
 )
-from ..golden.inferential import age_posterior, minimum_penalty
+from ..golden.inferential import minimum_penalty
+from ..golden.posteriors import age_posterior
 from ..golden.timing import BlockTimingBloomFilter
 from ..traces import open_trace, text_keys
 from .streams import Keys, uniform, zipf
