@@ -3,6 +3,7 @@
 import statistics
 
 from ..intervals import clopper_pearson
+from . import verdicts
 from .study import Finding, Point, Result, Verdict
 from .verdicts import SHARES, student
 
@@ -29,19 +30,28 @@ def over_seeds(results: Results, name: str, metric: str) -> Interval:
 def judge(paper: str, value: float, interval: Interval, holds: bool) -> tuple[Verdict, str]:
     """Return how a value stands to the printed one, and a sentence if it is another.
 
-    Met in the printed digits, or if the interval holds the printed figure.
-    Near if the value is within a factor of 2 and `holds`: whether what the
-    paper concludes from its figure is so.
+    Parameters
+    ----------
+    paper : str
+        As printed; not 0.
+    value : float
+    interval : (float, float)
+    holds : bool
+        Whether what the paper concludes from its figure is so, which the
+        sentence tells and the verdict (`verdicts.judge`) does not hang on.
+
+    Raises
+    ------
+    ValueError
+        If what is printed is no number.
     """
+    verdict = verdicts.judge(paper, value, *interval)
+    if verdict is Verdict.MET:
+        return verdict, ""
     figure = float(paper)
-    digits = len(paper.partition(".")[2])
-    if interval[0] <= figure <= interval[1] or abs(value - figure) <= 0.5 * 10**-digits:
-        return Verdict.MET, ""
     off = f"{abs(value / figure - 1):.0%} {'above' if value > figure else 'below'} the figure"
-    if holds and figure / 2 <= value <= 2 * figure:
-        return Verdict.NEAR, f"What it is printed for is found again, but {off}."
     also = "what it is printed for is found again" if holds else "nor what it is printed for"
-    return Verdict.NOT_MET, f"{off}; {also}."
+    return verdict, f"{off}; {also}."
 
 
 def never(what: str, events: int, trials: int) -> Finding:
