@@ -9,7 +9,7 @@ from scipy import stats
 
 from lately.golden import SpecificationError, Swamp
 from lately.golden.analysis import apbbf_metrics
-from lately.golden.swamp import swamp_bits_per_element
+from lately.golden.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 
 # k, l, b: bits per element of SWAMP in Table 4 of the APBF paper, read off a figure there.
 TABLE_4 = {(2, 5, 4): 32.0, (3, 8, 4): 39.8, (2, 5, 8): 48.5, (3, 8, 8): 64.6}
@@ -80,6 +80,17 @@ def test_bits_per_element(row):
     k, l, b = row
     rate = apbbf_metrics(k, l, 512, b)["fp_apbbf"]
     assert swamp_bits_per_element(1 << 16, rate) == pytest.approx(TABLE_4[row], rel=0.012)
+
+
+def test_spare_slots_of_the_printed_figures():
+    """The share is a reading: each figure of Table 4 would take one a little off 0.2."""
+    spares = []
+    for (k, l, b), bits in TABLE_4.items():
+        exponent = -math.log2(apbbf_metrics(k, l, 512, b)["fp_apbbf"])
+        spares.append((bits - 16 - exponent) / (exponent + SLOT_OVERHEAD) - 1)
+    print("spare shares:", [round(spare, 3) for spare in spares])
+    assert {round(spare, 1) for spare in spares} == {TABLE_SPARE}
+    assert 0.19 < min(spares) < max(spares) < 0.235
 
 
 def test_storage_is_the_formula_with_whole_fingerprints():

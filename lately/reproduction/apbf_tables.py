@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from ..golden import analysis
-from ..golden.swamp import swamp_bits_per_element
+from ..golden.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 from .apbf_printed import PAPER, TABLES
 from .printed import Row
 from .study import Finding, Outcome, Point, Result, Study, Verdict
@@ -173,12 +173,15 @@ window, with blocks that are full after k generations. Rate and NPWS are those o
 
 _SWAMP = """\
 SWAMP's bits are those of its own paper, for the same rate and {window:,} elements: a buffer of
-fingerprints of L = log2(W / rate) bits, and a table with a fifth of spare slots of L - log2 W +
-3 bits, {ours_slope:.2f} log2(1 / rate) + {ours_base:.2f} in all. The printed figures are
-approximate, as the paper says, and read from a drawing in that paper; they lie on {slope:.2f}
-log2(1 / rate) + {base:.2f}, which would be a quarter of spare slots of about {slot:.1f} bits
-more than what is left of a fingerprint. Near means within {most:.0%} here. The conclusion holds:
-the APBBF takes {least:.0%} to {greatest:.0%} of the bits, for a window that is not exact."""
+fingerprints of L = log2(W / rate) bits, and a table with spare slots, of L - log2 W +
+{overhead} bits each. The share of spare slots is a choice of whoever builds the table, and the
+text at hand does not tell the one that is behind the printed figures; with these they would be
+{spares}. Ours is {spare}, the nearest round number: {ours_slope:.2f} log2(1 / rate) +
+{ours_base:.2f} bits in all. The printed figures are approximate, as the paper says, and read from
+a drawing in the other paper; they lie on {slope:.2f} log2(1 / rate) + {base:.2f}, which would be a
+quarter of spare slots of about {slot:.1f} bits more than what is left of a fingerprint. Near means
+within {most:.0%} here. The conclusion holds: the APBBF takes {least:.0%} to {greatest:.0%} of the
+bits, for a window that is not exact."""
 
 
 def conclude_table_1(results: list[tuple[Point, Result]]) -> Outcome:
@@ -228,13 +231,21 @@ def _swamp_note(rows: list[dict[str, float]]) -> str:
     ours = [row["bits_per_element_swamp"] for row in rows]
     ours_slope, ours_base = np.polyfit(exponents, ours, 1)
     shares = [row["bits_per_element_apbbf"] / row["bits_per_element_swamp"] for row in rows]
+    window_bits = math.log2(_SWAMP_WINDOW)
+    spares = [
+        (bits - window_bits - exponent) / (exponent + SLOT_OVERHEAD) - 1
+        for bits, exponent in zip(printed, exponents, strict=True)
+    ]
     return _SWAMP.format(
         window=_SWAMP_WINDOW,
+        overhead=SLOT_OVERHEAD,
+        spares=", ".join(f"{spare:.2f}" for spare in spares),
+        spare=TABLE_SPARE,
         ours_slope=ours_slope,
         ours_base=ours_base,
         slope=slope,
         base=base,
-        slot=(base - math.log2(_SWAMP_WINDOW)) / (slope - 1),
+        slot=(base - window_bits) / (slope - 1),
         most=_APPROXIMATE,
         least=min(shares),
         greatest=max(shares),

@@ -251,9 +251,9 @@ def _log_notes(absent: list[str]) -> list[str]:
         "more. Queries as for the synthetic streams; live keys are drawn by insertion, hence "
         "frequent ones often.",
         "No figure need be the paper's, as the streams are not, and few are. What it finds is held "
-        "against ours in the notes: a GEBF misses nothing and reports fewer fresh keys than a counting filter in the "
-        "same memory, and the stable filter misses live keys. How many it misses depends on how "
-        "it is set, which the paper's text does not say.",
+        "against ours in the notes: a GEBF misses nothing and reports fewer fresh keys than a "
+        "counting filter in the same memory, and the stable filter misses live keys. How many it "
+        "misses depends on how it is set, which the paper's text does not say.",
         SPEED,
     ]
     if absent:
