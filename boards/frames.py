@@ -11,6 +11,7 @@ SLOT_BYTES = 256
 """Bytes of a request at most, its CRC included."""
 
 CRC = catalog.CRC16_IBM_SDLC
+"""Check of a frame, as in the catalogue of CRCs."""
 
 
 class Unstuffer(wiring.Component):

@@ -75,10 +75,15 @@ from ..golden.errors import LatelyError
 from ..golden.spec import FilterSpec
 
 VERSION = 1
+"""Of the protocol; another one is not understood."""
 FLAG = 0x7E
+"""Byte on both ends of a frame."""
 ESCAPE = 0x7D
+"""Byte before one that is turned."""
 TURN = 0x20
+"""Bit of a byte that is turned."""
 ANSWER = 0x80
+"""Bit of the type that tells answers from requests."""
 
 MAX_PAYLOAD = 252
 """Bytes of a request's payload at most: the whole frame is 256."""
@@ -90,10 +95,14 @@ MAX_SLOTS = 16
 """Requests under way at most."""
 
 LOWEST_BAUD, HIGHEST_BAUD = 115_200, 3_000_000
+"""Rates of the line that a board can be built for, in bits per second."""
 
 NONCE_BYTES = 4
+"""Of a HELLO."""
 SECRET_BYTES = 16
+"""Of a secret."""
 MAX_AGE = 127
+"""Greatest age that an answer has room for, in generations."""
 
 STATISTICS = (
     "operations",
@@ -250,6 +259,7 @@ class Information:
 
 
 INFORMATION_BYTES = _INFORMATION.size
+"""Of `Information` in the answer to a HELLO."""
 
 
 def spec_digest(spec: FilterSpec) -> bytes:

@@ -23,6 +23,7 @@ Progress = Callable[[str, float], None]
 """Called with the stage's name and the share done of the whole, 0 to 1."""
 
 STAGES = ("synthesis", "packing", "placement", "routing", "timing")
+"""Of a run through the tools, in their order."""
 
 # Share of the whole that is behind when a line with this text appears; measured.
 _LANDMARKS = (

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+"""An array of real numbers; its shape is told where it is used."""
 
 PROFILES = ("exact", "linear")
 """Fill ratios of the first k slices that are known by name; see `apbf_fills`."""

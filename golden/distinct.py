@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from .base import require_count
 
 Reals = NDArray[np.float64]
+"""An array of real numbers; its shape is told where it is used."""
 
 Distinct = Callable[[ArrayLike], Reals]
 """Takes numbers of insertions, of any shape; returns the expected numbers of different keys."""

@@ -178,6 +178,7 @@ def mix_constants(seed: int) -> tuple[int, ...]:
 
 
 Rotations = tuple[int, int, int]
+"""Bits of the three rotations of the mixed state whose sum is a word."""
 
 
 def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> list[int]:

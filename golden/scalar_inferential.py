@@ -8,6 +8,7 @@ from collections.abc import Callable
 from math import ceil, inf
 
 Count = Callable[[int], float]
+"""D(j): takes a number of insertions, returns a number of different keys."""
 
 
 def p_age(i: int, p_x: float) -> float:

@@ -35,6 +35,7 @@ FINAL = 0xFF
 """What is added to the third word before the last rounds."""
 
 Words = list[NDArray[np.uint64]]
+"""Words of 64 bits, each an array of shape (n,), one entry per key."""
 
 
 def check_secret(secret: object) -> int:

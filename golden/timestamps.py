@@ -24,6 +24,7 @@ _LONGEST = 1 << 30
 _NEVER = -(1 << 32)
 
 Integers = NDArray[np.int64]
+"""An array of whole numbers; its shape is told where it is used."""
 
 
 @dataclass(frozen=True)

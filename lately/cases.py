@@ -68,7 +68,9 @@ def segment_block_rams(spec: FilterSpec, device: Device) -> int:
 # The GEBF
 
 GEBF_WINDOW = 20_000
+"""Window of the GEBF paper's study, in insertions."""
 GEBF_EPOCHS = 8
+"""Epochs of that window, r."""
 GEBF_BITS_PER_ITEM = 14
 """Memory that is asked for, for each item of the window."""
 

@@ -36,6 +36,7 @@ from .golden.siphash import check_secret
 from .golden.spec import PRESETS, FilterSpec
 
 DEFAULT_BAUD = 1_000_000
+"""Rate of the line unless another is named, in bits per second."""
 
 Progress = Callable[[int], None]
 """Called with the number of operations done since the last call."""

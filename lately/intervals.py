@@ -1,6 +1,7 @@
 """Confidence intervals of measured rates."""
 
 Interval = tuple[float, float]
+"""Lower and upper bound."""
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .lanes import Progress
 
 PRESETS = ("default", "two-lanes", "four-lanes")
+"""What is measured unless specifications are named."""
 
 
 @click.command("lanes", short_help="Operations per clock of one, two and four lanes.")

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from .golden.spec import FilterSpec
 
 GUARANTEED, SLACK, FRESH = 0, 1, 2
+"""Classes of queries: the filter must report the key, may report it, or never had it."""
 CLASSES = ("guaranteed", "slack", "fresh")
 """Names of the classes, by number.
 

@@ -16,9 +16,11 @@ from .oracle import CLASSES, FRESH, GUARANTEED, SLACK, Oracle, Truth
 from .traces import Record, Trace, text_keys
 
 ENGINES = ("rtl", "golden")
+"""What can run a filter: the compiled hardware, or the golden model."""
 PROBES = 2000
 """Fresh keys asked for at each checkpoint."""
 PROBE_SEED = 20130101
+"""Of the random keys that the false-positive rate is measured with."""
 
 _CHUNK = 1 << 16
 _FIRST_SPACING = 64
@@ -46,6 +48,7 @@ class Unit(Protocol):
 
 
 Engine = Callable[[FilterSpec], AbstractContextManager[Unit]]
+"""Makes the unit that a specification describes, for as long as the context lasts."""
 Progress = Callable[[int, float | None], None]
 """Called with the operations done, and the share of the whole where it is known."""
 

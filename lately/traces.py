@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from .golden.errors import LatelyError
 
 FORMATS = ("auto", "log", "csv", "lines")
+"""Formats of a trace; "auto" tells them apart by its first lines."""
 LOG_KEY = ("client", "method", "url")
 """Fields of an access log that make up the key unless others are named."""
 

@@ -20,6 +20,7 @@ from ..golden.spec import FilterSpec
 from .verilog import TAG_BITS
 
 OPERATION_BITS = 3
+"""Width of an operation code."""
 
 
 class Item(NamedTuple):

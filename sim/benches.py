@@ -17,6 +17,7 @@ from .toolchain import PRECOMPILED_HEADER_FLAG, ToolError, verilator_environment
 from .verilog import TOP, unit_verilog
 
 SIMULATORS = ("verilator", "icarus")
+"""Simulators that a bench runs under."""
 
 PRIMITIVES = {
     "portable": (),

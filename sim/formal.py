@@ -60,6 +60,7 @@ class Reachable:
 
 
 Method = Unbounded | Induction | Bounded | Reachable
+"""How a property is proven."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from .study import Chart, Finding, Outcome, Point, Result, Series, Study
 from .verdicts import SHARES, over_seeds, proportion, student
 
 INSERTIONS = 10_000
+"""Length of a stream."""
 STEP = 50
 """Insertions between two samples."""
 
@@ -165,3 +166,4 @@ STUDIES: tuple[Study, ...] = (
         conclude=conclude,
     ),
 )
+"""Figure 6."""

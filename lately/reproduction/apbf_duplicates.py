@@ -13,6 +13,7 @@ from .study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdic
 from .verdicts import over_seeds, student
 
 INSERTIONS = 6000
+"""Length of a stream."""
 
 LOWEST = tuple(FILTERS.values())
 """k and l of Figure 7."""
@@ -166,3 +167,4 @@ STUDIES: tuple[Study, ...] = (
     _study(7, LOWEST, conclude_lowest),
     _study(8, TENTH, conclude_tenth),
 )
+"""Figures 7 and 8."""

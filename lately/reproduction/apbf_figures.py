@@ -164,3 +164,4 @@ STUDIES: tuple[Study, ...] = (
         conclude=conclude_forgetting,
     ),
 )
+"""Figures 2 and 4."""

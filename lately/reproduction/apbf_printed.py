@@ -3,6 +3,7 @@
 from .printed import Table
 
 PAPER = "Age-Partitioned Bloom Filters"
+"""Title of the paper."""
 
 TABLES = {
     1: Table("apbf_table1_bloom.csv", ("k",)),

@@ -274,3 +274,4 @@ STUDIES: tuple[Study, ...] = (
     _study(3, "Age-partitioned blocked Bloom filter", measure_table_3, conclude_table_3),
     _study(4, "APBBF and SWAMP", measure_table_4, conclude_table_4),
 )
+"""Tables 1 to 4."""

@@ -16,8 +16,10 @@ LOADS = (2.0, 1.2, 1.0)
 """Positions of a table for each key of the window; the first is the paper's."""
 
 ERROR_RATES = (1e-3, 1e-6)
+"""For which the bits are computed."""
 
 WINDOW = 10_000
+"""In insertions."""
 
 UNIVERSE = 100_000
 """Of the evaluation, for the lower bound."""
@@ -211,6 +213,7 @@ LIST = Study(
     measure_list,
     conclude_list,
 )
+"""Theorem 2."""
 
 SPACE = Study(
     "cuckoo-theorem-3",
@@ -220,3 +223,4 @@ SPACE = Study(
     measure_space,
     conclude_space,
 )
+"""Sections IV and V."""

@@ -16,6 +16,7 @@ from .cuckoo_runs import (
 from .study import Finding, Point, Result, Series, Verdict
 
 PAPER = "Near-optimal Approximate Membership Query over Time-decaying Windows"
+"""Title of the paper."""
 
 SIGNATURE = 4
 """Bits of a signature, where there is one, and hash functions of the timing Bloom filter."""

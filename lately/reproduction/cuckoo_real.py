@@ -236,6 +236,7 @@ STREAMS = Study(
     measure,
     conclude_real,
 )
+"""Figure 13."""
 
 AGES = Study(
     "cuckoo-figure-14",
@@ -245,3 +246,4 @@ AGES = Study(
     measure_age,
     conclude_age,
 )
+"""Figure 14."""

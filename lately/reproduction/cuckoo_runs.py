@@ -38,6 +38,7 @@ _FRESH = 1 << 40
 _PATIENCE = 10
 
 Filter = CuckooDictionary | TimingBloomFilter
+"""The filters that are compared."""
 Estimate = tuple[float, float, float]
 """A value and the ends of its interval."""
 

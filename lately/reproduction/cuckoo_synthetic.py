@@ -280,6 +280,7 @@ ZIPF = study(
     points_zipf,
     conclude_zipf,
 )
+"""Figures 4 and 7."""
 
 WINDOWS = study(
     "cuckoo-figure-9",
@@ -288,6 +289,7 @@ WINDOWS = study(
     points_window,
     conclude_window,
 )
+"""Figures 9 and 10."""
 
 SIGNATURES = study(
     "cuckoo-figure-12",
@@ -296,3 +298,4 @@ SIGNATURES = study(
     points_signature,
     conclude_signature,
 )
+"""Figure 12."""

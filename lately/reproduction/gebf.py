@@ -30,7 +30,9 @@ FRESH, LIVE, EXPIRED = (
     "live keys missed",
     "expired keys reported",
 )
+"""Metrics, as findings name them."""
 METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}
+"""What they are called in the results."""
 
 PAPER: dict[tuple[str, str], str] = {
     ("GEBF r = 8", FRESH): "0.02225",
@@ -47,11 +49,13 @@ PAPER_LOG: dict[tuple[str, str], str] = {
     ("counting", FRESH): "0.0002",
     ("stable", LIVE): "0.0047",
 }
+"""Figures of the paper's web log."""
 
 SPEED = (
     "The paper's query rates (46.5 and 5.24 million a second) are of its program and machine and "
     "are not measured here."
 )
+"""A note on the query rates that the paper prints."""
 
 
 # Synthetic streams
@@ -287,3 +291,4 @@ STUDIES: tuple[Study, ...] = (
         conclude=conclude_logs,
     ),
 )
+"""Synthetic streams, readings of the paper, and logs."""

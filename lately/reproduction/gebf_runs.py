@@ -42,9 +42,12 @@ UNIVERSE = 1 << 62
 """Keys of the streams are below; fresh ones are not."""
 
 Rates = dict[str, float]
+"""Shares by the name of the metric, 0 to 1."""
 AnyFilter = SlidingFilter | CountedFilter
+"""What is measured."""
 
 ROOT = Path(__file__).parents[2]
+"""Folder of the repository."""
 LOGS: dict[str, tuple[Path, int]] = {
     "flights": (ROOT / "examples" / "flights_2013.csv.gz", WINDOW),
     "product pages": (
@@ -154,6 +157,7 @@ def stable(
 
 
 Builder = Callable[[int, int, int], AnyFilter]
+"""Takes window, bits per key and seed; returns a filter."""
 
 FILTERS: dict[str, Builder] = {
     "GEBF r = 4": lambda window, bits, seed: guarded(window, bits, seed=seed, epochs=4),

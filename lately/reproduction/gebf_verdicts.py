@@ -8,7 +8,9 @@ from .study import Finding, Point, Result, Verdict
 from .verdicts import SHARES, student
 
 Results = list[tuple[Point, Result]]
+"""Points with their results."""
 Interval = tuple[float, float]
+"""Ends of a confidence interval."""
 
 
 def median(results: Results, name: str, metric: str) -> float:

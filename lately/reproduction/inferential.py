@@ -22,11 +22,14 @@ from .inferential_runs import (
 from .study import Finding, Outcome, Point, Result, Study, Verdict
 
 SOURCE = "Inferential Time-Decaying Bloom Filters"
+"""Title of the paper."""
 
 BITS = (1, 2, 4, 8, 16, 32, 64)
+"""Bits per item of the window."""
 HASHES = range(1, 31)
 """All k that the paper tries (section 5.1.2)."""
 FILTERS = ("standard", "inferential", "recurring")
+"""Filters whose k is chosen; "recurring" is ours, see `age_posterior`."""
 _PILOT = 100
 """Seed of the runs that choose k, apart from those that are measured."""
 
@@ -202,3 +205,4 @@ STUDIES = (
         conclude=conclude_penalties,
     ),
 )
+"""Table 3, and Figures 7 to 12."""

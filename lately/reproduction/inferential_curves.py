@@ -13,6 +13,7 @@ _ENOUGH = 100
 """Errors of the standard filter without which a point says nothing of reductions."""
 
 FIGURES = {"uniform": (7, 8), "power law": (9, 10), "flights": (11, 12), "pages": (11, 12)}
+"""Numbers of the figures of penalty ratios and of posterior errors, by stream."""
 
 
 @dataclass(frozen=True)

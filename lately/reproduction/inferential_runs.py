@@ -40,6 +40,7 @@ REAL = {
 """Real streams, in the place of the paper's IP sources, which are not free."""
 
 BALANCED, MOSTLY = "pos = neg", "pos > neg"
+"""Conditions of Table 3: both answers about as frequent, or most queries of keys in the window."""
 
 
 @dataclass(frozen=True)

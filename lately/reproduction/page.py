@@ -13,11 +13,14 @@ from .study import Chart, Finding, Verdict
 from .verdicts import to_digits_of
 
 PAGE = "reproduction.md"
+"""Name of the page."""
 DATA = "reproduction.json"
+"""Name of the file that the page is written from."""
 IMAGES = Path("images", "reproduction")
 """Where the files are below the folder that is asked for."""
 
 NOTHING = "\N{EN DASH}"
+"""Stands in a table where there is no value."""
 
 _HEAD = """\
 # Reproduction

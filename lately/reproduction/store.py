@@ -24,6 +24,7 @@ PACKAGE = "lately"
 """Package whose sources count; others count by their version."""
 
 LIBRARIES = ("numpy", "scipy")
+"""Libraries on whose versions results depend."""
 
 
 def cache_directory() -> Path:

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Keys = NDArray[np.uint64]
+"""Keys in the order of their insertion, shape (n,)."""
 
 
 def uniform(count: int, universe: int, seed: int) -> Keys:

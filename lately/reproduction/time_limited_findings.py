@@ -7,6 +7,7 @@ from .study import Result
 from .time_limited_runs import SPANS, STEADY
 
 PAPER = "Time-limited Bloom Filter (Rodrigues, Shtul, Baquero, Almeida)"
+"""Title and authors of the paper."""
 
 WORKLOAD = (
     "The numbers of the paper's workload are lost from the text that is at hand. This one: a span "

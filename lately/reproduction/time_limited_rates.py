@@ -216,3 +216,4 @@ STUDY = Study(
     measure=measure_rate,
     conclude=conclude_rate,
 )
+"""Figures 4 and 5."""

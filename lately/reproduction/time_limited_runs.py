@@ -24,11 +24,13 @@ SPANS = 10
 """Length of the stream, in spans; the last `STEADY` of them count as steady state."""
 
 STEADY = 2
+"""Spans at the end that count as steady state."""
 
 UNDER, OVER = 1 / 10, 10
 """Initial capacities, as shares of the elements in a span: the first filter is too small."""
 
 STARTS = {UNDER: "under-dimensioned", OVER: "over-dimensioned"}
+"""What the paper calls them."""
 
 
 class Stream:

@@ -178,3 +178,4 @@ STUDY = Study(
     measure=measure_slices,
     conclude=conclude_slices,
 )
+"""Figures 1 to 3."""

@@ -95,3 +95,4 @@ STUDY = Study(
     measure=measure_slices,
     conclude=conclude_table,
 )
+"""Table 2."""

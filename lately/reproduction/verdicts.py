@@ -12,6 +12,7 @@ CONFIDENCE = 0.95
 """Of all intervals."""
 
 REALS = (-math.inf, math.inf)
+"""What a mean can be, if nothing more is known; see `student`."""
 SHARES = (0.0, 1.0)
 """What a mean can be; see `student`."""
 
