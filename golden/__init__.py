@@ -89,6 +89,10 @@ def from_spec(spec: FilterSpec, *, secret: int = 0) -> SlidingFilter:
 def load(path: str | os.PathLike[str]) -> SlidingFilter | Filter:
     """Read a filter of any kind that its method `save` wrote.
 
+    Parameters
+    ----------
+    path : path
+
     Raises
     ------
     StateFileError

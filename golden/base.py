@@ -71,7 +71,17 @@ class Filter(ABC):
         return {name: getattr(self, name) for name in names}
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to an npz file, which appears complete or not at all."""
+        """Write the whole state to an npz file, which appears complete or not at all.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
         numbers, arrays = self._state()
         header = {
             "format": FORMAT,
@@ -85,6 +95,10 @@ class Filter(ABC):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a state that `save` wrote.
 
+        Parameters
+        ----------
+        path : path
+
         Raises
         ------
         StateFileError
@@ -97,7 +111,17 @@ class Filter(ABC):
 
     @classmethod
     def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Build the filter of a state file that was read; errors as for `load`."""
+        """Build the filter of a state file that was read; errors as for `load`.
+
+        Parameters
+        ----------
+        name : str
+            Of the file, for messages.
+        header : dict
+            Kind, parameters and numbers of the filter.
+        arrays : dict of ndarray
+            Of the shapes that the filter's own have.
+        """
         owner = _CLASSES.get(str(header.get("filter")))
         if owner is None or not issubclass(owner, cls):
             raise StateFileError(
@@ -235,6 +259,8 @@ def key_hash(sizes: list[int], *, seed: int, key_bits: int, functions: int = 1) 
 
     Raises
     ------
+    TypeError
+        If seed or key width is not an integer.
     SpecificationError
         If seed or key width cannot be had.
     """
@@ -245,6 +271,14 @@ def key_hash(sizes: list[int], *, seed: int, key_bits: int, functions: int = 1) 
 
 def require_count(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
     """Refuse a parameter that is not an integer in a range.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter, for messages.
+    value : object
+    least, most : int
+        Ends of the range; None for no end.
 
     Raises
     ------

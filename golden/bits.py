@@ -62,6 +62,12 @@ def packed(*bits: BitArray) -> NDArray[np.uint8]:
 def unpack(saved: NDArray[Any], *bits: BitArray) -> None:
     """Take the bits that `packed` returned.
 
+    Parameters
+    ----------
+    saved : ndarray of uint8, shape (arrays, bytes)
+    bits : BitArray
+        Arrays that take them, in the order in which they were packed.
+
     Raises
     ------
     ValueError

@@ -56,6 +56,20 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
     """Return the bound of the false-positive rate, which no load exceeds (Theorem 1).
 
     Two tables, in each of which one of ``positions * 2**signature_bits`` pairs matches.
+
+    Parameters
+    ----------
+    positions : int
+        Of a table.
+    signature_bits : int
+        Width of a signature.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter is out of range.
     """
     require_count("positions", positions, most=MOST_POSITIONS)
     require_count("signature_bits", signature_bits, least=0, most=MOST_SIGNATURE_BITS)

@@ -15,7 +15,24 @@ Distinct = Callable[[ArrayLike], Reals]
 
 
 def all_distinct(insertions: ArrayLike) -> Reals:
-    """Return D(j) = j, of a stream in which no key comes twice."""
+    """Return D(j) = j, of a stream in which no key comes twice.
+
+    Parameters
+    ----------
+    insertions : array_like of int
+        Of any shape.
+
+    Returns
+    -------
+    ndarray of float64, of the same shape
+
+    Raises
+    ------
+    TypeError
+        If they are not integers.
+    ValueError
+        If one is negative.
+    """
     return _counts(insertions).astype(np.float64)
 
 
@@ -165,6 +182,14 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
 
 def checked_probabilities(probabilities: ArrayLike) -> Reals:
     """Bring probabilities to an array of float64.
+
+    Parameters
+    ----------
+    probabilities : array_like of float, of any shape
+
+    Returns
+    -------
+    ndarray of float64, of the same shape
 
     Raises
     ------

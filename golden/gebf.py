@@ -80,7 +80,7 @@ class GEBF(SlidingFilter):
 class BlockedGEBF(SlidingFilter):
     """Blocked Guarded Epoch Bloom Filter: one hash selects a block for all the others.
 
-    Window and staleness are those of `GEBF`.
+    Window and staleness are those of `GEBF` (lemma 1, proposition 1).
 
     Parameters
     ----------

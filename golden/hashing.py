@@ -394,7 +394,7 @@ class KeyHash:
         return left.astype(np.uint64) << np.uint64(32) | right
 
     def indices(self, state: NDArray[np.uint64], function: int) -> list[NDArray[np.intp]]:
-        """Expand states of shape (n,) to one index array of shape (n,) per size."""
+        """Expand states of shape (n,) to an index array of shape (n,) per size, for `function`."""
         words = [
             _rotate64(state, first) ^ _rotate64(state, second) ^ _rotate64(state, third)
             for first, second, third in self.rotations[function]

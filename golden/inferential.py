@@ -52,7 +52,7 @@ class InferentialFilter:
         The filter itself, which goes on to be usable alone.
     distinct : callable
         D(j) of the stream: takes numbers of insertions, returns expected
-        numbers of different keys.
+        numbers of different keys, of the same shape.
     recurring : bool
         As for `age_posterior`.
 

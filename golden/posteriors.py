@@ -34,14 +34,19 @@ def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
 
     Parameters
     ----------
-    age : array_like of int
+    age : array_like of int, of any shape
         i; below the insertions that there were, if those are few.
     probabilities : array_like of float
         p_x of each key, 0 to 1. Broadcast against `age`.
 
     Returns
     -------
-    ndarray of float64
+    ndarray of float64, of the shape that both have together
+
+    Raises
+    ------
+    ValueError
+        If a probability is not between 0 and 1.
     """
     chances = checked_probabilities(probabilities)
     result: Reals = chances * np.exp(_times(age, _log_absent(chances)))
@@ -212,7 +217,8 @@ def age_posterior(
     model : TimestampFilter
         The filter that the evidence is from; its parameters are used, not its cells.
     distinct : callable
-        D(j) of the stream, as `distinct.uniform_distinct` with the universe bound.
+        D(j) of the stream, as `distinct.uniform_distinct` with the universe bound;
+        takes and returns an array of the same shape.
     recurring : bool
         Whether to count, of the keys of a block, only those that did not come
         again later: ``D(end) - D(start)`` of them, in place of D(B). Equation
@@ -254,12 +260,11 @@ def open_probabilities(probabilities: ArrayLike) -> Reals:
 
     Parameters
     ----------
-    probabilities : array_like of float
+    probabilities : array_like of float, of any shape
 
     Returns
     -------
-    ndarray of float64
-        Of the same shape.
+    ndarray of float64, of the same shape
 
     Raises
     ------

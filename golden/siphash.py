@@ -61,22 +61,22 @@ def check_secret(secret: object) -> int:
 
 
 def message_bytes(key_bits: int) -> int:
-    """Bytes of the message that a key of some width is."""
+    """Bytes of the message that a key of `key_bits` is."""
     return -(-key_bits // 8)
 
 
 def message_words(key_bits: int) -> int:
-    """Words that are compressed: those of the message, the last with its length on top."""
+    """Words that are compressed for `key_bits`: the message's, the last with its length on top."""
     return message_bytes(key_bits) // 8 + 1
 
 
 def length_word(key_bits: int) -> int:
-    """Return what is added to the last word: the bytes of the message, modulo 256, on top."""
+    """Return what is added to the last word: its bytes, for `key_bits`, modulo 256, on top."""
     return message_bytes(key_bits) % 256 << 56
 
 
 def pipeline_latency(key_bits: int) -> int:
-    """Clocks that the hardware takes from a key to its hash: `lately.hdl.siphash.SipHash`.
+    """Clocks of the hardware from a key of `key_bits` to its hash: `lately.hdl.siphash.SipHash`.
 
     One to add the first word, 5 for each round, in the last of which the sum
     of the four words comes in place of what it does not need.

@@ -117,7 +117,7 @@ def test_and_set(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArra
 
     Parameters
     ----------
-    bits : ndarray of bool
+    bits : ndarray of bool, shape (m,)
         Of a slice; changed.
     positions : ndarray of intp, shape (n,)
 
@@ -137,6 +137,14 @@ def test_and_set(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArra
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
     """Refuse a number of a state file that is not an integer in a range.
+
+    Parameters
+    ----------
+    name : str
+        Of the number, for messages.
+    value : object
+    least, most : int
+        Ends of the range; None for no end.
 
     Raises
     ------

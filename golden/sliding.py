@@ -66,6 +66,15 @@ class SlidingFilter:
         Operations of `insert`, `check_and_insert` and `apply`.
     shifts : int
         Shifts since construction, forced ones included.
+
+    Raises
+    ------
+    TypeError
+        If the secret is not an integer.
+    ValueError
+        If it has more than 128 bits.
+    SpecificationError
+        If there is one, and the hash of the specification takes none.
     """
 
     families: tuple[str, ...] = ()
@@ -348,7 +357,7 @@ class SlidingFilter:
         return np.array(self._memory.reshape(len(self._memory), parts, -1))
 
     def segment(self, index: int) -> NDArray[np.bool_]:
-        """Bits of one segment of the ring, 0 being the youngest; as a slice of `memory`."""
+        """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
         memory: NDArray[np.bool_] = self.memory[self._ring()[index]]
         return memory
 
@@ -400,6 +409,15 @@ class SlidingFilter:
         If ``spec.hash`` is "siphash", the secrets are part of it, as the bits
         say nothing without them. They are not encrypted: who reads the file
         can choose keys that collide. Its mode lets none but the owner read it.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
         """
         keyed = self.spec.hash == "siphash"
         values: dict[str, Any] = {
@@ -417,6 +435,10 @@ class SlidingFilter:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a state that `save` wrote.
 
+        Parameters
+        ----------
+        path : path
+
         Raises
         ------
         StateFileError
@@ -428,7 +450,7 @@ class SlidingFilter:
 
     @classmethod
     def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Build the filter of a state file that was read; errors as for `load`."""
+        """Build the filter of a state file; parameters, errors as for `Filter.from_state`."""
         try:
             bits = arrays["bits"]
             spec = FilterSpec.from_dict(header["spec"])

@@ -564,6 +564,10 @@ class FilterSpec:
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
         """Read a TOML file of fields.
 
+        Parameters
+        ----------
+        path : path
+
         Raises
         ------
         SpecificationError
@@ -583,7 +587,7 @@ class FilterSpec:
             raise SpecificationError(f"{os.fspath(path)}: {error}") from None
 
     def to_toml(self, path: str | os.PathLike[str]) -> None:
-        """Write a TOML file of the fields that are set."""
+        """Write a TOML file, named by `path`, of the fields that are set."""
         with replace_file(path) as file:
             file.write(self.toml().encode())
 
@@ -609,7 +613,7 @@ def memory_blocks(*, bits: int, clear: int) -> tuple[int, int]:
 
 
 def memory_latency(*, bits: int, clear: int, ways: int = 2) -> int:
-    """Return the clocks from an address to its bit, for a part of `bits`.
+    """Return the clocks from an address to its bit, for a part of `bits`, `clear` at a time.
 
     `ways` to register what comes, two for the block RAM, and half as many as `ways` to register
     what leaves. Several block RAMs add three for longer ways, and one for each

@@ -50,6 +50,12 @@ def read_state(
     formats : tuple of str
         What "format" may be in the header.
 
+    Returns
+    -------
+    header : dict
+    arrays : dict of ndarray
+        Of the shapes and types that were written.
+
     Raises
     ------
     StateFileError

@@ -27,7 +27,7 @@ HASH_BITS = 32
 
 
 def slice_capacity(bits: int) -> int:
-    """Insertions that fill a slice to one half (section 6.1): c = floor(m ln 2)."""
+    """Insertions that fill a slice of `bits` to one half (section 6.1): c = floor(m ln 2)."""
     return math.floor(bits * math.log(2))
 
 
@@ -218,7 +218,7 @@ class TimeLimitedAPBF(TimedFilter):
         return None if self._last == NEVER else self._last
 
     def segment(self, i: int) -> NDArray[np.bool_]:
-        """Bits of slice s_i, 0 being the youngest, shape (m_i,); a copy."""
+        """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
         return self._slices[i].bits.copy()
 
     def estimated_false_positive_rate(self, now: int) -> float:
@@ -226,6 +226,18 @@ class TimeLimitedAPBF(TimedFilter):
 
         The recursion F (APBF, section 5.3) over the fill ratios; slices that
         are past the span match nothing.
+
+        Parameters
+        ----------
+        now : int
+            Not before the last insertion.
+
+        Raises
+        ------
+        TypeError
+            If it is not an integer.
+        ValueError
+            If it is negative, 2**62 or more, or before the last insertion.
         """
         check_now(now, 1, self._last)
         fills = [

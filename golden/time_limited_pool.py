@@ -39,6 +39,10 @@ class PoolStatus(StrEnum):
 class PooledTimeLimitedAPBF(TimedFilter):
     """Time-limited APBF of k + l + 1 slices of one size, for hardware.
 
+    What sections 6.1 and 6.4 of the paper ask of a filter, its slices retired
+    and queried by their times, without what hardware cannot do: slices of any
+    size and in any number (sections 6.2 and 6.3).
+
     The ring of an APBF, the spare included (`APBF`: same hash functions, same
     order, same bits), with two things added. Each slice has the time of its
     last insertion, settled when it leaves position k - 1, and counts in a
@@ -214,6 +218,13 @@ class PooledTimeLimitedAPBF(TimedFilter):
         ----------
         now : int
             Not before the last insertion.
+
+        Raises
+        ------
+        TypeError
+            If it is not an integer.
+        ValueError
+            If it is negative, 2**62 or more, or before the last insertion.
         """
         check_now(now, 1, self._last)
         if self._lost != NEVER and now - self._lost <= self.span:
@@ -225,10 +236,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
     def guaranteed_span(self, now: int) -> int:
         """Greatest age at which every key is reported at a time.
 
-        Parameters
-        ----------
-        now : int
-            Not before the last insertion.
+        Parameters, errors: as `status`.
 
         Returns
         -------

@@ -66,8 +66,17 @@ class TimestampFilter(CountedFilter):
         The paper's m and k.
     padding : int
         Timestamps beyond those that the window needs.
+    seed, key_bits : int
+        As for `Filter`.
     insertions : int
         Insertions since construction, or since `clear`.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter breaks a rule.
     """
 
     block: int

@@ -66,6 +66,13 @@ class Outcome:
 def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
     """Return all that determines what is measured, the hardware as a hash of its text.
 
+    Parameters
+    ----------
+    spec : FilterSpec
+    target : Device
+    seed : int
+        Of place and route.
+
     Raises
     ------
     SynthesisError
@@ -249,6 +256,12 @@ class Workers:
 
     def run(self, wanted: Identity, tell: Tell) -> Measurement:
         """Make a run; returns when it has ended.
+
+        Parameters
+        ----------
+        wanted : Identity
+        tell : callable
+            See `Tell`.
 
         Raises
         ------

@@ -114,6 +114,8 @@ class Host:
         If nothing that speaks the protocol answers.
     HostError
         If the board has another filter than `spec`.
+    ValueError
+        If timeout or attempts are not above 0.
     """
 
     def __init__(
@@ -210,15 +212,15 @@ class Host:
         return Verdicts(seen, np.where(seen, (verdicts & 0x7F).astype(np.int16), np.int16(-1)))
 
     def insert(self, keys: ArrayLike) -> None:
-        """Insert keys in order."""
+        """Insert keys in order; parameters, errors as for `apply`."""
         self._apply_all(Operation.INSERT, keys)
 
     def query(self, keys: ArrayLike) -> Verdicts:
-        """Ask which keys are in the filter, and how old they are."""
+        """Ask which keys are in the filter, and how old they are; errors as for `apply`."""
         return self._apply_all(Operation.QUERY, keys)
 
     def check_and_insert(self, keys: ArrayLike) -> Verdicts:
-        """Query, then insert each key in order."""
+        """Query, then insert each key in order; errors as for `apply`."""
         return self._apply_all(Operation.CHECK_AND_INSERT, keys)
 
     def shift(self) -> None:
@@ -235,6 +237,11 @@ class Host:
         """Return what the board has counted since its reset, by the names of `STATISTICS`.
 
         Counts are modulo 2**32; those of a self-test's operations are in.
+
+        Raises
+        ------
+        HostError
+            If the board cannot be reached any longer.
         """
         answer = self._ask(Request.STATISTICS)
         if len(answer) != 4 * len(STATISTICS):
@@ -252,9 +259,13 @@ class Host:
 
         Raises
         ------
+        TypeError
+            If the length or the secret is not an integer.
         ValueError
             If the length is 0 or more than the hardware counts to, or the secret
             is not one of 128 bits.
+        HostError
+            If the board cannot be reached any longer.
         SpecificationError
             If the board's hash takes no secret.
         RekeyError
@@ -275,6 +286,11 @@ class Host:
         """Have the board test its memories; return the checks that failed.
 
         The filter is clear afterwards.
+
+        Raises
+        ------
+        HostError
+            If the board cannot be reached any longer.
         """
         answer = self._ask(Request.SELF_TEST, wait=self.information.self_test_seconds)
         if len(answer) != 1:

@@ -63,6 +63,15 @@ def _shard_hash(spec: FilterSpec) -> KeyHash:
 def file_streams(paths: Iterable[str]) -> Iterator[tuple[str, NDArray[np.uint64]]]:
     """Read the keys of files, as `lately run` does; yield the name and the keys of each.
 
+    Parameters
+    ----------
+    paths : iterable of str
+
+    Yields
+    ------
+    name : str
+    keys : ndarray of uint64, shape (n,)
+
     Raises
     ------
     TraceError
@@ -89,6 +98,8 @@ def measure(
         Units, each with keys of 64 bits.
     streams : mapping of str to ndarray of uint64, shape (n,)
         Keys of each stream, for a unit that has just been reset.
+    progress : callable
+        Takes the names of unit and stream before each run.
 
     Returns
     -------
@@ -131,7 +142,7 @@ def measure(
 
 
 def save(figures: dict[str, Any], path: str) -> None:
-    """Write what `measure` returned as JSON, whole or not at all."""
+    """Write `figures`, as `measure` returns them, as JSON to `path`, whole or not at all."""
     from .golden.files import replace_file
 
     with replace_file(path) as file:

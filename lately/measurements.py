@@ -105,7 +105,7 @@ class Measurement:
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:
-        """Return the measurement that `to_dict` told of.
+        """Return the measurement whose `values` `to_dict` returned.
 
         Raises
         ------
@@ -142,6 +142,10 @@ def _report(values: dict[str, Any]) -> SynthesisReport:
 def load(path: str | os.PathLike[str]) -> list[Measurement]:
     """Read a file of measurements, in order.
 
+    Parameters
+    ----------
+    path : path
+
     Raises
     ------
     MeasurementsFileError
@@ -163,7 +167,7 @@ def load(path: str | os.PathLike[str]) -> list[Measurement]:
 
 
 def save(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> None:
-    """Write a file of measurements, whole or not at all."""
+    """Write a file of measurements to `path`, whole or not at all."""
     values = {"format": FORMAT, "measurements": [entry.to_dict() for entry in measurements]}
     with replace_file(path) as file:
         file.write(json.dumps(values, indent=1, allow_nan=False).encode() + b"\n")

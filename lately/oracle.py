@@ -97,7 +97,17 @@ class Oracle:
         return self._judge(number, previous)
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Tell which keys the filter can report only by error; inserts nothing."""
+        """Tell which keys the filter can report only by error; inserts nothing.
+
+        Parameters
+        ----------
+        keys : ndarray of uint64
+            Shape (n,), or (n, words) for wide keys.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
         flat = _flat(keys)
         now = np.full(len(flat), self.insertions + 1, np.int64)
         fresh: NDArray[np.bool_] = self._judge(now, self._lookup(flat)).kind == FRESH

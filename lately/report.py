@@ -61,7 +61,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def count_text(value: int | None) -> str:
-    """Write a number of things: '328,521'; a dash for None."""
+    """Write `value`, a number of things: '328,521'; a dash for None."""
     return _NOTHING if value is None else f"{value:,}"
 
 
@@ -74,7 +74,7 @@ def rate_text(rate: float | None) -> str:
 
 
 def interval_text(interval: Sequence[float] | None) -> str:
-    """Write the bounds of a rate: '1.9% to 2.6%'; a dash for None."""
+    """Write `interval`, the bounds of a rate: '1.9% to 2.6%'; a dash for None."""
     return _NOTHING if interval is None else f"{rate_text(interval[0])} to {rate_text(interval[1])}"
 
 
@@ -134,7 +134,7 @@ def class_rows(result: RunResult) -> list[dict[str, Any]]:
 
 
 def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
-    """Write the three plots side by side; the name's ending (.png, .svg) gives the format.
+    """Write the three plots side by side; the ending of `path` (.png, .svg) gives the format.
 
     Raises
     ------
@@ -179,7 +179,7 @@ def style() -> Any:
 
 
 def blank_figure(width: float, height: float) -> "Figure":
-    """Return an empty figure, in inches, that needs no display."""
+    """Return an empty figure of `width` and `height`, in inches, that needs no display."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout=None)

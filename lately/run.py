@@ -41,10 +41,10 @@ class Unit(Protocol):
 
     @property
     def memory(self) -> NDArray[np.bool_]:
-        """Bits of the segments, as the golden model's `memory`."""
+        """Bits of the segments, as `SlidingFilter.memory`."""
 
     def check_and_insert(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Query and insert keys one after another, as the golden model does."""
+        """Query and insert keys one after another, as `SlidingFilter.check_and_insert`."""
 
 
 Engine = Callable[[FilterSpec], AbstractContextManager[Unit]]
@@ -63,7 +63,7 @@ class Verdicts:
         Index of the first operation, from 0.
     records : sequence of Record
         Keys as text, and times.
-    seen : ndarray of bool
+    seen : ndarray of bool, shape (n,)
         What the engine answered.
     truth : Truth
         What the oracle knows.
@@ -87,7 +87,7 @@ class Checkpoint:
         Fresh keys asked for here, and those reported.
     estimated_false_positive_rate : float
         From the bits that are set here.
-    fill_ratios : ndarray of float64
+    fill_ratios : ndarray of float64, shape (ring_segments,)
         One per segment of the ring, youngest to oldest.
     """
 
@@ -147,6 +147,24 @@ class RunResult:
         Repetitions at any distance, by bin of `distance_edges` and verdict.
     checkpoints : list of Checkpoint
         Evenly spaced, and one at the end.
+    repeats, repeats_found : int
+        Queries for keys of the window (`oracle.Truth`), and those reported.
+    shifts : int
+        Shifts of the golden model.
+    distinct_keys, distinct_texts : int
+        Different keys of the stream; fewer than texts where texts collide.
+    malformed_lines : int
+        Lines that held no record.
+    malformed_examples : list of (int, str)
+        Line number and reason of the first few.
+    cycles, mismatches, memory_mismatches : int or None
+        Clocks; verdicts, and bits of memory, that differ between RTL and
+        golden model. None without RTL.
+    first_mismatch : Mismatch or None
+    counter_mismatches : dict of str to (int, int)
+        Counters that differ, with the values of RTL and golden model.
+    seconds : float
+        Wall-clock time of the run.
     """
 
     spec: FilterSpec
@@ -288,7 +306,13 @@ class RunResult:
 
 
 def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
-    """Edges of distance bins: four to an octave, and one where window and slack end."""
+    """Edges of distance bins: four to an octave, and one where window and slack end.
+
+    Returns
+    -------
+    ndarray of int64, shape (edges,)
+        In insertions, ascending.
+    """
     regular = np.unique(np.rint(2 ** (np.arange(4 * 48 + 1) / 4)).astype(np.int64))
     ends = spec.guaranteed_window + np.array([1, spec.slack + 1])
     # A regular edge close to one of these would leave a sliver of a bin.

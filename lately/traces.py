@@ -79,7 +79,7 @@ class Rejects:
     examples: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, line: int, reason: str, lines: int = 1) -> None:
-        """Count `lines` lines, of which `line` is the last."""
+        """Count `lines` lines, of which `line` is the last, for a `reason`."""
         self.count += lines
         if len(self.examples) < _EXAMPLES:
             self.examples.append((line, reason))
@@ -89,18 +89,33 @@ class Trace:
     """Records of a stream, in order; blank lines are none, malformed ones are counted.
 
     Iterating yields `Record` tuples and raises `TraceError` where compressed
-    data is damaged, and at the end if no line at all could be parsed.
+    data is damaged, and at the end if no line at all could be parsed. Made by
+    `open_trace`.
 
-    Attributes
+    Parameters
     ----------
     name : str
         What messages call the stream.
+    raw : file
+        Of bytes.
     format : str
-        'log', 'csv' or 'lines'.
-    key : tuple of str
-        Fields or columns that make up the key, joined by blanks; empty for lines.
+        'log', 'csv', 'lines', or 'auto' to find out.
+    key : sequence of str
+        Fields or columns that make up the key, joined by blanks; none for lines.
     time : str or None
         Column or field of the timestamp.
+
+    Raises
+    ------
+    ValueError
+        If key or time are not those of the format.
+    TraceError
+        If compressed data is damaged, or the format cannot be told.
+
+    Attributes
+    ----------
+    name, format, key, time
+        As the parameters, with what was found out.
     compression : str
         'none', 'gzip' or 'zstd'.
     rejects : Rejects
@@ -150,7 +165,13 @@ class Trace:
         raise StopIteration
 
     def read(self, count: int) -> list[Record]:
-        """Return the next `count` records, fewer at the end, none after it."""
+        """Return the next `count` records, fewer at the end, none after it.
+
+        Raises
+        ------
+        TraceError
+            If compressed data is damaged, or the file ends and no line was parsed.
+        """
         # Not through __next__: a call per record would take longer than parsing it.
         records = list(islice(self._source, count))
         self.records += len(records)
