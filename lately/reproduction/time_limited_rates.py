@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..golden.analysis import apbf_false_positive_rate
 from ..intervals import clopper_pearson
 from .study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdict
 from .time_limited_findings import PAPER, WORKLOAD, decimal
@@ -83,7 +84,8 @@ def conclude_rate(measured: list[tuple[Point, Result]]) -> Outcome:
         "each rate that this does no harm. "
         "The paper says that the rate stabilises around the error rate: met, if the error rate is "
         "within the interval or between the least and the greatest rate, which the fill ratios "
-        "tell wherever they turn; of one filter, as are the lines of the charts.",
+        "tell wherever they turn; of one filter, as are the lines of the charts. Near: the mean is "
+        "within a factor of 3 / 2.",
         "The lines of the charts are the rates that the fill ratios tell (section 5.3 of the APBF "
         "paper); the marks are measured on the same filter, with their intervals.",
     ]
@@ -122,6 +124,12 @@ def _rate_finding(what: str, group: Group) -> Finding:
         verdict = Verdict.MET
     else:
         verdict = Verdict.NEAR if 2 / 3 < mean / error < 3 / 2 else Verdict.NOT_MET
+    notes = [f"Within a generation from {least:.3g} to {greatest:.3g}."]
+    if not _counted(first):
+        notes.append("From the bits set.")
+    if verdict is not Verdict.MET:
+        most = apbf_false_positive_rate(first["k"], first["l"])
+        notes.append(f"Of an APBF of this k and l just before a shift, {most:.3g} is expected.")
     return Finding(
         what=f"{what}: false-positive rate in steady state",
         paper=f"around {decimal(error)}",
@@ -129,8 +137,7 @@ def _rate_finding(what: str, group: Group) -> Finding:
         low=low,
         high=high,
         verdict=verdict,
-        note=f"Within a generation from {least:.3g} to {greatest:.3g}."
-        + ("" if _counted(first) else " From the bits set."),
+        note=" ".join(notes),
     )
 
 
