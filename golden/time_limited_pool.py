@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import analysis
 from .base import TimedFilter, key_hash, require_count
 from .errors import SpecificationError
+from .slice_ring import SliceRing
 from .slices import (
     NEVER,
     TIME_LIMIT,
@@ -146,18 +147,14 @@ class PooledTimeLimitedAPBF(TimedFilter):
         self.k, self.l, self.span, self.slice_bits = k, l, span, slice_bits
         self.generation, self.generation_span = generation, generation_span
         self.when_full, self.seed, self.key_bits = when_full, seed, key_bits
-        self._ring_slices = k + l
         self._hash = key_hash([slice_bits], seed=seed, key_bits=key_bits, functions=k + l + 1)
         self.clear()
 
     def clear(self) -> None:
         """Forget everything, and return the ring to its first position."""
-        self._memory = np.zeros((self._ring_slices + 1, self.slice_bits), bool)
-        self._base = self._filled = 0
+        self._ring = SliceRing(slices=self.k + self.l, bits=self.slice_bits)
+        self._filled = 0
         self._first = self._last = self._lost = NEVER
-        # By position in the ring: those below k are the last insertion's.
-        self._settled = [NEVER] * self._ring_slices
-        self._overfull = [False] * self._ring_slices
         self.insertions = self.shifts = self.shortened = self.overfilled = 0
 
     # Operations
@@ -173,7 +170,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
                 self._shift_if_due(int(chunk_times[start]))
                 part = slice(start, self._stop(chunk_times, start))
                 for i in range(self.k):
-                    self._slice(i)[cells[self._physical(i), part]] = True
+                    self._ring.bits(i)[cells[self._ring.physical(i), part]] = True
                 self._count(chunk_times[part])
                 start = part.stop
 
@@ -229,7 +226,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
         check_now(now, 1, self._last)
         if self._lost != NEVER and now - self._lost <= self.span:
             return PoolStatus.WINDOW_SHORTENED
-        if any(full and now <= self._deadline(i) for i, full in enumerate(self._overfull)):
+        if any(full and now <= self._deadline(i) for i, full in enumerate(self._ring.overfull)):
             return PoolStatus.RATE_EXCEEDED
         return PoolStatus.OK
 
@@ -265,22 +262,22 @@ class PooledTimeLimitedAPBF(TimedFilter):
     @property
     def storage_bits(self) -> int:
         """Bits of the slices of the ring; the spare is not counted."""
-        return self._ring_slices * self.slice_bits
+        return len(self._ring) * self.slice_bits
 
     @property
     def ring_position(self) -> int:
         """Physical slice that is the youngest now."""
-        return self._base
+        return self._ring.base
 
     @property
     def memory(self) -> NDArray[np.bool_]:
         """Bits of all physical slices, the empty spare included, shape (k + l + 1, m)."""
-        return self._memory.copy()
+        return self._ring.memory.copy()
 
     @property
     def settled_times(self) -> list[int | None]:
         """Time of the last insertion into each slice that takes no more, else None."""
-        return [None if time == NEVER else time for time in self._settled]
+        return [None if time == NEVER else time for time in self._ring.settled]
 
     @property
     def last_insertion(self) -> int | None:
@@ -289,22 +286,13 @@ class PooledTimeLimitedAPBF(TimedFilter):
 
     # The ring
 
-    def _slice(self, i: int) -> NDArray[np.bool_]:
-        """Bits of the slice at a position, 0 being the youngest."""
-        bits: NDArray[np.bool_] = self._memory[self._physical(i)]
-        return bits
-
-    def _physical(self, i: int) -> int:
-        """Physical slice at a position; -1 is the spare."""
-        return (self._base + i) % len(self._memory)
-
     def _deadline(self, i: int) -> int:
         """Last time at which the slice at a position counts."""
-        time = self._last if i < self.k else self._settled[i]
+        time = self._last if i < self.k else self._ring.settled[i]
         return NEVER if time == NEVER else time + self.span
 
     def _oldest_deadline(self) -> int:
-        return self._deadline(self._ring_slices - 1)
+        return self._deadline(len(self._ring) - 1)
 
     def _shift_if_due(self, now: int) -> None:
         """Shift if the insertion at `now` finds its generation full or old, and the pool allows."""
@@ -312,19 +300,16 @@ class PooledTimeLimitedAPBF(TimedFilter):
         old = self._filled > 0 and now - self._first >= self.generation_span
         run_out = now <= self._oldest_deadline()
         if full and run_out and self.when_full == "shorten":
-            self._lost = self._settled[-1]
+            self._lost = self._ring.settled[-1]
             self.shortened += 1
         elif run_out or not (full or old):
             return
         self._turn()
 
     def _turn(self) -> None:
-        """Let the spare become the youngest slice, and the oldest the spare."""
-        self._settled[self.k - 1] = self._last
-        self._settled = [NEVER, *self._settled[:-1]]
-        self._overfull = [False, *self._overfull[:-1]]
-        self._base = self._physical(-1)
-        self._slice(-1)[:] = False
+        """Begin a generation, and settle the time of the slice that takes no more."""
+        self._ring.settled[self.k - 1] = self._last
+        self._ring.turn()
         self._filled = 0
         self.shifts += 1
 
@@ -350,7 +335,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
         beyond = self._filled - max(before, self.generation)
         if beyond > 0:
             self.overfilled += beyond
-            self._overfull[: self.k] = [True] * self.k
+            self._ring.overfull[: self.k] = [True] * self.k
         self._last = int(times[-1])
         self.insertions += len(times)
 
@@ -359,7 +344,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
     def _cells(self, keys: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Bits that keys stand for in the physical slices, shape (k + l + 1, n)."""
         state = self._hash.state(keys)
-        return np.array([self._hash.indices(state, i)[0] for i in range(len(self._memory))])
+        return np.array([self._hash.indices(state, i)[0] for i in range(len(self._ring.memory))])
 
     def _ask(self, cells: NDArray[np.intp], times: NDArray[np.int64]) -> NDArray[np.bool_]:
         return find_runs(self._matches(cells, times, 0), self.k, len(times))
@@ -368,11 +353,11 @@ class PooledTimeLimitedAPBF(TimedFilter):
         self, cells: NDArray[np.intp], times: NDArray[np.int64], first: int
     ) -> Iterator[NDArray[np.bool_]]:
         """Matches of the slices from a position on, as far as any is within the span."""
-        for i in range(first, self._ring_slices):
+        for i in range(first, len(self._ring)):
             fresh = times <= self._deadline(i)
             if not fresh.any():
                 return
-            match = self._slice(i)[cells[self._physical(i)]]
+            match = self._ring.bits(i)[cells[self._ring.physical(i)]]
             match &= fresh
             yield match
 
@@ -381,20 +366,20 @@ class PooledTimeLimitedAPBF(TimedFilter):
     ) -> Iterator[NDArray[np.bool_]]:
         """Matches of all slices before each key's own insertion, the first key's aside."""
         for i in range(self.k):
-            yield test_and_set(self._slice(i), cells[self._physical(i)])
+            yield test_and_set(self._ring.bits(i), cells[self._ring.physical(i)])
         yield from self._matches(cells, times, self.k)
 
     # Files
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         numbers = {
-            "ring": [self._base, self._filled],
+            "ring": [self._ring.base, self._filled],
             "times": [self._first, self._last, self._lost],
-            "settled": self._settled,
-            "overfull": self._overfull,
+            "settled": self._ring.settled,
+            "overfull": self._ring.overfull,
             "counters": [self.insertions, self.shifts, self.shortened, self.overfilled],
         }
-        return numbers, {"bits": np.packbits(self._memory)}
+        return numbers, {"bits": np.packbits(self._ring.memory)}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self.insertions, self.shifts, self.shortened, self.overfilled = numbers["counters"]
@@ -402,26 +387,17 @@ class PooledTimeLimitedAPBF(TimedFilter):
         check_whole("shifts", self.shifts, 0, self.insertions)
         check_whole("shortened", self.shortened, 0, self.shifts)
         check_whole("overfilled", self.overfilled, 0, self.insertions)
-        self._base, self._filled = numbers["ring"]
-        check_whole("ring position", self._base, 0, self._ring_slices)
+        base, self._filled = numbers["ring"]
         check_whole("insertions of the generation", self._filled, 0, self.insertions)
         self._first, self._last, self._lost = numbers["times"]
         check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
         check_whole("first insertion", self._first, NEVER, self._last)
         check_whole("time of what was lost", self._lost, NEVER, self._last)
-        self._restore_slices(numbers["settled"], numbers["overfull"])
-        packed = arrays["bits"]
-        if packed.dtype != np.uint8 or packed.shape != (-(-self._memory.size // 8),):
-            raise ValueError(f"bits: {packed.dtype} {packed.shape} do not fit the filter")
-        bits = np.unpackbits(packed, count=self._memory.size)
-        self._memory[:] = bits.reshape(self._memory.shape)
-
-    def _restore_slices(self, settled: list[int], overfull: list[bool]) -> None:
-        check_whole("settled times", len(settled), self._ring_slices, self._ring_slices)
-        check_whole("overfull slices", len(overfull), self._ring_slices, self._ring_slices)
-        latest = [NEVER] * self.k + [self._last, *settled[self.k : -1]]
-        for time, most in zip(settled, latest, strict=True):
-            check_whole("settled time", time, NEVER, most)
-        if any(type(flag) is not bool for flag in overfull):
-            raise ValueError(f"overfull slices: {overfull!r} does not fit the filter")
-        self._settled, self._overfull = list(settled), list(overfull)
+        settled = numbers["settled"]
+        self._ring.restore(
+            base=base,
+            settled=settled,
+            overfull=numbers["overfull"],
+            packed=arrays["bits"],
+            latest=[NEVER] * self.k + [self._last, *settled[self.k : -1]],
+        )
