@@ -214,7 +214,16 @@ def _make_link(board: Board, spec: FilterSpec, setting: Setting, baud: int) -> w
 def plan_files(
     link: wiring.Component, *, board: Board, setting: Setting, platform: Any
 ) -> dict[str, str]:
-    """Return RTLIL and pins of a link on a board, by the names of their files."""
+    """Return RTLIL and pins of a link on a board, by the names of their files.
+
+    Parameters
+    ----------
+    link : wiring.Component
+    board : Board
+    setting : Setting
+    platform : Platform
+        Of Amaranth, for the board.
+    """
     top = BoardTop(link, board=board, setting=setting)
     # Without source locations, so that the text does not depend on where the checkout lies.
     plan = platform.prepare(top, "top", emit_src=False)

@@ -23,7 +23,14 @@ class Sites:
     columns: tuple[tuple[int, int], ...]
 
     def name(self, row: int, place: int) -> str:
-        """Return what nextpnr calls the site at a place of a row."""
+        """Return what nextpnr calls the site at a place of a row.
+
+        Parameters
+        ----------
+        row : int
+        place : int
+            In the row.
+        """
         column, number = self.columns[place]
         return f"X{column}/Y{row}/EBR{number}"
 
@@ -92,7 +99,15 @@ def _place(shards: dict[int, list[tuple[list[int], dict[str, Any]]]], sites: Sit
 
 
 def with_option(options: tuple[str, ...], name: str, value: str) -> tuple[str, ...]:
-    """Return the options of a program with another value for one that has one."""
+    """Return the options of a program with another value for one that has one.
+
+    Parameters
+    ----------
+    options : tuple of str
+    name : str
+        Of the option, as on the command line.
+    value : str
+    """
     if name not in options:
         return (*options, name, value)
     at = options.index(name) + 1

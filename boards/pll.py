@@ -278,7 +278,13 @@ class ICE40PadPLL(ICE40PLL):
 
 
 def filter_range(detector_hz: Fraction) -> int:
-    """Return FILTER_RANGE of an iCE40's loop for a frequency at its phase detector."""
+    """Return FILTER_RANGE of an iCE40's loop for a frequency at its phase detector.
+
+    Parameters
+    ----------
+    detector_hz : Fraction
+        Frequency at the phase detector, in hertz.
+    """
     bounds = (17, 26, 44, 66, 101)
     return 1 + sum(detector_hz >= bound * 10**6 for bound in bounds)
 

@@ -234,6 +234,10 @@ class Information:
     def unpack(cls, data: bytes) -> Self:
         """Read what `pack` wrote.
 
+        Parameters
+        ----------
+        data : bytes
+
         Raises
         ------
         ProtocolError
@@ -269,17 +273,35 @@ def spec_digest(spec: FilterSpec) -> bytes:
 
 
 def key_bytes(key_bits: int) -> int:
-    """Bytes of a key in a record."""
+    """Bytes of a key in a record.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    """
     return -(-key_bits // 8)
 
 
 def record_bytes(key_bits: int) -> int:
-    """Bytes of one operation of OPERATIONS."""
+    """Bytes of one operation of OPERATIONS.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    """
     return 1 + key_bytes(key_bits)
 
 
 def batch_operations(key_bits: int) -> int:
-    """Operations in one request at most."""
+    """Operations in one request at most.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    """
     return min(MAX_PAYLOAD // record_bytes(key_bits), MAX_ANSWER)
 
 
@@ -321,7 +343,12 @@ class Frame(NamedTuple):
 
 
 def stuff(data: bytes) -> bytes:
-    """Return bytes with flags and escapes replaced, between two flags."""
+    """Return bytes with flags and escapes replaced, between two flags.
+
+    Parameters
+    ----------
+    data : bytes
+    """
     turned = data
     for special in (ESCAPE, FLAG):
         turned = turned.replace(bytes([special]), bytes([ESCAPE, special ^ TURN]))
@@ -329,13 +356,30 @@ def stuff(data: bytes) -> bytes:
 
 
 def encode(type: int, sequence: int, body: bytes) -> bytes:
-    """Return the bytes of a frame on the line."""
+    """Return the bytes of a frame on the line.
+
+    Parameters
+    ----------
+    type : int
+        First byte of the frame.
+    sequence : int
+        Number of the request, 0 to 255.
+    body : bytes
+        What comes between number and CRC.
+    """
     content = bytes([type, sequence]) + body
     return stuff(content + struct.pack("<H", crc16.ibm_sdlc(content)))
 
 
 def encode_request(request: Request, sequence: int, payload: bytes = b"") -> bytes:
     """Return the bytes of a request on the line.
+
+    Parameters
+    ----------
+    request : Request
+    sequence : int
+        Number of the request, 0 to 255.
+    payload : bytes
 
     Raises
     ------
@@ -364,7 +408,13 @@ class Decoder:
         self._open = b""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that end in some bytes, in order."""
+        """Yield the frames that end in some bytes, in order.
+
+        Parameters
+        ----------
+        data : bytes
+            As they come from the line.
+        """
         *ended, self._open = (self._open + data).split(bytes([FLAG]))
         # Of a line that never has a flag, no more is kept than tells that it is bad.
         self._open = self._open[: self.MOST + 1]

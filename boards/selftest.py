@@ -18,23 +18,43 @@ RARE = 1e-12
 
 
 def check_keys(spec):
-    """Keys of a pass: a generation of them, or half of all that there are."""
+    """Keys of a pass: a generation of them, or half of all that there are.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
     return min(spec.generation, 1 << spec.key_bits - 1)
 
 
 def key_places(spec):
-    """Return which bit of its number each bit of a key is, but for the top bit."""
+    """Return which bit of its number each bit of a key is, but for the top bit.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
     width = max(1, (check_keys(spec) - 1).bit_length())
     return [place % width for place in range(spec.key_bits - 1)]
 
 
 def passes(spec):
-    """Passes of the test: in each, another segment follows those that are filled."""
+    """Passes of the test: in each, another segment follows those that are filled.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
     return spec.segments + 1
 
 
 def self_test_clocks(spec):
-    """Clocks that the test takes at most, if all is well."""
+    """Clocks that the test takes at most, if all is well.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
     keys = check_keys(spec)
     # A run of operations is drained before the next; shifts and clears may pause as well.
     run = keys + spec.latency + spec.clear_words + 100
@@ -46,6 +66,10 @@ def allowed_strangers(spec):
 
     The number is Poisson about the theory's rate; a filter whose writes set
     one bit too many in each word has several times as many.
+
+    Parameters
+    ----------
+    spec : FilterSpec
     """
     keys = check_keys(spec)
     rate = segment_false_positive_rate(

@@ -34,7 +34,13 @@ _CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Cells of a netlist."""
+    """Cells of a netlist.
+
+    Attributes
+    ----------
+    lut, ff, bram : int
+        Look-up tables, flip-flops and block RAMs.
+    """
 
     lut: int
     ff: int
@@ -157,6 +163,8 @@ def synthesize(
         If the device is too small.
     SynthesisError
         If a tool is missing or fails, or there is nothing to time.
+    TypeError
+        If the module is no component, and has no ports given.
     """
     if ports is None and not isinstance(module, wiring.Component):
         raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
@@ -244,7 +252,13 @@ def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: boo
 
 
 def count_resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
-    """Return the cells of the unit and of the harness; of the top level and none, without."""
+    """Return the cells of the unit and of the harness; of the top level and none, without.
+
+    Parameters
+    ----------
+    netlist : dict
+        That yosys wrote.
+    """
     top = Counter(cell["type"] for cell in netlist["top"]["cells"].values())
     if "top.unit" not in netlist:
         return _count(top), _count({})
@@ -279,7 +293,13 @@ def check_fit(device: Device, needed: Resources) -> None:
 
 
 def used(report: dict[str, Any]) -> dict[str, int]:
-    """Return nextpnr's own count of what the chip holds, by kind of cell."""
+    """Return nextpnr's own count of what the chip holds, by kind of cell.
+
+    Parameters
+    ----------
+    report : dict
+        That nextpnr wrote.
+    """
     return {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
 
 
@@ -287,7 +307,18 @@ def used(report: dict[str, Any]) -> dict[str, int]:
 
 
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
-    """Return the name and Fmax in MHz of the slowest clock in nextpnr's report."""
+    """Return the name and Fmax in MHz of the slowest clock in nextpnr's report.
+
+    Parameters
+    ----------
+    report : dict
+        That nextpnr wrote.
+
+    Raises
+    ------
+    SynthesisError
+        If there is no clock to time.
+    """
     if not report["fmax"]:
         raise SynthesisError("module: must have a path between registers, there is none to time")
     clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])

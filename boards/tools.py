@@ -67,6 +67,15 @@ class Flow:
     """The tools, run in one folder, for the relative paths that they take.
 
     All that will be wanted, `programs` too, must be there from the start.
+
+    Parameters
+    ----------
+    folder : path
+    device : Device
+    progress : callable
+        Called with a stage of `STAGES` and the share done of the whole.
+    programs : sequence of str
+        More tools that will be wanted.
     """
 
     def __init__(
@@ -83,7 +92,13 @@ class Flow:
         self._reported: set[tuple[str, float]] = set()
 
     def synthesise(self, text: str) -> dict[str, Any]:
-        """Write ``netlist.json`` from RTLIL; return its modules."""
+        """Write ``netlist.json`` from RTLIL; return its modules.
+
+        Parameters
+        ----------
+        text : str
+            RTLIL.
+        """
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
         script = [
@@ -102,7 +117,13 @@ class Flow:
         return modules
 
     def complete(self, modules: dict[str, Any]) -> None:
-        """Write to ``netlist.json`` what nextpnr needs and does not do itself."""
+        """Write to ``netlist.json`` what nextpnr needs and does not do itself.
+
+        Parameters
+        ----------
+        modules : dict
+            As `synthesise` returns them.
+        """
         size = self._device.place_and_route[1]
         if self._device.family == "gowin":
             make_timeable(modules)
@@ -113,7 +134,22 @@ class Flow:
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int, *more: str) -> dict[str, Any]:
-        """Place and route ``netlist.json``, with more options; return nextpnr's report."""
+        """Place and route ``netlist.json``, with more options; return nextpnr's report.
+
+        Parameters
+        ----------
+        seed : int
+            Of placement.
+        more : str
+            Options.
+
+        Raises
+        ------
+        DoesNotFitError
+            If the device is too small.
+        SynthesisError
+            If the tool fails.
+        """
         program = self._device.place_and_route[0]
         # Of another seed, maybe.
         self._reported.clear()
@@ -135,6 +171,13 @@ class Flow:
     def run(self, program: str, *arguments: str) -> None:
         """Run a tool, and leave its log.
 
+        Parameters
+        ----------
+        program : str
+            Its name.
+        arguments : str
+            Of its command line.
+
         Raises
         ------
         SynthesisError
@@ -145,7 +188,13 @@ class Flow:
             raise SynthesisError(f"{program}: {log.error}")
 
     def keep(self, directory: Path) -> None:
-        """Copy the files to a folder, each of them whole."""
+        """Copy the files to a folder, each of them whole.
+
+        Parameters
+        ----------
+        directory : path
+            Made if need be.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         for path in self._folder.iterdir():
             if path.is_file():
@@ -183,7 +232,15 @@ class Flow:
                 self.report(stage, fraction)
 
     def report(self, stage: str, fraction: float) -> None:
-        """Tell of a stage and of the share done of the whole, once."""
+        """Tell of a stage and of the share done of the whole, once.
+
+        Parameters
+        ----------
+        stage : str
+            One of `STAGES`.
+        fraction : float
+            Of the whole, 0 to 1.
+        """
         # yosys runs some passes more than once.
         if (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))
@@ -208,7 +265,15 @@ def _constraints(top: dict[str, Any], device: Device) -> str:
 
 @dataclass(frozen=True)
 class Log:
-    """Exit status and output of a tool."""
+    """Exit status and output of a tool.
+
+    Attributes
+    ----------
+    status : int
+        0 if all was well.
+    lines : list of str
+        Of the output.
+    """
 
     status: int
     lines: list[str]
@@ -224,7 +289,18 @@ class Log:
 
 
 def executable(program: str) -> str:
-    """Path of a tool as PyPI has it: no other build, as figures are to be repeatable."""
+    """Path of a tool as PyPI has it: no other build, as figures are to be repeatable.
+
+    Parameters
+    ----------
+    program : str
+        Its name.
+
+    Raises
+    ------
+    SynthesisError
+        If it is not installed.
+    """
     name = program if program == "gowin_pack" else f"yowasp-{program}"
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     path = shutil.which(name, path=os.pathsep.join(folders))
@@ -259,6 +335,11 @@ def _check_placed(device: Device, log: Log) -> None:
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
     """Refuse what needs more than there is, given as kind, number needed and number available.
+
+    Parameters
+    ----------
+    device : Device
+    counts : iterable of (str, int, int)
 
     Raises
     ------

@@ -38,6 +38,10 @@ class KeyHash(wiring.Component):
 
     Latency `latency` clocks, one key per clock.
 
+    Parameters
+    ----------
+    spec : FilterSpec
+
     Members
     -------
     key : In(key_bits)

@@ -65,6 +65,11 @@ class Mix(wiring.Component):
     """Quadratic Feistel rounds, one per clock; each state bit needs one four-input table.
 
     Latency `latency` clocks, one state per clock. Nothing is reset.
+
+    Parameters
+    ----------
+    seed : int
+        Selects the constants.
     """
 
     def __init__(self, *, seed):

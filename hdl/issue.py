@@ -149,6 +149,11 @@ class GenerationCounter(wiring.Component):
     ring, so that no bit waits for a carry. What is beyond it changes once in
     eight events at most, and has that long to be counted and compared.
 
+    Parameters
+    ----------
+    high_bits : int
+        Bits of the count beyond its lowest three.
+
     Members
     -------
     length : In(GenerationLength's outputs)
@@ -335,6 +340,11 @@ class Held(wiring.Component):
     spare is clean again.
 
     After reset a CLEAR is released, for which no result is due.
+
+    Parameters
+    ----------
+    start : int
+        Clocks from reset to the first CLEAR.
 
     Members
     -------

@@ -26,6 +26,12 @@ class Beat(data.StructLayout):
     Members: ``turn`` (`Turn`), which comes first, and ``lanes``, each with
     ``valid``, ``query``, ``insert``, ``key`` and ``tag``, a word of the user's
     that comes back. Lanes take effect in their order.
+
+    Parameters
+    ----------
+    lanes : int
+    key_bits, tag_bits : int
+        Widths of key and tag.
     """
 
     def __init__(self, *, lanes, key_bits, tag_bits):
@@ -36,7 +42,16 @@ class Beat(data.StructLayout):
 
 
 class Answer(data.StructLayout):
-    """Payload of the output: for each lane of a beat ``valid``, ``seen``, ``age`` and ``tag``."""
+    """Payload of the output: for each lane of a beat ``valid``, ``seen``, ``age`` and ``tag``.
+
+    Parameters
+    ----------
+    lanes : int
+    generations : int
+        Ages that a key can have.
+    tag_bits : int
+        Width of the tag.
+    """
 
     def __init__(self, *, lanes, generations, tag_bits):
         lane = data.StructLayout(
@@ -47,6 +62,10 @@ class Answer(data.StructLayout):
 
 class ShardSelect(wiring.Component):
     """Shard of a state. Latency `LATENCY` clocks, one state per clock.
+
+    Parameters
+    ----------
+    spec : FilterSpec
 
     Members
     -------
@@ -244,6 +263,12 @@ class BeatRecord(data.StructLayout):
     ``known`` (an earlier lane has just inserted the key), ``query``, ``number``
     (of the shard) and ``tag``; ``required``, how many entries each shard must
     have done.
+
+    Parameters
+    ----------
+    lanes, shards : int
+    tag_bits : int
+        Width of the tag.
     """
 
     def __init__(self, *, lanes, shards, tag_bits):
@@ -761,6 +786,19 @@ def filter_unit(spec, *, memory="portable", organisation="separate", **options):
     """Return the unit for a specification: `FilterUnit`, or `LaneUnit` for several lanes.
 
     Parameters, errors: as those of the units.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    memory, organisation : str
+        As for `FilterUnit`; several lanes have separate segments.
+    options
+        As for `FilterUnit` or `LaneUnit`.
+
+    Raises
+    ------
+    SpecificationError
+        If several lanes are to have another organisation.
     """
     if spec.lanes == 1:
         return FilterUnit(spec, memory=memory, organisation=organisation, **options)

@@ -17,6 +17,13 @@ VARIANTS = {
 def segment_memory(variant, *, depth, clear_bits, ways=2):
     """Build the segment memory of a variant.
 
+    Parameters
+    ----------
+    variant : str
+        One of `VARIANTS`.
+    depth, clear_bits, ways : int
+        As for `SegmentMemory`.
+
     Raises
     ------
     ValueError

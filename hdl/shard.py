@@ -27,6 +27,10 @@ class StateExpand(wiring.Component):
     """Cell indices of a state that was hashed elsewhere: the last step of the hash.
 
     Latency `latency` clocks, one state per clock.
+
+    Parameters
+    ----------
+    spec : FilterSpec
     """
 
     def __init__(self, *, spec):
@@ -54,6 +58,8 @@ class ShardCore(FilterCore):
     ----------
     spec : FilterSpec
         Of all shards together.
+    memory : str
+        As for `FilterCore`.
     """
 
     def __init__(self, *, spec, memory="portable"):
@@ -143,6 +149,13 @@ class Sequencer(wiring.Component):
 
     An entry in which the ring turns by a shift waits until the spare is clean;
     after a clear everything waits until it is. After reset there is a clear.
+
+    Parameters
+    ----------
+    entry : StructLayout
+        Of the queue.
+    clear_words : int
+        Clocks that clearing the spare takes.
 
     Members
     -------

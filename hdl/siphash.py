@@ -25,7 +25,17 @@ STATIC = float("-inf")
 
 
 class Digit:
-    """Bits that are there from a clock on, counted from their key's; delayed where they wait."""
+    """Bits that are there from a clock on, counted from their key's; delayed where they wait.
+
+    Parameters
+    ----------
+    m : Module
+        That the registers go to.
+    bits : Value
+        The lowest first.
+    clock : int
+        In which they come.
+    """
 
     def __init__(self, m, bits, clock):
         self._m = m
@@ -51,22 +61,46 @@ class Arithmetic:
     A word is a list of bits, the lowest first: each a digit and a place in
     it, or 0 or 1. Every operation takes each digit as soon as its operands
     are there, and registers it.
+
+    Parameters
+    ----------
+    m : Module
+        That the registers go to.
     """
 
     def __init__(self, m):
         self._m = m
 
     def word(self, bits, clock):
-        """Take bits of the outside as a word, or as a part of one."""
+        """Take bits of the outside as a word, or as a part of one.
+
+        Parameters
+        ----------
+        bits : Value
+        clock : int
+            In which they come.
+        """
         digit = Digit(self._m, bits, clock)
         return [(digit, place) for place in range(len(bits))]
 
     def constant(self, value):
-        """Return a constant as a word."""
+        """Return a constant as a word.
+
+        Parameters
+        ----------
+        value : int
+        """
         return [value >> bit & 1 for bit in range(WORD_BITS)]
 
     def rotate(self, word, amount):
-        """Rotate left."""
+        """Rotate left.
+
+        Parameters
+        ----------
+        word : list
+        amount : int
+            Bits to the left.
+        """
         return word[-amount:] + word[:-amount]
 
     def value(self, word, clock):
@@ -80,7 +114,15 @@ class Arithmetic:
         return max((bit[0].clock for bit in word if not isinstance(bit, int)), default=STATIC)
 
     def add(self, a, b, name):
-        """Add modulo 2**64, the carry from digit to digit through a register."""
+        """Add modulo 2**64, the carry from digit to digit through a register.
+
+        Parameters
+        ----------
+        a, b : list
+            Words.
+        name : str
+            Of the registers.
+        """
         total = []
         carry = []
         for low, high in pairwise(BOUNDS):
@@ -94,7 +136,14 @@ class Arithmetic:
         return total
 
     def xor(self, *words, name):
-        """Add without carry."""
+        """Add without carry.
+
+        Parameters
+        ----------
+        words : list
+        name : str
+            Of the registers.
+        """
         total = []
         columns = [self._column(bits) for bits in zip(*words, strict=True)]
         cuts = [sum(low <= bit for low in BOUNDS) for bit in range(WORD_BITS)]

@@ -280,7 +280,14 @@ class SlicedCore(FilterCore):
 
 
 def all_of(m, flags):
-    """Return whether all flags are set, ``ceil_log(FAN_IN, len(flags))`` clocks later."""
+    """Return whether all flags are set, ``ceil_log(FAN_IN, len(flags))`` clocks later.
+
+    Parameters
+    ----------
+    m : Module
+        That the registers go to.
+    flags : list of Value
+    """
     while len(flags) > 1:
         groups = [flags[at : at + FAN_IN] for at in range(0, len(flags), FAN_IN)]
         registered = Signal(len(groups))

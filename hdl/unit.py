@@ -22,6 +22,11 @@ class Request(data.StructLayout):
 
     Members: ``key``, ``operation`` (`Operation`) and ``tag``, a word of the
     user's that comes back with the result.
+
+    Parameters
+    ----------
+    key_bits, tag_bits : int
+        Widths of key and tag.
     """
 
     def __init__(self, *, key_bits, tag_bits):
@@ -33,6 +38,13 @@ class Result(data.StructLayout):
 
     Members: ``seen``, ``age`` (youngest generation that the key can be of, 0
     for the current one; 0 if it was not seen) and ``tag``.
+
+    Parameters
+    ----------
+    generations : int
+        Ages that a key can have.
+    tag_bits : int
+        Width of the tag.
     """
 
     def __init__(self, *, generations, tag_bits):

@@ -85,7 +85,15 @@ class WordBank(wiring.Component):
 
     @staticmethod
     def registers(m, value, clocks):
-        """Return a value some clocks later, from registers that are not shared if possible."""
+        """Return a value some clocks later, from registers that are not shared if possible.
+
+        Parameters
+        ----------
+        m : Module
+            That the registers go to.
+        value : Value
+        clocks : int
+        """
         for _ in range(clocks):
             registered = Signal(len(value))
             m.d.sync += registered.eq(value)

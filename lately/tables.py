@@ -26,18 +26,34 @@ def print_result(result: RunResult) -> None:
 
 
 def print_synthesis(report: "SynthesisReport", spec: FilterSpec) -> None:
-    """Print what a unit takes on a device, and how fast it is there."""
+    """Print what a unit takes on a device, and how fast it is there.
+
+    Parameters
+    ----------
+    report : SynthesisReport
+    spec : FilterSpec
+    """
     _console().print(_figure_table(_synthesis_rows(report, spec)))
 
 
 def print_proofs(proofs: "list[Proof]") -> None:
-    """Print what there is to prove."""
+    """Print what there is to prove.
+
+    Parameters
+    ----------
+    proofs : list of Proof
+    """
     rows = [(proof.name, proof.statement, f"Of: {proof.design}.") for proof in proofs]
     _console().print("\n".join("\n    ".join(row) for row in rows), soft_wrap=True, markup=False)
 
 
 def print_records(records: "list[Record]") -> None:
-    """Print what was proven, how, and how long it took."""
+    """Print what was proven, how, and how long it took.
+
+    Parameters
+    ----------
+    records : list of Record
+    """
     table = _head_table("proof", "status", "how", right=("frames", "seconds"))
     for record in records:
         depth = "" if record.depth is None else str(record.depth)
@@ -52,7 +68,13 @@ def print_records(records: "list[Record]") -> None:
 
 
 def print_replay(figures: dict[str, Any]) -> None:
-    """Print how fast the compiled replay is."""
+    """Print how fast the compiled replay is.
+
+    Parameters
+    ----------
+    figures : dict
+        As `bench.replay` returns them.
+    """
     rows = [
         ("operations", count_text(figures["operations"]), f"in each of {figures['rounds']} rounds"),
         ("mismatches", count_text(figures["mismatches"]), "verdicts, RTL against golden"),
@@ -68,7 +90,13 @@ def print_replay(figures: dict[str, Any]) -> None:
 
 
 def print_lanes(figures: dict[str, Any]) -> None:
-    """Print how many operations units perform per clock."""
+    """Print how many operations units perform per clock.
+
+    Parameters
+    ----------
+    figures : dict
+        As `lanes.measure` returns them.
+    """
     table = _head_table("unit", "stream", right=("operations", "clocks", "per clock", "mismatches"))
     for run in figures["runs"]:
         counts = (count_text(run[name]) for name in ("operations", "clocks"))
@@ -78,7 +106,13 @@ def print_lanes(figures: dict[str, Any]) -> None:
 
 
 def print_soak(figures: dict[str, Any]) -> None:
-    """Print what a long run compared."""
+    """Print what a long run compared.
+
+    Parameters
+    ----------
+    figures : dict
+        As `soak.soak` returns them.
+    """
     mismatches = figures["mismatches"]
     comparisons = figures["memory_comparisons"]
     rows = [
@@ -130,12 +164,24 @@ def print_boards() -> None:
 
 
 def print_build(report: "BuildReport", directory: str) -> None:
-    """Print what a bitstream is, and where."""
+    """Print what a bitstream is, and where.
+
+    Parameters
+    ----------
+    report : BuildReport
+    directory : str
+        Where the bitstream is.
+    """
     _console().print(_figure_table(_build_rows(report, directory)))
 
 
 def print_cases(cases: "list[Case]") -> None:
-    """Print what is measured and what is asked of it."""
+    """Print what is measured and what is asked of it.
+
+    Parameters
+    ----------
+    cases : list of Case
+    """
     table = _head_table(
         "case",
         "group",
@@ -150,7 +196,12 @@ def print_cases(cases: "list[Case]") -> None:
 
 
 def print_studies(studies: "list[Study]") -> None:
-    """Print what of the papers there is to reproduce."""
+    """Print what of the papers there is to reproduce.
+
+    Parameters
+    ----------
+    studies : list of Study
+    """
     table = _head_table("study", "", "source", right=())
     # The name is what one types: it is never cut.
     table.columns[0].min_width = max(len(study.name) for study in studies)
@@ -160,7 +211,12 @@ def print_studies(studies: "list[Study]") -> None:
 
 
 def print_reproduction(report: "Report") -> None:
-    """Print findings beside what the papers have."""
+    """Print findings beside what the papers have.
+
+    Parameters
+    ----------
+    report : Report
+    """
     from .reproduction.page import summary_line
 
     console = _console()
@@ -191,7 +247,14 @@ def _findings_table(entry: "Entry") -> Any:
 
 
 def print_hardware(outcome: "Outcome", comparison: "Comparison | None") -> None:
-    """Print speed, area and critical paths of units, and how they compare."""
+    """Print speed, area and critical paths of units, and how they compare.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    comparison : Comparison or None
+        With the baseline.
+    """
     console = _console()
     if outcome.summaries:
         console.print(_speed_table(outcome.summaries))
