@@ -166,7 +166,13 @@ def run_segment_bench(
     ways: int = 2,
     seed: int = 1,
 ) -> dict[str, bool]:
-    """Run the bench of a segment memory; parameters and result as `run_filter_bench`."""
+    """Run the bench of a segment memory; other parameters, result: as `run_filter_bench`.
+
+    Parameters
+    ----------
+    depth, clear_bits, ways : int
+        As for `lately.hdl.segment.SegmentMemory`.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     component = segment_memory(memory, depth=depth, clear_bits=clear_bits, ways=ways)
     return _run(

@@ -26,7 +26,12 @@ _BYTES = 1 << 12
 
 
 def board_verilog(board: wiring.Component) -> str:
-    """Return a top as Verilog, the same text for the same component."""
+    """Return a top as Verilog, the same text for the same component.
+
+    Parameters
+    ----------
+    board : wiring.Component
+    """
     text: str = verilog.convert(board, name="board", emit_src=False)
     return text
 

@@ -47,6 +47,12 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
     Verilator, so that a change to any of them builds anew. A model appears in
     the cache complete or not at all.
 
+    Parameters
+    ----------
+    spec : FilterSpec
+    organisation : str
+        As for `lately.hdl.unit.FilterUnit`.
+
     Raises
     ------
     ToolError
@@ -186,7 +192,12 @@ class CompiledModel:
             self._unit = ctypes.c_void_p()
 
     def idle(self, cycles: int) -> None:
-        """Let clocks pass without an operation."""
+        """Let clocks pass without an operation.
+
+        Parameters
+        ----------
+        cycles : int
+        """
         self._library.lately_idle(self._unit, cycles)
 
     @property
@@ -205,7 +216,14 @@ class CompiledModel:
 
 
 def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
-    """Load a compiled model; ctypes would pass half of a word without the signatures."""
+    """Load a compiled model; ctypes would pass half of a word without the signatures.
+
+    Parameters
+    ----------
+    path : path
+    signatures : dict
+        Result and arguments of each function, by its name.
+    """
     library = ctypes.CDLL(os.fspath(path))
     for name, (result, arguments) in signatures.items():
         function = getattr(library, name)
@@ -323,13 +341,36 @@ class CompiledUnit(CompiledModel):
         return words.transpose(3, 0, 2, 1).reshape(spec.segments, spec.parts, spec.part_bits)
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys, one per clock; as the golden model's method."""
+        """Query and insert keys, one per clock; as the golden model's method.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `SlidingFilter.check_and_insert`.
+
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        """
         checked = self._hash.check_keys(keys)
         operations = np.full(len(checked), Operation.CHECK_AND_INSERT, np.uint8)
         return self._run(operations, checked).seen
 
     def apply(self, operations: ArrayLike, keys: ArrayLike) -> Verdicts:
-        """Perform a mixed sequence of operations; as the golden model's method."""
+        """Perform a mixed sequence of operations; as the golden model's method.
+
+        Parameters
+        ----------
+        operations : array_like of int, shape (n,)
+        keys : array_like of int
+            As for `SlidingFilter.apply`.
+
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        """
         codes = np.ascontiguousarray(operations, np.uint8)
         return self._run(codes, self._hash.check_keys(keys))
 
@@ -361,7 +402,7 @@ def replay(
     spec : FilterSpec
         What to build.
     keys : array_like of int
-        As for the golden model's `check_and_insert`.
+        As for `SlidingFilter.check_and_insert`.
     progress : callable, optional
         Called with the number of operations done since the last call.
 

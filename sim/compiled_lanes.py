@@ -150,7 +150,18 @@ class CompiledLanes(CompiledModel):
         return bits.reshape(spec.segments, spec.parts, spec.part_bits)
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys, as many per clock as there are lanes."""
+        """Query and insert keys, as many per clock as there are lanes.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `SlidingFilter.check_and_insert`.
+
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        """
         checked = self._hash.check_keys(keys)
         operations = np.full(len(checked), Operation.CHECK_AND_INSERT, np.uint8)
         return self._run(operations, checked, None, 0, 0, 1).seen
@@ -170,13 +181,18 @@ class CompiledLanes(CompiledModel):
         Parameters
         ----------
         operations, keys
-            As for the golden model.
+            As for `SlidingFilter.apply`.
         skips : ndarray of bool, shape (n,), optional
             Operations before which the rest of the beat stays empty.
         pause_before, pause_after : float
             Shares of the clocks in which no beat is offered, and no answer taken.
         seed : int
             Of the pauses.
+
+        Raises
+        ------
+        ToolError
+            If the hardware does not answer any longer.
         """
         codes = np.ascontiguousarray(operations, np.uint8)
         pauses = (round(256 * pause_before), round(256 * pause_after))
@@ -233,6 +249,13 @@ class CompiledLanes(CompiledModel):
 def compiled_unit(
     spec: FilterSpec, *, progress: Progress | None = None
 ) -> CompiledUnit | CompiledLanes:
-    """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes."""
+    """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    progress : callable, optional
+        As for the classes.
+    """
     kind = CompiledUnit if spec.lanes == 1 else CompiledLanes
     return kind(spec, progress=progress)

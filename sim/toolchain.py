@@ -56,6 +56,15 @@ PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
 def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
     """Run Verilator with a build of the model, optimised for long runs or, with 1, little.
 
+    Parameters
+    ----------
+    arguments : sequence of str
+        Of the command line.
+    directory : path
+        Where to build.
+    optimisation : int
+        Of the C++ compiler, 0 to 3.
+
     Raises
     ------
     ToolError

@@ -21,6 +21,12 @@ def unit_verilog(
 ) -> str:
     """Return a filter unit as Verilog, the same text for the same specification.
 
+    Parameters
+    ----------
+    spec : FilterSpec
+    memory, organisation, statistics_bits
+        As for `lately.hdl.unit.FilterUnit`.
+
     Raises
     ------
     SpecificationError

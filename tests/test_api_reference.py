@@ -31,7 +31,10 @@ OTHERS = {"elaborate", "build"}
 
 # Held to a docstring only: the insides of proofs, benches, studies and commands, and twins, which
 # take what the models take that they are twins of, one key at a time.
-INSIDES = re.compile(r"lately\.(sim|reproduction|cli|\w+_commands|golden\.scalar\w*)\b")
+INSIDES = re.compile(
+    r"lately\.(reproduction|cli|\w+_commands|golden\.scalar\w*"
+    r"|sim\.(proofs\w*|formal|harness|bench|\w*coverage\w*))\b"
+)
 
 
 @pytest.fixture(scope="module")
