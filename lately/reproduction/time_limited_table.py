@@ -74,15 +74,15 @@ def conclude_table(measured: list[tuple[Point, Result]]) -> Outcome:
 
 
 def _bits_finding(error: float, name: str, paper: int, ours: float) -> Finding:
-    met = math.floor(ours) == paper
-    note = "" if met else f"Cut off, ours is {math.floor(ours)}."
+    off = abs(math.floor(ours) - paper)
+    note = f"Cut off, ours is {math.floor(ours)}." if off else ""
     return Finding(
         what=f"error rate {decimal(error)}: {name} bits per element",
         paper=str(paper),
         ours=ours,
         low=None,
         high=None,
-        verdict=Verdict.MET if met else Verdict.NEAR if abs(ours - paper) < 2 else Verdict.NOT_MET,
+        verdict=Verdict.NOT_MET if off > 1 else Verdict.NEAR if off else Verdict.MET,
         note=note,
     )
 
