@@ -75,7 +75,7 @@ def conclude_table(measured: list[tuple[Point, Result]]) -> Outcome:
 
 def _bits_finding(error: float, name: str, paper: int, ours: float) -> Finding:
     off = abs(math.floor(ours) - paper)
-    note = f"Cut off, ours is {math.floor(ours)}." if off else ""
+    note = f"{ours:.1f} before it is cut off." if off or round(ours) != math.floor(ours) else ""
     return Finding(
         what=f"error rate {decimal(error)}: {name} bits per element",
         paper=str(paper),
