@@ -15,6 +15,7 @@ except ModuleNotFoundError:
 from .build_commands import build, program
 from .host_commands import host
 from .lanes_commands import bench_lanes
+from .options import number_of_jobs, workers
 from .reproduce_commands import reproduce
 
 if TYPE_CHECKING:
@@ -437,9 +438,7 @@ def bench_soak(
     help="Case or group, * and ? allowed; may be repeated.  [default: all]",
 )
 @click.option("--seeds", metavar="LIST", help="Such as 1-5 or 1,3.  [default: those of each case]")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Runs at a time.  [default: cores]"
-)
+@workers("Runs at a time.")
 @click.option(
     "--out",
     default=os.path.join("build", "hardware"),
@@ -457,6 +456,7 @@ def bench_hardware(
     patterns: tuple[str, ...],
     seeds: str | None,
     jobs: int | None,
+    scheduler: str | None,
     out: str,
     baseline: str | None,
     list_cases: bool,
@@ -478,7 +478,9 @@ def bench_hardware(
       lately bench hardware --case 'apbbf/*' --seeds 1-3
       lately bench hardware --case units --jobs 2 --json
       lately bench hardware --case tiny --check docs/performance.json
+      lately bench hardware --scheduler tcp://10.0.0.1:8786
     """
+    number = number_of_jobs(jobs, scheduler)
     from .cases import select
 
     cases = select(patterns)
@@ -496,7 +498,7 @@ def bench_hardware(
     store = measurements.Store(os.path.join(out, "results.json"))
     with _runs() as progress:
         outcome = measure(
-            cases, store, seeds=chosen, jobs=jobs or os.cpu_count() or 1, progress=progress
+            cases, store, seeds=chosen, jobs=number, scheduler=scheduler, progress=progress
         )
     found = None if known is None else measurements.compare(outcome.summaries, known)
     if as_json:

@@ -1,14 +1,8 @@
 """Measurement of cases: each run in a process of its own, several at a time, kept when done."""
 
 import hashlib
-import json
-import os
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -16,22 +10,23 @@ from typing import Any
 
 from amaranth.back import rtlil
 
+from . import graph
 from .boards.devices import Device, device
 from .boards.floorplan import SITES, WEIGHT
 from .boards.harness import Harness
-from .boards.synthesis import synthesize_unit
 from .boards.tools import SynthesisError
 from .cases import Case
 from .golden import FilterSpec
 from .golden.errors import LatelyError
+from .graph import Call, Message
 from .hdl.lanes import filter_unit
 from .measurements import Identity, Measurement, Store, Summary, summarise
 
 Progress = Callable[[int, int, Mapping[str, tuple[str, float]]], None]
 """Called with the runs done, the runs in all, and stage and share done of those under way."""
 
-Tell = Callable[[str, float], None]
-"""Called with a stage of a run and the share done of it, 0 to 1."""
+WAITING = "runs"
+"""What is shown in place of the runs under way while there is nobody to make them."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +152,7 @@ def measure(
     *,
     seeds: Sequence[int] | None = None,
     jobs: int = 1,
+    scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
     """Measure cases, but for the runs that the store has; put every run there as it ends.
@@ -171,31 +167,45 @@ def measure(
     store : Store
         Where runs are looked for and kept.
     jobs : int
-        Runs at a time.
+        Runs at a time, if there is no scheduler.
+    scheduler : str, optional
+        Address of a Dask scheduler, whose workers make the runs.
     progress : callable, optional
         Called whenever something happened, from several threads but by one at a time.
+
+    Raises
+    ------
+    SchedulerError, MismatchError
+        If the scheduler is not there, or a worker has other hardware or tools.
     """
+    # Here, as the process that makes a run needs `identity`.
+    from .hardware_run import make
+
     planned = plan(cases, seeds)
     names, failures = planned.runs, list(planned.failures)
     waiting = [wanted for wanted in names if store.find(wanted) is None]
     board = _Board(len(names) - len(waiting), len(names), progress)
-    workers = Workers()
     measured = 0
-    with ThreadPoolExecutor(jobs) as pool:
-        futures = {}
-        try:
-            for wanted in waiting:
-                futures[pool.submit(board.run, workers.run, wanted, names[wanted])] = wanted
-            for future in as_completed(futures):
-                try:
-                    store.add(future.result())
-                    measured += 1
-                except LatelyError as error:
-                    failures.append(f"{names[futures[future]]}: {error}")
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            workers.stop()
-            raise
+
+    def settle(call: Call, outcome: Any) -> None:
+        nonlocal measured
+        if isinstance(outcome, LatelyError):
+            failures.append(f"{call.name}: {outcome}")
+        else:
+            store.add(Measurement.from_dict(outcome))
+            measured += 1
+        board.end(call.name)
+
+    graph.run(
+        [Call(names[wanted], make, wanted) for wanted in waiting],
+        settle,
+        jobs=jobs,
+        scheduler=scheduler,
+        hear=board.hear,
+        idle=board.wait,
+    )
+    # So that the file does not tell which ended first.
+    store.arrange(names)
     found = {wanted: entry for wanted in names if (entry := store.find(wanted)) is not None}
     return Outcome(
         summaries=summarise(cases, found.values()),
@@ -212,150 +222,34 @@ class _Board:
         self._done = done
         self._total = total
         self._running: dict[str, tuple[str, float]] = {}
+        self._ended: set[str] = set()
         self._progress = progress
         self._lock = threading.Lock()
         self._show()
 
-    def run(
-        self, execute: Callable[[Identity, Tell], Measurement], wanted: Identity, name: str
-    ) -> Measurement:
-        """Make a run and tell of it."""
-        self._note(name, "start", 0.0)
-        try:
-            return execute(wanted, lambda stage, share: self._note(name, stage, share))
-        finally:
-            with self._lock:
-                self._done += 1
-                del self._running[name]
+    def hear(self, call: Call, message: Message) -> None:
+        """Note the stage of a run and the share done of it, 0 to 1."""
+        with self._lock:
+            self._running.pop(WAITING, None)
+            # What a run tells may come after its result.
+            if call.name not in self._ended:
+                self._running[call.name] = (message["stage"], message["share"])
                 self._show()
 
-    def _note(self, name: str, stage: str, share: float) -> None:
+    def wait(self) -> None:
+        """Note that nobody makes the runs."""
         with self._lock:
-            self._running[name] = (stage, share)
+            self._running = {WAITING: ("waiting for workers", 0.0)}
+            self._show()
+
+    def end(self, name: str) -> None:
+        """Note that a run has ended."""
+        with self._lock:
+            self._done += 1
+            self._ended.add(name)
+            self._running.pop(name, None)
             self._show()
 
     def _show(self) -> None:
         if self._progress is not None:
             self._progress(self._done, self._total, self._running)
-
-
-# Processes
-
-
-class Workers:
-    """Processes that make one run each.
-
-    Apart from this one, so that several run at a time, and so that a run can
-    be ended whatever it is doing.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._processes: set[subprocess.Popen[str]] = set()
-        self._stopped = False
-
-    def run(self, wanted: Identity, tell: Tell) -> Measurement:
-        """Make a run; returns when it has ended.
-
-        Parameters
-        ----------
-        wanted : Identity
-        tell : callable
-            See `Tell`.
-
-        Raises
-        ------
-        LatelyError
-            If it failed.
-        """
-        process = self._start(wanted)
-        try:
-            return self._follow(process, wanted, tell)
-        finally:
-            with self._lock:
-                self._processes.discard(process)
-
-    def stop(self) -> None:
-        """End all runs, and let no other begin."""
-        with self._lock:
-            self._stopped = True
-            for process in self._processes:
-                process.send_signal(signal.SIGINT)
-
-    def _start(self, wanted: Identity) -> "subprocess.Popen[str]":
-        with self._lock:
-            if self._stopped:
-                raise SynthesisError("stopped")
-            order = {"spec": wanted.spec.to_dict(), "device": wanted.device, "seed": wanted.seed}
-            program = "from lately.hardware import work; work()"
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-c", program, json.dumps(order)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                encoding="utf-8",
-                errors="replace",
-                # Ctrl-C is for the parent, which passes it on once.
-                start_new_session=os.name == "posix",
-            )
-            self._processes.add(process)
-            return process
-
-    def _follow(
-        self, process: "subprocess.Popen[str]", wanted: Identity, tell: Tell
-    ) -> Measurement:
-        assert process.stdout is not None
-        last = "no output"
-        with process:
-            for line in process.stdout:
-                message = _message(line)
-                if "error" in message:
-                    raise LatelyError(message["error"])
-                if "measurement" in message:
-                    return _expected(Measurement.from_dict(message["measurement"]), wanted)
-                if "stage" in message:
-                    tell(message["stage"], message["share"])
-                elif line.strip():
-                    last = line.strip()
-            status = process.wait()
-        raise SynthesisError(f"ended with status {status} and no result: {last}")
-
-
-def _message(line: str) -> dict[str, Any]:
-    """Return what a worker told; nothing for a line of somebody else."""
-    try:
-        message = json.loads(line)
-    except ValueError:
-        return {}
-    return message if isinstance(message, dict) else {}
-
-
-def _expected(measurement: Measurement, wanted: Identity) -> Measurement:
-    if measurement.identity != wanted:
-        raise SynthesisError("the hardware or the tools changed meanwhile; run it again")
-    return measurement
-
-
-def work() -> None:
-    """Make the run that the argument describes; tell of it on standard output, line by line."""
-    # A background job of a shell inherits that Ctrl-C is ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    order = json.loads(sys.argv[1])
-    try:
-        spec, target = FilterSpec.from_dict(order["spec"]), device(order["device"])
-        wanted = identity(spec, target, order["seed"])
-        report = synthesize_unit(
-            spec,
-            device=target,
-            seed=order["seed"],
-            progress=lambda stage, share: _tell(stage=stage, share=share),
-        )
-    except LatelyError as error:
-        _tell(error=str(error))
-        return
-    done = Measurement(spec=spec, rtlil=wanted.rtlil, flow=wanted.flow, report=report)
-    _tell(measurement=done.to_dict())
-
-
-def _tell(**message: object) -> None:
-    print(json.dumps(message, allow_nan=False), flush=True)

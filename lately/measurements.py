@@ -201,6 +201,15 @@ class Store:
         self._entries[measurement.identity] = measurement
         save(self._path, self._entries.values())
 
+    def arrange(self, identities: Iterable[Identity]) -> None:
+        """Put the measurements of these, as far as there are any, behind all others, in order."""
+        before = list(self._entries)
+        for identity in identities:
+            if (entry := self._entries.pop(identity, None)) is not None:
+                self._entries[identity] = entry
+        if list(self._entries) != before:
+            save(self._path, self._entries.values())
+
 
 # Summaries
 

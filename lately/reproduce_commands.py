@@ -1,13 +1,14 @@
 """Command that measures the papers' tables and figures anew."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
+
+from .options import number_of_jobs, workers
 
 if TYPE_CHECKING:
     from .reproduction.run import Progress
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 @click.command("reproduce", short_help="The papers' tables and figures, measured anew.")
 @click.argument("names", nargs=-1, metavar="[NAME|all]...")
 @click.option("--quick", is_flag=True, help="Fewer seeds and shorter streams.")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: cores]"
-)
+@workers("Processes.")
 @click.option("--anew", is_flag=True, help="Measure what is in the cache folder, too.")
 @click.option(
     "--out", metavar="DIR", help="Write reproduction.md, reproduction.json and drawings there."
@@ -30,6 +29,7 @@ def reproduce(
     names: tuple[str, ...],
     quick: bool,
     jobs: int | None,
+    scheduler: str | None,
     anew: bool,
     out: str | None,
     list_studies: bool,
@@ -54,7 +54,9 @@ def reproduce(
       lately reproduce apbf-table-2
       lately reproduce 'apbf-*' --quick --json
       lately reproduce all --jobs 2 --out reproduction
+      lately reproduce all --scheduler tcp://10.0.0.1:8786
     """
+    number = number_of_jobs(jobs, scheduler)
     from .reproduction.registry import ALL, select
 
     if not (names or list_studies):
@@ -82,7 +84,8 @@ def reproduce(
             Store(cache_directory()),
             quick=quick,
             anew=anew,
-            jobs=jobs or os.cpu_count() or 1,
+            jobs=number,
+            scheduler=scheduler,
             progress=progress,
         )
     if out is not None:

@@ -5,7 +5,10 @@ import signal
 import time
 from pathlib import Path
 
+import numpy as np
+
 from lately.golden.errors import LatelyError
+from lately.graph import tell, wanted
 
 
 def squares(point):
@@ -41,3 +44,32 @@ def slow(point):
     if point["number"]:
         time.sleep(60)
     return squares(point)
+
+
+def held(point):
+    """Wait until it is released, but for the first point; draw from its own seed."""
+    with open(point["log"], "a") as log:
+        log.write(f"{point['number']} {os.getpid()}\n")
+    while point["number"] and not Path(point["log"] + ".released").exists():
+        time.sleep(0.02)
+    draws = np.random.default_rng(point["number"]).random(1000)
+    return {"square": point["number"] ** 2, "pair": (1, 2), "mean": float(draws.mean())}
+
+
+def telling(point):
+    """Tell of two stages."""
+    tell(stage="first", share=0.25)
+    tell(stage="second", share=0.5)
+    time.sleep(0.5)  # What is told after the result may be lost.
+    return point
+
+
+def abandoned(point):
+    """Go on for as long as somebody wants it, but for the first point."""
+    if point["number"]:
+        is_wanted = wanted()
+        Path(point["log"] + ".started").touch()
+        while is_wanted():
+            time.sleep(0.02)
+        Path(point["log"] + ".ended").touch()
+    return point

@@ -5,46 +5,47 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from importlib import metadata
 
 import pytest
 from click.testing import CliRunner
+from local_cluster import LocalCluster
 from test_measurements import measurement
 
-from lately import hardware
+from lately import graph, hardware, hardware_run
 from lately.boards.devices import device
 from lately.boards.tools import DoesNotFitError, SynthesisError
 from lately.cases import select
 from lately.cli import _seeds, main
 from lately.golden import preset
 from lately.golden.errors import LatelyError
-from lately.hardware import Workers, identity, measure, plan
+from lately.graph import MismatchError
+from lately.hardware import identity, measure, plan
+from lately.hardware_run import make
 from lately.measurements import Store, load, save
 
 TINY = select(["tiny/*"])
 
 
 class Fake:
-    """In place of `Workers`: makes runs up, and fails where it is told to."""
+    """In place of `graph.run`: makes runs up, and fails where it is told to."""
 
     made: list = []
     errors: dict = {}
+    options: dict = {}
 
-    def __init__(self):
-        self.stopped = False
-
-    def run(self, wanted, tell):
-        Fake.made.append(wanted)
-        tell("routing", 0.5)
-        if wanted.seed in Fake.errors:
-            raise Fake.errors[wanted.seed]
-        return made_up(wanted)
-
-    def stop(self):
-        self.stopped = True
+    @staticmethod
+    def run(calls, settle, *, hear, idle, **options):
+        Fake.options = options
+        for call in calls:
+            Fake.made.append(call.argument)
+            hear(call, {"stage": "routing", "share": 0.5})
+            error = Fake.errors.get(call.argument.seed)
+            if error is not None and not isinstance(error, LatelyError):
+                raise error
+            settle(call, error or made_up(call.argument).to_dict())
 
 
 def made_up(wanted):
@@ -58,7 +59,7 @@ def made_up(wanted):
 def fake(monkeypatch):
     monkeypatch.setattr(Fake, "made", [])
     monkeypatch.setattr(Fake, "errors", {})
-    monkeypatch.setattr(hardware, "Workers", Fake)
+    monkeypatch.setattr(hardware, "graph", Fake)
 
 
 @pytest.fixture
@@ -110,11 +111,10 @@ def test_tool_missing_fails_its_cases_only(monkeypatch, store):
 # Runs
 
 
-@pytest.mark.parametrize("jobs", [1, 3])
-def test_runs_are_made_once(store, jobs):
-    first = measure(TINY, store(), seeds=[1, 2], jobs=jobs)
+def test_runs_are_made_once(store):
+    first = measure(TINY, store(), seeds=[1, 2])
     assert (first.measured, first.found) == (4, 0)
-    again = measure(TINY, store(), seeds=[1, 2, 3], jobs=jobs)
+    again = measure(TINY, store(), seeds=[1, 2, 3])
     assert (again.measured, again.found) == (2, 4)
     assert len(Fake.made) == len(set(Fake.made)) == 6
     assert [summary.seeds for summary in again.summaries] == [[1, 2, 3]] * 2
@@ -169,12 +169,52 @@ def test_progress(store):
     assert [done for done, _, _ in seen] == sorted(done for done, _, _ in seen)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_file_does_not_tell_which_run_ended_first(store, monkeypatch, order):
+    make_up = Fake.run
+    monkeypatch.setattr(
+        Fake, "run", lambda calls, *rest, **options: make_up(calls[::order], *rest, **options)
+    )
+    measure(TINY, store(), seeds=[2])
+    measure(TINY, store(), seeds=[1, 2])
+    measure(TINY[:1], store(), seeds=[3])
+    kept = [(entry.report.device, entry.report.seed) for entry in load(store()._path)]
+    ecp5, ice40 = TINY[0].device, TINY[1].device
+    assert kept == [(ecp5, 1), (ecp5, 2), (ice40, 1), (ice40, 2), (ecp5, 3)]
+
+
+def test_waiting_for_workers(store, monkeypatch):
+    make_up = Fake.run
+
+    def run(calls, settle, *, hear, idle, **options):
+        idle()
+        make_up(calls, settle, hear=hear, idle=idle)
+        hear(calls[0], {"stage": "timing", "share": 0.9})  # Later than the result.
+
+    seen = []
+    monkeypatch.setattr(hardware.graph, "run", run)
+    measure(
+        TINY[:1], store(), progress=lambda done, total, running: seen.append((done, dict(running)))
+    )
+    assert seen == [
+        (0, {}),
+        (0, {"runs": ("waiting for workers", 0.0)}),
+        (0, {"tiny/ecp5-25k-6 seed 1": ("routing", 0.5)}),
+        (1, {}),
+    ]
+
+
 # Processes
 
 
-def test_real_run(tmp_path, monkeypatch):
+@pytest.fixture
+def real(monkeypatch):
+    """Runs through the tools."""
+    monkeypatch.setattr(hardware, "graph", graph)
+
+
+def test_real_run(tmp_path, real):
     """One run through the tools: what is told of it is what was asked for."""
-    monkeypatch.setattr(hardware, "Workers", Workers)
     store, stages = Store(tmp_path / "results.json"), []
     outcome = measure(
         TINY[:1],
@@ -182,7 +222,8 @@ def test_real_run(tmp_path, monkeypatch):
         progress=lambda done, total, running: stages.extend(stage for stage, _ in running.values()),
     )
     assert outcome.failures == []
-    assert list(dict.fromkeys(stages)) == [
+    # What is told at the very end may be lost.
+    assert [*dict.fromkeys([*stages, "timing"])] == [
         "start", "synthesis", "packing", "placement", "routing", "timing",
     ]  # fmt: skip
     assert list(plan(TINY[:1]).runs) == [
@@ -190,68 +231,101 @@ def test_real_run(tmp_path, monkeypatch):
     ]
 
 
-def worker(monkeypatch, program):
-    """Run a program in place of a worker."""
-    popen = subprocess.Popen
+@pytest.mark.slow
+def test_real_runs_on_a_cluster(tmp_path, real):
+    """Figures are those of one process, and nothing is left where they were made."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    alone, several = Store(tmp_path / "alone.json"), Store(tmp_path / "several.json")
+    measure(TINY, alone)
+    with LocalCluster(tmp_path, TMPDIR=str(folder)) as cluster:
+        cluster.worker()
+        cluster.worker()
+        outcome = measure(TINY, several, scheduler=cluster.address)
+    assert (outcome.failures, outcome.measured) == ([], 2)
+    assert (tmp_path / "alone.json").read_bytes() == (tmp_path / "several.json").read_bytes()
+    assert list(folder.glob("lately-*")) == []  # What else there is, is Dask's.
 
-    def start(command, **options):
-        return popen([sys.executable, "-c", program], **options)
 
-    monkeypatch.setattr(hardware.subprocess, "Popen", start)
-    return Workers()
+@pytest.fixture
+def told(monkeypatch):
+    """What a run tells, outside of a graph."""
+    messages = []
+    monkeypatch.setattr(hardware_run, "tell", lambda **message: messages.append(message))
+    monkeypatch.setattr(hardware_run, "wanted", lambda: lambda: True)
+    monkeypatch.setattr(hardware_run, "LOOK", 0.05)
+    return messages
 
 
 @pytest.mark.parametrize(
-    ("program", "message"),
+    ("program", "error", "message"),
     [
-        ("import sys; sys.exit('no memory')", "ended with status 1 and no result: no memory"),
-        ("import os; os.kill(os.getpid(), 9)", "ended with status -9 and no result: no output"),
-        ("""print('[]\\n{"error": "too large"}')""", "too large"),
+        (
+            "import sys; sys.exit('no memory')",
+            SynthesisError,
+            "ended with status 1 and no result: no memory",
+        ),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            SynthesisError,
+            "ended with status -9 and no result: no output",
+        ),
+        ("""print('[]\\n{"error": "too large"}')""", LatelyError, "too large"),
+        ("""print('{"mismatch": "other tools"}')""", MismatchError, "other tools"),
     ],
 )
-def test_worker_fails(monkeypatch, program, message):
-    (wanted,) = plan(TINY[:1]).runs
-    workers = worker(monkeypatch, program)
+def test_run_fails(monkeypatch, told, program, error, message):
+    (run,) = plan(TINY[:1]).runs
+    monkeypatch.setattr(hardware_run, "PROGRAM", program)
     with pytest.raises(LatelyError) as caught:
-        workers.run(wanted, lambda stage, share: None)
-    assert str(caught.value) == message
+        make(run)
+    assert (type(caught.value), str(caught.value)) == (error, message)
+    assert told == [{"stage": "start", "share": 0.0}]
 
 
-def test_worker_of_other_hardware(monkeypatch):
-    (wanted,) = plan(TINY[:1]).runs
-    other = replace(made_up(wanted), rtlil="other").to_dict()
-    workers = worker(monkeypatch, f"print({json.dumps({'measurement': other})!r})")
-    with pytest.raises(SynthesisError, match=r"^the hardware or the tools changed meanwhile"):
-        workers.run(wanted, lambda stage, share: None)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rtlil": "other"}, "other sources: the hardware or its flow is not the same there"),
+        ({"versions": (("yosys", "1"),)}, "other tools: .*amaranth 0.*, yosys 0.* there"),
+    ],
+)
+def test_run_of_other_hardware(told, change, message):
+    """Found before anything is synthesised."""
+    (run,) = plan(TINY[:1]).runs
+    with pytest.raises(MismatchError, match=f"^{message}$"):
+        make(replace(run, **change))
+    assert told == [{"stage": "start", "share": 0.0}]
 
 
-def test_workers_are_stopped(monkeypatch):
-    (wanted,) = plan(TINY[:1]).runs
+def test_tools_change_meanwhile(monkeypatch, told):
+    (run,) = plan(TINY[:1]).runs
+    other = replace(made_up(run), rtlil="other").to_dict()
+    program = f"print({json.dumps({'measurement': other})!r})"
+    monkeypatch.setattr(hardware_run, "PROGRAM", program)
+    with pytest.raises(MismatchError, match=r"^other sources"):
+        make(run)
+
+
+def test_run_that_nobody_wants_is_ended(monkeypatch, told):
+    """Its process is told by the end of its standard input."""
+    (run,) = plan(TINY[:1]).runs
     program = (
-        'import time\ntry:\n    print(\'{"stage": "ready", "share": 0}\', flush=True)\n'
+        "import os, threading, time\n"
+        "from lately.hardware_run import _end_with_parent, _hear_interrupts\n"
+        "_hear_interrupts()\n"
+        "threading.Thread(target=_end_with_parent, daemon=True).start()\n"
+        'try:\n    print(\'{"stage": "ready", "share": 0}\', flush=True)\n'
         "    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('told to end')"
     )
-    workers, ready = worker(monkeypatch, program), threading.Event()
-    errors = []
-
-    def follow():
-        try:
-            workers.run(wanted, lambda stage, share: ready.set())
-        except SynthesisError as error:
-            errors.append(str(error))
-
-    thread = threading.Thread(target=follow)
-    thread.start()
-    assert ready.wait(30)
-    workers.stop()
-    thread.join(30)
-    assert errors == ["ended with status 0 and no result: told to end"]
-    with pytest.raises(SynthesisError, match=r"^stopped$"):
-        workers.run(wanted, lambda stage, share: None)
+    monkeypatch.setattr(hardware_run, "PROGRAM", program)
+    monkeypatch.setattr(hardware_run, "wanted", lambda: lambda: len(told) < 2)
+    with pytest.raises(SynthesisError, match=r"^ended with status 0 and no result: told to end$"):
+        make(run)
 
 
 def test_interrupted_command(tmp_path):
-    """Ctrl-C ends the tools too, and the next command goes on."""
+    """Ctrl-C ends the tools too, which leave nothing behind."""
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     (tmp_path / "temporary").mkdir()
     arguments = ["bench", "hardware", "--case", "tiny/ecp5*", "--out", str(tmp_path / "out")]
@@ -389,6 +463,7 @@ def test_results_damaged(run_cli, tmp_path):
         (["--seeds", "a"], "--seeds: must be a list such as 1-5 or 1,3, not 'a'"),
         (["--seeds", "5-1"], "--seeds: must have ranges of 1 to 100 seeds, not '5-1'"),
         (["--jobs", "0"], "Invalid value for '--jobs': 0 is not in the range x>=1."),
+        (["--jobs", "1", "--scheduler", "a:1"], "--jobs is for processes of this machine; "),
         (["--check", "/none"], "/none: No such file or directory"),
         (["--out", __file__], f"out: must be a directory, not the file {__file__}"),
     ],
@@ -399,6 +474,13 @@ def test_command_wrong(run_cli, arguments, message):
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"lately: error: {message}")
     assert not Fake.made
+
+
+def test_number_of_runs_at_a_time(run_cli):
+    run_cli("--case", "tiny/ecp5*", "--jobs", "3")
+    assert Fake.options == {"jobs": 3, "scheduler": None}
+    run_cli("--case", "tiny/ecp5*", "--scheduler", "tcp://127.0.0.1:1")
+    assert Fake.options == {"jobs": os.cpu_count(), "scheduler": "tcp://127.0.0.1:1"}
 
 
 def test_seeds():

@@ -6,13 +6,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from local_cluster import LocalCluster, wait_until
 from study_points import dying, endless, failing, squares
 
 from lately import cli
@@ -55,6 +55,14 @@ def study(log, measure=squares, name="squares", **more):
     )
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One worker for all tests that need not start processes of their own."""
+    with LocalCluster(tmp_path_factory.mktemp("cluster")) as started:
+        started.worker()
+        yield started.address
+
+
 @pytest.fixture
 def log(tmp_path):
     return tmp_path / "log"
@@ -86,16 +94,16 @@ def test_run_and_resume(log, store):
     assert lines(log) == [0, 1, 2, 3]
 
 
-def test_run_anew(log, store):
-    reproduce([study(log)], store, quick=True)
-    done = reproduce([study(log)], store, quick=True, anew=True)
+def test_run_anew(log, store, cluster):
+    reproduce([study(log)], store, scheduler=cluster, quick=True)
+    done = reproduce([study(log)], store, scheduler=cluster, quick=True, anew=True)
     assert (done.measured, done.found) == (2, 0)
     assert lines(log) == [0, 0, 1, 1]
 
 
-def test_rest_of_a_run_is_measured(log, store):
-    reproduce([study(log)], store, quick=True)
-    done = reproduce([study(log)], store)
+def test_rest_of_a_run_is_measured(log, store, cluster):
+    reproduce([study(log)], store, scheduler=cluster, quick=True)
+    done = reproduce([study(log)], store, scheduler=cluster)
     assert (done.measured, done.found) == (2, 2)
     assert lines(log) == [0, 1, 2, 3]
 
@@ -104,7 +112,7 @@ def test_rest_of_a_run_is_measured(log, store):
     "content",
     [b"", b"\xff\xfe", b"[]", b"{}", b'{"identity": null, "result": {}}', b"[" * 100_000, "list"],
 )
-def test_damaged_file_is_as_if_it_were_not_there(log, store, content):
+def test_damaged_file_is_as_if_it_were_not_there(log, store, content, cluster):
     first, *_ = tasks = plan(study(log), True)
     for task in tasks:
         store.add(task, {"square": 0, "pair": [1, 2]})
@@ -112,7 +120,7 @@ def test_damaged_file_is_as_if_it_were_not_there(log, store, content):
         content = json.dumps({"identity": first.identity, "result": [0]}).encode()
     store.path(first).write_bytes(content)
     assert store.find(first) is None
-    done = reproduce([study(log)], store, quick=True)
+    done = reproduce([study(log)], store, scheduler=cluster, quick=True)
     assert (done.measured, done.found) == (1, 1)
     assert lines(log) == [0]
     assert store.find(first) == {"square": 0, "pair": [1, 2]}
@@ -148,23 +156,23 @@ def test_point_whose_process_dies_again_fails(log, store):
     assert reproduce([study(log, dying, always=True)], store).found == 3
 
 
-def test_failure_of_a_point(log, store):
-    done = reproduce([study(log, failing)], store)
+def test_failure_of_a_point(log, store, cluster):
+    done = reproduce([study(log, failing)], store, scheduler=cluster)
     assert done.report.entries == []
     (failure,) = done.failures
     assert failure.endswith(": no such stream")
     assert lines(log) == [0, 1, 3]
 
 
-def test_defect_is_not_hidden(log, store):
+def test_defect_is_not_hidden(log, store, cluster):
     with pytest.raises(ValueError, match="Out of range float values are not JSON compliant"):
-        reproduce([study(log, endless)], store)
+        reproduce([study(log, endless)], store, scheduler=cluster)
 
 
-def test_result_that_cannot_be_kept(log, tmp_path):
+def test_result_that_cannot_be_kept(log, tmp_path, cluster):
     (tmp_path / "store").touch()
     with pytest.raises(OSError, match="store"):
-        reproduce([study(log)], Store(tmp_path / "store"))
+        reproduce([study(log)], Store(tmp_path / "store"), scheduler=cluster)
 
 
 # Fingerprints
@@ -428,14 +436,15 @@ def test_report_file_wrong(tmp_path, change, reason):
 
 
 @pytest.fixture
-def command(log, tmp_path, monkeypatch):
+def command(log, tmp_path, monkeypatch, cluster):
     """Run the command on a study of its own, within this process but for the points."""
     monkeypatch.setenv("LATELY_CACHE", str(tmp_path / "cache"))
     studies = (study(log), study(log, failing, name="failing"))
     monkeypatch.setattr(registry.select, "__defaults__", (studies,))
 
     def run(*arguments):
-        return CliRunner().invoke(cli.main, ["reproduce", *map(str, arguments)])
+        where = () if "--jobs" in arguments else ("--scheduler", cluster)
+        return CliRunner().invoke(cli.main, ["reproduce", *map(str, arguments), *where])
 
     return run
 
@@ -489,7 +498,7 @@ def test_command_list(command):
 
 
 def test_command_reports_failures_after_the_findings(command):
-    done = command("all", "--jobs", 1)
+    done = command("all")
     assert done.exit_code == 1
     assert "1 met" in done.stdout
     (line,) = done.stderr.splitlines()
@@ -523,6 +532,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {tests!r})
 import test_reproduction as test
+from local_cluster import LocalCluster, wait_until
 from study_points import slow
 from lately import cli
 from lately.reproduction import registry
@@ -561,14 +571,8 @@ def test_interrupted(running, tmp_path):
 
 
 def test_killed(running):
+    """Its processes end with it."""
     running.kill()
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 50
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def group_is_alive(group):

@@ -129,12 +129,16 @@ def fingerprint(function: Callable[..., Any]) -> str:
     """
     while isinstance(function, partial):
         function = function.func
-    versions = [f"python {sys.version_info.major}.{sys.version_info.minor}"]
-    versions += [f"{name} {metadata.version(name)}" for name in LIBRARIES]
-    digest = hashlib.sha256("\0".join(versions).encode())
+    digest = hashlib.sha256("\0".join(versions()).encode())
     for name in sorted(_closure(function.__module__)):
         digest.update(f"\0{name}\0".encode() + _source(name))
     return digest.hexdigest()
+
+
+def versions() -> list[str]:
+    """Return the versions that count, as ``numpy 2.4.6``."""
+    python = f"python {sys.version_info.major}.{sys.version_info.minor}"
+    return [python, *(f"{name} {metadata.version(name)}" for name in LIBRARIES)]
 
 
 @cache
