@@ -326,7 +326,7 @@ def test_mixed_operations(spec, chunk, data):
         size = data.draw(st.integers(1, len(keys)), "size")
         array = as_keys(keys[:size], spec.key_bits)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sliding, "_CHUNK", chunk)
+            patch.setattr("lately.golden.segments._CHUNK", chunk)
             verdicts = model.apply(codes[:size], array)
         expected = [
             definition.perform(code, key) for code, key in zip(codes, keys[:size], strict=False)
