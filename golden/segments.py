@@ -133,7 +133,7 @@ class Segments:
                     queries[start] = False
                 self._turn(ring)
             stop = len(codes)
-            ahead = np.searchsorted(inserted, start)
+            ahead = int(np.searchsorted(inserted, start))
             full = ahead + ring.length - ring.filled
             if full < len(inserted):
                 stop = int(inserted[full])

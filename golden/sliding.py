@@ -14,12 +14,12 @@ through the same positions.
 """
 
 import os
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import analysis
+from . import analysis, compiled
 from .errors import RekeyError, SpecificationError, StateFileError
 from .layout import Layout
 from .operations import Operation, Verdicts
@@ -28,6 +28,9 @@ from .segments import Segments
 from .siphash import check_secret
 from .spec import FilterSpec
 from .states import read_state, write_state
+
+if TYPE_CHECKING:
+    from .compiled_segments import CompiledSegments
 
 _Filter = TypeVar("_Filter", bound="SlidingFilter")
 
@@ -73,7 +76,7 @@ class SlidingFilter:
         self._layout = self._layout_class.of(spec, partitioned)
         keyed = secret or spec.hash == "siphash"
         self._ring = RingPosition.first(spec, self._checked_secret(secret) if keyed else 0)
-        self._segments = Segments(self._layout)
+        self._segments = _segments(self._layout)
         self.operations = self.hits = 0
 
     @classmethod
@@ -287,6 +290,11 @@ class SlidingFilter:
         return self._ring.shifts
 
     @property
+    def compiled(self) -> bool:
+        """Whether the operations run in compiled loops, which nothing else tells."""
+        return not isinstance(self._segments, Segments)
+
+    @property
     def ring_position(self) -> int:
         """Physical segment that is the youngest now."""
         return self._ring.base
@@ -445,6 +453,16 @@ class SlidingFilter:
     def _key_shape(self, count: int) -> tuple[int, ...]:
         words = -(-self.spec.key_bits // 64)
         return (count,) if words == 1 else (count, words)
+
+
+def _segments(layout: Layout) -> "Segments | CompiledSegments":
+    """Build the memory: compiled where that is wanted, and the loops can take the layout."""
+    few = layout.spec.segments <= compiled.MOST_SEGMENTS
+    if type(layout) is not Layout or not few or not compiled.wanted():
+        return Segments(layout)
+    from .compiled_segments import CompiledSegments
+
+    return CompiledSegments(layout)
 
 
 def _subclasses(cls: type[_Filter]) -> list[type[_Filter]]:
