@@ -23,7 +23,7 @@ OLDER, ROW, OLDER_ROW, WAITING_ROW, REKEYS, RING_SIZE = range(7, 13)
 """Rows are those of the states, one for each secret; -1 if none waits."""
 
 # Columns of the table of index fields.
-FIELD_WORD, FIELD_LOW, FIELD_MASK, FIELD_SIZE, FIELD_BITS, FIELD_SIZE_OF = range(6)
+FIELD_WORD, FIELD_LOW, FIELD_MASK, FIELD_SIZE, FIELD_BITS = range(5)
 
 # Positions in the vector of strides, in bits; the last four are the shards and their rotations.
 BLOCK_STRIDE, PART_STRIDE, SHARD_STRIDE, BLOCKED, SHARDS, SHARD_ROTATIONS = range(6)
@@ -33,6 +33,10 @@ _QUERY, _INSERT, _CHECK = int(Operation.QUERY), int(Operation.INSERT), 3
 _SHIFT, _CLEAR = int(Operation.SHIFT), int(Operation.CLEAR)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+_HALF = np.uint64(32)
+# What is taken modulo this is multiplied by one instruction for several keys. A size that is no
+# power of two is below it, and takes as many bits of a word: `RANGE_BITS`.
+_LOW_HALF = np.uint64(0xFFFFFFFF)
 _SIX = np.uint64(6)
 _LOW_SIX = np.uint64(63)
 _SHARD_BITS = np.uint64(12)
@@ -74,19 +78,24 @@ def _shard_bases(states, row, begin, count, strides, origin, bases):
 
 @jit
 def _bases(states, row, begin, count, function, rotations, fields, strides, origin, words, bases):
-    """Place of the first bit of the block, or of the shard, of each key."""
+    """Place of the first bit of the block, or of the shard, of each key; and the first words."""
     if strides[SHARDS] > _ONE:
         _shard_bases(states, row, begin, count, strides, origin, bases)
     else:
         for i in range(count):
             bases[i] = origin
+    _sum_of_rotations(states, row, begin, count, rotations, function, 0, words)
     if strides[BLOCKED]:
         low, mask = fields[0, FIELD_LOW], fields[0, FIELD_MASK]
-        size, bits = fields[0, FIELD_SIZE], fields[0, FIELD_BITS]
-        stride = strides[BLOCK_STRIDE]
-        _sum_of_rotations(states, row, begin, count, rotations, function, 0, words)
-        for i in range(count):
-            bases[i] += ((words[i] >> low & mask) * size >> bits) * stride
+        size, stride = fields[0, FIELD_SIZE], strides[BLOCK_STRIDE] & _LOW_HALF
+        if size == mask + _ONE:
+            for i in range(count):
+                bases[i] += (words[i] >> low & mask & _LOW_HALF) * stride
+        else:
+            size &= _LOW_HALF
+            for i in range(count):
+                block = (words[i] >> low & _LOW_HALF) * size >> _HALF
+                bases[i] += (block & _LOW_HALF) * stride
 
 
 @jit
@@ -95,31 +104,28 @@ def _places(
     first,
 ):  # fmt: skip
     """Place of each part's bit of each key, in the rows of `out` from the first on."""
+    _bases(states, row, begin, count, function, rotations, fields, strides, origin, words, bases)
     blocks = np.int64(strides[BLOCKED])
-    based = blocks > 0 or strides[SHARDS] > _ONE
-    if based:
-        _bases(
-            states, row, begin, count, function, rotations, fields, strides, origin, words, bases
-        )
-    # After the bases of blocks, the first word is there already.
-    known = blocks - 1
+    known = 0
     for part in range(len(fields) - blocks):
         field = part + blocks
-        low, mask = fields[field, FIELD_LOW], fields[field, FIELD_MASK]
-        size, bits = fields[field, FIELD_SIZE], fields[field, FIELD_BITS]
-        offset = np.uint64(part) * strides[PART_STRIDE] + (_ZERO if based else origin)
+        low, mask, size = (
+            fields[field, FIELD_LOW],
+            fields[field, FIELD_MASK],
+            fields[field, FIELD_SIZE],
+        )
+        offset = np.uint64(part) * strides[PART_STRIDE]
         if np.int64(fields[field, FIELD_WORD]) != known:
             known = np.int64(fields[field, FIELD_WORD])
             _sum_of_rotations(states, row, begin, count, rotations, function, known, words)
         if size == mask + _ONE:
             for i in range(count):
-                out[first + part, i] = (words[i] >> low & mask) + offset
+                out[first + part, i] = (words[i] >> low & mask) + offset + bases[i]
         else:
+            size &= _LOW_HALF
             for i in range(count):
-                out[first + part, i] = ((words[i] >> low & mask) * size >> bits) + offset
-        if based:
-            for i in range(count):
-                out[first + part, i] += bases[i]
+                cell = (words[i] >> low & _LOW_HALF) * size >> _HALF
+                out[first + part, i] = cell + offset + bases[i]
 
 
 @jit
@@ -326,7 +332,8 @@ def _quick_joint_places(
     first, second = rotations[function, 0, 0], rotations[function, 0, 1]
     third = rotations[function, 0, 2]
     low_0, mask_0 = fields[0, FIELD_LOW], fields[0, FIELD_MASK]
-    size, bits, stride = fields[0, FIELD_SIZE], fields[0, FIELD_BITS], strides[BLOCK_STRIDE]
+    size, bits = fields[0, FIELD_SIZE] & _LOW_HALF, fields[0, FIELD_BITS]
+    stride = strides[BLOCK_STRIDE] & _LOW_HALF
     low_1, low_2 = fields[1, FIELD_LOW], fields[2, FIELD_LOW]
     low_3, low_4 = fields[3, FIELD_LOW], fields[4, FIELD_LOW]
     mask, step = fields[1, FIELD_MASK], strides[PART_STRIDE]
@@ -334,7 +341,8 @@ def _quick_joint_places(
     for i in range(count):
         state = states[row, begin + i]
         word = _rotate(state, first) ^ _rotate(state, second) ^ _rotate(state, third)
-        base = ((word >> low_0 & mask_0) * size >> bits) * stride + origin
+        block = (word >> low_0 & mask_0 & _LOW_HALF) * size >> bits
+        base = (block & _LOW_HALF) * stride + origin
         some = _ONE << (word >> low_1 & mask) | _ONE << ((word >> low_2 & mask) + step)
         more = _ONE << ((word >> low_3 & mask) + twice) | _ONE << ((word >> low_4 & mask) + thrice)
         places[index, i] = base >> _SIX
@@ -343,7 +351,7 @@ def _quick_joint_places(
 
 @jit
 def _is_quick(fields, strides):
-    quick = len(fields) == 5 and strides[SHARDS] == _ONE
+    quick = len(fields) == 5 and strides[SHARDS] == _ONE and fields[0, FIELD_SIZE] <= _LOW_HALF
     for field in range(len(fields)):
         quick &= fields[field, FIELD_WORD] == _ZERO
         quick &= field == 0 or fields[field, FIELD_SIZE] == fields[field, FIELD_MASK] + _ONE
