@@ -18,6 +18,7 @@ from lately.golden import (
     GEBF,
     PRESETS,
     BlockedGEBF,
+    CuckooDictionary,
     FilterSpec,
     Operation,
     SlidingFilter,
@@ -269,6 +270,58 @@ def test_secrets_go_from_one_path_to_the_other(tmp_path):
         assert model.query(np.arange(2000)).all()
         model.insert(keys + 3000)
     assert same(fast, slow)
+
+
+# The cuckoo dictionary
+
+
+def dictionaries(**parameters):
+    models = []
+    for path in ("compiled", "numpy"):
+        with taking(path):
+            models.append(CuckooDictionary(**parameters))
+        assert models[-1].compiled == (path == "compiled")
+    return models
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_cuckoo_dictionaries(seed, tmp_path):
+    """At every load, from a list that is empty to one of most keys; seeds are printed."""
+    print("seed", seed)
+    random = np.random.default_rng(seed)
+    window = int(random.integers(1, 3000))
+    fast, slow = dictionaries(
+        window=window,
+        positions=int(window * random.choice([0.1, 0.4, 0.5, 0.55, 2])) + 1,
+        signature_bits=int(random.integers(0, 9)),
+        moves=int(random.integers(1, 30)),
+        seed=seed,
+        key_bits=[64, 17, 100][seed % 3],
+    )
+    universe = as_keys([int(key) for key in random.integers(0, 1 << 17, 2 * window)], fast.key_bits)
+    for size in (1, 5, 2 * window, 3, 40_000):
+        keys = universe[random.integers(0, len(universe), size)]
+        asked = int(random.integers(1, window + 1))
+        expected = slow.check_and_insert(keys, asked)
+        assert np.array_equal(fast.check_and_insert(keys, asked), expected)
+        assert fast == slow
+        assert np.array_equal(fast.last_update(universe), slow.last_update(universe))
+    assert fast.moved == slow.moved
+    assert fast.overflow_peak == slow.overflow_peak
+    fast.save(tmp_path / "state")
+    with taking("numpy"):
+        assert load(tmp_path / "state") == slow
+
+
+def test_cuckoo_loop_runs():
+    from lately.golden import compiled_cuckoo
+
+    fast, slow = dictionaries(window=500, positions=100)
+    keys = np.random.default_rng(1).integers(0, 1 << 64, 2000, np.uint64)
+    assert np.array_equal(fast.check_and_insert(keys), slow.check_and_insert(keys))
+    assert fast.overflow > 200
+    assert fast == slow
+    assert compiled_cuckoo.insert_keys.signatures
 
 
 # Which path
