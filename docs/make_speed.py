@@ -40,8 +40,10 @@ arguments and the answers are the same. What does not change with the path:
 `tests/test_fast.py` holds the two paths against each other on random specifications and operations,
 and the tests that hold the models against their scalar twins draw the path at random.
 
-Left to numpy are rings of more than {segments} segments, the spare included, and the other models
-(cuckoo dictionary, timing and time-limited filters, baselines).
+Of `CuckooDictionary`, `TimingBloomFilter` and `BlockTimingBloomFilter` the insertions are compiled,
+`insert` and `check_and_insert`, with the same promises. Left to numpy are rings of more than
+{segments} segments, the spare included, queries of these three, keys of more than 64 bits in a cuckoo
+dictionary, and the other models.
 
 `LATELY_FAST=0` in the environment, when a filter is built, refuses the compiled path;
 `filter.compiled` tells which one it takes. `import lately.golden` does not import numba, the first

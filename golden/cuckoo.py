@@ -237,7 +237,10 @@ class CuckooDictionary(CuckooTables):
 
     def _addresses(self, keys: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
         """Return both addresses of each key, and its signature above the bits of one."""
-        first, second, signature = self._hash.indices(self._hash.state(keys), 0)
+        return self._addresses_under(self._hash.state(keys))
+
+    def _addresses_under(self, states: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
+        first, second, signature = self._hash.indices(states, 0)
         return first, second + self.positions, signature * (2 * self.positions)
 
     def _ages_of(self, keys: NDArray[np.uint64]) -> Ages:
@@ -280,7 +283,9 @@ class CuckooDictionary(CuckooTables):
 
     def _insert_compiled(self, keys: NDArray[np.uint64]) -> Ages:
         from . import compiled_cuckoo as loop
+        from .compiled_hash import CompiledHash
 
+        states = CompiledHash(self._hash).states(keys, [0])[0]
         listed = loop.ListTable(self._overflow, len(keys))
         numbers = np.zeros(loop.NUMBERS, np.int64)
         numbers[: loop.HEAD] = (
@@ -291,7 +296,7 @@ class CuckooDictionary(CuckooTables):
         coin = np.array([self._coin], np.uint64)
         ages = np.empty(len(keys), np.int64)
         loop.insert_keys(  # type: ignore[no-untyped-call]
-            self._times_view, self._codes_view, *self._addresses(keys),
+            self._times_view, self._codes_view, *self._addresses_under(states),
             np.ascontiguousarray(keys[:, 0]), listed.keys, listed.stamps, listed.slots,
             listed.times, numbers, coin, ages,
         )  # fmt: skip

@@ -18,10 +18,12 @@ from lately.golden import (
     GEBF,
     PRESETS,
     BlockedGEBF,
+    BlockTimingBloomFilter,
     CuckooDictionary,
     FilterSpec,
     Operation,
     SlidingFilter,
+    TimingBloomFilter,
     compiled,
     from_spec,
     load,
@@ -322,6 +324,53 @@ def test_cuckoo_loop_runs():
     assert fast.overflow > 200
     assert fast == slow
     assert compiled_cuckoo.insert_keys.signatures
+
+
+# The timing Bloom filters
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_timing_filters(seed, tmp_path):
+    """Timestamps that go round many times, and sweeps; seeds are printed."""
+    print("seed", seed)
+    random = np.random.default_rng(seed)
+    window = int(random.integers(1, 700))
+    parameters = {
+        "window": window,
+        "cells": int(random.integers(1, 6 * window)),
+        "hashes": int(random.integers(1, 7)),
+        "padding": [None, 0, 5][seed % 3],
+        "seed": seed,
+        "key_bits": [64, 17, 100][seed % 3],
+        "block": int(random.choice([1, 2, 50, 1000])),
+    }
+    models = []
+    for path in ("compiled", "numpy"):
+        with taking(path):
+            models.append(BlockTimingBloomFilter(**parameters))
+        assert models[-1].compiled == (path == "compiled")
+    fast, slow = models
+    universe = as_keys([int(key) for key in random.integers(0, 1 << 17, 2000)], fast.key_bits)
+    for size in (1, 5, 2 * window, 3, 20_000):
+        keys = universe[random.integers(0, len(universe), size)]
+        assert np.array_equal(fast.check_and_insert(keys), slow.check_and_insert(keys))
+        fast.insert(keys[: size // 2])
+        slow.insert(keys[: size // 2])
+        assert fast == slow
+        assert np.array_equal(fast.ages(universe), slow.ages(universe))
+    slow.save(tmp_path / "state")
+    with taking("compiled"):
+        loaded = load(tmp_path / "state")
+    assert loaded.compiled
+    assert np.array_equal(loaded.check_and_insert(universe), slow.check_and_insert(universe))
+    assert loaded == slow
+
+
+def test_timing_loop_runs():
+    from lately.golden import compiled_timing
+
+    TimingBloomFilter(window=50, cells=500, hashes=3).insert([1])
+    assert compiled_timing.insert_keys.signatures
 
 
 # Which path
