@@ -42,8 +42,8 @@ and the tests that hold the models against their scalar twins draw the path at r
 
 Of `CuckooDictionary`, `TimingBloomFilter` and `BlockTimingBloomFilter` the insertions are compiled,
 `insert` and `check_and_insert`, with the same promises. Left to numpy are rings of more than
-{segments} segments, the spare included, queries of these three, keys of more than 64 bits in a cuckoo
-dictionary, and the other models.
+{segments} segments, the spare included, queries of these three, keys of more than 64 bits in a
+cuckoo dictionary, and the other models.
 
 `LATELY_FAST=0` in the environment, when a filter is built, refuses the compiled path;
 `filter.compiled` tells which one it takes. `import lately.golden` does not import numba, the first

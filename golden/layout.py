@@ -19,7 +19,7 @@ class Layout:
     spec : FilterSpec
     partitioned : bool
         Whether each hash function has a part of its own.
-    hash : KeyHash
+    hash : lately.golden.hashing.KeyHash
         Gives the block, if there are blocks, and a cell in each part.
     cells : int
         Bits that one index selects among: of a part in a block.
