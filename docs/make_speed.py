@@ -78,8 +78,9 @@ first part of the stream.
 The other libraries have filters without a window. Two generations, which change places after every
 {window:,} insertions, remember between one window and two; pyprobables has that built in, and is
 told to insert keys that it knows (`force=True`). They take a key at a time from Python, which is
-how they are called; of ours, a call takes {batch:,} keys. Calls have a price: with one key each,
-ours answer some ten thousand times a second compiled, and some thousand times in numpy.
+how they are called; of ours, a call takes {batch:,} keys. Calls have a price: with one key each
+(`--batch 1`) ours answer some fifty thousand times a second compiled, and one to three thousand
+times in numpy.
 
     lately bench golden --out docs/speed.json
     python docs/make_speed.py
@@ -96,7 +97,7 @@ the time of each tenth is that of all others, and memory stays where it was.
 
 {table}
 
-{total:.1f} s of CPU time in all, and {seconds:.1f} s on the clock with drawing the keys.
+{total:.1f} s of CPU time in all, and {cpu_seconds:.1f} s with drawing the keys.
 {before:.0f} MiB of memory were taken before the first insertion, most of them by numba, and
 {peak:.0f} MiB at most. Of {known:,} queries for keys of the window {negatives} were answered
 wrongly.
@@ -168,7 +169,6 @@ def stream_table(figures: dict[str, Any]) -> str:
 def page() -> str:
     """Return the page."""
     from lately.golden.compiled import MOST_SEGMENTS
-    from lately.speed import BATCH
 
     speed = json.loads(SPEED.read_text("utf-8"))
     stream = json.loads(STREAM.read_text("utf-8"))
@@ -180,8 +180,10 @@ def page() -> str:
             TABLE.format(
                 table=speed_table(speed),
                 bits=speed["bits_per_key"],
-                batch=BATCH,
-                **{name: speed[name] for name in ("keys", "window", "rounds", "seed", "processor")},
+                **{
+                    name: speed[name]
+                    for name in ("keys", "window", "rounds", "batch", "seed", "processor")
+                },
                 versions=versions,
             ),
             LONG.format(
@@ -195,7 +197,7 @@ def page() -> str:
                 **{
                     name: stream[name]
                     for name in (
-                        "insertions", "queries", "model", "window", "seconds", "seed", "processor",
+                        "insertions", "queries", "model", "window", "cpu_seconds", "seed", "processor",
                     )
                 },
             ),

@@ -26,7 +26,7 @@ from .golden import APBBF, APBF, GEBF, BlockedGEBF, SlidingFilter, compiled
 from .machine import processor
 
 BATCH = 1 << 16
-"""Keys that a golden model takes at a time."""
+"""Keys that a golden model takes in a call."""
 
 REPEATED = 0.1
 """Share of the keys that come again within the window."""
@@ -90,6 +90,7 @@ def measure(
     bits_per_key: int = 14,
     keys: int = 4_000_000,
     rounds: int = 3,
+    batch: int = BATCH,
     seed: int = 1,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -105,6 +106,8 @@ def measure(
         Length of the stream. What is not compiled takes the first of it.
     rounds : int
         Times that each is measured; the medians are compared.
+    batch : int
+        Keys in a call.
     seed : int
         Of the stream.
     progress : callable, optional
@@ -124,13 +127,14 @@ def measure(
         for contestant in contestants:
             if progress is not None:
                 progress(contestant.name, contestant.runs)
-            runs[contestant].append(run(contestant, stream))
+            runs[contestant].append(run(contestant, stream, batch))
     return {
         "window": window,
         "bits_per_key": bits_per_key,
         "keys": keys,
         "repeated": REPEATED,
         "rounds": rounds,
+        "batch": batch,
         "seed": seed,
         "runs": [_summary(each, results) for each, results in runs.items()],
         "first_answer": first_answers(),
@@ -139,17 +143,17 @@ def measure(
     }
 
 
-def run(contestant: Contestant, stream: Stream) -> dict[str, Any]:
+def run(contestant: Contestant, stream: Stream, batch: int = BATCH) -> dict[str, Any]:
     """Let a filter take its part of the stream, and hold its answers against what is so."""
     count = min(contestant.keys, len(stream.keys))
     batches = [
-        contestant.form(stream.keys[start : min(start + BATCH, count)])
-        for start in range(0, count, BATCH)
+        contestant.form(stream.keys[start : min(start + batch, count)])
+        for start in range(0, count, batch)
     ]
     bits, step = contestant.build()
     contestant.build()[1](batches[0][:100])  # what is compiled is compiled before
     began = time.process_time()
-    answers = [step(batch) for batch in batches]
+    answers = [step(some) for some in batches]
     seconds = time.process_time() - began
     seen = np.concatenate([np.asarray(answer, np.bool_) for answer in answers])
     repeated = stream.repeated[:count]

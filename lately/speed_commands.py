@@ -42,6 +42,13 @@ _JSON = click.option(
 @click.option(
     "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of each."
 )
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    default=1 << 16,
+    show_default=True,
+    help="Keys that a filter takes in a call.",
+)
 @_SEED
 @_OUT
 @_JSON
@@ -51,6 +58,7 @@ def bench_golden(
     bits_per_key: int,
     keys: int,
     rounds: int,
+    batch: int,
     seed: int,
     out: str | None,
     as_json: bool,
@@ -66,6 +74,7 @@ def bench_golden(
     Examples:
       lately bench golden
       lately bench golden --window 1000000 --keys 10000000
+      lately bench golden --batch 1 --keys 400000 --rounds 1
       lately bench golden --rounds 1 --json
     """
     from .speed import measure
@@ -76,6 +85,7 @@ def bench_golden(
             bits_per_key=bits_per_key,
             keys=keys,
             rounds=rounds,
+            batch=batch,
             seed=seed,
             progress=_names(),
         )

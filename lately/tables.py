@@ -88,8 +88,8 @@ def print_speed(figures: dict[str, Any]) -> None:
         table.add_row(
             run["name"],
             run["runs"],
-            f"{run['keys_per_second'] / 1e6:.2f}",
-            f"{run['keys_per_second'] / fastest:.2f}",
+            _two_digits(run["keys_per_second"] / 1e6),
+            _two_digits(run["keys_per_second"] / fastest),
             "" if rate is None else rate_text(rate),
             count_text(run["false_negatives"]),
             f"{run['memory_bits'] / 8192:.1f}",
@@ -103,6 +103,11 @@ def print_speed(figures: dict[str, Any]) -> None:
     rows.insert(0, ("ratio of 1", f"{fastest / 1e6:.2f} M keys/s", "the fastest other library"))
     rows.append(("processor", figures["processor"], f"seed {figures['seed']}"))
     console.print(_figure_table(rows))
+
+
+def _two_digits(value: float) -> str:
+    """Return two decimals, or more where they would all be zeros."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def print_stream(figures: dict[str, Any]) -> None:
@@ -128,7 +133,11 @@ def print_stream(figures: dict[str, Any]) -> None:
         _figure_table(
             [
                 ("model", figures["model"], compiled),
-                ("CPU time", f"{total:.1f} s", f"{figures['seconds']:.1f} s with drawing the keys"),
+                (
+                    "CPU time",
+                    f"{total:.1f} s",
+                    f"{figures['cpu_seconds']:.1f} s with drawing the keys",
+                ),
                 (
                     "peak memory",
                     f"{figures['peak_bytes'] / 2**20:.0f} MiB",

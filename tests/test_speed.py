@@ -84,6 +84,14 @@ def test_both_paths_are_measured():
     assert GEBF(window=100, epochs=4, hashes=3, bits=1000).compiled
 
 
+def test_a_key_in_a_call():
+    stream = speed.draw_stream(1_500, 200, seed=1)
+    for contestant in [*speed.ours(200, 14, 1_500)[:1], *speed.peers(200, 14, 1_500)]:
+        whole = replace(contestant, keys=1_500)
+        results = [speed.run(whole, stream, batch) for batch in (1, 7, speed.BATCH)]
+        assert len({tuple(sorted((r | {"seconds": 0}).items())) for r in results}) == 1
+
+
 def test_a_filter_that_forgets_is_found_out():
     """Two generations of half a window."""
     stream = speed.draw_stream(20_000, 1_000, seed=1)
