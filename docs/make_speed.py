@@ -197,7 +197,8 @@ def page() -> str:
                 **{
                     name: stream[name]
                     for name in (
-                        "insertions", "queries", "model", "window", "cpu_seconds", "seed", "processor",
+                        "insertions", "queries", "model", "window", "cpu_seconds", "seed",
+                        "processor",
                     )
                 },
             ),

@@ -52,8 +52,8 @@ def measure(
     Returns
     -------
     dict
-        CPU seconds of each tenth, and of all with drawing the keys, peak memory before and after, false
-        negatives, false positives, and the counters of the model.
+        CPU seconds of each tenth, and of all with drawing the keys, peak memory
+        before and after, false negatives, false positives, and the shifts.
     """
     filter = models(window, window * bits_per_key)[model]()
     filter.insert([0])  # what is compiled is compiled before
