@@ -67,6 +67,7 @@ docs: $(DEV) ## Build the documentation; every warning is an error
 	@cd docs && ../$(BIN)/python -c 'import sys, make_performance; \
 		sys.exit(make_performance.out_of_date())'
 	@cd docs && ../$(BIN)/python -c 'import sys, make_lanes; sys.exit(make_lanes.out_of_date())'
+	@cd docs && ../$(BIN)/python -c 'import sys, make_speed; sys.exit(make_speed.out_of_date())'
 	@cd docs && ../$(BIN)/python -c 'import sys, make_verification; \
 		sys.exit(make_verification.out_of_date())'
 	@cd docs && ../$(BIN)/python -c 'import sys, make_boards; \

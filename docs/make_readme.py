@@ -17,6 +17,7 @@ README = ROOT / "README.md"
 COMMANDS = {
     "demo": "make demo",
     "test": "make test",
+    "speed": "lately bench golden",
     "synth": "lately synth --device ecp5-25k-6",
 }
 MARKER = re.compile(r"<!-- (\w+) -->\n(?:\n```text\n.*?\n```\n)?", re.DOTALL)

@@ -17,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import compiled
 from .base import key_hash, require_count
 from .cuckoo_sizes import (
     MOST_POSITIONS,
@@ -63,6 +64,8 @@ class CuckooDictionary(CuckooTables):
         Entries moved to their other table so far, by insertions that succeeded.
     overflow_peak : int
         Most keys that were in the list at a time.
+    compiled : bool
+        Whether keys of 64 bits or fewer are inserted in a compiled loop, which nothing else tells.
 
     Raises
     ------
@@ -93,6 +96,7 @@ class CuckooDictionary(CuckooTables):
         sizes = [self.positions, self.positions, 1 << self.signature_bits]
         self._hash = key_hash(sizes, seed=seed, key_bits=key_bits)
         self.seed, self.key_bits = int(seed), int(key_bits)
+        self.compiled = compiled.wanted()
         self.clear()
 
     @classmethod
@@ -233,7 +237,10 @@ class CuckooDictionary(CuckooTables):
 
     def _addresses(self, keys: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
         """Return both addresses of each key, and its signature above the bits of one."""
-        first, second, signature = self._hash.indices(self._hash.state(keys), 0)
+        return self._addresses_under(self._hash.state(keys))
+
+    def _addresses_under(self, states: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
+        first, second, signature = self._hash.indices(states, 0)
         return first, second + self.positions, signature * (2 * self.positions)
 
     def _ages_of(self, keys: NDArray[np.uint64]) -> Ages:
@@ -264,7 +271,40 @@ class CuckooDictionary(CuckooTables):
         ages = np.empty(len(keys), np.int64)
         for start in range(0, len(keys), _CHUNK):
             part = slice(start, start + _CHUNK)
-            ages[part] = self._insert_chunk(keys[part])
+            ages[part] = self._insert_part(keys[part])
+        return ages
+
+    def _insert_part(self, keys: NDArray[np.uint64]) -> "list[int] | Ages":
+        # The list is brought into another form for a batch, which pays for many keys only.
+        many = 8 * len(keys) >= len(self._overflow)
+        if self.compiled and keys.shape[1] == 1 and many:
+            return self._insert_compiled(keys)
+        return self._insert_chunk(keys)
+
+    def _insert_compiled(self, keys: NDArray[np.uint64]) -> Ages:
+        from . import compiled_cuckoo as loop
+        from .compiled_hash import CompiledHash
+
+        states = CompiledHash(self._hash).states(keys, [0])[0]
+        listed = loop.ListTable(self._overflow, len(keys))
+        numbers = np.zeros(loop.NUMBERS, np.int64)
+        numbers[: loop.HEAD] = (
+            self._now, self.window, self.positions, self.moves,
+            0, self.overflow_peak, len(self._overflow),
+        )  # fmt: skip
+        numbers[loop.TAIL] = len(self._overflow)
+        coin = np.array([self._coin], np.uint64)
+        ages = np.empty(len(keys), np.int64)
+        loop.insert_keys(  # type: ignore[no-untyped-call]
+            self._times_view, self._codes_view, *self._addresses_under(states),
+            np.ascontiguousarray(keys[:, 0]), listed.keys, listed.stamps, listed.slots,
+            listed.times, numbers, coin, ages,
+        )  # fmt: skip
+        self._coin = int(coin[0])
+        self.moved += int(numbers[loop.MOVED])
+        self.overflow_peak = int(numbers[loop.PEAK])
+        self._overflow = listed.entries(int(numbers[loop.HEAD]), int(numbers[loop.TAIL]))
+        self.insertions += len(keys)
         return ages
 
     def _insert_chunk(self, keys: NDArray[np.uint64]) -> list[int]:

@@ -320,7 +320,7 @@ class KeyHash:
         self.columns = fold_columns(key_bits, seed)
         self.constants = mix_constants(seed)
         self.rotations = expand_rotations(self.fields, functions, seed)
-        self._tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
+        self.tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
 
     def check_keys(self, keys: ArrayLike) -> NDArray[np.uint64]:
         """Bring keys into the form that `state` takes.
@@ -379,7 +379,7 @@ class KeyHash:
 
     def _fold_and_mix(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
         state = np.full(len(keys), self.constants[0], np.uint64)
-        for position, table in enumerate(self._tables):
+        for position, table in enumerate(self.tables):
             word, byte = divmod(position, 8)
             column = keys[:, word] >> np.uint64(8 * byte) & np.uint64(0xFF)
             state ^= table[column.astype(np.intp)]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from . import compiled
 from .base import CountedFilter, key_hash, require_count
 
 _CHUNK = 1 << 14
@@ -70,6 +71,8 @@ class TimestampFilter(CountedFilter):
         As for `Filter`.
     insertions : int
         Insertions since construction, or since `clear`.
+    compiled : bool
+        Whether keys are inserted in a compiled loop, which nothing else tells.
 
     Raises
     ------
@@ -103,6 +106,7 @@ class TimestampFilter(CountedFilter):
         self.cells, self.hashes, self.padding = int(cells), int(hashes), int(padding)
         self.seed, self.key_bits = seed, key_bits
         self._hash = key_hash([self.cells] * self.hashes, seed=seed, key_bits=key_bits)
+        self.compiled = compiled.wanted()
         self.clear()
 
     # Sizes
@@ -167,7 +171,7 @@ class TimestampFilter(CountedFilter):
             )
         if cells.max() > self.expired:
             raise ValueError(f"timestamps: must be at most {self.expired}, not {cells.max()}")
-        self.insertions, self._cells = numbers["insertions"], cells
+        self.insertions, self._cells = numbers["insertions"], cells.copy()
         touched = self._touched(np.arange(self.cells))
         touched = touched[touched != _NEVER]
         if len(touched) and (touched.min() < 0 or touched.max() * self.block >= self.insertions):
@@ -179,6 +183,9 @@ class TimestampFilter(CountedFilter):
 
     def insert(self, keys: ArrayLike) -> None:
         """Insert keys one after another; see `CountedFilter.insert`."""
+        if self.compiled:
+            self._run(keys, asks=False)
+            return
         for indices in self._chunks(keys):
             self._advance(indices)
 
@@ -207,6 +214,8 @@ class TimestampFilter(CountedFilter):
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Query and insert keys one after another; see `CountedFilter.check_and_insert`."""
+        if self.compiled:
+            return self._run(keys, asks=True)
         answers = [np.empty(0, np.bool_)]
         for indices in self._chunks(keys):
             now = self.insertions + np.arange(len(indices))
@@ -270,6 +279,29 @@ class TimestampFilter(CountedFilter):
             return self.window
         require_count("window", window, most=self.window)
         return int(window)
+
+    def _run(self, keys: ArrayLike, *, asks: bool) -> NDArray[np.bool_]:
+        """Insert keys in the compiled loop; the answers, if any were asked for."""
+        from . import compiled_timing as loop
+        from .compiled_hash import CompiledHash
+
+        states = CompiledHash(self._hash).states
+        checked = self._hash.check_keys(keys)
+        seen = np.zeros(len(checked), np.bool_)
+        for start in range(0, len(checked), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            numbers = loop.numbers_of(
+                insertions=self.insertions,
+                window=self.window,
+                block=self.block,
+                cells=self.cells,
+                last=self.last_timestamp,
+                swept=self.swept,
+            )
+            indices = np.stack(self._hash.indices(states(checked[part], [0])[0], 0))
+            loop.insert_keys(self._cells, indices, numbers, asks, seen[part])  # type: ignore[no-untyped-call]
+            self.insertions += indices.shape[1]
+        return seen
 
     # Chunks: `indices` has shape (n, hashes), one row per key
 

@@ -17,6 +17,7 @@ from .host_commands import host
 from .lanes_commands import bench_lanes
 from .options import number_of_jobs, workers
 from .reproduce_commands import reproduce
+from .speed_commands import bench_golden, bench_stream
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -338,12 +339,14 @@ def _proofs(total: int) -> "Iterator[Callable[[Record], None] | None]":
         yield lambda record: bar.update(task, advance=1, description=record.proof.name)
 
 
-@main.group(short_help="Measure how fast hardware and replay are.")
+@main.group(short_help="Measure how fast hardware, replay and models are.")
 def bench() -> None:
-    """Measure how fast the hardware is, and how fast its replay runs here."""
+    """Measure how fast the hardware is, and how fast its replay and the models run here."""
 
 
 bench.add_command(bench_lanes)
+bench.add_command(bench_golden)
+bench.add_command(bench_stream)
 
 
 @bench.command("replay", short_help="Compiled replay beside the golden model.")

@@ -105,6 +105,77 @@ def print_lanes(figures: dict[str, Any]) -> None:
     _console().print(table)
 
 
+def print_speed(figures: dict[str, Any]) -> None:
+    """Print how fast the golden models are beside other filters."""
+    right = ("M keys/s", "ratio", "false positives", "false negatives", "KiB")
+    table = _head_table("filter", "runs", right=right)
+    others = [run for run in figures["runs"] if run["runs"] not in ("compiled", "numpy")]
+    fastest = max(run["keys_per_second"] for run in others)
+    for run in figures["runs"]:
+        rate = run["false_positive_rate"]
+        table.add_row(
+            run["name"],
+            run["runs"],
+            _two_digits(run["keys_per_second"] / 1e6),
+            _two_digits(run["keys_per_second"] / fastest),
+            "" if rate is None else rate_text(rate),
+            count_text(run["false_negatives"]),
+            f"{run['memory_bits'] / 8192:.1f}",
+        )
+    console = _console()
+    console.print(table)
+    rows = [
+        (name, f"{sum(seconds):.1f} s", "import and first answers of all models")
+        for name, seconds in figures["first_answer"].items()
+    ]
+    rows.insert(0, ("ratio of 1", f"{fastest / 1e6:.2f} M keys/s", "the fastest other library"))
+    rows.append(("processor", figures["processor"], f"seed {figures['seed']}"))
+    console.print(_figure_table(rows))
+
+
+def _two_digits(value: float) -> str:
+    """Return two decimals, or more where they would all be zeros."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def print_stream(figures: dict[str, Any]) -> None:
+    """Print what each part of a long stream cost."""
+    right = ("insertions", "queries", "CPU s", "ns each", "false negatives", "peak MiB")
+    table = _head_table("part", right=right)
+    for number, part in enumerate(figures["parts"], 1):
+        queries = part["queries_of_the_window"] + part["queries_of_others"]
+        table.add_row(
+            str(number),
+            count_text(part["insertions"]),
+            count_text(queries),
+            f"{part['cpu_seconds']:.2f}",
+            f"{part['cpu_seconds'] / (part['insertions'] + queries) * 1e9:.1f}",
+            count_text(part["false_negatives"]),
+            f"{part['peak_bytes'] / 2**20:.0f}",
+        )
+    console = _console()
+    console.print(table)
+    total = sum(part["cpu_seconds"] for part in figures["parts"])
+    compiled = "compiled" if figures["compiled"] else "numpy"
+    console.print(
+        _figure_table(
+            [
+                ("model", figures["model"], compiled),
+                (
+                    "CPU time",
+                    f"{total:.1f} s",
+                    f"{figures['cpu_seconds']:.1f} s with drawing the keys",
+                ),
+                (
+                    "peak memory",
+                    f"{figures['peak_bytes'] / 2**20:.0f} MiB",
+                    f"{figures['peak_bytes_before'] / 2**20:.0f} MiB before the stream",
+                ),
+            ]
+        )
+    )
+
+
 def print_soak(figures: dict[str, Any]) -> None:
     """Print what a long run compared.
 

@@ -5,6 +5,7 @@ import random
 
 import numpy as np
 import pytest
+from paths import PATHS, taking
 
 from lately.golden import CuckooDictionary, SpecificationError, StateFileError, load
 from lately.golden.cuckoo_sizes import (
@@ -63,14 +64,15 @@ def filled(**parameters):
 def test_like_the_twin(seed):
     draw = random.Random(seed)
     key_bits = draw.choice([1, 4, 64, 100, 130])
-    model = CuckooDictionary(
-        window=draw.randint(1, 12),
-        positions=draw.randint(1, 20),
-        signature_bits=draw.choice([0, 1, 3]),
-        moves=draw.randint(1, 9),
-        seed=seed % 4,
-        key_bits=key_bits,
-    )
+    with taking(PATHS[seed % 2]):
+        model = CuckooDictionary(
+            window=draw.randint(1, 12),
+            positions=draw.randint(1, 20),
+            signature_bits=draw.choice([0, 1, 3]),
+            moves=draw.randint(1, 9),
+            seed=seed % 4,
+            key_bits=key_bits,
+        )
     twin = twin_of(model)
     universe = [draw.randrange(1 << key_bits) for _ in range(draw.randint(1, 30))]
     for _ in range(20):
@@ -91,9 +93,11 @@ def test_like_the_twin(seed):
         assert model.last_update(array).tolist() == [twin.last_update(x) for x in asked]
 
 
-def test_like_the_twin_past_a_chunk(monkeypatch):
+@pytest.mark.parametrize("path", PATHS)
+def test_like_the_twin_past_a_chunk(path, monkeypatch):
     monkeypatch.setattr("lately.golden.cuckoo._CHUNK", 7)
-    model = CuckooDictionary(window=20, positions=12, signature_bits=2)
+    with taking(path):
+        model = CuckooDictionary(window=20, positions=12, signature_bits=2)
     twin = twin_of(model)
     keys = np.random.default_rng(5).integers(0, 60, 400)
     expected = []
@@ -105,8 +109,10 @@ def test_like_the_twin_past_a_chunk(monkeypatch):
     assert model.query(np.arange(60)).tolist() == [twin.query(x, 20) for x in range(60)]
 
 
-def test_long_relocations_like_the_twin():
-    model = CuckooDictionary(window=100, positions=52, signature_bits=4, seed=2)
+@pytest.mark.parametrize("path", PATHS)
+def test_long_relocations_like_the_twin(path):
+    with taking(path):
+        model = CuckooDictionary(window=100, positions=52, signature_bits=4, seed=2)
     twin = twin_of(model)
     keys = np.random.default_rng(6).integers(0, 1000, 700)
     model.insert(keys)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import PATHS, chunks_of, taking
 
 from lately.golden import (
     APBBF,
@@ -20,7 +21,6 @@ from lately.golden import (
     SpecificationError,
     from_spec,
     preset,
-    sliding,
 )
 from lately.golden.scalar import ScalarAPBBF, ScalarAPBF, ScalarGEBF, ScalarHash
 
@@ -81,9 +81,14 @@ def specs(draw, families=tuple(CLASSES), lanes=(1, 2, 4)):
 
 
 @st.composite
-def filters(draw, lanes=(1, 2, 4)):
-    """Build a filter through its class, from a specification."""
+def filters(draw, lanes=(1, 2, 4), paths=PATHS):
+    """Build a filter through its class, from a specification, for one of the paths."""
     spec = draw(specs(lanes=lanes))
+    with taking(draw(st.sampled_from(paths))):
+        return build(draw, spec)
+
+
+def build(draw, spec):
     cls = CLASSES[spec.family]
     if spec.lanes > 1:
         return cls.from_spec(spec)
@@ -356,16 +361,21 @@ OPERATIONS = st.one_of(
 
 
 @settings(max_examples=300, deadline=None)
-@given(spec=specs(), chunk=st.sampled_from([1, 3, 7, 1 << 15]), data=st.data())
-def test_mixed_operations(spec, chunk, data):
-    model, alone, definition = from_spec(spec), from_spec(spec), Definition(spec)
+@given(
+    spec=specs(),
+    path=st.sampled_from(PATHS),
+    chunk=st.sampled_from([1, 3, 7, 1 << 15]),
+    data=st.data(),
+)
+def test_mixed_operations(spec, path, chunk, data):
+    with taking(path):
+        model, alone, definition = from_spec(spec), from_spec(spec), Definition(spec)
     keys = data.draw(key_lists(spec.key_bits, 60), "keys")
     codes = data.draw(st.lists(OPERATIONS, min_size=len(keys), max_size=len(keys)), "operations")
     while keys:
         size = data.draw(st.integers(1, len(keys)), "size")
         array = as_keys(keys[:size], spec.key_bits)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sliding, "_CHUNK", chunk)
+        with chunks_of(chunk):
             verdicts = model.apply(codes[:size], array)
         expected = [
             definition.perform(code, key) for code, key in zip(codes, keys[:size], strict=False)

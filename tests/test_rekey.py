@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import PATHS, chunks_of, taking
 from scipy import stats
 from test_filters import (
     OPERATIONS,
@@ -246,7 +247,8 @@ def test_scalar_twin(model, data):
     secret = data.draw(SECRETS, "secret")
     partitioned = model.partitioned
     model = type(model).__new__(type(model))
-    sliding.SlidingFilter.__init__(model, spec, partitioned=partitioned, secret=secret)
+    with taking(data.draw(st.sampled_from(PATHS), "path")):
+        sliding.SlidingFilter.__init__(model, spec, partitioned=partitioned, secret=secret)
     twin = twin_of(model)
     keys = data.draw(key_lists(spec.key_bits, 60), "keys")
     while keys:
@@ -312,21 +314,26 @@ class KeyedDefinition(Definition):
 
 
 @settings(max_examples=200, deadline=None)
-@given(spec=specs(lanes=(1,)), chunk=st.sampled_from([1, 3, 7, 1 << 15]), data=st.data())
-def test_mixed_operations(spec, chunk, data):
+@given(
+    spec=specs(lanes=(1,)),
+    path=st.sampled_from(PATHS),
+    chunk=st.sampled_from([1, 3, 7, 1 << 15]),
+    data=st.data(),
+)
+def test_mixed_operations(spec, path, chunk, data):
     """Shifts and clears among them; every secret is another."""
     spec = replace(spec, hash="siphash", rekey=data.draw(st.booleans(), "rekey"))
     secrets = count(1 << 70)
     first = next(secrets)
-    model, alone = from_spec(spec, secret=first), from_spec(spec, secret=first)
+    with taking(path):
+        model, alone = from_spec(spec, secret=first), from_spec(spec, secret=first)
     definition = KeyedDefinition(spec, first)
     keys = data.draw(key_lists(spec.key_bits, 60), "keys")
     codes = data.draw(st.lists(OPERATIONS, min_size=len(keys), max_size=len(keys)), "operations")
     while keys:
         size = data.draw(st.integers(1, len(keys)), "size")
         array = as_keys(keys[:size], spec.key_bits)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sliding, "_CHUNK", chunk)
+        with chunks_of(chunk):
             verdicts = model.apply(codes[:size], array)
         expected = [
             definition.perform(code, key) for code, key in zip(codes, keys[:size], strict=False)

@@ -113,8 +113,9 @@ def test_double_hashing():
 
 
 def _positions(model, keys):
-    checked = model._hash.check_keys(keys[:50])
-    return (model._positions(model._hash.state(checked), 0) % 64).tolist()
+    layout = model._layout
+    states = layout.hash.state(layout.hash.check_keys(keys[:50]))
+    return (layout.positions(states, 0).T % 64).tolist()
 
 
 def _progression(differences, step):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import PATHS, taking
 
 from lately.golden import SpecificationError, StateFileError, load
 from lately.golden import timestamps as module
@@ -25,9 +26,11 @@ def filters(draw):
         "seed": draw(st.integers(0, 3)),
         "key_bits": draw(st.sampled_from([4, 64, 100])),
     }
-    if draw(st.booleans()):
-        return TimingBloomFilter(**chosen)
-    return BlockTimingBloomFilter(**chosen, block=draw(st.integers(1, 40)))
+    block = draw(st.one_of(st.none(), st.integers(1, 40)))
+    with taking(draw(st.sampled_from(PATHS))):
+        if block is None:
+            return TimingBloomFilter(**chosen)
+        return BlockTimingBloomFilter(**chosen, block=block)
 
 
 def twin_of(model):
@@ -90,8 +93,10 @@ def evidence_of(evidence):
 
 
 @pytest.mark.parametrize(("block", "padding"), [(1, 0), (1, None), (7, 0), (7, 3), (60, None)])
-def test_timestamps_go_round_many_times(block, padding):
-    model = BlockTimingBloomFilter(window=50, block=block, cells=64, hashes=2, padding=padding)
+@pytest.mark.parametrize("path", PATHS)
+def test_timestamps_go_round_many_times(path, block, padding):
+    with taking(path):
+        model = BlockTimingBloomFilter(window=50, block=block, cells=64, hashes=2, padding=padding)
     twin = twin_of(model)
     keys = np.random.default_rng(6).integers(0, 90, 3000)
     assert len(keys) / block > 5 * (model.last_timestamp + 1)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import GEBF, BlockedGEBF, CountedFilter, CountingBloomFilter, StableBloomFilter
+from ..golden.layout import Layout
 from ..golden.sliding import SlidingFilter
 from ..golden.stable import stable_decrements
 from ..traces import open_trace, text_keys
@@ -62,6 +63,14 @@ LOGS: dict[str, tuple[Path, int]] = {
 # Filters
 
 
+class _DoubleHashedLayout(Layout):
+    def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
+        block, first, step = self.hash.indices(state, 0)[:3]
+        hops = np.arange(self.spec.hashes)[:, None] * (step | 1)
+        within = (first + hops) % self.cells
+        return np.asarray(block * self.cells + within)
+
+
 class DoubleHashedGEBF(BlockedGEBF):
     """Blocked GEBF whose bits in a block are an arithmetic progression.
 
@@ -72,11 +81,7 @@ class DoubleHashedGEBF(BlockedGEBF):
     its parent.
     """
 
-    def _positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
-        block, first, step = self._hash.indices(state, 0)[:3]
-        hops = np.arange(self.spec.hashes) * (step | 1)[:, None]
-        within = (first[:, None] + hops) % self._cells
-        return np.asarray(block[:, None] * self._cells + within)
+    _layout_class = _DoubleHashedLayout
 
 
 def best_hashes(cells: int, keys: int) -> int:
