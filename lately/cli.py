@@ -15,6 +15,7 @@ except ModuleNotFoundError:
 from .build_commands import build, program
 from .host_commands import host
 from .lanes_commands import bench_lanes
+from .plan_commands import plan
 from .reproduce_commands import reproduce
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ main.add_command(build)
 main.add_command(program)
 main.add_command(host)
 main.add_command(reproduce)
+main.add_command(plan)
 
 
 @main.command(short_help="Replay a stream through RTL, golden model and exact oracle.")
@@ -604,9 +606,9 @@ def _choose_spec(
     if spec is not None:
         return FilterSpec.from_toml(spec)
     if window is not None and fpr is not None:
-        from .sizing import size
+        from .planner import Requirement, choose
 
-        return size(window, fpr)
+        return choose(Requirement(window=window, false_positive_rate=fpr))
     return named(preset or "default")
 
 
