@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     "--any-size", is_flag=True, help="Sizes that no hardware has, for golden models alone."
 )
 @click.option("--key-bits", type=int, default=64, show_default=True, help="Width of a key.")
+@click.option(
+    "--candidates",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Of each family, to be told of.",
+)
 @click.option("--out", metavar="FILE", help="Write the cheapest there, as TOML.")
 @click.option("--plot", metavar="FILE", help="Draw cost against rate: .svg, .png or .pdf.")
 @click.option("--json", "as_json", is_flag=True, help="Print all as one JSON object.")
@@ -50,6 +57,7 @@ def plan(
     families: tuple[str, ...],
     any_size: bool,
     key_bits: int,
+    candidates: int,
     out: str | None,
     plot: str | None,
     as_json: bool,
@@ -78,7 +86,8 @@ def plan(
     asked = _requirement(window, fpr, slack, span, rate, name, families, any_size, key_bits)
     if plot is not None:
         check_format(plot)
-    found = search(asked, front=as_json or plot is not None)
+    wanted = as_json or plot is not None
+    found = search(asked, front=wanted, alternatives=candidates)
     timed = None if span is None else timed_models(asked)
     if plot is not None:
         draw_plan(found, plot)
@@ -134,7 +143,7 @@ def _requirement(
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Draws them."
 )
-@click.option("--large", is_flag=True, help="Windows of 3 to 100,000 and rates down to 0.001.")
+@click.option("--large", is_flag=True, help="Windows of 3 to 100,000 and rates down to 0.003.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: cores]"
 )

@@ -14,4 +14,12 @@ def test_example_prints_what_it_says(name):
 
 
 def test_every_block_is_filled():
-    assert set(make_readme.printed(TEXT)) == {"demo", "test", "golden", "hardware", "synth"}
+    plans = {name for name in make_readme.COMMANDS if name.startswith("plan_")}
+    blocks = {"demo", "test", "golden", "hardware", "synth"}
+    assert set(make_readme.printed(TEXT)) == blocks | plans
+
+
+@pytest.mark.parametrize("name", [name for name in make_readme.COMMANDS if "plan" in name])
+def test_plan_prints_what_it_says(name):
+    command = make_readme.COMMANDS[name]
+    assert make_readme.printed(TEXT)[name] == make_readme.command_output(command)

@@ -46,7 +46,8 @@ class Binding:
         return asdict(self)
 
     def __str__(self) -> str:
-        reached = f"{self.reached:.2%}" if self.reached >= 1e-4 else f"{self.reached:.2e}"
+        # Four digits, so that what is just above a round figure shows it.
+        reached = f"{100 * self.reached:.4g}%" if self.reached >= 1e-4 else f"{self.reached:.3e}"
         text = {
             "rate": f"rate {reached}",
             "slack": f"slack {self.reached:.3g}",

@@ -61,7 +61,7 @@ def _device_message(requirement: Requirement) -> str:
         every = sized(family, requirement, fitting=False)
         needs += [next(by_cost(every, requirement), None)]
     best = min((one for one in needs if one is not None), key=lambda one: one.cost)
-    area = cost.area(best.shapes, np.array([best.size]), device, requirement.key_bits)
+    area = cost.area(best.shapes, np.array([best.part_size]), device, requirement.key_bits)
     have = {"block RAMs": device.bram, "LUTs": device.lut, "flip-flops": device.ff}
     need = {
         "block RAMs": f"{area.bram[0]:,}",

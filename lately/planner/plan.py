@@ -18,7 +18,7 @@ POOL = 60
 """Cheapest shapes of a family among which alternatives are looked for."""
 
 ALTERNATIVES = 3
-"""Candidates of a family that are told of."""
+"""Candidates of a family that are told of, if it is not said how many."""
 
 FRONT = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
 """Shares of the asked rate at which the front is drawn."""
@@ -122,7 +122,9 @@ class Plan:
         }
 
 
-def plan(requirement: Requirement, *, front: bool = False) -> Plan:
+def plan(
+    requirement: Requirement, *, front: bool = False, alternatives: int = ALTERNATIVES
+) -> Plan:
     """Find the cheapest specifications that meet a requirement.
 
     Parameters
@@ -130,6 +132,9 @@ def plan(requirement: Requirement, *, front: bool = False) -> Plan:
     requirement : Requirement
     front : bool
         Whether to look for what lower rates cost, too.
+    alternatives : int
+        Candidates of a family at most: the cheapest, and dearer ones with less
+        slack or latency (accesses, if sizes are any) than all before.
 
     Raises
     ------
@@ -140,7 +145,7 @@ def plan(requirement: Requirement, *, front: bool = False) -> Plan:
     candidates = []
     for family in requirement.families:
         found = by_cost(sized(family, requirement), requirement)
-        candidates += _alternatives(islice(found, POOL), requirement)
+        candidates += _alternatives(islice(found, POOL), requirement, alternatives)
     if not candidates:
         raise explain(requirement)
     candidates.sort(key=lambda candidate: (candidate.cost, _memories(candidate.spec)))
@@ -159,14 +164,14 @@ def _memories(spec: FilterSpec) -> int:
     return spec.segments * spec.parts
 
 
-def _alternatives(pool: Iterable[Found], requirement: Requirement) -> list[Candidate]:
+def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -> list[Candidate]:
     """Return the cheapest, and those that beat all cheaper ones in something else."""
     kept: list[Candidate] = []
     for found in pool:
         new = describe(found, requirement)
         if not any(_dominates(old, new) for old in kept):
             kept.append(new)
-        if len(kept) == ALTERNATIVES:
+        if len(kept) == count:
             break
     return [replace(new, bindings=bindings(new.spec, new.cost, requirement)) for new in kept]
 
@@ -180,7 +185,7 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
     spec, device = found.spec, requirement.device
     area = None
     if device is not None:
-        figures = cost.area(found.shapes, np.array([found.size]), device, spec.key_bits)
+        figures = cost.area(found.shapes, np.array([found.part_size]), device, spec.key_bits)
         area = {name: round(float(getattr(figures, name)[0])) for name in ("bram", "lut", "ff")}
     fills = spec.segment_false_positive_rates(phase=1.0)
     return Candidate(

@@ -21,8 +21,11 @@ HITS = 1500
 """False positives that are expected at the asked rate."""
 
 SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
-LARGE = {"windows": (3, 100_000), "rates": (0.001, 0.3)}
-"""Ranges that requirements are drawn from, both on a logarithmic scale."""
+LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
+"""Ranges that requirements are drawn from, both on a logarithmic scale.
+
+A rate is no lower than one in a window: a fill can be asked for few keys only.
+"""
 
 
 def study(count: int, seed: int, *, large: bool = False) -> Study:
@@ -66,6 +69,7 @@ def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> P
         math.exp(rng.uniform(math.log(low), math.log(high)))
         for low, high in (ranges["windows"], ranges["rates"], (0.1, 1.0))
     )
+    rate = min(max(rate, 1 / window), ranges["rates"][1])
     family = rng.choice([*FAMILIES, ""])
     return {
         "window": round(window),

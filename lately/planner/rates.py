@@ -66,11 +66,11 @@ def worst_rates(shapes: Shapes, size: Ints) -> Floats:
 def log_rates(shapes: Shapes, size: Ints) -> Floats:
     """Return about the logarithms of worst rates, to order by: blocks are taken as equally full."""
     written: Floats = (shapes.run * shapes.generation).astype(np.float64)
-    load = written / size if shapes.blocked else written
+    load: Floats = written / size if shapes.blocked else written
     cells = shapes.block_cells if shapes.blocked else size
     part = -np.expm1(load * np.log1p(-1 / np.maximum(cells, 2)))
-    logs: Floats = shapes.run * shapes.parts * np.log(np.maximum(part, _LEAST))
-    return logs + np.log(shapes.generations + 1)
+    bits: Floats = (shapes.run * shapes.parts).astype(np.float64)
+    return bits * np.log(np.maximum(part, _LEAST)) + np.log(shapes.generations + 1)
 
 
 def _segment_rates(shapes: Shapes, size: Ints, load: Ints) -> Floats:

@@ -57,13 +57,14 @@ class Found:
         Bits; on a device, the shares of its block RAMs and LUTs, added.
     shapes : Shapes
         Of one element.
-    size : int
+    part_size : int
+        Bits of a part, or blocks.
     """
 
     spec: FilterSpec
     cost: float
     shapes: Shapes
-    size: int
+    part_size: int
 
 
 def cheapest(requirement: Requirement, count: int = 1) -> dict[str, list[Found]]:
