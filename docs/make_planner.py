@@ -188,6 +188,14 @@ def table(models):
             error = figures[kind] / row[kind] - 1
             cells += [f"{row[kind]:,}", f"{figures[kind]:,.0f}", f"{error:+.1%}"]
         lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        "| devices | units fitted to | LUTs within | flip-flops within |",
+        "|---|" + "---:|" * 3,
+    ]
+    for family, model in models.items():
+        errors = f"{model['lut_error']:.0%} | {model['ff_error']:.0%}"
+        lines.append(f"| {family} | {model['units']} | {errors} |")
     return "\n".join(lines)
 
 

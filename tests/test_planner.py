@@ -163,6 +163,7 @@ def test_slack_is_kept_at_its_edge():
     assert choose(replace(exact, slack=0.0999)).epochs > 10
 
 
+@pytest.mark.slow
 def test_never_dearer_than_blocked_filters_of_few_shapes():
     """What `lately run --window --fpr` chose before there was this planner."""
     shapes = ((32, 2), (64, 2), (64, 4), (128, 4), (256, 8), (512, 8))

@@ -123,7 +123,7 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
     own = ways // 2
     shared = ways - own + np.where(selected > 1, 2, 0)
     buses = 2 * address - np.log2(clear_width(shapes, size)) + 2
-    inside = np.minimum(address, 14) + np.minimum(address - 4, 10) + 2
+    inside = np.minimum(address, 14) + np.clip(address - 4, 0, 10) + 2
     partitioned = shapes.family in ("apbf", "apbbf")
     functions = segments if partitioned else np.ones_like(segments)
     cells = shapes.block_cells if shapes.blocked else size

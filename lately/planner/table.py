@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..report import count_text, rate_text
 from ..reproduction.study import Chart, Series
+from .cost import models
 from .plan import Candidate, Plan
 from .requirement import RequirementError
 from .timed import COUNTED, TimedModel
@@ -26,6 +27,12 @@ def print_plan(plan: Plan, timed: list[TimedModel] | None = None) -> None:
     console.print(_candidates(plan))
     console.print("* the cheapest; what binds: the next smaller one of each parameter, and what")
     console.print("  it breaks. Rates are of fresh keys while all keys are distinct.")
+    if plan.requirement.device is not None:
+        model = models()[plan.requirement.device.family]
+        console.print(
+            f"~ predicted: LUTs within {model['lut_error']:.0%} and flip-flops within "
+            f"{model['ff_error']:.0%} of what units took that were synthesised."
+        )
     if timed is not None:
         console.print(f"A filter of the table {COUNTED}.", soft_wrap=True)
         console.print("For spans of time there are golden models, without hardware:")
