@@ -181,7 +181,7 @@ def test_never_dearer_than_blocked_filters_of_few_shapes():
 
 
 def test_the_same_every_time():
-    requirement = asked(2000, 0.02, device=DEVICES["ecp5-25k-6"])
+    requirement = asked(2000, 0.02, device=DEVICES["ecp5-25k-6"], families=("gebf", "blocked-gebf"))
     one, two = (plan(requirement, front=True).to_dict() for _ in range(2))
     assert json.dumps(one) == json.dumps(two)
 

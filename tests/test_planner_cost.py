@@ -9,6 +9,7 @@ import pytest
 
 from lately import measurements
 from lately.boards.devices import DEVICES
+from lately.boards.synthesis import count_unit
 from lately.golden import FilterSpec, preset
 from lately.planner import Requirement, choose, cost, plan, space
 from lately.planner.search import sized
@@ -62,6 +63,17 @@ def test_coefficients_are_those_of_the_counts():
                 anew = make_planner.predicted(row, fitted)
                 now = make_planner.predicted(row, cost.models())
                 assert anew == pytest.approx(now, rel=1e-3)
+
+
+def test_page_has_the_residuals():
+    assert make_planner.table(cost.models()) in make_planner.PAGE.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_counts_are_those_of_synthesis():
+    for row in (ROWS[0], ROWS[60]):
+        found = count_unit(FilterSpec.from_dict(row["spec"]), device=DEVICES[row["device"]])
+        assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])
 
 
 def test_places_of_results_are_those_of_the_unit():

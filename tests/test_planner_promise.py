@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lately.golden import FilterSpec, from_spec, preset
-from lately.planner import choose, measurement, promise
+from lately.planner import Requirement, choose, measurement, promise
 from lately.planner.measurement import measure_rates, measure_trace
 from lately.reproduction.study import Verdict
 
@@ -105,6 +105,23 @@ def test_window_that_is_too_long_is_missed(monkeypatch):
     monkeypatch.setattr(measurement, "from_spec", short)
     found = measure_rates(spec, trials=100, seed=1)
     assert 0 < found.missed < found.due
+
+
+@pytest.mark.parametrize("family", ["apbf", "apbbf", "gebf", "blocked-gebf"])
+def test_rates_too_low_to_count(family):
+    """From the bits that are set, which is all that a rate of 1e-7 shows of itself."""
+    spec = choose(Requirement(window=3000, false_positive_rate=1e-7, families=(family,)))
+    rng = np.random.default_rng(SEED)
+    estimates = []
+    for seed in range(10):
+        model = from_spec(replace(spec, seed=seed))
+        count = spec.ring_segments * spec.generation
+        model.insert(rng.integers(0, 1 << 64, count, dtype=np.uint64))
+        estimates.append(model.estimated_false_positive_rate())
+    print(f"seed {SEED}: predicted {spec.worst_false_positive_rate:.3g}, found {estimates}")
+    # Few very full blocks make most of such a rate: single fills differ by half and more.
+    error = np.std(estimates, ddof=1) / np.sqrt(len(estimates))
+    assert abs(np.mean(estimates) - spec.worst_false_positive_rate) < 5 * error
 
 
 def test_trials_and_fills():

@@ -23,8 +23,7 @@ def keeps(shapes: Shapes, size: Ints, limit: float) -> NDArray[np.bool_]:
     """Tell which filters have a worst rate of `limit` at most, by `worst_rates`."""
     full = _segment_rates(shapes, size, shapes.run * shapes.generation)
     kept = _lower_bound(shapes, full) <= limit
-    # A run can start at generations + 1 places, and nowhere likelier than in full segments.
-    sure = (shapes.generations + 1) * full**shapes.run <= limit
+    sure = _upper_bound(shapes, full) <= limit
     open_ = np.flatnonzero(kept & ~sure)
     if len(open_):
         kept[open_] = worst_rates(shapes[open_], size[open_]) <= limit
@@ -41,6 +40,17 @@ def _lower_bound(shapes: Shapes, full: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         none = np.log1p(-whole) + further * np.log1p(-(1 - full) * whole)
     return np.where(shapes.generations >= shapes.run, -np.expm1(none), 0.0)
+
+
+def _upper_bound(shapes: Shapes, full: Floats) -> Floats:
+    """Add up the probabilities that a run starts at a place, each in segments that are full.
+
+    A run that starts after a full segment needs that to miss.
+    """
+    after_filling = np.minimum(shapes.run, shapes.generations)
+    after_full = np.maximum(0, shapes.generations - shapes.run)
+    bound: Floats = full**shapes.run * (1 + after_filling + after_full * (1 - full))
+    return bound
 
 
 def worst_rates(shapes: Shapes, size: Ints) -> Floats:
