@@ -122,11 +122,12 @@ def front_chart(plan: Plan) -> Chart:
     """Return the front as a chart: cost against worst false-positive rate, family by family."""
     asked, device = plan.requirement, plan.requirement.device
     cost = f"Share of {device.name}, block RAMs and LUTs added" if device else "Memory in bits"
-    series = [
-        Series(family, [c.cost for c in own], [c.spec.worst_false_positive_rate for c in own])
-        for family in asked.families
-        if (own := [c for c in plan.front if c.spec.family == family])
-    ]
+    series = []
+    for family in asked.families:
+        own = [candidate for candidate in plan.front if candidate.spec.family == family]
+        if own:
+            rates = [candidate.spec.worst_false_positive_rate for candidate in own]
+            series.append(Series(family, [one.cost for one in own], rates, marks=True))
     chosen = plan.chosen
     at = [chosen.cost], [chosen.spec.worst_false_positive_rate]
     return Chart(
