@@ -165,7 +165,7 @@ def test_slack_is_kept_at_its_edge():
 
 @pytest.mark.slow
 def test_never_dearer_than_blocked_filters_of_few_shapes():
-    """What `lately run --window --fpr` chose before there was this planner."""
+    """The smallest of a handful of usual shapes is no smaller."""
     shapes = ((32, 2), (64, 2), (64, 4), (128, 4), (256, 8), (512, 8))
     for window, rate in ((20_000, 0.01),):
         best = math.inf
