@@ -238,6 +238,18 @@ def synthesize_unit(
     )
 
 
+def count_unit(spec: FilterSpec, *, device: Device) -> Resources:
+    """Synthesise the filter unit of a specification, and count its cells; nothing is placed.
+
+    Errors as for `synthesize_unit`.
+    """
+    unit = filter_unit(spec, memory=device.family)
+    with tempfile.TemporaryDirectory(prefix="lately-") as name:
+        flow = Flow(Path(name), device, lambda stage, fraction: None)
+        netlist = flow.synthesise(_convert(unit, None, reset=device.family == "ice40"))
+    return count_resources(netlist)[0]
+
+
 def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: bool) -> str:
     if ports is None:
         assert isinstance(module, wiring.Component)

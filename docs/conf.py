@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 PACKAGES = (
     "lately",
     "lately.reproduction",
+    "lately.planner",
     "lately.golden",
     "lately.hdl",
     "lately.sim",

@@ -19,6 +19,11 @@ COMMANDS = {
     "test": "make test",
     "speed": "lately bench golden",
     "synth": "lately synth --device ecp5-25k-6",
+    "plan_million": "lately plan --window 1000000 --fpr 0.01 --device ecp5-25k-6",
+    "plan_fits": "lately plan --window 48000 --fpr 0.01 --device ecp5-25k-6 --candidates 1",
+    "plan_span": "lately plan --span 30s --rate 200e3 --fpr 0.001 --candidates 1",
+    "plan_ice40": "lately plan --window 4000 --fpr 0.02 --device ice40-hx8k --candidates 1",
+    "plan_slack": "lately plan --window 20000 --fpr 0.01 --slack 0.1 --candidates 1",
 }
 MARKER = re.compile(r"<!-- (\w+) -->\n(?:\n```text\n.*?\n```\n)?", re.DOTALL)
 
@@ -47,8 +52,11 @@ def command_output(command: str) -> str:
     """Run a command in the repository and return its output, blank lines at the ends dropped."""
     words = command.split()
     words[0] = str(ROOT / ".venv" / "bin" / words[0]) if words[0] == "lately" else words[0]
-    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    # A plan that there is none for is an answer, on standard error.
+    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    if result.returncode and not result.stderr.startswith("lately: error: device"):
+        sys.exit(result.stderr)
+    lines = [line.rstrip() for line in (result.stdout or result.stderr).splitlines()]
     if command == "make test":
         lines = [line for line in lines if "passed" in line][-1:]
     body = "\n".join(lines).strip("\n")

@@ -27,6 +27,9 @@ UNSET = cast(int, None)
 _OPTIONAL = ("window", "generation", "key_bits", "seed", "lanes", "clear")
 _AGE_PARTITIONED = ("apbf", "apbbf")
 _SHARDS = {1: 1, 2: 3, 4: 6}
+_SUMMED = 32
+"""Insertions of a generation up to which the mean rate is a sum and not an integral."""
+
 LEAST_BEATS = 8
 """Clocks between two shifts at least, where several keys come per clock."""
 # Ages are 16-bit integers; the others keep the hash functions countable.
@@ -419,7 +422,20 @@ class FilterSpec:
 
     @cached_property
     def mean_false_positive_rate(self) -> float:
-        """False-positive rate averaged over a generation, keys distinct."""
+        """False-positive rate averaged over a generation, keys distinct.
+
+        Over what a query meets after each of its insertions: a shift comes with the
+        insertion after the last, so no query meets a generation without any.
+        """
+        if self.generation <= _SUMMED:
+            moments = range(1, self.generation + 1)
+            rates = [self.false_positive_rate(phase=i / self.generation) for i in moments]
+            return sum(rates) / self.generation
+        # Euler and Maclaurin: a sum is the integral and half of what its ends differ by.
+        ends = self.worst_false_positive_rate - self.false_positive_rate(phase=0.0)
+        return self._integrated_rate() + ends / (2 * self.generation)
+
+    def _integrated_rate(self) -> float:
         # Gauss-Legendre: the rate is smooth in the phase, and 8 points are exact to rounding.
         points = (
             0.18343464249564980,

@@ -16,6 +16,7 @@ from .build_commands import build, program
 from .host_commands import host
 from .lanes_commands import bench_lanes
 from .options import number_of_jobs, workers
+from .plan_commands import plan
 from .reproduce_commands import reproduce
 from .speed_commands import bench_golden, bench_stream
 
@@ -110,6 +111,7 @@ main.add_command(build)
 main.add_command(program)
 main.add_command(host)
 main.add_command(reproduce)
+main.add_command(plan)
 
 
 @main.command(short_help="Replay a stream through RTL, golden model and exact oracle.")
@@ -609,9 +611,9 @@ def _choose_spec(
     if spec is not None:
         return FilterSpec.from_toml(spec)
     if window is not None and fpr is not None:
-        from .sizing import size
+        from .planner import Requirement, choose
 
-        return size(window, fpr)
+        return choose(Requirement(window=window, false_positive_rate=fpr))
     return named(preset or "default")
 
 

@@ -409,10 +409,12 @@ def test_written_files(tmp_path):
 def test_drawing(tmp_path):
     draw(CHART, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    draw(CHART, tmp_path / "a.pdf")
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
     with pytest.raises(
-        ValueError, match=r"^path: must end in \.svg or \.png|^path: must end in .png"
+        ValueError, match=r"^path: must end in \.svg, \.png or \.pdf, not '.*a\.jpg'"
     ):
-        draw(CHART, tmp_path / "a.pdf")
+        draw(CHART, tmp_path / "a.jpg")
 
 
 @pytest.mark.parametrize(

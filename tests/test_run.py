@@ -13,7 +13,6 @@ from lately.golden import FilterSpec, SpecificationError, from_spec, preset
 from lately.oracle import Oracle
 from lately.report import html, picture, rate_text
 from lately.run import distance_edges, run
-from lately.sizing import size
 from lately.traces import TraceError, open_trace, text_keys
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -315,43 +314,6 @@ def test_memory_that_differs_fails(stream):
     result = perform(stream, engine=engine(upset=[(0, 1, 2), (3, 0, 7)]))
     assert result.figures()["memory_mismatches"] == 2
     assert result.failures() == ["memory: must equal golden's, not differ in 2 bits"]
-
-
-# Sizing
-
-
-@pytest.mark.parametrize(
-    ("window", "rate"), [(3, 0.01), (10, 0.1), (1000, 1e-3), (20_000, 0.01), (10**6, 1e-4)]
-)
-def test_size_keeps_its_promise(window, rate):
-    spec = size(window, rate, key_bits=48, seed=5)
-    spec.check_buildable()
-    assert spec.window == window
-    assert spec.worst_false_positive_rate <= rate
-    assert (spec.key_bits, spec.seed) == (48, 5)
-
-
-def test_size_is_the_smallest():
-    spec = size(20_000, 0.01)
-    smaller = FilterSpec.from_dict(spec.to_dict() | {"blocks": spec.blocks // 2})
-    assert smaller.worst_false_positive_rate > 0.01
-    assert size(20_000, 0.001).storage_bits >= spec.storage_bits
-
-
-@pytest.mark.parametrize(
-    ("window", "rate", "message"),
-    [
-        (0, 0.1, "window: must be at least 1 insertion, not 0"),
-        (1, 0.1, "window: must be one that a buildable APBBF can hold, .* not 1"),
-        (10**12, 0.1, "window: must be one that a buildable APBBF can hold, .* not 1000000000000"),
-        (100, 0.0, "fpr: must be a rate above 0 and below 1, not 0"),
-        (100, float("nan"), "fpr: must be a rate above 0 and below 1, not nan"),
-        (20_000, 1e-300, "fpr: must be at least .* with a window of 20000, not 1e-300"),
-    ],
-)
-def test_size_wrong(window, rate, message):
-    with pytest.raises(SpecificationError, match=message):
-        size(window, rate)
 
 
 # Report

@@ -20,7 +20,11 @@ PALETTE = (
 """Colours of series that are told apart, in turn; others repeat them."""
 
 _MARKERS = "osD^vP"
-_METADATA = {"svg": ("Date", "Creator"), "png": ("Software",)}
+_METADATA = {
+    "svg": ("Date", "Creator"),
+    "png": ("Software",),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
 """What the formats would tell of the day and the version."""
 
 
@@ -32,7 +36,7 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
     chart : Chart
         Series of one label share a colour, as measurement and theory of one thing do.
     path : path
-        Its ending, .svg or .png, gives the format.
+        Its ending, .svg, .png or .pdf, gives the format.
 
     Raises
     ------
@@ -42,8 +46,8 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
         If the file cannot be written.
     """
     form = Path(path).suffix.lower().removeprefix(".")
-    if form not in ("png", "svg"):
-        raise ValueError(f"path: must end in .png or .svg, not {os.fspath(path)!r}")
+    if form not in _METADATA:
+        raise ValueError(f"path: must end in .svg, .png or .pdf, not {os.fspath(path)!r}")
     with style():
         figure = blank_figure(7, 4.2)
         _draw(figure.subplots(), chart)

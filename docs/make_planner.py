@@ -1,0 +1,219 @@
+"""Fits what LUTs and flip-flops cost to units that are synthesised: `python docs/make_planner.py`.
+
+Writes docs/planner.json (what was counted; it goes on where it was interrupted),
+lately/planner/costs.json (the coefficients) and the table of residuals in docs/planner.md.
+"""
+
+import argparse
+import json
+import random
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import nnls
+
+from lately.boards.devices import device
+from lately.boards.synthesis import count_unit
+from lately.golden import FilterSpec, SpecificationError
+from lately.golden.files import replace_file
+from lately.measurements import load
+from lately.planner import cost
+
+ROOT = Path(__file__).parents[1]
+COUNTS = ROOT / "docs" / "planner.json"
+COSTS = ROOT / "lately" / "planner" / "costs.json"
+PAGE = ROOT / "docs" / "planner.md"
+MARKER = re.compile(r"<!-- residuals -->\n.*?<!-- end -->\n", re.DOTALL)
+
+# What each family of devices is counted on, the most block RAMs, and how many units.
+SAMPLES = {
+    "ice40": ("ice40-hx8k", 40, 60),
+    "gowin": ("gowin-gw2a-18", 56, 60),
+    "ecp5": ("ecp5-85k-6", 208, 60),
+}
+SHAPES = ((32, 2), (64, 2), (64, 4), (128, 4), (256, 8), (512, 8))
+
+
+def draw(rng):
+    """Return a specification that can be built, or None."""
+
+    def about(low, high):
+        return round(low * (high / low) ** rng.random())
+
+    key_bits = rng.choice([16, 32, 48, 64, 64, 64, 64, 104, 128])
+    family = rng.choice(["apbf", "apbbf", "gebf", "blocked-gebf"])
+    values = {"family": family, "key_bits": key_bits, "seed": 0}
+    if family == "apbf":
+        values |= {"k": about(2, 24), "l": about(1, 40), "slice_bits": 1 << rng.randint(5, 18)}
+    elif family == "apbbf":
+        block_bits, hashes = rng.choice(SHAPES)
+        values |= {"k": rng.randint(1, 4), "l": about(1, 30), "block_bits": block_bits}
+        values |= {"hashes_per_block": hashes, "blocks": 1 << rng.randint(0, 13)}
+    elif family == "gebf":
+        epochs, hashes, bits = about(1, 30), about(1, 12), 1 << rng.randint(5, 17)
+        values |= {"epochs": epochs, "hashes": hashes, "bits": (epochs + 1) * hashes * bits}
+        values |= {"window": epochs * max(4, int(bits * 0.5))}
+    else:
+        epochs, hashes = about(1, 30), rng.choice([1, 2, 4, 8])
+        block_bits = 1 << rng.randint(4, 9)
+        if hashes >= block_bits:
+            return None
+        blocks = 1 << rng.randint(0, 12)
+        values |= {"epochs": epochs, "hashes": hashes, "block_bits": block_bits}
+        values |= {"bits": (epochs + 1) * block_bits * blocks}
+        values |= {"window": epochs * max(4, int(block_bits * blocks / hashes * 0.5))}
+    for clear in (16, 32, 64, 128, 256, 8, 4, 2, 1):
+        try:
+            spec = FilterSpec(**values, clear=clear)
+            spec.check_buildable()
+        except SpecificationError:
+            continue
+        return spec
+    return None
+
+
+def sample(family):
+    """Yield different specifications that fit, the same in every run."""
+    name, most, count = SAMPLES[family]
+    rng = random.Random(f"{family}0")
+    found = []
+    while len(found) < count:
+        spec = draw(rng)
+        if spec is None or spec in found:
+            continue
+        if int(blocks(spec, device(name))) - cost.QUEUE_BLOCKS[family] > most:
+            continue
+        found.append(spec)
+        yield name, spec
+
+
+def blocks(spec, where):
+    """Return the block RAMs that are predicted for a specification of one lane."""
+    return int(cost.block_rams(*cost.of_spec(spec), where)[0])
+
+
+def measure():
+    """Count the cells of every unit of the samples that is not there yet."""
+    rows = json.loads(COUNTS.read_text("utf-8")) if COUNTS.exists() else []
+    for family in SAMPLES:
+        for name, spec in sample(family):
+            if any(row["spec"] == spec.to_dict() and row["device"] == name for row in rows):
+                continue
+            print(f"counting {name} {spec.family}", file=sys.stderr)
+            found = count_unit(spec, device=device(name))
+            figures = {"lut": found.lut, "ff": found.ff, "bram": found.bram}
+            rows.append({"spec": spec.to_dict(), "device": name} | figures)
+            write(COUNTS, json.dumps(rows, indent=1))
+    return rows
+
+
+def features(row):
+    """Return the features of a unit that was counted, by name."""
+    spec, where = FilterSpec.from_dict(row["spec"]), device(row["device"])
+    named = cost.features(*cost.of_spec(spec), where, spec.key_bits)
+    return {name: float(values[0]) for name, values in named.items()}
+
+
+def fit(rows):
+    """Fit coefficients of 0 or more to the relative errors of each family of devices.
+
+    Errors are those of the units that are fitted to and of docs/performance.json,
+    which are not; the deviation is that of the latter.
+    """
+    models = {}
+    for family in SAMPLES:
+        own, others = (
+            [row for row in part if device(row["device"]).family == family]
+            for part in (rows, runs())
+        )
+        models[family] = {"units": len(own)}
+        for kind in ("lut", "ff"):
+            matrix, counted = matrices(own, kind)
+            coefficients, _ = nnls(matrix / counted[:, None], np.ones(len(own)))
+            errors = matrix @ coefficients / counted - 1
+            matrix, counted = matrices(others, kind)
+            held_out = matrix @ coefficients / counted - 1
+            # Digits beyond these are of the library's arithmetic.
+            shown = [float(f"{value:.6g}") for value in coefficients]
+            models[family] |= {
+                kind: dict(zip(features(own[0]), shown, strict=True)),
+                f"{kind}_error": up(max(np.abs(errors).max(), np.abs(held_out).max())),
+                f"{kind}_deviation": round(float(np.sqrt((held_out**2).mean())), 3),
+            }
+    return models
+
+
+def matrices(rows, kind):
+    """Return the features of units, shape (n, features), and what was counted, shape (n,)."""
+    named = np.array([list(features(row).values()) for row in rows])
+    return named, np.array([row[kind] for row in rows], float)
+
+
+def up(error):
+    """Round up to a whole percentage."""
+    return float(np.ceil(error * 100) / 100)
+
+
+def runs():
+    """Return the units of one lane of docs/performance.json, each once."""
+    found = {}
+    for entry in load(ROOT / "docs" / "performance.json"):
+        if entry.spec.lanes == 1:
+            report = entry.report
+            row = {"spec": entry.spec.to_dict(), "device": report.device}
+            row |= {kind: getattr(report, kind) for kind in ("lut", "ff", "bram")}
+            found.setdefault((entry.spec, report.device), row)
+    return list(found.values())
+
+
+def predicted(row, models):
+    """Return the LUTs and flip-flops that a model has for a unit."""
+    model = models[device(row["device"]).family]
+    return {
+        kind: sum(model[kind][name] * value for name, value in features(row).items())
+        for kind in ("lut", "ff")
+    }
+
+
+def table(models):
+    """Lay out the runs of docs/performance.json, predicted and measured."""
+    lines = ["| unit | device | block RAMs | LUTs | predicted | | flip-flops | predicted | |"]
+    lines.append("|---|---|" + "---:|" * 7)
+    for row in runs():
+        spec, figures = FilterSpec.from_dict(row["spec"]), predicted(row, models)
+        cells = [f"{spec.family}, window {spec.window:,}", row["device"], str(row["bram"])]
+        for kind in ("lut", "ff"):
+            error = figures[kind] / row[kind] - 1
+            cells += [f"{row[kind]:,}", f"{figures[kind]:,.0f}", f"{error:+.1%}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        "| devices | units fitted to | LUTs within | flip-flops within |",
+        "|---|" + "---:|" * 3,
+    ]
+    for family, model in models.items():
+        errors = f"{model['lut_error']:.0%} | {model['ff_error']:.0%}"
+        lines.append(f"| {family} | {model['units']} | {errors} |")
+    return "\n".join(lines)
+
+
+def write(path, text):
+    """Write a file, whole or not at all."""
+    with replace_file(path) as file:
+        file.write(text.encode() + b"\n")
+
+
+def main():
+    """Count, fit and write."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    models = fit(measure())
+    write(COSTS, json.dumps(models, indent=1))
+    cost.models.cache_clear()
+    text = MARKER.sub(f"<!-- residuals -->\n\n{table(models)}\n\n<!-- end -->\n", PAGE.read_text())
+    write(PAGE, text.rstrip("\n"))
+
+
+if __name__ == "__main__":
+    main()

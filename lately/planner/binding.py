@@ -1,0 +1,120 @@
+"""What keeps a smaller filter from meeting a requirement."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from ..golden import FilterSpec
+from . import cost
+from .requirement import Requirement
+from .space import GENERATIONS, PARTS, RUNS, Shapes, part_bits, sizes, too_large
+
+_NAMES = {
+    "apbf": ("k", "l", "", "slice_bits"),
+    "apbbf": ("k", "l", "hashes_per_block", "blocks"),
+    "gebf": ("", "epochs", "hashes", "cells"),
+    "blocked-gebf": ("", "epochs", "hashes", "blocks"),
+}
+"""Fields that run, generations, parts and size are; a size of a GEBF is the cells of a part."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A smaller filter, and the constraint that it breaks.
+
+    Attributes
+    ----------
+    field : str
+        What is smaller in it: one of the specification's fields, or ``cells``.
+    value : int
+        That, in the smaller filter.
+    constraint : str
+        "rate", "slack" or "clearing".
+    reached : float
+        Its rate; its slack in windows; its bits to zero per clock.
+    """
+
+    field: str
+    value: int
+    constraint: str
+    reached: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        # Four digits, so that what is just above a round figure shows it.
+        reached = f"{100 * self.reached:.4g}%" if self.reached >= 1e-4 else f"{self.reached:.3e}"
+        text = {
+            "rate": f"rate {reached}",
+            "slack": f"slack {self.reached:.3g}",
+            "clearing": "not cleared in time",
+        }
+        return f"{self.field} {self.value:,}: {text[self.constraint]}"
+
+
+def bindings(spec: FilterSpec, own_cost: float, requirement: Requirement) -> list[Binding]:
+    """Tell, for every parameter that can be one step smaller, what breaks then.
+
+    Steps are those of the space. A smaller filter that breaks nothing is left
+    out: it is not cheaper, or a candidate of its own.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    own_cost : float
+        Its cost, as `Candidate.cost`.
+    requirement : Requirement
+    """
+    found = []
+    for field, value, shape, size in _smaller(spec, requirement):
+        broken = _broken(shape, size, requirement)
+        if broken is not None:
+            found.append(Binding(field, value, *broken))
+    return found
+
+
+def _smaller(
+    spec: FilterSpec, requirement: Requirement
+) -> Iterator[tuple[str, int, Shapes, np.ndarray[Any, Any]]]:
+    shape, size = cost.of_spec(spec)
+    run, generations, parts, sized = _NAMES[spec.family]
+    if (less := _below(sizes(requirement.any_size).tolist(), int(size[0]))) is not None:
+        yield sized, less, shape, np.array([less])
+    choices = (
+        (generations, "generations", GENERATIONS),
+        (run, "run", RUNS[spec.family]),
+        (parts, "parts", PARTS[spec.family]),
+    )
+    for name, attribute, values in choices:
+        less = _below(values, int(getattr(shape, attribute)[0]))
+        if less is None or not name:
+            continue
+        if attribute == "parts" and _power_only(spec, requirement) and less & (less - 1):
+            less = 1 << less.bit_length() - 1
+        yield name, less, shape.with_one(attribute, less), size
+
+
+def _power_only(spec: FilterSpec, requirement: Requirement) -> bool:
+    return spec.family == "blocked-gebf" and not requirement.any_size
+
+
+def _below(values: Any, value: int) -> int | None:
+    return max((one for one in values if one < value), default=None)
+
+
+def _broken(
+    shape: Shapes, size: "np.ndarray[Any, Any]", requirement: Requirement
+) -> tuple[str, float] | None:
+    longest = requirement.longest_trace
+    if longest is not None and shape.trace[0] > longest:
+        return "slack", float(shape.trace[0]) / shape.window - 1
+    if too_large(shape, size, requirement)[0]:
+        return "clearing", float(part_bits(shape, size)[0])
+    if part_bits(shape, size)[0] < 2:
+        return "rate", 1.0
+    rate = shape.spec(0, int(size[0]), requirement).worst_false_positive_rate
+    return ("rate", rate) if rate > requirement.false_positive_rate else None

@@ -1,0 +1,181 @@
+"""What a filter costs: bits, and on a device block RAMs, LUTs and flip-flops."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..boards.devices import Device
+from ..golden import FilterSpec
+from .rates import Floats
+from .space import Ints, Shapes, clear_width, part_bits
+
+_CLEARED_AT_ONCE = 16
+"""Bits that one block RAM zeroes per clock, of each family."""
+
+QUEUE_BLOCKS = {"ecp5": 0, "ice40": 2, "gowin": 0}
+"""Block RAMs of the result queue: tags and verdicts; elsewhere it is in LUTs."""
+
+_MANY_BLOCKS = 56
+"""Block RAMs up to which two registers lead to each; see `FilterSpec.ways`."""
+
+TAG_BITS = 8
+"""Of the units that were measured."""
+
+
+@dataclass(frozen=True)
+class Area:
+    """What filters take of a device, one array element each.
+
+    Attributes
+    ----------
+    bram : ndarray of int
+        Block RAMs; exact.
+    lut, ff : ndarray of float
+        Predicted LUTs and flip-flops.
+    lut_error, ff_error : float
+        Largest relative error of the predictions among the units that were measured.
+    """
+
+    bram: Ints
+    lut: Floats
+    ff: Floats
+    lut_error: float
+    ff_error: float
+
+    def share(self, device: Device) -> Floats:
+        """Shares of the device's block RAMs and of its LUTs, added: what is to be least."""
+        return self.bram / device.bram + self.lut / device.lut
+
+    def excess(self, device: Device) -> dict[str, NDArray[np.bool_]]:
+        """Tell, for each resource, whether it is too scarce; predictions with their error added."""
+        return {
+            "block RAMs": self.bram > device.bram,
+            "LUTs": self.lut * (1 + self.lut_error) > device.lut,
+            "flip-flops": self.ff * (1 + self.ff_error) > device.ff,
+        }
+
+
+def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
+    """Predict what filters take of a device.
+
+    Parameters
+    ----------
+    shapes : Shapes
+    size : ndarray of int, shape (n,)
+        Powers of two.
+    device : Device
+    key_bits : int
+    """
+    model = models()[device.family]
+    named = features(shapes, size, device, key_bits)
+    predicted = {
+        kind: sum(model[kind][name] * values for name, values in named.items())
+        for kind in ("lut", "ff")
+    }
+    return Area(
+        bram=block_rams(shapes, size, device),
+        lut=np.asarray(predicted["lut"], np.float64),
+        ff=np.asarray(predicted["ff"], np.float64),
+        lut_error=model["lut_error"],
+        ff_error=model["ff_error"],
+    )
+
+
+def block_rams(shapes: Shapes, size: Ints, device: Device) -> Ints:
+    """Count block RAMs: those of every part of every segment, the spare's too, and the queue's."""
+    columns, rows = _columns_rows(shapes, size, device.bram_bits)
+    return _memories(shapes) * columns * rows + QUEUE_BLOCKS[device.family]
+
+
+def of_spec(spec: FilterSpec) -> tuple[Shapes, Ints]:
+    """Return shape and size of a specification, as arrays of one element."""
+    size = spec.segment_blocks if spec.family in ("apbbf", "blocked-gebf") else spec.cells
+    block_bits = spec.block_bits or 0
+    arrays = (np.array([n]) for n in (spec.run, spec.window_generations, spec.parts, block_bits))
+    return Shapes(spec.family, spec.window, *arrays), np.array([size])
+
+
+@cache
+def models() -> Mapping[str, Any]:
+    """Return the coefficients of each family of devices, by name of the feature, and the errors."""
+    text = resources.files(__package__).joinpath("costs.json").read_text("utf-8")
+    values: Mapping[str, Any] = json.loads(text)
+    return values
+
+
+def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[str, Floats]:
+    """Return what LUTs and flip-flops are counted by, each of shape (n,)."""
+    memories = _memories(shapes)
+    segments = shapes.ring_segments + 1
+    address = np.log2(part_bits(shapes, size))
+    columns, rows = _columns_rows(shapes, size, device.bram_bits)
+    blocks = columns * rows
+    # As the pipeline counts them, on every device.
+    wide, deep = _columns_rows(shapes, size, 1 << 14)
+    selected = wide * deep
+    ways = np.where(memories * selected <= _MANY_BLOCKS, 2, 4)
+    own = ways // 2
+    shared = ways - own + np.where(selected > 1, 2, 0)
+    buses = 2 * address - np.log2(clear_width(shapes, size)) + 2
+    inside = np.minimum(address, 14) + np.clip(address - 4, 0, 10) + 2
+    partitioned = shapes.family in ("apbf", "apbbf")
+    functions = segments if partitioned else np.ones_like(segments)
+    cells = shapes.block_cells if shapes.blocked else size
+    picked = shapes.parts * np.log2(cells) + (np.log2(size) if shapes.blocked else 0)
+    stages = _ceil_log(2, segments)
+    delay = np.where(selected > 1, 3 + np.log2(selected), 0) + ways + own
+    named: dict[str, Any] = {
+        "unit": np.ones(len(shapes)),
+        "key bits": np.full(len(shapes), key_bits),
+        "index bits": functions * picked,
+        "memories": memories,
+        "address bits of memories": memories * address,
+        "block RAMs": memories * blocks,
+        "further block RAMs": memories * (blocks - 1),
+        "buses to memories": memories * shared * buses,
+        "buses to block RAMs": memories * selected * own * inside,
+        "delays of memories": memories * delay,
+        "segments": segments,
+        "segments to turn": segments * stages,
+        "runs": segments * _ceil_log(4, shapes.run),
+        "ages": shapes.generations * np.log2(shapes.generations + 1),
+        "generation bits": np.log2(shapes.generation + 1),
+        "places of results": _places(shapes, selected, ways, key_bits)
+        * (TAG_BITS + 1 + _ceil_log(2, shapes.generations + 1)),
+    }
+    return {name: np.asarray(values, np.float64) for name, values in named.items()}
+
+
+def _places(shapes: Shapes, selected: Ints, ways: Ints, key_bits: int) -> Ints:
+    """Places in the result queue, which the latency takes: `FilterUnit` rounds it up."""
+    latency = (
+        1 + max(1, int(_ceil_log(4, np.array([key_bits]))[0])) + 4 + 1
+        + 2 + 2 + ways + ways // 2 + np.where(selected > 1, 3 + _ceil_log(2, selected), 0)
+        + np.maximum(1, _ceil_log(4, shapes.parts)) + _ceil_log(2, shapes.ring_segments + 1)
+        + _ceil_log(4, shapes.run) + _ceil_log(2, shapes.generations + 1) + 1 + 5
+    )  # fmt: skip
+    return 1 << (np.floor(np.log2(latency + 10)).astype(np.int64) + 1)
+
+
+def _memories(shapes: Shapes) -> Ints:
+    return (shapes.ring_segments + 1) * shapes.parts
+
+
+def _columns_rows(shapes: Shapes, size: Ints, block_bits: int) -> tuple[Ints, Ints]:
+    columns = np.maximum(1, clear_width(shapes, size) // _CLEARED_AT_ONCE)
+    return columns, np.maximum(1, part_bits(shapes, size) // columns // block_bits)
+
+
+def _ceil_log(base: int, values: Ints) -> Ints:
+    """Return the smallest n with ``base**n >= value``, element by element, in integers."""
+    result = np.zeros_like(values)
+    power = np.ones_like(values)
+    while (short := power < values).any():
+        result, power = result + short, np.where(short, power * base, power)
+    return result

@@ -1,0 +1,116 @@
+"""Why nothing meets a requirement, and what could be met."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from . import cost
+from .requirement import Requirement, RequirementError
+from .search import by_cost, lowest_rate, sized
+from .space import GENERATIONS, shapes
+
+_USELESS = 0.5
+"""Rate from which on a filter is not told of."""
+
+
+def explain(requirement: Requirement) -> RequirementError:
+    """Return the error that tells what binds, in one line."""
+    least = _least_slack(requirement)
+    if least is None:
+        return RequirementError(
+            f"window: must be 2 insertions or more for hardware, not {requirement.window}"
+        )
+    if requirement.slack is not None and least > requirement.slack:
+        return RequirementError(
+            f"slack: must be at least {_up(least)} windows for {_families(requirement)} with a "
+            f"window of {requirement.window:,} in {max(GENERATIONS):,} generations at most, "
+            f"not {requirement.slack:g}"
+        )
+    anywhere = lowest_rate(replace(requirement, device=None))
+    if requirement.device is None or anywhere is None or anywhere > requirement.false_positive_rate:
+        return RequirementError(_rate_message(requirement, anywhere))
+    return RequirementError(_device_message(requirement))
+
+
+def _least_slack(requirement: Requirement) -> float | None:
+    least = []
+    for family in requirement.families:
+        found = shapes(family, requirement)
+        if not requirement.any_size:
+            found = found[found.generation >= 2]
+        if len(found):
+            least.append(float(found.trace.min()) / requirement.window - 1)
+    return min(least, default=None)
+
+
+def _rate_message(requirement: Requirement, lowest: float | None) -> str:
+    why = "" if requirement.any_size else ", whose segments must be cleared within a generation"
+    slack = "" if requirement.slack is None else f" and a slack of {requirement.slack:g}"
+    could = "cannot be met" if lowest is None else f"must be at least {_up(lowest)}"
+    return (
+        f"fpr: {could} for {_families(requirement)} with a window of "
+        f"{requirement.window:,}{slack}{why}, not {requirement.false_positive_rate:g}"
+    )
+
+
+def _device_message(requirement: Requirement) -> str:
+    device = requirement.device
+    assert device is not None
+    needs = []
+    for family in requirement.families:
+        every = sized(family, requirement, fitting=False)
+        needs += [next(by_cost(every, requirement), None)]
+    best = min((one for one in needs if one is not None), key=lambda one: one.cost)
+    area = cost.area(best.shapes, np.array([best.part_size]), device, requirement.key_bits)
+    have = {"block RAMs": device.bram, "LUTs": device.lut, "flip-flops": device.ff}
+    need = {
+        "block RAMs": f"{area.bram[0]:,}",
+        "LUTs": f"up to {float(area.lut[0]) * (1 + area.lut_error):,.0f}",
+        "flip-flops": f"up to {float(area.ff[0]) * (1 + area.ff_error):,.0f}",
+    }
+    binds = " and ".join(
+        f"{need[name]} {name} of {have[name]:,}"
+        for name, beyond in area.excess(device).items()
+        if beyond[0]
+    )
+    lowest = lowest_rate(requirement)
+    rate = ""
+    if lowest is not None and lowest < _USELESS:
+        rate = f"this window at a rate of {_up(lowest)}"
+    window = largest_window(requirement)
+    size = "" if window is None else f"a window of {window:,} at this rate"
+    nearest = " or ".join(text for text in (size, rate) if text) or "nothing of this slack"
+    return (
+        f"device: {device.name} cannot hold a {requirement.text().split(' on ')[0]}: the cheapest, "
+        f"of family {best.spec.family}, needs {binds}; it holds {nearest}"
+    )
+
+
+def largest_window(requirement: Requirement) -> int | None:
+    """Return the largest window that meets the rest, to two digits; None if there is none."""
+    digits = [d * 10**e for e in range(10) for d in range(10, 100)]
+    windows = sorted({*range(2, 10), *digits})
+    windows = [window for window in windows if window < requirement.window]
+    low, high = -1, len(windows)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _can(replace(requirement, window=windows[middle])):
+            low = middle
+        else:
+            high = middle
+    return windows[low] if low >= 0 else None
+
+
+def _can(requirement: Requirement) -> bool:
+    return any((sized(family, requirement).number >= 0).any() for family in requirement.families)
+
+
+def _families(requirement: Requirement) -> str:
+    kind = "" if requirement.any_size else "buildable "
+    return f"a {kind}filter of {' or '.join(requirement.families)}"
+
+
+def _up(value: float) -> str:
+    """Return a value rounded up to three digits, so that what is told can be met."""
+    text = f"{value:.3g}"
+    return text if float(text) >= value else f"{value * 1.005:.3g}"

@@ -1,0 +1,220 @@
+"""The plan: candidates, the cheapest of them, and why nothing smaller does."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..golden import FilterSpec, analysis
+from . import cost
+from .binding import Binding, bindings
+from .failure import explain
+from .requirement import Requirement
+from .search import Found, by_cost, cheapest, sized
+
+POOL = 60
+"""Cheapest shapes of a family among which alternatives are looked for."""
+
+ALTERNATIVES = 3
+"""Candidates of a family that are told of, if it is not said how many."""
+
+FRONT = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)
+"""Shares of the asked rate at which the front is drawn."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A specification that meets the requirement.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+    cost : float
+        Bits; on a device, the shares of its block RAMs and LUTs, added.
+    bits : int
+        With the spare; without, if sizes are any.
+    slack : float
+        Insertions past the asked window after which no trace is left, in windows.
+    accesses : float
+        Segments that a query of a fresh key looks at one after another
+        (APBF, section 5.4), at the worst moment; hardware looks at all at once.
+    latency : int or None
+        Clocks of the hardware; None if sizes are any.
+    area : dict of str to int, or None
+        On a device: ``bram``, and ``lut`` and ``ff`` as predicted.
+    bindings : list of Binding
+        What keeps each next smaller filter from meeting the requirement.
+    """
+
+    spec: FilterSpec
+    cost: float
+    bits: int
+    slack: float
+    accesses: float
+    latency: int | None
+    area: dict[str, int] | None
+    bindings: list[Binding]
+
+    @property
+    def merits(self) -> tuple[float, ...]:
+        """Of each less is better."""
+        return (self.cost, self.slack, self.accesses if self.latency is None else self.latency)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        spec = self.spec
+        return {
+            "spec": spec.to_dict(),
+            "cost": self.cost,
+            "worst_false_positive_rate": spec.worst_false_positive_rate,
+            "mean_false_positive_rate": spec.mean_false_positive_rate,
+            "guaranteed_window": spec.guaranteed_window,
+            "slack": self.slack,
+            "bits": self.bits,
+            "accesses": self.accesses,
+            "latency_clocks": self.latency,
+            "area": self.area,
+            "binds": [binding.to_dict() for binding in self.bindings],
+        }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was found.
+
+    Attributes
+    ----------
+    requirement : Requirement
+    candidates : list of Candidate
+        Cheapest first.
+    front : list of Candidate
+        The cheapest of each family at the asked rate and at lower ones, of
+        which none is both dearer and worse than another of its family. Empty
+        if it was not asked for.
+    """
+
+    requirement: Requirement
+    candidates: list[Candidate]
+    front: list[Candidate]
+
+    @property
+    def chosen(self) -> Candidate:
+        """The cheapest."""
+        return self.candidates[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        asked = self.requirement
+        return {
+            "requirement": {
+                "window": asked.window,
+                "false_positive_rate": asked.false_positive_rate,
+                "slack": asked.slack,
+                "families": list(asked.families),
+                "device": asked.device.name if asked.device else None,
+                "any_size": asked.any_size,
+            },
+            "candidates": [candidate.to_dict() for candidate in self.candidates],
+            "chosen": self.chosen.to_dict(),
+            "front": [candidate.to_dict() for candidate in self.front],
+        }
+
+
+def plan(
+    requirement: Requirement, *, front: bool = False, alternatives: int = ALTERNATIVES
+) -> Plan:
+    """Find the cheapest specifications that meet a requirement.
+
+    Parameters
+    ----------
+    requirement : Requirement
+    front : bool
+        Whether to look for what lower rates cost, too.
+    alternatives : int
+        Candidates of a family at most: the cheapest, and dearer ones with less
+        slack or latency (accesses, if sizes are any) than all before.
+
+    Raises
+    ------
+    RequirementError
+        If nothing in the space meets it; the message says what binds and what
+        could be met.
+    """
+    candidates = []
+    for family in requirement.families:
+        found = by_cost(sized(family, requirement), requirement)
+        candidates += _alternatives(islice(found, POOL), requirement, alternatives)
+    if not candidates:
+        raise explain(requirement)
+    candidates.sort(key=lambda candidate: (candidate.cost, _memories(candidate.spec)))
+    return Plan(requirement, candidates, _front(requirement) if front else [])
+
+
+def choose(requirement: Requirement) -> FilterSpec:
+    """Return the cheapest specification that meets a requirement; errors as for `plan`."""
+    found = [ones[0] for ones in cheapest(requirement).values() if ones]
+    if not found:
+        raise explain(requirement)
+    return min(found, key=lambda one: (one.cost, _memories(one.spec))).spec
+
+
+def _memories(spec: FilterSpec) -> int:
+    return spec.segments * spec.parts
+
+
+def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -> list[Candidate]:
+    """Return the cheapest, and those that beat all cheaper ones in something else."""
+    kept: list[Candidate] = []
+    for found in pool:
+        new = describe(found, requirement)
+        if not any(_dominates(old, new) for old in kept):
+            kept.append(new)
+        if len(kept) == count:
+            break
+    return [replace(new, bindings=bindings(new.spec, new.cost, requirement)) for new in kept]
+
+
+def _dominates(old: Candidate, new: Candidate) -> bool:
+    return all(a <= b for a, b in zip(old.merits, new.merits, strict=True))
+
+
+def describe(found: Found, requirement: Requirement) -> Candidate:
+    """Return the figures of a specification, but for what binds it."""
+    spec, device = found.spec, requirement.device
+    area = None
+    if device is not None:
+        figures = cost.area(found.shapes, np.array([found.part_size]), device, spec.key_bits)
+        area = {name: round(float(getattr(figures, name)[0])) for name in ("bram", "lut", "ff")}
+    fills = spec.segment_false_positive_rates(phase=1.0)
+    return Candidate(
+        spec=spec,
+        cost=found.cost,
+        bits=spec.memory_bits if requirement.any_size else spec.storage_bits,
+        slack=(spec.guaranteed_window + spec.slack) / spec.window - 1,
+        accesses=analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills),
+        latency=None if requirement.any_size else spec.latency,
+        area=area,
+        bindings=[],
+    )
+
+
+def _front(requirement: Requirement) -> list[Candidate]:
+    kept: dict[str, list[Candidate]] = {family: [] for family in requirement.families}
+    for share in FRONT:
+        rate = requirement.false_positive_rate * share
+        for family, found in cheapest(replace(requirement, false_positive_rate=rate)).items():
+            if found:
+                kept[family].append(describe(found[0], requirement))
+    return [one for ones in kept.values() for one in _undominated(ones)]
+
+
+def _undominated(ones: list[Candidate]) -> list[Candidate]:
+    """Drop what another one beats in cost and rate, or equals."""
+    kept: list[Candidate] = []
+    for one in sorted(ones, key=lambda c: (c.cost, c.spec.worst_false_positive_rate)):
+        rate = one.spec.worst_false_positive_rate
+        if not kept or rate < kept[-1].spec.worst_false_positive_rate:
+            kept.append(one)
+    return kept

@@ -1,0 +1,158 @@
+"""What is asked of a filter."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from ..boards.devices import Device
+from ..golden import FAMILIES
+from ..golden.errors import LatelyError
+
+
+class RequirementError(LatelyError, ValueError):
+    """A requirement is out of range, or nothing meets it; the message says what binds."""
+
+
+MOST_KEY_BITS = 4096
+LARGEST_WINDOW = 1 << 32
+_UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
+          "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
+_SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})\s*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requirement:
+    """What is asked of a filter.
+
+    Attributes
+    ----------
+    window : int
+        Insertions for which a key must be reported, N; at most 2**32.
+    false_positive_rate : float
+        Bound of the expected rate at the worst moment of a generation, keys
+        distinct, P; above 0 and below 1.
+    slack : float or None
+        Bound of how much longer a key may leave a trace, in windows, F: none
+        is left after (1 + F) N insertions. The k/l of an age-partitioned
+        filter (APBF, section 5.2) and the 1/r of a guarded-epoch filter
+        (GEBF, proposition 1), and what rounding to whole generations adds.
+    families : tuple of str
+        Families of `lately.golden.FAMILIES` that may be chosen.
+    device : Device or None
+        What the filter must fit on.
+    any_size : bool
+        Whether sizes need not be powers of two, nor the spare be cleared in
+        time: for golden models alone, which no hardware can follow.
+    key_bits : int
+        Width of a key.
+    seed : int
+        Selects the hash functions.
+
+    Raises
+    ------
+    RequirementError
+        If an attribute is out of range.
+    """
+
+    window: int
+    false_positive_rate: float
+    slack: float | None = None
+    families: tuple[str, ...] = tuple(FAMILIES)
+    device: Device | None = None
+    any_size: bool = False
+    key_bits: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _require(
+            1 <= self.window <= LARGEST_WINDOW,
+            "window",
+            "must be 1 to 2**32 insertions",
+            f"{self.window}",
+        )
+        rate = self.false_positive_rate
+        _require(0 < rate < 1, "fpr", "must be a rate above 0 and below 1", f"{rate:g}")
+        if self.slack is not None:
+            _require(
+                0 < self.slack < math.inf,
+                "slack",
+                "must be a fraction of the window above 0",
+                f"{self.slack:g}",
+            )
+        for family in self.families:
+            _require(family in FAMILIES, "family", f"must be one of {', '.join(FAMILIES)}", family)
+        _require(len(self.families) > 0, "family", "must be one at least", "none")
+        _require(
+            not (self.any_size and self.device),
+            "device",
+            "must not be given for sizes that no hardware has",
+            self.device.name if self.device else "",
+        )
+        bits = self.key_bits
+        _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"must be 1 to {MOST_KEY_BITS}", f"{bits}")
+
+    @property
+    def longest_trace(self) -> int | None:
+        """Insertions after which there must be no trace of a key; None if slack is not bounded."""
+        if self.slack is None:
+            return None
+        return math.floor((1 + Fraction(str(self.slack))) * self.window)
+
+    def text(self) -> str:
+        """Return the requirement in words."""
+        slack = "" if self.slack is None else f", slack of at most {self.slack:g} windows"
+        place = f" on {self.device.name}" if self.device else ""
+        return f"window of {self.window:,} at {self.false_positive_rate:.3g}{slack}{place}"
+
+
+def _require(condition: bool, name: str, rule: str, value: str) -> None:
+    if not condition:
+        raise RequirementError(f"{name}: {rule}, not {value}")
+
+
+def span_seconds(text: str) -> Fraction:
+    """Return the seconds of a text such as "10s", "500ms" or "1.5 h".
+
+    Raises
+    ------
+    RequirementError
+        If it is none, or zero.
+    """
+    match = _SPAN.fullmatch(text)
+    rule = f"must be a number above 0 and one of {', '.join(_UNITS)}, such as 10s"
+    if match is None:
+        raise RequirementError(f"span: {rule}, not {text!r}")
+    seconds = Fraction(match[1]) * _UNITS[match[2]]
+    _require(seconds > 0, "span", rule, repr(text))
+    return seconds
+
+
+def window_of_span(span: Fraction, rate: float) -> int:
+    """Return the insertions that a span holds at a rate: ceil(T R).
+
+    Parameters
+    ----------
+    span : Fraction
+        T in seconds.
+    rate : float
+        R in keys per second.
+
+    Raises
+    ------
+    RequirementError
+        If the rate is not above 0 and finite.
+    """
+    _require(0 < rate < math.inf, "rate", "must be keys per second above 0", f"{rate:g}")
+    return math.ceil(span * Fraction(str(rate)))
+
+
+def distinct(families: Sequence[str]) -> tuple[str, ...]:
+    """Return the families that are named, each once and in the order of all; all if none is."""
+    return (
+        tuple(f for f in FAMILIES if f in families)
+        + tuple(f for f in families if f not in FAMILIES)
+        if families
+        else tuple(FAMILIES)
+    )

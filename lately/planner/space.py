@@ -1,0 +1,179 @@
+"""What is searched: the shapes of each family, and the sizes of each shape.
+
+Arrays of equal length stand for many filters at once, one shape each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import FilterSpec
+from .requirement import Requirement
+
+Ints = NDArray[np.int64]
+
+GENERATIONS = (*range(1, 33), *(m << e for e in range(1, 6) for m in range(17, 33)))
+"""l of an APBF, r of a GEBF: every one up to 32, then 16 to an octave, up to 1024."""
+
+RUNS = {"apbf": range(1, 41), "apbbf": range(1, 9), "gebf": (1,), "blocked-gebf": (1,)}
+"""Segments that an insertion writes: k of an APBF."""
+
+PARTS: dict[str, Sequence[int]] = {
+    "apbf": (1,),
+    "apbbf": (2, 4, 8),
+    "gebf": range(1, 41),
+    "blocked-gebf": range(1, 17),
+}
+"""Bits that a key sets in a segment: b of an APBBF, k of a GEBF."""
+
+BLOCK_BITS = {"apbbf": (32, 64, 128, 256, 512), "blocked-gebf": (32, 64, 128, 256, 512)}
+"""B; parts have 8 bits or more of it."""
+
+LARGEST_CLEAR = 256
+"""Bits of a memory that are zeroed per clock."""
+
+LARGEST_INDEX = 1 << 32
+"""Of a hash: cells of a part, or blocks."""
+
+LEAST_CELLS = 8
+
+_MOST_BITS = 2.0**48
+"""Bits of all segments that no specification has."""
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Filters of one family but for their size.
+
+    Attributes
+    ----------
+    family : str
+    window : int
+        N, in insertions.
+    run, generations, parts : ndarray of int, shape (n,)
+        k, l and b of an APBBF; 1, r and k of a GEBF.
+    block_bits : ndarray of int, shape (n,)
+        B; 0 where there are no blocks.
+    """
+
+    family: str
+    window: int
+    run: Ints
+    generations: Ints
+    parts: Ints
+    block_bits: Ints
+
+    def __len__(self) -> int:
+        return len(self.run)
+
+    def __getitem__(self, chosen: Any) -> Self:
+        arrays = {f.name: getattr(self, f.name)[chosen] for f in fields(self)[2:]}
+        return replace(self, **arrays)
+
+    def with_one(self, attribute: str, value: int) -> Self:
+        """Return the same with one array filled with a value."""
+        arrays: dict[str, Any] = {attribute: np.full(len(self), value)}
+        return replace(self, **arrays)
+
+    @property
+    def generation(self) -> Ints:
+        """Insertions between two shifts: ceil(N / l)."""
+        return -(-self.window // self.generations)
+
+    @property
+    def ring_segments(self) -> Ints:
+        """Segments in the ring."""
+        return self.run + self.generations
+
+    @property
+    def trace(self) -> Ints:
+        """Insertions after which no trace of a key is left: window and slack."""
+        return self.ring_segments * self.generation
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a key has its bits in one block of each segment."""
+        return self.family in BLOCK_BITS
+
+    @property
+    def block_cells(self) -> Ints:
+        """Bits of one part of one block; 1 where there are no blocks."""
+        return self.block_bits // self.parts if self.blocked else np.ones_like(self.parts)
+
+    def spec(self, index: int, size: int, requirement: Requirement) -> FilterSpec:
+        """Build the specification of one shape and size."""
+        run, generations, parts, block_bits = (
+            int(values[index])
+            for values in (self.run, self.generations, self.parts, self.block_bits)
+        )
+        values: dict[str, Any] = {"family": self.family, "window": self.window}
+        if self.family == "apbf":
+            values |= {"k": run, "l": generations, "slice_bits": size}
+        elif self.family == "apbbf":
+            values |= {"k": run, "l": generations, "block_bits": block_bits,
+                       "hashes_per_block": parts, "blocks": size}  # fmt: skip
+        else:
+            segment = size * (block_bits or parts)
+            values |= {"epochs": generations, "hashes": parts, "bits": segment * (generations + 1)}
+            values |= {"block_bits": block_bits} if block_bits else {}
+        values |= {"key_bits": requirement.key_bits, "seed": requirement.seed}
+        if not requirement.any_size:
+            one = self[np.array([index])]
+            values["clear"] = int(clear_width(one, np.array([size]))[0])
+        return FilterSpec(**values)
+
+
+def shapes(family: str, requirement: Requirement) -> Shapes:
+    """Return all shapes of a family that are searched, whether they can meet anything or not."""
+    blocks = BLOCK_BITS.get(family, (0,))
+    parts = PARTS[family]
+    if family == "blocked-gebf" and not requirement.any_size:
+        parts = [count for count in parts if count & (count - 1) == 0]
+    grid = np.meshgrid(RUNS[family], GENERATIONS, parts, blocks, indexing="ij")
+    run, generations, counts, block_bits = (axis.ravel().astype(np.int64) for axis in grid)
+    found = Shapes(family, requirement.window, run, generations, counts, block_bits)
+    # More generations than insertions are generations without any.
+    kept = found.generations <= found.window
+    if found.blocked:
+        kept &= found.block_cells >= LEAST_CELLS
+    return found[kept]
+
+
+def sizes(any_size: bool) -> Ints:
+    """Return the sizes that are tried: bits of a part, or blocks.
+
+    Powers of two; with `any_size`, integers of 7 binary digits and zeros after them.
+    """
+    if not any_size:
+        return np.array([1 << exponent for exponent in range(33)])
+    steps = [m << e for e in range(1, 26) for m in range(65, 129)]
+    return np.array([*range(1, 129), *steps])
+
+
+def part_bits(shapes: Shapes, size: Ints) -> Ints:
+    """Bits of one part of a segment: the depth of one memory."""
+    return size * shapes.block_cells
+
+
+def clear_width(shapes: Shapes, size: Ints) -> Ints:
+    """Bits to zero per clock, so that a segment is clear within a generation and a clock."""
+    depth = part_bits(shapes, size)
+    needed = -(-depth // np.maximum(1, shapes.generation - 1))
+    wide = 1 << np.ceil(np.log2(np.maximum(needed, 1))).astype(np.int64)
+    return np.maximum(wide, np.minimum(16, depth))
+
+
+def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> NDArray[np.bool_]:
+    """Whether the models cannot have the size, or the hardware cannot if it is asked for.
+
+    What is larger than a size that is too large is so too.
+    """
+    bits = part_bits(shapes, size).astype(np.float64) * shapes.parts * shapes.ring_segments
+    beyond = bits >= _MOST_BITS
+    if requirement.any_size:
+        return beyond
+    late = (shapes.generation < 2) | (clear_width(shapes, size) > LARGEST_CLEAR)
+    return beyond | late

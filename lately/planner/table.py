@@ -1,0 +1,148 @@
+"""The plan on the terminal, and its drawing."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..report import count_text, rate_text
+from ..reproduction.study import Chart, Series
+from .cost import models
+from .plan import Candidate, Plan
+from .requirement import RequirementError
+from .timed import COUNTED, TimedModel
+
+if TYPE_CHECKING:
+    from ..golden import FilterSpec
+
+FORMATS = (".svg", ".png", ".pdf")
+"""Of drawings, by the end of the file's name."""
+
+
+def print_plan(plan: Plan, timed: list[TimedModel] | None = None) -> None:
+    """Print the candidates, the chosen one first, and what a changing rate does."""
+    from ..tables import _console
+
+    console = _console()
+    console.print(f"Asked: {plan.requirement.text()}", soft_wrap=True)
+    console.print(_candidates(plan))
+    console.print("* the cheapest; what binds: the next smaller one of each parameter, and what")
+    console.print("  it breaks. Rates are of fresh keys while all keys are distinct.")
+    if plan.requirement.device is not None:
+        model = models()[plan.requirement.device.family]
+        console.print(
+            f"~ predicted: LUTs within {model['lut_error']:.0%} and flip-flops within "
+            f"{model['ff_error']:.0%} of what units took that were synthesised."
+        )
+    if timed is not None:
+        console.print(f"A filter of the table {COUNTED}.", soft_wrap=True)
+        console.print("For spans of time there are golden models, without hardware:")
+        console.print(_timed(timed))
+
+
+def _candidates(plan: Plan) -> Any:
+    from ..tables import _head_table
+
+    device = plan.requirement.device
+    cost = ("block RAMs", "LUTs", "FFs") if device else ("bits",)
+    last = "accesses" if plan.requirement.any_size else "clocks"
+    table = _head_table("", "filter", right=("worst", "average", "slack", *cost, last))
+    table.add_column("what binds")
+    for candidate in plan.candidates:
+        spec = candidate.spec
+        table.add_row(
+            "*" if candidate is plan.chosen else "",
+            shape_text(spec),
+            rate_text(spec.worst_false_positive_rate),
+            rate_text(spec.mean_false_positive_rate),
+            f"{candidate.slack:.3g}",
+            *_cost_texts(candidate),
+            _last_text(candidate),
+            "; ".join(str(binding) for binding in candidate.bindings),
+        )
+    return table
+
+
+def _cost_texts(candidate: Candidate) -> list[str]:
+    if candidate.area is None:
+        return [count_text(candidate.bits)]
+    area = candidate.area
+    return [count_text(area["bram"]), f"~{area['lut']:,}", f"~{area['ff']:,}"]
+
+
+def _last_text(candidate: Candidate) -> str:
+    return f"{candidate.accesses:.1f}" if candidate.latency is None else str(candidate.latency)
+
+
+def shape_text(spec: "FilterSpec") -> str:
+    """Return family and parameters of a specification in few words."""
+    if spec.family == "apbf":
+        return f"apbf k={spec.k} l={spec.l}, {spec.slice_bits:,} bits"
+    if spec.family == "apbbf":
+        size = f"{spec.blocks:,} x {spec.block_bits}"
+        return f"apbbf k={spec.k} l={spec.l} b={spec.hashes_per_block}, {size}"
+    shape = f"{spec.family} r={spec.epochs} k={spec.hashes}"
+    if spec.block_bits is None:
+        return f"{shape}, {spec.cells:,} bits"
+    return f"{shape}, {spec.segment_blocks:,} x {spec.block_bits}"
+
+
+def _timed(models: list[TimedModel]) -> Any:
+    from ..tables import _head_table
+
+    table = _head_table("model", right=("worst", "slack", "bits"))
+    table.add_column("when the rate changes")
+    for model in models:
+        parameters = ", ".join(f"{name}={value}" for name, value in model.parameters.items())
+        table.add_row(
+            f"{model.model}({parameters})",
+            rate_text(model.worst_false_positive_rate),
+            f"{model.slack:.3g}",
+            count_text(model.bits),
+            model.when_the_rate_changes,
+        )
+    return table
+
+
+# Drawing
+
+
+def check_format(path: str) -> None:
+    """Refuse a file of a format that there is no drawing in.
+
+    Raises
+    ------
+    RequirementError
+        If its name ends in none of `FORMATS`.
+    """
+    if Path(path).suffix.lower() not in FORMATS:
+        raise RequirementError(f"plot: must end in {', '.join(FORMATS)}, not {path!r}")
+
+
+def front_chart(plan: Plan) -> Chart:
+    """Return the front as a chart: cost against worst false-positive rate, family by family."""
+    asked, device = plan.requirement, plan.requirement.device
+    cost = f"Share of {device.name}, block RAMs and LUTs added" if device else "Memory in bits"
+    series = []
+    for family in asked.families:
+        own = [candidate for candidate in plan.front if candidate.spec.family == family]
+        if own:
+            rates = [candidate.spec.worst_false_positive_rate for candidate in own]
+            series.append(Series(family, [one.cost for one in own], rates, marks=True))
+    chosen = plan.chosen
+    at = [chosen.cost], [chosen.spec.worst_false_positive_rate]
+    return Chart(
+        name="plan",
+        title=f"Cheapest filters, {asked.text()}",
+        x=cost,
+        y="Worst false-positive rate",
+        series=[*series, Series("chosen", *at, marks=True)],
+        x_log=device is None,
+        y_log=True,
+    )
+
+
+def draw_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Draw the front; the same plan gives the same bytes."""
+    from ..reproduction.drawing import draw
+
+    draw(front_chart(plan), path)

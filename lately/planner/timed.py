@@ -1,0 +1,130 @@
+"""Models for a window that is a span of time, beside the filters that count insertions."""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..golden import FilterSpec
+from .rates import worst_rates
+from .requirement import Requirement
+from .search import by_cost, sized
+from .space import shapes
+
+COUNTED = (
+    "counts insertions: at half the rate its window lasts 2 T, at twice the rate T / 2 "
+    "and keys of the span are missed; ask for the highest rate"
+)
+"""What a changing rate does to the filters that count insertions."""
+
+
+@dataclass(frozen=True)
+class TimedModel:
+    """A golden model for a span of time at a rate; there is no hardware of it.
+
+    Attributes
+    ----------
+    model : str
+        Class of `lately.golden`.
+    parameters : dict of str to int
+        Of its constructor, but for `span`, whose unit is that of the timestamps.
+    bits : int
+        Of cells or slices, without timestamps of slices; at the rate that was asked for.
+    worst_false_positive_rate : float
+        At that rate, keys distinct.
+    slack : float
+        How much longer a key may leave a trace, in spans, at that rate.
+    when_the_rate_changes : str
+    """
+
+    model: str
+    parameters: dict[str, int]
+    bits: int
+    worst_false_positive_rate: float
+    slack: float
+    when_the_rate_changes: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return asdict(self)
+
+
+def timed_models(requirement: Requirement) -> list[TimedModel]:
+    """Return the cheapest of each kind for ``requirement.window`` keys in a span.
+
+    Parameters
+    ----------
+    requirement : Requirement
+        Of count-based filters; of them count window, rate, slack and whether sizes are any.
+    """
+    found = (_growing(requirement), _pooled(requirement), _timing(requirement))
+    return [model for model in found if model is not None]
+
+
+def _growing(requirement: Requirement) -> TimedModel | None:
+    """Size slices as the model does, for half of their bits to be set by k generations."""
+    found = shapes("apbf", requirement)
+    if (longest := requirement.longest_trace) is not None:
+        found = found[found.trace <= longest]
+    if not len(found):
+        return None
+    slices = np.ceil(found.run * found.generation / math.log(2)).astype(np.int64)
+    bits = slices * found.ring_segments
+    meets = worst_rates(found, slices) <= requirement.false_positive_rate
+    for index in sorted(np.flatnonzero(meets), key=lambda i: (bits[i], found.run[i])):
+        k, l, g = (int(a[index]) for a in (found.run, found.generations, found.generation))
+        spec = FilterSpec(family="apbf", k=k, l=l, slice_bits=int(slices[index]), generation=g)
+        if spec.worst_false_positive_rate <= requirement.false_positive_rate:
+            return TimedModel(
+                "TimeLimitedAPBF",
+                {"k": k, "l": l, "capacity": requirement.window},
+                int(bits[index]),
+                spec.worst_false_positive_rate,
+                spec.ring_segments * g / requirement.window - 1,
+                "slices grow and shrink with the rate; no key of the span is missed",
+            )
+    return None
+
+
+def _pooled(requirement: Requirement) -> TimedModel | None:
+    """Take the APBF of one key more: both ends of a span may have one."""
+    asked = replace(requirement, window=requirement.window + 1, families=("apbf",), device=None)
+    found = next(by_cost(sized("apbf", asked), asked), None)
+    if found is None:
+        return None
+    spec = found.spec
+    return TimedModel(
+        "PooledTimeLimitedAPBF",
+        {"k": spec.k, "l": spec.l, "slice_bits": spec.slice_bits, "generation": spec.generation},
+        spec.memory_bits,
+        spec.worst_false_positive_rate,
+        spec.ring_segments * spec.generation / requirement.window - 1,
+        "below the rate all is kept, the generations end by their age; above it the span is "
+        "shortened, or the false-positive rate exceeded, and its status says which",
+    )
+
+
+def _timing(requirement: Requirement) -> TimedModel | None:
+    """Take as many cells as the rate needs, for each number of hash functions."""
+    window, rate = requirement.window, requirement.false_positive_rate
+    best: tuple[int, int, int] | None = None
+    for hashes in range(1, 41):
+        filled = rate ** (1 / hashes)
+        cells = math.ceil(-1 / math.expm1(math.log1p(-filled) / (hashes * window)))
+        last = window + 1 + -(-cells // hashes) - 1
+        bits = cells * (last + 1).bit_length()
+        best = min(best or (bits, hashes, cells), (bits, hashes, cells))
+    assert best is not None
+    bits, hashes, cells = best
+    if max(cells, window) > 1 << 30:
+        return None
+    touched = -math.expm1(hashes * window * math.log1p(-1 / cells))
+    return TimedModel(
+        "TimingBloomFilter",
+        {"window": window, "cells": cells, "hashes": hashes},
+        bits,
+        touched**hashes,
+        0.0,
+        "counts insertions, as above; a query may ask for a shorter window",
+    )
