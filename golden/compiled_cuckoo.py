@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from .compiled import jit
 
-# Positions in the vector that carries the dictionary through the loop.
 NOW, WINDOW, POSITIONS, MOVES, MOVED, PEAK, LISTED, HEAD, TAIL, NUMBERS = range(10)
+"""Place in the vector that carries the dictionary through the loop; the last is its length."""
 
 _GONE = np.int64(-1)
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 
 Integers = NDArray[np.int64]
+"""Places in tables, timestamps and codes."""
 
 
 class ListTable:
@@ -53,7 +54,7 @@ class ListTable:
         )
 
     def entries(self, head: int, tail: int) -> "OrderedDict[Any, int]":
-        """Return what is left between two places of the queue, oldest first."""
+        """Return what is left of the queue from place `head` up to `tail`, oldest first."""
         slots, times = self.slots[head:tail], self.times[head:tail]
         left = self.stamps[slots] == times
         names = self.keys[slots[left]].tolist()

@@ -17,17 +17,23 @@ import numpy as np
 from .compiled import jit
 from .operations import Operation
 
-# Positions in the vector that carries the ring through the loops.
 BASE, FILLED, LENGTH, GENERATION, INSERTIONS, SHIFTS, CLEARS = range(7)
+"""Place in the vector that carries a `RingPosition` through the loops; counts are of the call."""
+
 OLDER, ROW, OLDER_ROW, WAITING_ROW, REKEYS, RING_SIZE = range(7, 13)
-"""Rows are those of the states, one for each secret; -1 if none waits."""
+"""Place in the same vector, and its length.
 
-# Columns of the table of index fields.
+Rows are those of the states, one for each secret; -1 if none waits.
+"""
+
 FIELD_WORD, FIELD_LOW, FIELD_MASK, FIELD_SIZE, FIELD_BITS = range(5)
+"""Column of the table of index fields."""
 
-# Positions in the vector of strides, in bits; the last four are the shards and their rotations.
 BLOCK_STRIDE, PART_STRIDE, SHARD_STRIDE, BLOCKED, SHARDS, SHARD_ROTATIONS = range(6)
+"""Place in the vector of strides, which are in bits; the shards' rotations come last."""
+
 STRIDES_SIZE = 8
+"""Length of the vector of strides."""
 
 _QUERY, _INSERT, _CHECK = int(Operation.QUERY), int(Operation.INSERT), 3
 _SHIFT, _CLEAR = int(Operation.SHIFT), int(Operation.CLEAR)

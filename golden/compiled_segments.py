@@ -107,7 +107,16 @@ class CompiledSegments:
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> NDArray[np.int16]:
-        """Perform operations of shape (n,) on keys of shape (n, words), and move the ring.
+        """Perform operations one after another, and move the ring.
+
+        Parameters
+        ----------
+        codes : ndarray of uint8, shape (n,)
+            Values of `Operation`.
+        keys : ndarray of uint64, shape (n, words)
+            One for each, also for those that ignore it.
+        ring : RingPosition
+            Is changed.
 
         Returns
         -------

@@ -5,8 +5,8 @@ from numpy.typing import NDArray
 
 from .compiled import jit
 
-# Positions in the vector that carries the filter through the loop.
 TIMESTAMP, FILLED, SWEPT_NEXT, WINDOW, BLOCK, LAST, SWEPT, NUMBERS = range(8)
+"""Place in the vector that carries the filter through the loop; the last is its length."""
 
 
 @jit
@@ -55,7 +55,25 @@ def insert_keys(cells, indices, numbers, asks, seen):
 def numbers_of(
     *, insertions: int, window: int, block: int, cells: int, last: int, swept: int
 ) -> NDArray[np.int64]:
-    """Return the vector that `insert_keys` takes."""
+    """Return the vector that `insert_keys` takes.
+
+    Parameters
+    ----------
+    insertions : int
+        So far.
+    window, block : int
+        In insertions: to be remembered, and with one timestamp.
+    cells : int
+        Of the filter.
+    last : int
+        Largest timestamp; 0 comes after it.
+    swept : int
+        Cells that are swept after each insertion.
+
+    Returns
+    -------
+    ndarray of int64, shape (7,)
+    """
     numbers = np.zeros(NUMBERS, np.int64)
     numbers[TIMESTAMP] = insertions // block % (last + 1)
     numbers[FILLED] = insertions % block

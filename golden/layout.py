@@ -37,6 +37,12 @@ class Layout:
     def of(cls, spec: FilterSpec, partitioned: bool) -> "Layout":
         """Return the layout of a specification.
 
+        Parameters
+        ----------
+        spec : FilterSpec
+        partitioned : bool
+            Whether each hash function has a part of its own.
+
         Raises
         ------
         SpecificationError

@@ -52,7 +52,7 @@ class RingPosition:
 
     @classmethod
     def first(cls, spec: FilterSpec, secret: int) -> "RingPosition":
-        """Return the position of a new filter."""
+        """Return the position of a new filter, all of whose segments have one secret."""
         return cls(spec, generation=spec.generation, length=spec.generation, secret=secret)
 
     def ring(self) -> list[int]:
@@ -66,7 +66,7 @@ class RingPosition:
         return (self.base - 1) % self.spec.segments
 
     def secret_of(self, index: int) -> int:
-        """Secret of a segment of the ring, 0 being the youngest."""
+        """Secret of the segment `index` of the ring, 0 being the youngest."""
         older = index >= self.spec.ring_segments - self.older
         return self.older_secret if older else self.secret
 
@@ -105,7 +105,7 @@ class RingPosition:
         return [self.base, self.filled, self.length, self.generation]
 
     def set_numbers(self, numbers: list[Any], insertions: Any, shifts: Any) -> None:
-        """Take what `numbers` returned, and the counters.
+        """Take what `numbers` returned, and the counters `insertions` and `shifts`.
 
         Raises
         ------
@@ -125,6 +125,11 @@ class RingPosition:
 
     def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
         """Take the secrets of a state file.
+
+        Parameters
+        ----------
+        secret, older_secret, older, waiting
+            What the attributes of these names shall be.
 
         Raises
         ------

@@ -24,6 +24,7 @@ DEATHS = 2
 """Processes of our own that may die of the same call."""
 
 SILENT = logging.CRITICAL + 1
+"""Level of logging that nothing reaches."""
 
 COMPARED = ("python", "dask", "distributed")
 """What must have the same version on all machines for them to understand each other."""

@@ -18,6 +18,7 @@ from .cluster import SchedulerError, connect
 from .golden.errors import LatelyError
 
 PACKAGE = "lately"
+"""What workers must be able to import."""
 
 PATIENCE = 0.5
 """Seconds until workers that have come or gone are looked for again."""
@@ -216,7 +217,7 @@ _here = threading.local()
 
 
 def tell(**message: Any) -> None:
-    """Tell the process that wants a call, from within it; `run` passes it on."""
+    """Send a `message` to the process that wants a call, from within it; `run` passes it on."""
     key, topic = _here.call
     if topic is not None:
         get_worker().log_event(topic, [key, message])

@@ -20,6 +20,7 @@ from .hardware import identity
 from .measurements import Identity, Measurement
 
 PROGRAM = "from lately.hardware_run import work; work()"
+"""What the process of a run executes."""
 
 LOOK = 1.0
 """Seconds until a run that nobody wants any more is ended."""

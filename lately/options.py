@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 Command = Callable[..., Any]
+"""What click makes a command of."""
 
 
 def workers(what: str) -> Callable[[Command], Command]:
@@ -28,6 +29,13 @@ def workers(what: str) -> Callable[[Command], Command]:
 
 def number_of_jobs(jobs: int | None, scheduler: str | None) -> int:
     """Return how many processes to start.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Value of --jobs; by default as many as there are cores.
+    scheduler : str, optional
+        Value of --scheduler.
 
     Raises
     ------

@@ -47,11 +47,11 @@ class Contestant:
     name, runs : str
         Which filter, and what runs it: "compiled", "numpy" or a library.
     build : callable
-        Returns its memory in bits and a `Step`.
+        Returns its memory in bits and a `Step`, whose answers have shape (n,).
     keys : int
         Of the stream, from the beginning; fewer for what is slow.
     form : callable
-        From an array of keys to what the filter takes; not timed.
+        From an array of keys, shape (n,), to what the filter takes; not timed.
     """
 
     name: str
@@ -63,7 +63,15 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Stream:
-    """Keys, and which of them came before within the window; both of shape (n,)."""
+    """Keys, and which of them came before within the window.
+
+    Attributes
+    ----------
+    window : int
+        Insertions.
+    keys : ndarray of uint64, shape (n,)
+    repeated : ndarray of bool, shape (n,)
+    """
 
     window: int
     keys: NDArray[np.uint64]
@@ -71,7 +79,10 @@ class Stream:
 
 
 def draw_stream(count: int, window: int, seed: int) -> Stream:
-    """Draw a stream; how far back a key comes again is uniform up to the window."""
+    """Draw a stream of `count` keys; how far back one comes again is uniform up to the window.
+
+    Equal streams have an equal `seed`.
+    """
     random = np.random.default_rng(seed)
     keys = random.integers(0, 1 << 64, count, np.uint64)
     source = np.arange(count)
@@ -144,7 +155,20 @@ def measure(
 
 
 def run(contestant: Contestant, stream: Stream, batch: int = BATCH) -> dict[str, Any]:
-    """Let a filter take its part of the stream, and hold its answers against what is so."""
+    """Let a filter take its part of the stream, and hold its answers against what is so.
+
+    Parameters
+    ----------
+    contestant : Contestant
+    stream : Stream
+    batch : int
+        Keys in a call.
+
+    Returns
+    -------
+    dict
+        Memory, seconds of CPU time, and false answers with what they are out of.
+    """
     count = min(contestant.keys, len(stream.keys))
     batches = [
         contestant.form(stream.keys[start : min(start + batch, count)])
@@ -220,7 +244,13 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 
 
 def ours(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
-    """Return the golden models, compiled where numba is, and in numpy."""
+    """Return the golden models, compiled where numba is, and in numpy.
+
+    Parameters
+    ----------
+    window, bits_per_key, keys : int
+        As for `measure`.
+    """
     paths = {"compiled": keys} if compiled.importable() else {}
     return [
         Contestant(name, path, _model(build, path), count, np.asarray)
@@ -259,6 +289,11 @@ def peers(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
 
     The older generation is dropped when the younger is full, so that between
     one window and two are remembered.
+
+    Parameters
+    ----------
+    window, bits_per_key, keys : int
+        As for `measure`.
     """
     half = window * bits_per_key // 2
     rate = math.exp(-half / window * math.log(2) ** 2)

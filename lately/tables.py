@@ -106,7 +106,13 @@ def print_lanes(figures: dict[str, Any]) -> None:
 
 
 def print_speed(figures: dict[str, Any]) -> None:
-    """Print how fast the golden models are beside other filters."""
+    """Print how fast the golden models are beside other filters.
+
+    Parameters
+    ----------
+    figures : dict
+        What `lately.speed.measure` returned.
+    """
     right = ("M keys/s", "ratio", "false positives", "false negatives", "KiB")
     table = _head_table("filter", "runs", right=right)
     others = [run for run in figures["runs"] if run["runs"] not in ("compiled", "numpy")]
@@ -139,7 +145,13 @@ def _two_digits(value: float) -> str:
 
 
 def print_stream(figures: dict[str, Any]) -> None:
-    """Print what each part of a long stream cost."""
+    """Print what each part of a long stream cost.
+
+    Parameters
+    ----------
+    figures : dict
+        What `lately.endless.measure` returned.
+    """
     right = ("insertions", "queries", "CPU s", "ns each", "false negatives", "peak MiB")
     table = _head_table("part", right=right)
     for number, part in enumerate(figures["parts"], 1):
