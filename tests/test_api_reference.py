@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 import lately.golden
 
-PACKAGES = ("", ".golden", ".hdl", ".sim", ".boards", ".reproduction")
+PACKAGES = ("", ".golden", ".hdl", ".sim", ".boards", ".reproduction", ".planner")
 
 # What runs inside a simulator cannot be imported here.
 BENCHES = "_bench"
@@ -32,7 +32,7 @@ OTHERS = {"elaborate", "build"}
 # Held to a docstring only: the insides of proofs, benches, studies and commands, and twins, which
 # take what the models take that they are twins of, one key at a time.
 INSIDES = re.compile(
-    r"lately\.(reproduction|cli|\w+_commands|golden\.scalar\w*"
+    r"lately\.(reproduction|planner\.promise|cli|\w+_commands|golden\.scalar\w*"
     r"|sim\.(proofs\w*|formal|harness|bench|\w*coverage\w*))\b"
 )
 

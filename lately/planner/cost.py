@@ -34,9 +34,9 @@ class Area:
 
     Attributes
     ----------
-    bram : ndarray of int
+    bram : ndarray of int, shape (n,)
         Block RAMs; exact.
-    lut, ff : ndarray of float
+    lut, ff : ndarray of float, shape (n,)
         Predicted LUTs and flip-flops.
     lut_error, ff_error : float
         Largest relative error of the predictions among the units that were measured.
@@ -49,11 +49,21 @@ class Area:
     ff_error: float
 
     def share(self, device: Device) -> Floats:
-        """Shares of the device's block RAMs and of its LUTs, added: what is to be least."""
+        """Shares of the device's block RAMs and of its LUTs, added: what is to be least.
+
+        Returns
+        -------
+        ndarray of float, shape (n,)
+        """
         return self.bram / device.bram + self.lut / device.lut
 
     def excess(self, device: Device) -> dict[str, NDArray[np.bool_]]:
-        """Tell, for each resource, whether it is too scarce; predictions with their error added."""
+        """Tell, for each resource, whether it is too scarce; predictions with their error added.
+
+        Returns
+        -------
+        dict of str to ndarray of bool, shape (n,)
+        """
         return {
             "block RAMs": self.bram > device.bram,
             "LUTs": self.lut * (1 + self.lut_error) > device.lut,
@@ -71,6 +81,7 @@ def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
         Powers of two.
     device : Device
     key_bits : int
+        Width of a key.
     """
     model = models()[device.family]
     named = features(shapes, size, device, key_bits)
@@ -88,7 +99,14 @@ def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
 
 
 def block_rams(shapes: Shapes, size: Ints, device: Device) -> Ints:
-    """Count block RAMs: those of every part of every segment, the spare's too, and the queue's."""
+    """Count block RAMs: those of every part of every segment, the spare's too, and the queue's.
+
+    Parameters: as for `area`.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+    """
     columns, rows = _columns_rows(shapes, size, device.bram_bits)
     return _memories(shapes) * columns * rows + QUEUE_BLOCKS[device.family]
 
@@ -110,7 +128,10 @@ def models() -> Mapping[str, Any]:
 
 
 def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[str, Floats]:
-    """Return what LUTs and flip-flops are counted by, each of shape (n,)."""
+    """Return what LUTs and flip-flops are counted by, each of shape (n,).
+
+    Parameters: as for `area`.
+    """
     memories = _memories(shapes)
     segments = shapes.ring_segments + 1
     address = np.log2(part_bits(shapes, size))

@@ -21,11 +21,13 @@ HITS = 1500
 """False positives that are expected at the asked rate."""
 
 SMALL = {"windows": (1000, 8000), "rates": (0.02, 0.3)}
-LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
 """Ranges that requirements are drawn from, both on a logarithmic scale.
 
 A rate is no lower than one in a window: a fill can be asked for few keys only.
 """
+
+LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
+"""Ranges likewise, for ``--large``."""
 
 
 def study(count: int, seed: int, *, large: bool = False) -> Study:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .space import Ints, Shapes
 
 Floats = NDArray[np.float64]
+"""Numbers of many filters, shape (n,)."""
 
 _ROUNDING = 1e-15
 """Bound of what rounding adds to one term of an alternating sum."""
@@ -20,7 +21,14 @@ _LEAST = 1e-300
 
 
 def keeps(shapes: Shapes, size: Ints, limit: float) -> NDArray[np.bool_]:
-    """Tell which filters have a worst rate of `limit` at most, by `worst_rates`."""
+    """Tell which filters have a worst rate of `limit` at most.
+
+    Parameters: as for `worst_rates`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+    """
     full = _segment_rates(shapes, size, shapes.run * shapes.generation)
     kept = _lower_bound(shapes, full) <= limit
     sure = _upper_bound(shapes, full) <= limit
@@ -74,7 +82,10 @@ def worst_rates(shapes: Shapes, size: Ints) -> Floats:
 
 
 def log_rates(shapes: Shapes, size: Ints) -> Floats:
-    """Return about the logarithms of worst rates, to order by: blocks are taken as equally full."""
+    """Return about the logarithms of worst rates, to order by: blocks are taken as equally full.
+
+    Parameters, result: as for `worst_rates`.
+    """
     written: Floats = (shapes.run * shapes.generation).astype(np.float64)
     load: Floats = written / size if shapes.blocked else written
     cells = shapes.block_cells if shapes.blocked else size

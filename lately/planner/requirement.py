@@ -16,7 +16,11 @@ class RequirementError(LatelyError, ValueError):
 
 
 MOST_KEY_BITS = 4096
+"""Width of a key, at most."""
+
 LARGEST_WINDOW = 1 << 32
+"""In insertions."""
+
 _UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
           "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
 _SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})\s*")

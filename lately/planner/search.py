@@ -20,6 +20,7 @@ from .requirement import Requirement
 from .space import Ints, Shapes, part_bits, shapes, sizes, too_large
 
 Bools = NDArray[np.bool_]
+"""What is so of which filters, shape (n,)."""
 
 Rank = tuple[float, ...]
 """Cost, memories, rate and shape: what is compared, least first."""

@@ -14,6 +14,7 @@ from ..golden import FilterSpec
 from .requirement import Requirement
 
 Ints = NDArray[np.int64]
+"""Integers of many filters, shape (n,)."""
 
 GENERATIONS = (*range(1, 33), *(m << e for e in range(1, 6) for m in range(17, 33)))
 """l of an APBF, r of a GEBF: every one up to 32, then 16 to an octave, up to 1024."""
@@ -39,6 +40,7 @@ LARGEST_INDEX = 1 << 32
 """Of a hash: cells of a part, or blocks."""
 
 LEAST_CELLS = 8
+"""Bits of one part of a block, at least."""
 
 _MOST_BITS = 2.0**48
 """Bits of all segments that no specification has."""
@@ -74,23 +76,23 @@ class Shapes:
         return replace(self, **arrays)
 
     def with_one(self, attribute: str, value: int) -> Self:
-        """Return the same with one array filled with a value."""
+        """Return the same with the array `attribute` filled with a value."""
         arrays: dict[str, Any] = {attribute: np.full(len(self), value)}
         return replace(self, **arrays)
 
     @property
     def generation(self) -> Ints:
-        """Insertions between two shifts: ceil(N / l)."""
+        """Insertions between two shifts, shape (n,): ceil(N / l)."""
         return -(-self.window // self.generations)
 
     @property
     def ring_segments(self) -> Ints:
-        """Segments in the ring."""
+        """Segments in the ring, shape (n,)."""
         return self.run + self.generations
 
     @property
     def trace(self) -> Ints:
-        """Insertions after which no trace of a key is left: window and slack."""
+        """Insertions after which no trace of a key is left, shape (n,): window and slack."""
         return self.ring_segments * self.generation
 
     @property
@@ -100,11 +102,11 @@ class Shapes:
 
     @property
     def block_cells(self) -> Ints:
-        """Bits of one part of one block; 1 where there are no blocks."""
+        """Bits of one part of one block, shape (n,); 1 where there are no blocks."""
         return self.block_bits // self.parts if self.blocked else np.ones_like(self.parts)
 
     def spec(self, index: int, size: int, requirement: Requirement) -> FilterSpec:
-        """Build the specification of one shape and size."""
+        """Build the specification of the shape of number `index`, in a size as `sizes` has."""
         run, generations, parts, block_bits = (
             int(values[index])
             for values in (self.run, self.generations, self.parts, self.block_bits)
@@ -143,7 +145,7 @@ def shapes(family: str, requirement: Requirement) -> Shapes:
 
 
 def sizes(any_size: bool) -> Ints:
-    """Return the sizes that are tried: bits of a part, or blocks.
+    """Return the sizes that are tried, shape (sizes,): bits of a part, or blocks.
 
     Powers of two; with `any_size`, integers of 7 binary digits and zeros after them.
     """
@@ -154,12 +156,26 @@ def sizes(any_size: bool) -> Ints:
 
 
 def part_bits(shapes: Shapes, size: Ints) -> Ints:
-    """Bits of one part of a segment: the depth of one memory."""
+    """Bits of one part of a segment: the depth of one memory.
+
+    Parameters
+    ----------
+    shapes : Shapes
+    size : ndarray of int, shape (n,)
+        Of each, as `sizes` has them.
+
+    Returns
+    -------
+    ndarray of int, shape (n,)
+    """
     return size * shapes.block_cells
 
 
 def clear_width(shapes: Shapes, size: Ints) -> Ints:
-    """Bits to zero per clock, so that a segment is clear within a generation and a clock."""
+    """Bits to zero per clock, so that a segment is clear within a generation and a clock.
+
+    Parameters, result: as for `part_bits`.
+    """
     depth = part_bits(shapes, size)
     needed = -(-depth // np.maximum(1, shapes.generation - 1))
     wide = 1 << np.ceil(np.log2(np.maximum(needed, 1))).astype(np.int64)
@@ -169,7 +185,11 @@ def clear_width(shapes: Shapes, size: Ints) -> Ints:
 def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> NDArray[np.bool_]:
     """Whether the models cannot have the size, or the hardware cannot if it is asked for.
 
-    What is larger than a size that is too large is so too.
+    What is larger than a size that is too large is so too. Sizes: as for `part_bits`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
     """
     bits = part_bits(shapes, size).astype(np.float64) * shapes.parts * shapes.ring_segments
     beyond = bits >= _MOST_BITS

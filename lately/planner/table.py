@@ -74,7 +74,7 @@ def _last_text(candidate: Candidate) -> str:
 
 
 def shape_text(spec: "FilterSpec") -> str:
-    """Return family and parameters of a specification in few words."""
+    """Return family and parameters of a specification, `spec`, in few words."""
     if spec.family == "apbf":
         return f"apbf k={spec.k} l={spec.l}, {spec.slice_bits:,} bits"
     if spec.family == "apbbf":
@@ -109,6 +109,11 @@ def _timed(models: list[TimedModel]) -> Any:
 def check_format(path: str) -> None:
     """Refuse a file of a format that there is no drawing in.
 
+    Parameters
+    ----------
+    path : str
+        Name of the file.
+
     Raises
     ------
     RequirementError
@@ -142,7 +147,7 @@ def front_chart(plan: Plan) -> Chart:
 
 
 def draw_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Draw the front; the same plan gives the same bytes."""
+    """Draw the front to the file `path`; the same plan gives the same bytes."""
     from ..reproduction.drawing import draw
 
     draw(front_chart(plan), path)
