@@ -34,8 +34,12 @@ class APBF(SlidingFilter):
 
     Raises
     ------
+    TypeError
+        If the secret is not an integer.
+    ValueError
+        If the secret is negative, or has more than 128 bits.
     SpecificationError
-        If a parameter breaks a rule.
+        If another parameter is of the wrong kind, or breaks a rule.
     """
 
     families = ("apbf",)
@@ -102,8 +106,12 @@ class APBBF(SlidingFilter):
 
     Raises
     ------
+    TypeError
+        If the secret is not an integer.
+    ValueError
+        If the secret is negative, or has more than 128 bits.
     SpecificationError
-        If a parameter breaks a rule.
+        If another parameter is of the wrong kind, or breaks a rule.
     """
 
     families = ("apbbf",)

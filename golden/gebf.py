@@ -40,8 +40,12 @@ class GEBF(SlidingFilter):
 
     Raises
     ------
+    TypeError
+        If `partitioned` is not a bool, or the secret not an integer.
+    ValueError
+        If the secret is negative, or has more than 128 bits.
     SpecificationError
-        If a parameter breaks a rule.
+        If another parameter is of the wrong kind, or breaks a rule.
     """
 
     families = ("gebf",)
@@ -91,8 +95,12 @@ class BlockedGEBF(SlidingFilter):
 
     Raises
     ------
+    TypeError
+        If `partitioned` is not a bool, or the secret not an integer.
+    ValueError
+        If the secret is negative, or has more than 128 bits.
     SpecificationError
-        If a parameter breaks a rule.
+        If another parameter is of the wrong kind, or breaks a rule.
     """
 
     families = ("blocked-gebf",)

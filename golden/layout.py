@@ -45,9 +45,13 @@ class Layout:
 
         Raises
         ------
+        TypeError
+            If `partitioned` is not a bool.
         SpecificationError
             If its bits cannot be shared.
         """
+        if not isinstance(partitioned, bool):
+            raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")
         sizes, cells = spec.index_sizes, spec.cells
         if not partitioned:
             if spec.family not in ("gebf", "blocked-gebf"):

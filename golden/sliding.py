@@ -64,11 +64,11 @@ class SlidingFilter:
     Raises
     ------
     TypeError
-        If the secret is not an integer.
+        If `partitioned` is not a bool, or the secret not an integer.
     ValueError
-        If it has more than 128 bits.
+        If the secret is negative, or has more than 128 bits.
     SpecificationError
-        If there is one, and the hash of the specification takes none.
+        If there is a secret, and the hash of the specification takes none.
     """
 
     families: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class SlidingFilter:
         self.spec = spec
         self.partitioned = partitioned
         self._layout = self._layout_class.of(spec, partitioned)
-        keyed = secret or spec.hash == "siphash"
+        keyed = check_secret(secret) or spec.hash == "siphash"
         self._ring = RingPosition.first(spec, self._checked_secret(secret) if keyed else 0)
         self._segments = _segments(self._layout)
         self.operations = self.hits = 0
@@ -424,7 +424,7 @@ class SlidingFilter:
             spec = FilterSpec.from_dict(header["spec"])
             owner = next(known for known in _subclasses(cls) if spec.family in known.families)
             self = owner.__new__(owner)
-            SlidingFilter.__init__(self, spec, partitioned=bool(header["partitioned"]))
+            SlidingFilter.__init__(self, spec, partitioned=header["partitioned"])
             self._load_numbers(header["state"], *header["counters"])
             if spec.hash == "siphash":
                 self._ring.set_secrets(*header["secrets"])

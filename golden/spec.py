@@ -134,7 +134,7 @@ class FilterSpec:
             value = getattr(self, field.name)
             if field.name in ("family", "hash", "rekey"):
                 continue
-            if value is None:
+            if value is None and field.default is UNSET:
                 _require(
                     field.name not in required,
                     field.name,
