@@ -1,10 +1,11 @@
 """Commands that find the cheapest filter, and hold it against its promise."""
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import click
+
+from .options import number_of_jobs, workers
 
 if TYPE_CHECKING:
     from .planner.requirement import Requirement
@@ -144,13 +145,18 @@ def _requirement(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Draws them."
 )
 @click.option("--large", is_flag=True, help="Windows of 3 to 100,000 and rates down to 0.003.")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Processes.  [default: cores]"
-)
+@workers("Processes.")
 @click.option("--anew", is_flag=True, help="Measure what is in the cache folder, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
 def validate(
-    *, points: int, seed: int, large: bool, jobs: int | None, anew: bool, as_json: bool
+    *,
+    points: int,
+    seed: int,
+    large: bool,
+    jobs: int | None,
+    scheduler: str | None,
+    anew: bool,
+    as_json: bool,
 ) -> None:
     """Draw requirements, plan for each, and measure the golden model of what was planned.
 
@@ -162,7 +168,9 @@ def validate(
     Examples:
       lately plan validate
       lately plan validate --points 200 --large --seed 7 --jobs 2
+      lately plan validate --points 1000 --scheduler tcp://10.0.0.1:8786
     """
+    number = number_of_jobs(jobs, scheduler)
     from .cli import _complain_of
     from .planner.promise import study
     from .reproduce_commands import _points
@@ -176,7 +184,8 @@ def validate(
             [study(points, seed, large=large)],
             Store(cache_directory()),
             anew=anew,
-            jobs=jobs or os.cpu_count() or 1,
+            jobs=number,
+            scheduler=scheduler,
             progress=progress,
         )
     if as_json:

@@ -430,3 +430,15 @@ def test_address_wrong_for_a_command(tmp_path, monkeypatch):
     assert (done.exit_code, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("lately: error: scheduler: must be the address of a Dask scheduler")
+
+
+def test_planner_is_validated_by_a_cluster(tmp_path, workers, monkeypatch):
+    arguments = ["plan", "validate", "--points", "2", "--seed", "5", "--json"]
+    texts = []
+    for number, where in enumerate([["--jobs", "1"], ["--scheduler", workers.address]]):
+        monkeypatch.setenv("LATELY_CACHE", str(tmp_path / str(number)))
+        done = CliRunner().invoke(cli.main, [*arguments, *where])
+        assert done.exit_code == 0, done.output
+        texts.append(done.stdout)
+    assert json.loads(texts[0])["measured"] == 2
+    assert texts[0] == texts[1]
