@@ -87,8 +87,8 @@ class Checkpoint:
         Fresh keys asked for here, and those reported.
     estimated_false_positive_rate : float
         From the bits that are set here.
-    fill_ratios : ndarray of float64, shape (ring_segments,)
-        One per segment of the ring, youngest to oldest.
+    fill_ratios : ndarray of float64, shape (n,)
+        Of the n segments of the ring, youngest to oldest.
     """
 
     operations: int
