@@ -517,8 +517,8 @@ class Collector(wiring.Component):
     """
 
     DEPTH = 64
-    POLL = 12
-    UNDER_WAY = 16
+    POLL = 13
+    UNDER_WAY = 17
     """Beats that may still pass when there is no more room."""
 
     def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
@@ -531,7 +531,7 @@ class Collector(wiring.Component):
         self._results_latency = results_latency
         # From the clock in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 7 + results_latency + self._selection + ResultQueue.LATENCY
+        self.latency = 9 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -548,7 +548,7 @@ class Collector(wiring.Component):
         m = Module()
         m.submodules.records = records = PagedMemory(depth=self._slots, width=self._record.size)
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size, apart=True
         )
         m.submodules.places = places = Places(enough=self.DEPTH - self.UNDER_WAY)
         beat = Signal(8)
@@ -585,7 +585,7 @@ class Collector(wiring.Component):
         there = delayed(m, reached, late - 1, "there")
         record = Signal(self._record)
         m.d.comb += record.eq(records.word)
-        counts = registered(m, self.done, "counts")
+        counts = delayed(m, self.done, 2, "counts")
         done = [
             self._elaborate_reached(
                 m, counts.word_select(shard, 8), record.required[shard], f"done{shard}"
@@ -594,24 +594,24 @@ class Collector(wiring.Component):
         ]
         conditions = Cat(there, *done)
         groups = [conditions[at : at + FAN_IN].all() for at in range(0, len(conditions), FAN_IN)]
-        complete = registered(m, Cat(groups), "complete")
+        complete = registered(m, registered(m, Cat(groups), "groups").all(), "complete")
         # As late as that.
-        clocks = late + 3
+        clocks = late + 4
         alive = Signal(clocks)
         at_end = delayed(m, beat, clocks, "beat")
         # In the clock after `failing` the beats behind the one that fails are given up.
         fails = Signal()
-        failing = alive[-1] & ~complete.all() & ~fails
+        failing = alive[-1] & ~complete & ~fails
         m.d.sync += fails.eq(failing)
         goes = Signal()
         m.d.sync += [
             goes.eq(room & ~failing & ~fails),
             alive.eq(Cat(goes, alive) & ~fails.replicate(clocks)),
         ]
-        passes = registered(m, alive[-1] & complete.all() & ~fails, "passes")
+        passes = registered(m, alive[-1] & complete & ~fails, "passes")
         passed = registered(m, at_end, "passed")
         self._elaborate_beat(m, beat, goes, fails, passed)
-        return passes, passed, delayed(m, record.lanes.as_value(), 4, "record")
+        return passes, passed, delayed(m, record.lanes.as_value(), 5, "record")
 
     def _elaborate_reached(self, m, count, goal, name):
         """Return, two clocks late, whether a count modulo 256 has reached a goal near it."""
@@ -749,11 +749,12 @@ class LaneUnit(wiring.Component):
         rooms = [self._elaborate_places(m, "beats", self.SLOTS - 1 - self.LAG, accepted,
                                         self.o.valid & self.o.ready)]  # fmt: skip
         # An entry comes so long after the acceptance that nobody counts it before.
-        enough = Shard.DEPTH - 1 - self.LAG - spread.latency
+        enough = Shard.DEPTH - 2 - self.LAG - spread.latency
         for number, shard in enumerate(self._shards):
             m.submodules[f"shard{number}"] = shard
             coming = spread.coming[number]
-            rooms.append(self._elaborate_places(m, f"entries{number}", enough, coming, shard.taken))
+            came = registered(m, coming, f"came{number}")
+            rooms.append(self._elaborate_places(m, f"entries{number}", enough, came, shard.taken))
             width = len(shard.results)
             m.d.comb += [
                 shard.coming.eq(coming),
