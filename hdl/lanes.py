@@ -142,11 +142,11 @@ class ShiftFinder(wiring.Component):
         # In two digits, the high one a clock later.
         width = generation.bit_length() + 2
         digit = width // 2
-        start = (-generation - 1) & (1 << width) - 1
-        left_low = Signal(digit, init=start & (1 << digit) - 1)
-        left_high = Signal(width - digit, init=start >> digit)
+        # They begin with what a turn sets them to, so that registers need no gate for it.
+        left_low = Signal(digit, init=(1 << digit) - 1)
+        left_high = Signal(width - digit, init=(1 << width - digit) - 1)
         count = Signal(range(lanes + 1))
-        change = Signal(width)
+        change = Signal(width, init=-generation % (1 << width))
         carry = Signal()
         turn = Signal(4)
         over = Signal()

@@ -136,7 +136,10 @@ class Entry(data.StructLayout):
 
 
 class OrderedEntry(data.StructLayout):
-    """An `Entry`, with its ``steps``, as `steps_layout` has them."""
+    """An `Entry`, with its ``steps``, as `steps_layout` has them.
+
+    ``query`` and ``insert`` are those of ``items`` alone.
+    """
 
     def __init__(self, entry):
         lanes = entry["items"].width
@@ -251,8 +254,8 @@ class Sequencer(wiring.Component):
         m.d.sync += [
             self.last.eq(done),
             self.control.valid.eq(items.any()),
-            self.control.query.eq((items & flags.query).any()),
-            self.control.insert.eq((items & flags.insert).any()),
+            self.control.query.eq((mine & flags.query).any()),
+            self.control.insert.eq((mine & flags.insert).any()),
             self.control.shift.eq(
                 (mine & flags.shifts).any() | (turn & (flags.turn == Turn.SHIFT))
             ),
@@ -392,7 +395,13 @@ class Shard(wiring.Component):
             m.d.sync += first.eq(self.entry)
         turns = first.turn != Turn.NONE
         wanted = registered(m, Cat(first.items | first.shifts, turns), "wanted")
-        rest = delayed(m, first.as_value(), 2, "rest")
+        own = Signal(self._entry)
+        m.d.comb += [
+            own.eq(first),
+            own.query.eq(first.query & first.items),
+            own.insert.eq(first.insert & first.items),
+        ]
+        rest = delayed(m, own.as_value(), 2, "rest")
         entry = Signal(self._ordered)
         m.d.sync += entry.eq(Cat(ordered_steps(m, wanted), rest))
         return delayed(m, arrived, self.WAY_IN - 1, "arrived_late"), entry
