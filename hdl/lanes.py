@@ -145,7 +145,8 @@ class ShiftFinder(wiring.Component):
         # They begin with what a turn sets them to, so that registers need no gate for it.
         left_low = Signal(digit, init=(1 << digit) - 1)
         left_high = Signal(width - digit, init=(1 << width - digit) - 1)
-        count = Signal(range(lanes + 1))
+        count = registered(m, counts[lanes], "count")
+        begun = Signal(width)
         change = Signal(width, init=-generation % (1 << width))
         carry = Signal()
         turn = Signal(4)
@@ -154,9 +155,9 @@ class ShiftFinder(wiring.Component):
         quiet = registered(m, ~turn[:3].any(), "quiet")
         begins = turn[0] | (over & quiet)
         m.d.sync += [
-            count.eq(counts[lanes]),
             turn.eq(Cat(turns, turn)),
-            change.eq(Mux(begins, count - generation, count)),
+            begun.eq(counts[lanes] - generation),
+            change.eq(Mux(begins, begun, count)),
             Cat(left_low, carry).eq(left_low + change[:digit]),
         ]
         change_high = registered(m, change[digit:], "change_high")
@@ -376,9 +377,11 @@ class Spread(wiring.Component):
             for band in range(self.BANDS)
         ]
         for shard in range(self._shards):
-            own = Cat(one_hot[shard] for one_hot in one_hots)
-            items = registered(m, own & asked, f"items{shard}")
-            self._elaborate_entry(m, shard, items, everyone, *bands[shard % self.BANDS])
+            own = Cat(one_hot[shard] for one_hot in one_hots) & asked
+            items = registered(m, own, f"items{shard}")
+            coming = self._elaborate_coming(m, own, everyone, f"{shard}")
+            m.d.comb += self.coming[shard].eq(coming)
+            self._elaborate_entry(m, shard, items, *bands[shard % self.BANDS])
         slot = delayed(m, slot, 2, "slot")
         self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
         return m
@@ -423,6 +426,12 @@ class Spread(wiring.Component):
         before = delayed(m, finder.shifts, late - 1, "shifts")
         return registered(m, before, "shifts"), registered(m, before.any(), "crosses")
 
+    def _elaborate_coming(self, m, items, everyone, name):
+        """Return whether there are any items, or all get an entry, two clocks late."""
+        pairs = Cat(items[at : at + 2].any() for at in range(0, len(items), 2))
+        any_items = registered(m, pairs, f"pairs{name}").any()
+        return registered(m, any_items | everyone, f"coming{name}")
+
     def _elaborate_band(self, m, band, one_hots, asked, everyone, flags, states):
         """Return flags and states for some of the shards, from registers that are theirs alone.
 
@@ -431,7 +440,7 @@ class Spread(wiring.Component):
         """
         own = Cat(Cat(one_hot[band :: self.BANDS]).any() for one_hot in one_hots)
         items = registered(m, own & asked, f"items_of_band{band}")
-        coming = registered(m, items.any() | everyone, f"coming_of_band{band}")
+        coming = self._elaborate_coming(m, own & asked, everyone, f"_of_band{band}")
         own_flags = {
             name: Signal(len(value), name=f"{name}_of_band{band}") for name, value in flags.items()
         }
@@ -444,9 +453,8 @@ class Spread(wiring.Component):
                 m.d.sync += own_states.word_select(lane, STATE_BITS).eq(state)
         return own_flags, own_states
 
-    def _elaborate_entry(self, m, shard, items, everyone, flags, states):
+    def _elaborate_entry(self, m, shard, items, flags, states):
         """Give a shard its entry, and count it."""
-        m.d.sync += self.coming[shard].eq(items.any() | everyone)
         entry = getattr(self, f"entry{shard}")
         items_late = delayed(m, items, 2, f"items_of{shard}_")
         for name, value in (flags | {"items": items_late}).items():
