@@ -1,6 +1,6 @@
 """Several keys a clock: one window, whose bits are divided among shards."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -146,7 +146,10 @@ class ShiftFinder(wiring.Component):
         left_low = Signal(digit, init=(1 << digit) - 1)
         left_high = Signal(width - digit, init=(1 << width - digit) - 1)
         count = registered(m, counts[lanes], "count")
-        begun = Signal(width)
+        # What it changes by if a generation begins with it, from a table: an adder is too slow.
+        after_turn = [flags.bit_count() - generation for flags in range(1 << lanes)]
+        table = Array(Const(change % (1 << width), width) for change in after_turn)
+        begun = registered(m, Value.cast(table[inserts]), "begun")
         change = Signal(width, init=-generation % (1 << width))
         carry = Signal()
         turn = Signal(4)
@@ -156,7 +159,6 @@ class ShiftFinder(wiring.Component):
         begins = turn[0] | (over & quiet)
         m.d.sync += [
             turn.eq(Cat(turns, turn)),
-            begun.eq(counts[lanes] - generation),
             change.eq(Mux(begins, begun, count)),
             Cat(left_low, carry).eq(left_low + change[:digit]),
         ]
