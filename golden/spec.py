@@ -512,7 +512,7 @@ class FilterSpec:
             "expand": 2,
             **filter_terms,
             "done": 2,
-            "check": 5,
+            "check": 7,
             "results": 8,
             "selection": ceil_log(2, self.shards),
             "answers": 6,

@@ -1,6 +1,6 @@
 """Several keys a clock: one window, whose bits are divided among shards."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -142,11 +142,15 @@ class ShiftFinder(wiring.Component):
         # In two digits, the high one a clock later.
         width = generation.bit_length() + 2
         digit = width // 2
-        start = (-generation - 1) & (1 << width) - 1
-        left_low = Signal(digit, init=start & (1 << digit) - 1)
-        left_high = Signal(width - digit, init=start >> digit)
-        count = Signal(range(lanes + 1))
-        change = Signal(width)
+        # They begin with what a turn sets them to, so that registers need no gate for it.
+        left_low = Signal(digit, init=(1 << digit) - 1)
+        left_high = Signal(width - digit, init=(1 << width - digit) - 1)
+        count = registered(m, counts[lanes], "count")
+        # What it changes by if a generation begins with it, from a table: an adder is too slow.
+        after_turn = [flags.bit_count() - generation for flags in range(1 << lanes)]
+        table = Array(Const(change % (1 << width), width) for change in after_turn)
+        begun = registered(m, Value.cast(table[inserts]), "begun")
+        change = Signal(width, init=-generation % (1 << width))
         carry = Signal()
         turn = Signal(4)
         over = Signal()
@@ -154,9 +158,8 @@ class ShiftFinder(wiring.Component):
         quiet = registered(m, ~turn[:3].any(), "quiet")
         begins = turn[0] | (over & quiet)
         m.d.sync += [
-            count.eq(counts[lanes]),
             turn.eq(Cat(turns, turn)),
-            change.eq(Mux(begins, count - generation, count)),
+            change.eq(Mux(begins, begun, count)),
             Cat(left_low, carry).eq(left_low + change[:digit]),
         ]
         change_high = registered(m, change[digit:], "change_high")
@@ -376,9 +379,11 @@ class Spread(wiring.Component):
             for band in range(self.BANDS)
         ]
         for shard in range(self._shards):
-            own = Cat(one_hot[shard] for one_hot in one_hots)
-            items = registered(m, own & asked, f"items{shard}")
-            self._elaborate_entry(m, shard, items, everyone, *bands[shard % self.BANDS])
+            own = Cat(one_hot[shard] for one_hot in one_hots) & asked
+            items = registered(m, own, f"items{shard}")
+            coming = self._elaborate_coming(m, own, everyone, f"{shard}")
+            m.d.comb += self.coming[shard].eq(coming)
+            self._elaborate_entry(m, shard, items, *bands[shard % self.BANDS])
         slot = delayed(m, slot, 2, "slot")
         self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
         return m
@@ -423,6 +428,12 @@ class Spread(wiring.Component):
         before = delayed(m, finder.shifts, late - 1, "shifts")
         return registered(m, before, "shifts"), registered(m, before.any(), "crosses")
 
+    def _elaborate_coming(self, m, items, everyone, name):
+        """Return whether there are any items, or all get an entry, two clocks late."""
+        pairs = Cat(items[at : at + 2].any() for at in range(0, len(items), 2))
+        any_items = registered(m, pairs, f"pairs{name}").any()
+        return registered(m, any_items | everyone, f"coming{name}")
+
     def _elaborate_band(self, m, band, one_hots, asked, everyone, flags, states):
         """Return flags and states for some of the shards, from registers that are theirs alone.
 
@@ -431,7 +442,7 @@ class Spread(wiring.Component):
         """
         own = Cat(Cat(one_hot[band :: self.BANDS]).any() for one_hot in one_hots)
         items = registered(m, own & asked, f"items_of_band{band}")
-        coming = registered(m, items.any() | everyone, f"coming_of_band{band}")
+        coming = self._elaborate_coming(m, own & asked, everyone, f"_of_band{band}")
         own_flags = {
             name: Signal(len(value), name=f"{name}_of_band{band}") for name, value in flags.items()
         }
@@ -444,9 +455,8 @@ class Spread(wiring.Component):
                 m.d.sync += own_states.word_select(lane, STATE_BITS).eq(state)
         return own_flags, own_states
 
-    def _elaborate_entry(self, m, shard, items, everyone, flags, states):
+    def _elaborate_entry(self, m, shard, items, flags, states):
         """Give a shard its entry, and count it."""
-        m.d.sync += self.coming[shard].eq(items.any() | everyone)
         entry = getattr(self, f"entry{shard}")
         items_late = delayed(m, items, 2, f"items_of{shard}_")
         for name, value in (flags | {"items": items_late}).items():
@@ -517,8 +527,8 @@ class Collector(wiring.Component):
     """
 
     DEPTH = 64
-    POLL = 12
-    UNDER_WAY = 16
+    POLL = 13
+    UNDER_WAY = 17
     """Beats that may still pass when there is no more room."""
 
     def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
@@ -531,7 +541,7 @@ class Collector(wiring.Component):
         self._results_latency = results_latency
         # From the clock in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 7 + results_latency + self._selection + ResultQueue.LATENCY
+        self.latency = 9 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -548,7 +558,7 @@ class Collector(wiring.Component):
         m = Module()
         m.submodules.records = records = PagedMemory(depth=self._slots, width=self._record.size)
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size, apart=True
         )
         m.submodules.places = places = Places(enough=self.DEPTH - self.UNDER_WAY)
         beat = Signal(8)
@@ -585,7 +595,7 @@ class Collector(wiring.Component):
         there = delayed(m, reached, late - 1, "there")
         record = Signal(self._record)
         m.d.comb += record.eq(records.word)
-        counts = registered(m, self.done, "counts")
+        counts = delayed(m, self.done, 2, "counts")
         done = [
             self._elaborate_reached(
                 m, counts.word_select(shard, 8), record.required[shard], f"done{shard}"
@@ -594,24 +604,24 @@ class Collector(wiring.Component):
         ]
         conditions = Cat(there, *done)
         groups = [conditions[at : at + FAN_IN].all() for at in range(0, len(conditions), FAN_IN)]
-        complete = registered(m, Cat(groups), "complete")
+        complete = registered(m, registered(m, Cat(groups), "groups").all(), "complete")
         # As late as that.
-        clocks = late + 3
+        clocks = late + 4
         alive = Signal(clocks)
         at_end = delayed(m, beat, clocks, "beat")
         # In the clock after `failing` the beats behind the one that fails are given up.
         fails = Signal()
-        failing = alive[-1] & ~complete.all() & ~fails
+        failing = alive[-1] & ~complete & ~fails
         m.d.sync += fails.eq(failing)
         goes = Signal()
         m.d.sync += [
             goes.eq(room & ~failing & ~fails),
             alive.eq(Cat(goes, alive) & ~fails.replicate(clocks)),
         ]
-        passes = registered(m, alive[-1] & complete.all() & ~fails, "passes")
+        passes = registered(m, alive[-1] & complete & ~fails, "passes")
         passed = registered(m, at_end, "passed")
         self._elaborate_beat(m, beat, goes, fails, passed)
-        return passes, passed, delayed(m, record.lanes.as_value(), 4, "record")
+        return passes, passed, delayed(m, record.lanes.as_value(), 5, "record")
 
     def _elaborate_reached(self, m, count, goal, name):
         """Return, two clocks late, whether a count modulo 256 has reached a goal near it."""
@@ -749,11 +759,12 @@ class LaneUnit(wiring.Component):
         rooms = [self._elaborate_places(m, "beats", self.SLOTS - 1 - self.LAG, accepted,
                                         self.o.valid & self.o.ready)]  # fmt: skip
         # An entry comes so long after the acceptance that nobody counts it before.
-        enough = Shard.DEPTH - 1 - self.LAG - spread.latency
+        enough = Shard.DEPTH - 2 - self.LAG - spread.latency
         for number, shard in enumerate(self._shards):
             m.submodules[f"shard{number}"] = shard
             coming = spread.coming[number]
-            rooms.append(self._elaborate_places(m, f"entries{number}", enough, coming, shard.taken))
+            came = registered(m, coming, f"came{number}")
+            rooms.append(self._elaborate_places(m, f"entries{number}", enough, came, shard.taken))
             width = len(shard.results)
             m.d.comb += [
                 shard.coming.eq(coming),

@@ -92,6 +92,9 @@ class ResultQueue(wiring.Component):
         Widths.
     page_depth : int
         Places in one memory; the pages are selected in registers of their own.
+    apart : bool
+        Whether the count of what is stored has a register of its own that says when to load:
+        for a wide queue, whose pages lie far from it.
 
     Members
     -------
@@ -106,8 +109,9 @@ class ResultQueue(wiring.Component):
     SELECTION = 2
     """Registers through which the page is selected."""
 
-    def __init__(self, *, depth, tag_bits, verdict_bits, page_depth=16):
+    def __init__(self, *, depth, tag_bits, verdict_bits, page_depth=16, apart=False):
         self._depth = depth
+        self._apart = apart
         self._page_depth = min(depth, page_depth)
         self._tag_bits = tag_bits
         self._verdict_bits = verdict_bits
@@ -128,11 +132,12 @@ class ResultQueue(wiring.Component):
         read = Signal(range(self._depth))
         loaded = Signal()
         load = Signal()
+        moves = ~self._elaborate_stalls(m, output) if self._apart else output.go
         m.d.comb += [
             stored.up.eq(self.coming),
             stored.down.eq(load),
             # The count does not know yet of the last load.
-            load.eq(output.go & Mux(loaded, stored.above[1], stored.above[0])),
+            load.eq(moves & Mux(loaded, stored.above[1], stored.above[0])),
         ]
         m.d.sync += loaded.eq(load)
         with m.If(load):
@@ -158,6 +163,12 @@ class ResultQueue(wiring.Component):
             output.o.ready.eq(self.o.ready),
         ]
         return m
+
+    def _elaborate_stalls(self, m, output):
+        """Return the opposite of `output.go` from another register, which synthesis keeps."""
+        stalls = Signal()
+        m.d.sync += stalls.eq(output.o.valid & ~output.o.ready & (stalls | output.valid))
+        return stalls
 
     @property
     def _page_bits(self):

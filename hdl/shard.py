@@ -136,7 +136,10 @@ class Entry(data.StructLayout):
 
 
 class OrderedEntry(data.StructLayout):
-    """An `Entry`, with its ``steps``, as `steps_layout` has them."""
+    """An `Entry`, with its ``steps``, as `steps_layout` has them.
+
+    ``query`` and ``insert`` are those of ``items`` alone.
+    """
 
     def __init__(self, entry):
         lanes = entry["items"].width
@@ -164,7 +167,7 @@ class Sequencer(wiring.Component):
         The step is the first of another entry.
     lane : Out(range(lanes))
     control : Out(Control)
-        Of the step, in the clock after `takes` and `lane`. All low without one.
+        Of the step, two clocks after `lane`. All low without one.
     last : Out(1)
         With `control`: the entry is done.
     slot : Out
@@ -173,7 +176,7 @@ class Sequencer(wiring.Component):
         With `control`: the lane whose operation it is.
     """
 
-    SETTLE = 4
+    SETTLE = 5
     """Clocks for which a step waits at least, if it must be known whether the spare is clean."""
 
     def __init__(self, *, entry, clear_words):
@@ -234,23 +237,25 @@ class Sequencer(wiring.Component):
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode the step; return whether it turns the ring, two clocks later."""
+        """Decode the step; return whether it turns the ring, three clocks later."""
         lanes = self._lanes
         own = Cat((code == lane) & there[0] & goes for lane in range(lanes))
         mine = Signal(lanes)
         flags = Signal(self._entry)
         turn = Signal()
+        done = Signal()
         m.d.sync += [
             mine.eq(own),
             flags.eq(entry),
             turn.eq((code == lanes) & there[0] & goes),
-            self.last.eq(there[0] & goes & ~there[1] & ~first),
+            done.eq(there[0] & goes & ~there[1] & ~first),
         ]
         items = mine & flags.items
-        m.d.comb += [
+        m.d.sync += [
+            self.last.eq(done),
             self.control.valid.eq(items.any()),
-            self.control.query.eq((items & flags.query).any()),
-            self.control.insert.eq((items & flags.insert).any()),
+            self.control.query.eq((mine & flags.query).any()),
+            self.control.insert.eq((mine & flags.insert).any()),
             self.control.shift.eq(
                 (mine & flags.shifts).any() | (turn & (flags.turn == Turn.SHIFT))
             ),
@@ -360,7 +365,7 @@ class Shard(wiring.Component):
         m = Module()
         m.submodules.core = core = self._core
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size, apart=True
         )
         m.submodules.sequencer = sequencer = Sequencer(
             entry=self._ordered, clear_words=self._spec.clear_words
@@ -376,8 +381,8 @@ class Shard(wiring.Component):
         ]
         m.d.comb += self.taken.eq(sequencer.takes)
         self._elaborate_states(m, sequencer, arrived)
-        # The core has its control so much after the key; the sequencer's is one clock late.
-        late = self._state_latency + FilterCore.CONTROL_LAG - 1
+        # The core has its control so much after the key; the sequencer's is two clocks late.
+        late = self._state_latency + FilterCore.CONTROL_LAG - 2
         m.d.comb += core.control.eq(delayed(m, sequencer.control, late, "control"))
         self._elaborate_results(m, sequencer, late + core.latency - FilterCore.CONTROL_LAG)
         return m
@@ -390,7 +395,13 @@ class Shard(wiring.Component):
             m.d.sync += first.eq(self.entry)
         turns = first.turn != Turn.NONE
         wanted = registered(m, Cat(first.items | first.shifts, turns), "wanted")
-        rest = delayed(m, first.as_value(), 2, "rest")
+        own = Signal(self._entry)
+        m.d.comb += [
+            own.eq(first),
+            own.query.eq(first.query & first.items),
+            own.insert.eq(first.insert & first.items),
+        ]
+        rest = delayed(m, own.as_value(), 2, "rest")
         entry = Signal(self._ordered)
         m.d.sync += entry.eq(Cat(ordered_steps(m, wanted), rest))
         return delayed(m, arrived, self.WAY_IN - 1, "arrived_late"), entry
@@ -398,13 +409,9 @@ class Shard(wiring.Component):
     def _elaborate_states(self, m, sequencer, arrived):
         """Keep the states of each entry until their turn."""
         m.submodules.states = states = self._states
-        written = Signal(range(self.DEPTH))
+        written = self._elaborate_place(m, "written", arrived, 0)
         # The clear after reset comes before the first entry.
-        read = Signal(range(self.DEPTH), init=self.DEPTH - 1)
-        with m.If(arrived):
-            m.d.sync += written.eq(written + 1)
-        with m.If(sequencer.takes):
-            m.d.sync += read.eq(read + 1)
+        read = self._elaborate_place(m, "read", sequencer.takes, -1)
         m.d.comb += [
             states.write.eq(arrived),
             states.write_address.eq(written),
@@ -414,6 +421,18 @@ class Shard(wiring.Component):
         lane = delayed(m, sequencer.lane, 1 + states.latency, "lane")
         words = [states.word.word_select(n, STATE_BITS) for n in range(self._lanes)]
         m.d.comb += self._core.key.eq(selected(m, words, lane, "state"))
+
+    def _elaborate_place(self, m, name, step, first):
+        """Count through the places, from the `first` one on.
+
+        A counter that is ahead keeps the adder, in whose sums synthesis would find those of the
+        addresses' maps, out of their way.
+        """
+        place = Signal(range(self.DEPTH), name=name, init=first % self.DEPTH)
+        ahead = Signal(range(self.DEPTH), name=f"after_{name}", init=(first + 1) % self.DEPTH)
+        with m.If(step):
+            m.d.sync += [place.eq(ahead), ahead.eq(ahead + 1)]
+        return place
 
     def _elaborate_results(self, m, sequencer, clocks):
         """Write each verdict where its lane and slot belong, and count the entries."""
