@@ -9,6 +9,7 @@ compiled when it first runs; both are kept in numba's cache on disk.
 import os
 from collections.abc import Callable
 from functools import lru_cache
+from importlib import import_module
 from typing import Any, TypeVar, cast
 
 VARIABLE = "LATELY_FAST"
@@ -29,7 +30,7 @@ def wanted() -> bool:
 def importable() -> bool:
     """Whether numba can be imported; it is, for that."""
     try:
-        import numba  # noqa: F401
+        import_module("numba")
     except (ImportError, OSError):
         # It is not there, or does not go with this numpy, or its library cannot be loaded.
         return False

@@ -143,11 +143,9 @@ class CompiledSegments:
         spec = self._layout.spec
         shared = (codes, states, self._rotations, self._fields, self._strides, ring, ages)
         if self._columns:
-            loops.perform_columns(self._memory, spec.segments, *shared)  # type: ignore[no-untyped-call]
+            loops.perform_columns(self._memory, spec.segments, *shared)
         else:
-            loops.perform_words(  # type: ignore[no-untyped-call]
-                self._memory, spec.run, self._joint, *shared
-            )
+            loops.perform_words(self._memory, spec.run, self._joint, *shared)
 
 
 def _field_table(layout: Layout) -> NDArray[np.uint64]:

@@ -295,7 +295,7 @@ class CuckooDictionary(CuckooTables):
         numbers[loop.TAIL] = len(self._overflow)
         coin = np.array([self._coin], np.uint64)
         ages = np.empty(len(keys), np.int64)
-        loop.insert_keys(  # type: ignore[no-untyped-call]
+        loop.insert_keys(
             self._times_view, self._codes_view, *self._addresses_under(states),
             np.ascontiguousarray(keys[:, 0]), listed.keys, listed.stamps, listed.slots,
             listed.times, numbers, coin, ages,

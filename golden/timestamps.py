@@ -299,7 +299,7 @@ class TimestampFilter(CountedFilter):
                 swept=self.swept,
             )
             indices = np.stack(self._hash.indices(states(checked[part], [0])[0], 0))
-            loop.insert_keys(self._cells, indices, numbers, asks, seen[part])  # type: ignore[no-untyped-call]
+            loop.insert_keys(self._cells, indices, numbers, asks, seen[part])
             self.insertions += indices.shape[1]
         return seen
 

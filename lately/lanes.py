@@ -1,6 +1,5 @@
 """Operations per clock of units of one and of several lanes."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
@@ -139,11 +138,3 @@ def measure(
                 )
     versions = {"lately": version("lately"), "verilator": verilator_version()}
     return {"runs": runs, "seed": SEED, "versions": versions}
-
-
-def save(figures: dict[str, Any], path: str) -> None:
-    """Write `figures`, as `measure` returns them, as JSON to `path`, whole or not at all."""
-    from .golden.files import replace_file
-
-    with replace_file(path) as file:
-        file.write(json.dumps(figures, indent=1).encode() + b"\n")

@@ -54,13 +54,16 @@ def bench_lanes(
       lately bench lanes --preset four-lanes --operations 1000000
     """
     from .golden import preset
-    from .lanes import drawn_streams, file_streams, measure, save
+    from .golden.files import check_folder, write_json
+    from .lanes import drawn_streams, file_streams, measure
 
+    if out is not None:
+        check_folder(out)
     specs = {name: preset(name) for name in presets}
     streams = drawn_streams(operations, specs.values()) | dict(file_streams(traces))
     figures = measure(specs, streams, progress=_progress())
     if out is not None:
-        save(figures, out)
+        write_json(figures, out)
     if as_json:
         click.echo(json.dumps(figures, allow_nan=False))
     else:

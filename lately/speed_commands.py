@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import click
 
@@ -77,8 +76,11 @@ def bench_golden(
       lately bench golden --batch 1 --keys 400000 --rounds 1
       lately bench golden --rounds 1 --json
     """
+    from .golden.files import check_folder, write_json
     from .speed import measure
 
+    if out is not None:
+        check_folder(out)
     try:
         figures = measure(
             window=window,
@@ -93,7 +95,8 @@ def bench_golden(
         raise click.ClickException(
             f"{error.name}: must be installed, with pip install 'lately[bench]'"
         ) from None
-    _give(figures, out)
+    if out is not None:
+        write_json(figures, out)
     if as_json:
         click.echo(json.dumps(figures, allow_nan=False))
     else:
@@ -138,8 +141,11 @@ def bench_stream(
       LATELY_FAST=0 lately bench stream --insertions 2000000 --queries 200000
     """
     from .endless import measure
+    from .golden.files import check_folder, write_json
     from .speed import models
 
+    if out is not None:
+        check_folder(out)
     known = models(window, window * bits_per_key)
     if model not in known:
         raise click.ClickException(f"model: must be one of {', '.join(known)}, not {model}")
@@ -153,7 +159,8 @@ def bench_stream(
             seed=seed,
             progress=progress,
         )
-    _give(figures, out)
+    if out is not None:
+        write_json(figures, out)
     if as_json:
         click.echo(json.dumps(figures, allow_nan=False))
     else:
@@ -161,15 +168,6 @@ def bench_stream(
 
         print_stream(figures)
     _complain(figures["false_negatives"])
-
-
-def _give(figures: dict[str, Any], out: str | None) -> None:
-    if out is None:
-        return
-    from .golden.files import replace_file
-
-    with replace_file(out) as file:
-        file.write(json.dumps(figures, indent=1, allow_nan=False).encode() + b"\n")
 
 
 def _complain(false_negatives: int) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from lately import endless, speed
 from lately.cli import main
 from lately.golden import GEBF
+from lately.golden.files import write_json
 from lately.machine import peak_bytes, processor
 
 SMALL = ["--window", "500", "--keys", "6000", "--rounds", "1"]
@@ -197,3 +198,21 @@ def test_page_of_a_stream_ends_where_it_began():
     assert sum(part["insertions"] for part in parts) == 200_000_000
     assert sum(p["queries_of_the_window"] + p["queries_of_others"] for p in parts) == 20_000_000
     assert not any(part["false_negatives"] for part in parts)
+
+
+@pytest.mark.parametrize("command", ["golden", "stream", "lanes"])
+def test_folder_is_missed_before_the_work(command, tmp_path, monkeypatch):
+    """A mistyped --out must not cost the whole measurement."""
+    for module in ("speed", "endless", "lanes"):
+        monkeypatch.setattr(f"lately.{module}.measure", None)
+    out = tmp_path / "absent" / "figures.json"
+    done = CliRunner().invoke(main, ["bench", command, "--out", str(out)])
+    assert done.exit_code == 1
+    assert done.stderr == f"lately: error: {out}: No such file or directory\n"
+
+
+def test_error_names_the_file_and_not_the_temporary_one(tmp_path):
+    path = tmp_path / "absent" / "figures.json"
+    with pytest.raises(FileNotFoundError) as caught:
+        write_json({}, path)
+    assert caught.value.filename == str(path)
