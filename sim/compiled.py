@@ -273,7 +273,8 @@ class CompiledUnit(CompiledModel):
             "lately_reset": (None, (unit, count)),
             "lately_generation": (None, (unit, count)),
             "lately_statistics": (None, (unit, array)),
-            "lately_run": (ctypes.c_int64, (unit, count, array, array, array, array)),
+            "lately_begin": (None, (unit,)),
+            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 4)),
         }
         if spec.hash == "siphash":
             signatures["lately_secret"] = (ctypes.c_int, (unit, count, count))
@@ -378,17 +379,17 @@ class CompiledUnit(CompiledModel):
         keys = np.ascontiguousarray(keys)
         seen = np.empty(len(keys), np.bool_)
         age = np.empty(len(keys), np.int16)
-        # In parts, so that an interrupt is heard between them.
+        pointers = [array.ctypes.data for array in (operations, keys, seen, age)]
+        self._library.lately_begin(self._unit)
+        # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
         for start in range(0, len(keys), _CHUNK):
-            count = min(_CHUNK, len(keys) - start)
-            arrays = (operations, keys, seen, age)
-            pointers = [array[start:].ctypes.data for array in arrays]
-            failed = self._library.lately_run(self._unit, count, *pointers)
+            enough = min(start + _CHUNK, len(keys))
+            failed = self._library.lately_run(self._unit, len(keys), enough, *pointers)
             if failed:
                 reason = "a result with a foreign tag" if failed < 0 else f"none in {failed} clocks"
                 raise ToolError(f"replay: expected one result per operation, found {reason}")
             if self._progress is not None:
-                self._progress(count)
+                self._progress(enough - start)
         return Verdicts(seen, age)
 
 

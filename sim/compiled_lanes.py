@@ -122,7 +122,8 @@ class CompiledLanes(CompiledModel):
         number = ctypes.c_uint32
         signatures: Signatures = {
             "lately_reset": (None, (unit,)),
-            "lately_run": (ctypes.c_int64, (unit, count, *(array,) * 5, number, number, count)),
+            "lately_begin": (None, (unit, count)),
+            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, number, number)),
         }
         super().__init__(spec, compiled_lanes(spec), signatures, progress=progress)
         self.reset()
@@ -220,24 +221,21 @@ class CompiledLanes(CompiledModel):
         lane_keys[places] = keys[placed]
         seen = np.zeros(len(codes), np.uint8)
         age = np.full(len(codes), -1, np.int16)
-        # In parts, so that an interrupt is heard between them.
-        for start in range(0, len(beats.turns), _CHUNK):
-            count = min(_CHUNK, len(beats.turns) - start)
-            first = start * lanes
+        arrays = (beats.turns, codes, lane_keys, seen, age)
+        pointers = [array.ctypes.data for array in arrays]
+        count = len(beats.turns)
+        self._library.lately_begin(self._unit, seed)
+        # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
+        for start in range(0, count, _CHUNK):
+            enough = min(start + _CHUNK, count)
             failed = self._library.lately_run(
-                self._unit,
-                count,
-                beats.turns[start:].ctypes.data,
-                *(array[first:].ctypes.data for array in (codes, lane_keys, seen, age)),
-                pause_before,
-                pause_after,
-                seed + start,
+                self._unit, count, enough, *pointers, pause_before, pause_after
             )
             if failed:
                 reason = "an answer of others" if failed < 0 else f"none in {failed} clocks"
                 raise ToolError(f"replay: expected one answer per beat, found {reason}")
             if self._progress is not None:
-                self._progress(int((codes[first : first + count * lanes] > 0).sum()))
+                self._progress(int((codes[start * lanes : enough * lanes] > 0).sum()))
         verdicts = Verdicts(
             np.zeros(len(operations), np.bool_), np.full(len(operations), -1, np.int16)
         )

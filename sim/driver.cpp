@@ -19,6 +19,8 @@ struct Unit {
     VerilatedContext context;
     Vmodel model{&context};
     uint64_t cycles = 0;
+    // Of the present sequence: operations that were accepted, and those whose results have come.
+    uint64_t sent = 0, received = 0;
 };
 
 void clock(Unit& unit) {
@@ -100,19 +102,23 @@ void lately_statistics(Unit* unit, uint64_t* counts) {
     counts[3] = unit->model.shifts;
 }
 
-// Performs `count` operations, one per clock as the unit accepts them, and collects their
-// results. Returns 0, or the number of clocks without a result after which it gave up, or -1 if
-// a result came with another tag than its operation's.
-int64_t lately_run(Unit* unit, uint64_t count, const uint8_t* operations, const uint64_t* keys,
-                   uint8_t* seen, int16_t* age) {
+// Begins a sequence of operations; the one before must have had all its results, or a reset.
+void lately_begin(Unit* unit) { unit->sent = unit->received = 0; }
+
+// Performs the `count` operations of a sequence, one per clock as the unit accepts them, on from
+// where it stood, until `enough` results have come; what is under way then stays so. Returns 0,
+// or the number of clocks without a result after which it gave up, or -1 if a result came with
+// another tag than its operation's.
+int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* operations,
+                   const uint64_t* keys, uint8_t* seen, int16_t* age) {
     constexpr int KEY_WORDS = (KEY_BITS + 63) / 64;
     constexpr int64_t PATIENCE = 1 << 24;
     Vmodel& model = unit->model;
-    uint64_t sent = 0, received = 0;
+    uint64_t &sent = unit->sent, &received = unit->received;
     int64_t idle = 0;
     uint32_t request[REQUEST_WORDS] = {};
     bool ready = true;
-    while (received < count) {
+    while (received < enough) {
         if (ready && sent < count) {
             std::memset(request, 0, sizeof request);
             for (int word = 0; word < KEY_WORDS; ++word) {

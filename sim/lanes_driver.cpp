@@ -22,6 +22,9 @@ struct Unit {
     Vmodel model{&context};
     uint64_t cycles = 0;
     uint64_t random = 1;
+    // Of the present sequence: beats that were accepted and answered, whether the next is offered.
+    uint64_t sent = 0, received = 0;
+    bool offered = false;
 };
 
 void clock(Unit& unit) {
@@ -102,21 +105,28 @@ void lately_idle(Unit* unit, uint64_t cycles) {
     while (cycles--) clock(*unit);
 }
 
-// Sends `count` beats and collects their answers. Per beat a turn; per lane the codes (1 valid,
-// 2 query, 4 insert) and the key. Pauses come by chance, of 256, before beats and before answers
-// are taken. Returns 0, or the number of clocks without an answer after which it gave up, or -1
-// if an answer was of other lanes or tags than its beat.
-int64_t lately_run(Unit* unit, uint64_t count, const uint8_t* turns, const uint8_t* codes,
-                   const uint64_t* keys, uint8_t* seen, int16_t* age, uint32_t pause_before,
-                   uint32_t pause_after, uint64_t seed) {
+// Begins a sequence of beats; the one before must have had all its answers, or a reset.
+void lately_begin(Unit* unit, uint64_t seed) {
+    unit->random = seed | 1;
+    unit->sent = unit->received = 0;
+    unit->offered = false;
+}
+
+// Sends the `count` beats of a sequence and collects their answers, on from where it stood, until
+// `enough` of them have come; what is under way then stays so. Per beat a turn; per lane the
+// codes (1 valid, 2 query, 4 insert) and the key. Pauses come by chance, of 256, before beats and
+// before answers are taken. Returns 0, or the number of clocks without an answer after which it
+// gave up, or -1 if an answer was of other lanes or tags than its beat.
+int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* turns,
+                   const uint8_t* codes, const uint64_t* keys, uint8_t* seen, int16_t* age,
+                   uint32_t pause_before, uint32_t pause_after) {
     constexpr int64_t PATIENCE = 1 << 20;
     Vmodel& model = unit->model;
-    unit->random = seed | 1;
-    uint64_t sent = 0, received = 0;
+    uint64_t &sent = unit->sent, &received = unit->received;
+    bool& offered = unit->offered;
     int64_t idle = 0;
     uint32_t beat[BEAT_WORDS + 1] = {};
-    bool offered = false;
-    while (received < count) {
+    while (received < enough) {
         if (!offered && sent < count && !pauses(*unit, pause_before)) {
             std::memset(beat, 0, sizeof beat);
             put(beat, 0, turns[sent], TURN_BITS);

@@ -310,6 +310,20 @@ def test_shift_on_every_lane(unit, before):
     assert np.array_equal(unit.memory, golden.memory)
 
 
+def test_parts_of_a_sequence(unit, monkeypatch):
+    """Looking after interrupts in between changes neither answers nor clocks."""
+    draw = np.random.default_rng(SEED)
+    keys = draw.integers(0, 250, 4001)
+    found = []
+    for beats in (1 << 14, 37):
+        monkeypatch.setattr("lately.sim.compiled_lanes._CHUNK", beats)
+        unit.reset()
+        before = unit.cycles
+        seen = unit.check_and_insert(keys)
+        found.append((unit.cycles - before, seen.tolist()))
+    assert found[0] == found[1]
+
+
 def test_equal_keys_in_a_beat(unit):
     """A key that is asked, inserted and asked again in one beat, with and without a turn."""
     unit.reset()
