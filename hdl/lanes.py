@@ -145,21 +145,22 @@ class ShiftFinder(wiring.Component):
         # They begin with what a turn sets them to, so that registers need no gate for it.
         left_low = Signal(digit, init=(1 << digit) - 1)
         left_high = Signal(width - digit, init=(1 << width - digit) - 1)
-        count = registered(m, counts[lanes], "count")
-        # What it changes by if a generation begins with it, from a table: an adder is too slow.
+        # What it changes by if a generation begins with the beat, from a table: an adder is too
+        # slow.
         after_turn = [flags.bit_count() - generation for flags in range(1 << lanes)]
         table = Array(Const(change % (1 << width), width) for change in after_turn)
-        begun = registered(m, Value.cast(table[inserts]), "begun")
+        if_over = Value.cast(table[inserts])
+        begun = registered(m, if_over, "begun")
+        count = registered(m, Mux(turns, if_over, counts[lanes]), "count")
         change = Signal(width, init=-generation % (1 << width))
         carry = Signal()
-        turn = Signal(4)
+        turn = Signal(2)
         over = Signal()
         # What turned meanwhile has begun a generation of its own.
-        quiet = registered(m, ~turn[:3].any(), "quiet")
-        begins = turn[0] | (over & quiet)
+        quiet = registered(m, ~Cat(turns, turn).any(), "quiet")
         m.d.sync += [
             turn.eq(Cat(turns, turn)),
-            change.eq(Mux(begins, begun, count)),
+            change.eq(Mux(over, begun, count)),
             Cat(left_low, carry).eq(left_low + change[:digit]),
         ]
         change_high = registered(m, change[digit:], "change_high")
@@ -179,7 +180,7 @@ class ShiftFinder(wiring.Component):
         places = delayed(m, ordinals, 4, "places")
         over_now = negative & ~after
         m.d.sync += [
-            over.eq(over_now),
+            over.eq(over_now & quiet),
             self.shifts.eq(
                 Cat(
                     over_now & inserts[lane] & (places.word_select(lane, low) == ~before)
@@ -368,20 +369,22 @@ class Spread(wiring.Component):
         flags = {"query": query, "insert": insert, "shifts": shifts, "turn": turn}
         flags["waits"] = turn[0] | crosses
         flags = {name: delayed(m, value, 2, f"{name}_flags") for name, value in flags.items()}
-        everyone = registered(m, turn.any() | crosses, "everyone")
+        # A register for each band: of two that are one another's inverse, synthesis keeps both.
+        someone = turn.any() | crosses
+        everyone = [registered(m, someone, "everyone"), ~registered(m, ~someone, "no_one")]
         slot = Signal(range(self._slots))
         with m.If(registered(m, arrived, "arrived_flags")):
             m.d.sync += slot.eq(slot + 1)
         flags["slot"] = registered(m, slot, "slot_flags")
         states = delayed(m, states, Repeats.LATENCY + 2, "states")
         bands = [
-            self._elaborate_band(m, band, one_hots, asked, everyone, flags, states)
+            self._elaborate_band(m, band, one_hots, asked, everyone[band], flags, states)
             for band in range(self.BANDS)
         ]
         for shard in range(self._shards):
             own = Cat(one_hot[shard] for one_hot in one_hots) & asked
             items = registered(m, own, f"items{shard}")
-            coming = self._elaborate_coming(m, own, everyone, f"{shard}")
+            coming = self._elaborate_coming(m, own, everyone[shard % self.BANDS], f"{shard}")
             m.d.comb += self.coming[shard].eq(coming)
             self._elaborate_entry(m, shard, items, *bands[shard % self.BANDS])
         slot = delayed(m, slot, 2, "slot")
@@ -527,8 +530,8 @@ class Collector(wiring.Component):
     """
 
     DEPTH = 64
-    POLL = 13
-    UNDER_WAY = 17
+    POLL = 14
+    UNDER_WAY = 18
     """Beats that may still pass when there is no more room."""
 
     def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
@@ -541,7 +544,7 @@ class Collector(wiring.Component):
         self._results_latency = results_latency
         # From the clock in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 9 + results_latency + self._selection + ResultQueue.LATENCY
+        self.latency = 10 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -606,7 +609,7 @@ class Collector(wiring.Component):
         groups = [conditions[at : at + FAN_IN].all() for at in range(0, len(conditions), FAN_IN)]
         complete = registered(m, registered(m, Cat(groups), "groups").all(), "complete")
         # As late as that.
-        clocks = late + 4
+        clocks = late + 5
         alive = Signal(clocks)
         at_end = delayed(m, beat, clocks, "beat")
         # In the clock after `failing` the beats behind the one that fails are given up.
@@ -621,13 +624,20 @@ class Collector(wiring.Component):
         passes = registered(m, alive[-1] & complete & ~fails, "passes")
         passed = registered(m, at_end, "passed")
         self._elaborate_beat(m, beat, goes, fails, passed)
-        return passes, passed, delayed(m, record.lanes.as_value(), 5, "record")
+        return passes, passed, delayed(m, record.lanes.as_value(), 6, "record")
 
     def _elaborate_reached(self, m, count, goal, name):
-        """Return, two clocks late, whether a count modulo 256 has reached a goal near it."""
-        borrow = registered(m, count[:4] < goal[:4], f"{name}_borrow")
-        difference = registered(m, (count[4:] - goal[4:])[:4], f"{name}_difference")
-        return registered(m, ~(difference - borrow)[3], name)
+        """Return, three clocks late, whether a count modulo 256 has reached a goal near it."""
+        pairs = [(count[at : at + 2], goal[at : at + 2]) for at in (0, 2, 4)]
+        pairs.append((count[6], goal[6]))
+        # Whether the difference borrows from what is above, and whether it passes a borrow on.
+        less = registered(m, Cat(own < other for own, other in pairs), f"{name}_less")
+        same = registered(m, Cat(own == other for own, other in pairs), f"{name}_same")
+        top = delayed(m, count[7] ^ goal[7], 2, f"{name}_top")
+        below = registered(m, less[1] | (same[1] & less[0]), f"{name}_below")
+        borrows = registered(m, less[3] | (same[3] & less[2]), f"{name}_borrows")
+        passes = registered(m, same[3] & same[2], f"{name}_passes")
+        return registered(m, ~(top ^ (borrows | (passes & below))), name)
 
     def _elaborate_beat(self, m, beat, goes, fails, back):
         """Count the beats that are looked after, and go back to one.

@@ -167,7 +167,7 @@ class Sequencer(wiring.Component):
         The step is the first of another entry.
     lane : Out(range(lanes))
     control : Out(Control)
-        Of the step, two clocks after `lane`. All low without one.
+        Of the step, three clocks after `lane`. All low without one.
     last : Out(1)
         With `control`: the entry is done.
     slot : Out
@@ -176,7 +176,7 @@ class Sequencer(wiring.Component):
         With `control`: the lane whose operation it is.
     """
 
-    SETTLE = 5
+    SETTLE = 6
     """Clocks for which a step waits at least, if it must be known whether the spare is clean."""
 
     def __init__(self, *, entry, clear_words):
@@ -237,19 +237,14 @@ class Sequencer(wiring.Component):
         return m
 
     def _elaborate_step(self, m, entry, code, there, goes, first):
-        """Decode the step; return whether it turns the ring, three clocks later."""
+        """Decode the step; return whether it turns the ring, four clocks later."""
         lanes = self._lanes
-        own = Cat((code == lane) & there[0] & goes for lane in range(lanes))
-        mine = Signal(lanes)
-        flags = Signal(self._entry)
-        turn = Signal()
-        done = Signal()
-        m.d.sync += [
-            mine.eq(own),
-            flags.eq(entry),
-            turn.eq((code == lanes) & there[0] & goes),
-            done.eq(there[0] & goes & ~there[1] & ~first),
-        ]
+        code = registered(m, code, "code_late")
+        acts = registered(m, there[0] & goes, "acts")
+        flags = data.View(self._entry, delayed(m, entry.as_value(), 2, "flags"))
+        mine = registered(m, Cat((code == lane) & acts for lane in range(lanes)), "mine")
+        turn = registered(m, (code == lanes) & acts, "turn")
+        done = delayed(m, there[0] & goes & ~there[1] & ~first, 2, "done")
         items = mine & flags.items
         m.d.sync += [
             self.last.eq(done),
@@ -321,7 +316,7 @@ class Shard(wiring.Component):
 
     DEPTH = 64
 
-    WAY_IN = 4
+    WAY_IN = 5
     """Clocks from `coming` until the queue knows of it."""
 
     def __init__(self, *, spec, number, slots, memory="portable"):
@@ -381,8 +376,8 @@ class Shard(wiring.Component):
         ]
         m.d.comb += self.taken.eq(sequencer.takes)
         self._elaborate_states(m, sequencer, arrived)
-        # The core has its control so much after the key; the sequencer's is two clocks late.
-        late = self._state_latency + FilterCore.CONTROL_LAG - 2
+        # The core has its control so much after the key; the sequencer's is three clocks late.
+        late = self._state_latency + FilterCore.CONTROL_LAG - 3
         m.d.comb += core.control.eq(delayed(m, sequencer.control, late, "control"))
         self._elaborate_results(m, sequencer, late + core.latency - FilterCore.CONTROL_LAG)
         return m
@@ -390,9 +385,11 @@ class Shard(wiring.Component):
     def _elaborate_arrival(self, m, arrived):
         """Order the steps of an entry; return when one is coming to the queue, and the entry."""
         # Loaded apart, so that synthesis does not share it with the other shards, which lie far.
-        first = Signal(self._entry)
+        near = Signal(self._entry)
         with m.If(arrived):
-            m.d.sync += first.eq(self.entry)
+            m.d.sync += near.eq(self.entry)
+        # The way to a corner of the chip takes two clocks.
+        first = registered(m, near, "first")
         turns = first.turn != Turn.NONE
         wanted = registered(m, Cat(first.items | first.shifts, turns), "wanted")
         own = Signal(self._entry)
