@@ -1,11 +1,14 @@
 """Studies as the command runs them: resumed, interrupted, with dying processes; and their page."""
 
+import gc
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -205,6 +208,30 @@ def test_fingerprint_is_of_all_that_is_imported():
         apbf_tables.measure_table_1
     )
     assert store._closure("study_points") > {"study_points", "lately.golden.errors"}
+
+
+def test_fingerprint_in_several_threads():
+    """CPython 3.11 counts the depth of a syntax tree for all threads together, and raises.
+
+    A garbage collection in the middle of parsing lets another thread run, as
+    one with the callbacks of a Dask worker does.
+    """
+    from lately.reproduction import store
+
+    alone = fingerprint(squares)
+    for cached in (store._closure, store._imports, store._tree):
+        cached.cache_clear()
+
+    def give_way(phase, info):
+        time.sleep(1e-6)
+
+    gc.callbacks.append(give_way)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(fingerprint, [squares] * 4))
+    finally:
+        gc.callbacks.remove(give_way)
+    assert found == [alone] * 4
 
 
 def test_fingerprint_changes_with_a_source(monkeypatch):

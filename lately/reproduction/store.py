@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -119,19 +120,24 @@ class Store:
 
 # Fingerprints
 
+# CPython 3.11 counts the depth of a syntax tree for all threads together: two that
+# parse at once may get a SystemError.
+_PARSING = threading.Lock()
+
 
 def fingerprint(function: Callable[..., Any]) -> str:
     """Return a digest of the source of a function, and of what it may run.
 
     That is its module and all modules of this package that it imports, and
     those that they import, comments and docstrings left out; and the versions
-    of Python and of `LIBRARIES`.
+    of Python and of `LIBRARIES`. Several threads may ask at once.
     """
     while isinstance(function, partial):
         function = function.func
     digest = hashlib.sha256("\0".join(versions()).encode())
-    for name in sorted(_closure(function.__module__)):
-        digest.update(f"\0{name}\0".encode() + _source(name))
+    with _PARSING:
+        for name in sorted(_closure(function.__module__)):
+            digest.update(f"\0{name}\0".encode() + _source(name))
     return digest.hexdigest()
 
 
