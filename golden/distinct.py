@@ -1,6 +1,7 @@
 """How many different keys some insertions have: D(j) of the inferential paper, section 2.5."""
 
 from collections.abc import Callable, Sequence
+from math import log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,7 +91,7 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
     Parameters, errors: as `expected_distinct`.
     """
     require_count("universe", universe)
-    harmonic = (1 / np.arange(1, universe + 1)).sum()
+    harmonic = _harmonic(universe)
     total = universe * harmonic
     counts = _counts(insertions).astype(np.float64)
     clipped = np.clip(counts, 1, total * np.exp(-np.euler_gamma))
@@ -201,6 +202,14 @@ def checked_probabilities(probabilities: ArrayLike) -> Reals:
     if wrong.any():
         raise ValueError(f"probabilities: must be between 0 and 1, not {chances[wrong].flat[0]}")
     return chances
+
+
+def _harmonic(universe: int) -> float:
+    """Sum of 1 / x for x up to `universe`."""
+    if universe <= 1 << 20:
+        return float((1 / np.arange(1, universe + 1)).sum())
+    # What its asymptotic series leaves out is below universe**-4 / 120.
+    return log(universe) + np.euler_gamma + 1 / (2 * universe) - 1 / (12 * universe**2)
 
 
 def _counts(insertions: ArrayLike) -> NDArray[np.int64]:

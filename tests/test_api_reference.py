@@ -106,7 +106,7 @@ SOURCE = re.compile(
 
 def test_every_filter_has_a_source(public):
     """Section or equation of its paper, or the publication, in its docstring or its methods'."""
-    kinds = lately.golden.Filter, lately.golden.SlidingFilter, lately.golden.InferentialFilter
+    kinds = lately.golden.Filter, lately.golden.SlidingFilter
     bases = *kinds, lately.golden.CountedFilter, lately.golden.TimedFilter
     offered = [getattr(lately.golden, name) for name in lately.golden.__all__]
     classes = [cls for cls in offered if isinstance(cls, type) and issubclass(cls, kinds)]
