@@ -506,7 +506,7 @@ class FilterSpec:
             **self._hash_latency_terms,
             "repeats": 5,
             "spread": 3,
-            "entries": 11,
+            "entries": 12,
             "step": 2,
             "states": 5 + ceil_log(2, self.lanes),
             "expand": 2,

@@ -350,7 +350,7 @@ class Spread(wiring.Component):
         query = Cat(lane.query for lane in beat) & valid
         turn = Mux(self.valid, self.beat.turn.as_value(), 0)
         states = self._elaborate_states(m, beat)
-        numbers, one_hots = self._elaborate_select(m, states)
+        numbers, one_hots, in_bands = self._elaborate_select(m, states)
         repeats = self._elaborate_repeats(m, states, insert)
         shifts, crosses = self._elaborate_shifts(m, turn != Turn.NONE.value, insert)
 
@@ -378,15 +378,14 @@ class Spread(wiring.Component):
         flags["slot"] = registered(m, slot, "slot_flags")
         states = delayed(m, states, Repeats.LATENCY + 2, "states")
         bands = [
-            self._elaborate_band(m, band, one_hots, asked, everyone[band], flags, states)
+            self._elaborate_band(m, band, in_bands, asked, everyone[band], flags, states)
             for band in range(self.BANDS)
         ]
         for shard in range(self._shards):
             own = Cat(one_hot[shard] for one_hot in one_hots) & asked
             items = registered(m, own, f"items{shard}")
             coming = self._elaborate_coming(m, own, everyone[shard % self.BANDS], f"{shard}")
-            m.d.comb += self.coming[shard].eq(coming)
-            self._elaborate_entry(m, shard, items, *bands[shard % self.BANDS])
+            self._elaborate_entry(m, shard, items, coming, *bands[shard % self.BANDS])
         slot = delayed(m, slot, 2, "slot")
         self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
         return m
@@ -402,15 +401,18 @@ class Spread(wiring.Component):
         return Cat(states)
 
     def _elaborate_select(self, m, states):
-        """Return each lane's shard, number and one-hot, a clock later than the repeats."""
-        numbers, one_hots = [], []
+        """Return each lane's shard, as number, one-hot and band, a clock later than the repeats."""
+        numbers, one_hots, bands = [], [], []
         for lane in range(self._lanes):
             m.submodules[f"select{lane}"] = select = ShardSelect(spec=self._spec)
             m.d.comb += select.state.eq(states.word_select(lane, STATE_BITS))
             late = Repeats.LATENCY + 1 - ShardSelect.LATENCY
             numbers.append(delayed(m, select.number, late, f"number{lane}_"))
-            one_hots.append(delayed(m, select.one_hot, late - 1, f"one_hot{lane}_"))
-        return numbers, one_hots
+            before = delayed(m, select.one_hot, late - 2, f"one_hot{lane}_")
+            one_hots.append(registered(m, before, f"one_hot_late{lane}"))
+            in_band = Cat(before[band :: self.BANDS].any() for band in range(self.BANDS))
+            bands.append(registered(m, in_band, f"band{lane}"))
+        return numbers, one_hots, bands
 
     def _elaborate_repeats(self, m, states, insert):
         m.submodules.repeats = repeats = Repeats(lanes=self._lanes)
@@ -437,13 +439,13 @@ class Spread(wiring.Component):
         any_items = registered(m, pairs, f"pairs{name}").any()
         return registered(m, any_items | everyone, f"coming{name}")
 
-    def _elaborate_band(self, m, band, one_hots, asked, everyone, flags, states):
+    def _elaborate_band(self, m, band, in_bands, asked, everyone, flags, states):
         """Return flags and states for some of the shards, from registers that are theirs alone.
 
         Loaded only if one of these shards gets something, so that synthesis
         cannot share them with those of the others, which lie apart.
         """
-        own = Cat(Cat(one_hot[band :: self.BANDS]).any() for one_hot in one_hots)
+        own = Cat(in_band[band] for in_band in in_bands)
         items = registered(m, own & asked, f"items_of_band{band}")
         coming = self._elaborate_coming(m, own & asked, everyone, f"_of_band{band}")
         own_flags = {
@@ -458,23 +460,30 @@ class Spread(wiring.Component):
                 m.d.sync += own_states.word_select(lane, STATE_BITS).eq(state)
         return own_flags, own_states
 
-    def _elaborate_entry(self, m, shard, items, flags, states):
-        """Give a shard its entry, and count it."""
-        entry = getattr(self, f"entry{shard}")
-        items_late = delayed(m, items, 2, f"items_of{shard}_")
-        for name, value in (flags | {"items": items_late}).items():
-            m.d.comb += entry.as_value()[self._bits(name)].eq(value)
+    def _elaborate_entry(self, m, shard, items, coming, flags, states):
+        """Give a shard its entry, and count it.
+
+        On the way are registers of the shard's own, which synthesis cannot share as they are
+        loaded apart.
+        """
         required = Signal(8, name=f"required{shard}")
         m.d.comb += self.record.required[shard].eq(required)
-        with m.If(self.coming[shard]):
+        with m.If(coming):
             m.d.sync += required.eq(required + 1)
-        # Registers of the shard's own, which synthesis cannot share as they are loaded apart.
+        here = registered(m, coming, f"coming_late{shard}")
+        m.d.comb += self.coming[shard].eq(here)
+        flags = flags | {"items": delayed(m, items, 2, f"items_of{shard}_")}
+        entry = Signal(self._entry, name=f"on_way{shard}")
+        with m.If(here):
+            m.d.sync += [entry.as_value()[self._bits(name)].eq(flags[name]) for name in flags]
+        m.d.comb += getattr(self, f"entry{shard}").eq(entry)
         loaded = registered(m, items, f"loaded{shard}")
         for lane in range(self._lanes):
             state = Signal(STATE_BITS, name=f"state{shard}_{lane}", reset_less=True)
             with m.If(loaded[lane]):
                 m.d.sync += state.eq(states.word_select(lane, STATE_BITS))
-            m.d.comb += getattr(self, f"states{shard}").word_select(lane, STATE_BITS).eq(state)
+            late = registered(m, state, f"state_late{shard}_{lane}", reset_less=True)
+            m.d.comb += getattr(self, f"states{shard}").word_select(lane, STATE_BITS).eq(late)
 
     def _bits(self, name):
         field = self._entry[name]
@@ -756,7 +765,7 @@ class LaneUnit(wiring.Component):
     @property
     def latency(self):
         """Clocks from the acceptance of a beat to its answer on an idle output, at least."""
-        way_in = self._spread.latency + Shard.WAY_IN + ResultQueue.LATENCY + 1
+        way_in = self._spread.latency + 1 + Shard.WAY_IN + ResultQueue.LATENCY + 1
         return way_in + self._shards[0].turnaround + self._collector.latency
 
     def elaborate(self, platform):
@@ -769,7 +778,7 @@ class LaneUnit(wiring.Component):
         rooms = [self._elaborate_places(m, "beats", self.SLOTS - 1 - self.LAG, accepted,
                                         self.o.valid & self.o.ready)]  # fmt: skip
         # An entry comes so long after the acceptance that nobody counts it before.
-        enough = Shard.DEPTH - 2 - self.LAG - spread.latency
+        enough = Shard.DEPTH - 3 - self.LAG - spread.latency
         for number, shard in enumerate(self._shards):
             m.submodules[f"shard{number}"] = shard
             coming = spread.coming[number]

@@ -384,12 +384,8 @@ class Shard(wiring.Component):
 
     def _elaborate_arrival(self, m, arrived):
         """Order the steps of an entry; return when one is coming to the queue, and the entry."""
-        # Loaded apart, so that synthesis does not share it with the other shards, which lie far.
-        near = Signal(self._entry)
-        with m.If(arrived):
-            m.d.sync += near.eq(self.entry)
-        # The way to a corner of the chip takes two clocks.
-        first = registered(m, near, "first")
+        # The way to a corner of the chip takes several clocks.
+        first = data.View(self._entry, delayed(m, self.entry.as_value(), 2, "first"))
         turns = first.turn != Turn.NONE
         wanted = registered(m, Cat(first.items | first.shifts, turns), "wanted")
         own = Signal(self._entry)
