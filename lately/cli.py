@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -17,6 +17,7 @@ from .host_commands import host
 from .lanes_commands import bench_lanes
 from .options import number_of_jobs, workers
 from .plan_commands import plan
+from .progress_bars import counting_bar, progress_bar
 from .reproduce_commands import reproduce
 from .speed_commands import bench_golden, bench_stream
 
@@ -329,14 +330,10 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
 @contextmanager
 def _proofs(total: int) -> "Iterator[Callable[[Record], None] | None]":
     """Show which proofs have ended where somebody can see it."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress_bar("{task.description}", "bar", "count") as bar:
+        if bar is None:
+            yield None
+            return
         task = bar.add_task("proofs", total=total)
         yield lambda record: bar.update(task, advance=1, description=record.proof.name)
 
@@ -419,7 +416,7 @@ def bench_soak(
     chosen = _choose_spec(spec, preset, None, None)
     from .soak import soak
 
-    with _counted(operations) as progress:
+    with counting_bar("operations", operations, "bar", "share", "remaining") as progress:
         figures = soak(chosen, operations=operations, seed=seed, progress=progress)
     if as_json:
         click.echo(json.dumps(figures, allow_nan=False))
@@ -542,14 +539,10 @@ def _seeds(text: str) -> list[int]:
 @contextmanager
 def _runs() -> "Iterator[RunProgress | None]":
     """Show the runs of a measurement where somebody can see them."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress_bar("{task.description}", "bar", "elapsed") as bar:
+        if bar is None:
+            yield None
+            return
         whole = bar.add_task("Reading the hardware", total=None)
         tasks: dict[str, TaskID] = {}
 
@@ -569,31 +562,12 @@ def _runs() -> "Iterator[RunProgress | None]":
 @contextmanager
 def _stages() -> "Iterator[Callable[[str, float], None] | None]":
     """Show the stages of a synthesis where somebody can see them."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description:<10}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with progress_bar("{task.description:<10}", "bar", "elapsed") as bar:
+        if bar is None:
+            yield None
+            return
         task = bar.add_task("synthesis", total=1.0)
         yield lambda stage, share: bar.update(task, description=stage, completed=share)
-
-
-@contextmanager
-def _counted(total: int) -> "Iterator[Callable[[int], None] | None]":
-    """Show how many operations are done where somebody can see it."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("operations", total=total)
-        yield lambda done: bar.advance(task, done)
 
 
 def _choose_spec(
@@ -668,23 +642,14 @@ def _make_directory(directory: str) -> None:
         raise click.ClickException(f"out: must be a directory, not the file {directory}") from None
 
 
-def _progress(engine: str) -> "AbstractContextManager[Progress | None]":
-    terminal = sys.stderr is not None and sys.stderr.isatty()
-    return _progress_bar(engine) if terminal else nullcontext()
-
-
 @contextmanager
-def _progress_bar(engine: str) -> "Iterator[Progress]":
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[operations]:,} operations"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+def _progress(engine: str) -> "Iterator[Progress | None]":
+    """Show how much of a stream is replayed where somebody can see it."""
+    done = "{task.fields[operations]:,} operations"
+    with progress_bar("{task.description}", "bar", done, "elapsed") as bar:
+        if bar is None:
+            yield None
+            return
         waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
         task = bar.add_task(waiting, total=None, operations=0)
 

@@ -2,13 +2,14 @@
 
 import json
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+
+from .progress_bars import counting_bar
 
 if TYPE_CHECKING:
     from .golden import FilterSpec, SlidingFilter, Verdicts
@@ -488,21 +489,9 @@ def _interruptible() -> Iterator[Callable[[], bool]]:
 @contextmanager
 def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
     """Show how many operations are done where somebody can see it."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        with nullcontext():
-            yield lambda done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} operations"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("operations", total=total)
-        yield lambda done: bar.advance(task, done)
+    text = "{task.completed:,.0f} operations"
+    with counting_bar("operations", total, "bar", text, "elapsed") as advance:
+        yield advance or (lambda done: None)
 
 
 def _parse(texts: tuple[str, ...], key_bits: int, hashed: bool) -> Any:

@@ -1,10 +1,11 @@
 """Command that measures units of several lanes."""
 
 import json
-import sys
 from typing import TYPE_CHECKING
 
 import click
+
+from .progress_bars import watched
 
 if TYPE_CHECKING:
     from .lanes import Progress
@@ -76,6 +77,6 @@ def bench_lanes(
 
 
 def _progress() -> "Progress":
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not watched():
         return lambda name, stream: None
     return lambda name, stream: click.echo(f"{name}: {stream}", err=True)

@@ -1,7 +1,6 @@
 """Command that measures the papers' tables and figures anew."""
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .options import number_of_jobs, workers
+from .progress_bars import progress_bar
 
 if TYPE_CHECKING:
     from .reproduction.run import Progress
@@ -105,15 +105,10 @@ def reproduce(
 @contextmanager
 def _points() -> "Iterator[Progress | None]":
     """Show how many points are done where somebody can see it."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bar:
+    with progress_bar("{task.description}", "bar", "count", "elapsed") as bar:
+        if bar is None:
+            yield None
+            return
         task = bar.add_task("points", total=None)
         yield lambda done, total, name: bar.update(
             task, completed=done, total=total, description=name or "points"

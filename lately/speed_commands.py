@@ -1,11 +1,11 @@
 """Commands that measure the golden models."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import click
+
+from .progress_bars import counting_bar, watched
 
 _WINDOW = click.option(
     "--window",
@@ -149,7 +149,7 @@ def bench_stream(
     known = models(window, window * bits_per_key)
     if model not in known:
         raise click.ClickException(f"model: must be one of {', '.join(known)}, not {model}")
-    with _bar(insertions) as progress:
+    with counting_bar("insertions", insertions, "bar", "share", "remaining") as progress:
         figures = measure(
             model=model,
             window=window,
@@ -176,21 +176,6 @@ def _complain(false_negatives: int) -> None:
 
 
 def _names() -> Callable[[str, str], None] | None:
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not watched():
         return None
     return lambda name, runs: click.echo(f"{name}: {runs}", err=True)
-
-
-@contextmanager
-def _bar(total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show how many insertions are done where somebody can see it."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("insertions", total=total)
-        yield lambda done: bar.advance(task, done)
