@@ -324,6 +324,36 @@ def test_parts_of_a_sequence(unit, monkeypatch):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("under_way", [Collector.UNDER_WAY, Collector.UNDER_WAY - 1])
+def test_answers_are_not_taken(under_way, monkeypatch):
+    """A unit in full flow whose answers nobody takes holds as many as it can, and no more."""
+    monkeypatch.setattr(Collector, "UNDER_WAY", under_way)
+    spec = preset("two-lanes-tiny")
+    unit = LaneUnit(spec)
+    keys = np.arange(2 * 300) % 251
+    seen = []
+
+    async def bench(ctx):
+        ctx.set(unit.i.valid, 1)
+        sent = 0
+        for clock in range(900):
+            taken = clock > 400
+            ctx.set(unit.o.ready, taken)
+            for lane in range(2):
+                at = min(2 * sent + lane, len(keys) - 1)
+                operation = {"valid": 1, "query": 1, "insert": 1, "key": int(keys[at]), "tag": 0}
+                ctx.set(unit.i.p.lanes[lane], operation)
+            ctx.set(unit.i.valid, sent < 300)
+            sent += ctx.get(unit.i.ready) and sent < 300
+            if taken and ctx.get(unit.o.valid):
+                seen.extend(ctx.get(unit.o.p.lanes[lane].seen) for lane in range(2))
+            await ctx.tick()
+
+    simulate(unit, bench)
+    whole = seen == from_spec(spec).check_and_insert(keys).tolist()
+    assert whole == (under_way == Collector.UNDER_WAY)
+
+
 def test_equal_keys_in_a_beat(unit):
     """A key that is asked, inserted and asked again in one beat, with and without a turn."""
     unit.reset()
