@@ -506,7 +506,7 @@ class FilterSpec:
             **self._hash_latency_terms,
             "repeats": 5,
             "spread": 3,
-            "entries": 12,
+            "entries": 13,
             "step": 2,
             "states": 5 + ceil_log(2, self.lanes),
             "expand": 2,
@@ -515,7 +515,7 @@ class FilterSpec:
             "check": 8,
             "results": 8,
             "selection": ceil_log(2, self.shards),
-            "answers": 6,
+            "answers": 7,
         }
 
     @property

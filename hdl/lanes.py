@@ -553,7 +553,7 @@ class Collector(wiring.Component):
         self._results_latency = results_latency
         # From the clock in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 10 + results_latency + self._selection + ResultQueue.LATENCY
+        self.latency = 10 + results_latency + self._selection + ResultQueue.LATENCY_APART
         super().__init__(
             {
                 "recorded": In(1),
@@ -765,7 +765,7 @@ class LaneUnit(wiring.Component):
     @property
     def latency(self):
         """Clocks from the acceptance of a beat to its answer on an idle output, at least."""
-        way_in = self._spread.latency + 1 + Shard.WAY_IN + ResultQueue.LATENCY + 1
+        way_in = self._spread.latency + 1 + Shard.WAY_IN + ResultQueue.LATENCY_APART + 1
         return way_in + self._shards[0].turnaround + self._collector.latency
 
     def elaborate(self, platform):

@@ -11,6 +11,12 @@ class UnaryCounter(wiring.Component):
     Every bit depends on its neighbours only, so the counter is as fast at any
     size, and both ends can be told without a comparison. Latency two clocks.
 
+    Parameters
+    ----------
+    size : int
+    apart : bool
+        Whether the upper half has registers of its own for what comes, where others crowd it.
+
     Members
     -------
     up, down : In(1)
@@ -18,8 +24,9 @@ class UnaryCounter(wiring.Component):
     above : Out(size)
     """
 
-    def __init__(self, *, size):
+    def __init__(self, *, size, apart=False):
         self._size = size
+        self._apart = apart
         super().__init__({"up": In(1), "down": In(1), "above": Out(size)})
 
     def elaborate(self, platform):
@@ -27,8 +34,18 @@ class UnaryCounter(wiring.Component):
         changes = Signal()
         rises = Signal()
         m.d.sync += [changes.eq(self.up ^ self.down), rises.eq(self.up)]
+        above = Mux(rises, Cat(1, self.above), self.above[1:])
+        middle = self._size - self._size // 2 if self._apart else self._size
         with m.If(changes):
-            m.d.sync += self.above.eq(Mux(rises, Cat(1, self.above), self.above[1:]))
+            m.d.sync += self.above[:middle].eq(above[:middle])
+        if self._apart:
+            # Synthesis keeps registers that are the opposite of others.
+            stays = Signal(init=1)
+            falls = Signal(init=1)
+            m.d.sync += [stays.eq(~(self.up ^ self.down)), falls.eq(~self.up)]
+            with m.If(~stays):
+                upper = Mux(falls, self.above[middle + 1 :], self.above[middle - 1 : -1])
+                m.d.sync += self.above[middle:].eq(upper)
         return m
 
 
@@ -81,8 +98,8 @@ class ResultQueue(wiring.Component):
     There is no check for room: whoever writes counts the places, and a queue
     that need not look whether it is full is a fast one.
 
-    Latency `LATENCY` clocks from `coming` to `o.valid`, one result per
-    clock.
+    Latency `LATENCY` clocks from `coming` to `o.valid`, or `LATENCY_APART`, one
+    result per clock.
 
     Parameters
     ----------
@@ -93,8 +110,8 @@ class ResultQueue(wiring.Component):
     page_depth : int
         Places in one memory; the pages are selected in registers of their own.
     apart : bool
-        Whether the count of what is stored has a register of its own that says when to load:
-        for a wide queue, whose pages lie far from it.
+        For a wide queue, whose pages lie far from the count of what is stored: the count has a
+        register of its own that says when to load, and the pages are read a clock later.
 
     Members
     -------
@@ -106,6 +123,7 @@ class ResultQueue(wiring.Component):
     """
 
     LATENCY = 6
+    LATENCY_APART = 7
     SELECTION = 2
     """Registers through which the page is selected."""
 
@@ -127,7 +145,7 @@ class ResultQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.stored = stored = UnaryCounter(size=self._depth)
+        m.submodules.stored = stored = UnaryCounter(size=self._depth, apart=self._apart)
         m.submodules.output = output = OutputRegister(width=self._verdict_bits + self._tag_bits)
         read = Signal(range(self._depth))
         loaded = Signal()
@@ -140,10 +158,14 @@ class ResultQueue(wiring.Component):
             load.eq(moves & Mux(loaded, stored.above[1], stored.above[0])),
         ]
         m.d.sync += loaded.eq(load)
-        with m.If(load):
-            m.d.sync += read.eq(read + 1)
-
         go = output.go
+        if self._apart:
+            read, reads = self._elaborate_reading(m, load, loaded, go)
+        else:
+            reads = load
+            with m.If(load):
+                m.d.sync += read.eq(read + 1)
+
         tag = Signal.like(self.tag, reset_less=True)
         m.d.sync += tag.eq(self.tag)
         verdicts = self._elaborate_pages(m, "verdicts", self.coming, self.verdict, read, go)
@@ -152,7 +174,7 @@ class ResultQueue(wiring.Component):
         valid = Signal()
         page = Signal(len(read[self._page_bits :]), reset_less=True)
         with m.If(go):
-            m.d.sync += [valid.eq(load), page.eq(read[self._page_bits :])]
+            m.d.sync += [valid.eq(reads), page.eq(read[self._page_bits :])]
         for stage in range(self.SELECTION):
             words, page, valid = self._elaborate_selection(m, words, page, valid, go, stage)
         m.d.comb += [
@@ -169,6 +191,21 @@ class ResultQueue(wiring.Component):
         stalls = Signal()
         m.d.sync += stalls.eq(output.o.valid & ~output.o.ready & (stalls | output.valid))
         return stalls
+
+    def _elaborate_reading(self, m, load, loaded, go):
+        """Return the place to be read, and whether there is one, a clock after `load`.
+
+        No gate lies between a register and the pointers, which are one load late.
+        """
+        place = Signal(range(self._depth))
+        after = Signal(range(self._depth), init=1)
+        with m.If(loaded):
+            m.d.sync += [place.eq(after), after.eq(after + 1)]
+        read = Signal(range(self._depth), name="reading", reset_less=True)
+        reads = Signal()
+        with m.If(go):
+            m.d.sync += [read.eq(Mux(loaded, after, place)), reads.eq(load)]
+        return read, reads
 
     @property
     def _page_bits(self):

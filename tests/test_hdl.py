@@ -341,9 +341,10 @@ def test_spare_timer_waits_for_the_words(words):
     simulate(timer, bench)
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 5, 8])
-def test_unary_counter(size):
-    counter = UnaryCounter(size=size)
+def test_unary_counter(size, apart):
+    counter = UnaryCounter(size=size, apart=apart)
     choose = random.Random(SEED + size)
 
     async def bench(ctx):
@@ -378,12 +379,13 @@ def test_result_queue_without_tags():
     assert taken == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("page_depth", [8, 16, 32])
 @pytest.mark.parametrize("stall", [0.0, 0.3, 0.9])
-def test_result_queue_keeps_order_when_full(page_depth, stall):
+def test_result_queue_keeps_order_when_full(page_depth, stall, apart):
     """At its last place, through every page, with tags long before their verdicts."""
     depth, lead = 32, 5
-    queue = ResultQueue(depth=depth, tag_bits=8, verdict_bits=4, page_depth=page_depth)
+    queue = ResultQueue(depth=depth, tag_bits=8, verdict_bits=4, page_depth=page_depth, apart=apart)
     choose = random.Random(SEED)
     sent, taken = [], []
     fullest = 0
