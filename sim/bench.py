@@ -195,7 +195,7 @@ class Scoreboard:
     """
 
     def __init__(self, spec: FilterSpec) -> None:
-        self._expected: deque[Outcome] = deque()
+        self._expected: deque[Outcome | tuple[Outcome | None, ...]] = deque()
         self.golden = from_spec(spec)
         self.compared = 0
         self._secrets: deque[tuple[float, int]] = deque()
@@ -205,6 +205,10 @@ class Scoreboard:
         self._secrets.append((time, secret))
 
     def expect(self, item: Item) -> None:
+        """Perform an accepted operation on the reference, and expect its result."""
+        self._expected.append(self.perform(item))
+
+    def perform(self, item: Item) -> Outcome:
         """Perform an accepted operation on the reference."""
         while self._secrets and get_sim_time("ns") >= self._secrets[0][0]:
             self.golden.rekey(self._secrets.popleft()[1])
@@ -212,9 +216,9 @@ class Scoreboard:
         operation = item.operation if known else Operation.NONE
         verdicts = self.golden.apply([operation], key_array([item.key], self.golden.spec))
         seen = bool(verdicts.seen[0])
-        self._expected.append(Outcome(seen, int(verdicts.age[0]) if seen else 0, item.tag))
+        return Outcome(seen, int(verdicts.age[0]) if seen else 0, item.tag)
 
-    def compare(self, outcome: Outcome) -> None:
+    def compare(self, outcome: Outcome | tuple[Outcome | None, ...]) -> None:
         """Hold a result against the oldest that is expected."""
         assert self._expected, f"result {self.compared}: expected none, got {outcome}"
         expected = self._expected.popleft()

@@ -1,6 +1,7 @@
 """Runs the cocotb benches under Verilator and Icarus."""
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -109,6 +110,39 @@ def run_filter_bench(
     )
 
 
+def run_lane_bench(
+    spec: FilterSpec,
+    simulator: str,
+    directory: Path,
+    *,
+    seed: int = 1,
+    memory: str = "portable",
+    testcase: str | None = None,
+) -> dict[str, bool]:
+    """Run the bench of a unit of several lanes; parameters, result, errors: as `run_filter_bench`.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build, of several lanes.
+    simulator, directory, seed, memory, testcase
+        As `run_filter_bench`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    spec.to_toml(directory / "spec.toml")
+    return _run(
+        unit_verilog(spec, memory=memory),
+        "lately.sim.lane_bench",
+        simulator,
+        directory,
+        environment=_filter_environment(directory, seed, memory),
+        models=_models(memory),
+        # Few clocks of a large unit: compiling would take most of the time.
+        make_flags="OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0",
+        testcase=testcase,
+    )
+
+
 def run_netlist_bench(
     spec: FilterSpec,
     simulator: str,
@@ -204,17 +238,20 @@ def _run(
     models: Sequence[Path],
     testcase: str | None = None,
     coverage: bool = False,
+    make_flags: str = "",
 ) -> dict[str, bool]:
     arguments = []
     if simulator == "verilator":
         # The runner calls Verilator by name, and it must be this one.
         os.environ.update(verilator_environment())
-        os.environ["MAKEFLAGS"] = PRECOMPILED_HEADER_FLAG
+        os.environ["MAKEFLAGS"] = f"{PRECOMPILED_HEADER_FLAG} {make_flags}"
         arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--x-initial", "fast"]
         if coverage:
             arguments += ["--coverage-line", "--coverage-toggle"]
     elif shutil.which("iverilog") is None:
         raise ToolError("iverilog: expected it on PATH, found none; install Icarus Verilog")
+    else:
+        text = _woken(text)
     (directory / "top.v").write_text(text)
     runner = get_runner(simulator)
     runner.build(
@@ -239,6 +276,17 @@ def _run(
             log_file=directory / f"{simulator}.log",
         )
     return _outcomes(results)
+
+
+def _woken(text: str) -> str:
+    """Return Verilog of which every `always @*` runs at the start, under Icarus too.
+
+    yosys has each of them read a variable whose initial value is to be the event; for Icarus it
+    is none, and what has no other event keeps its unknown value. Here it changes a little later.
+    """
+    return re.sub(
+        r"(\n  reg (\\\$auto\$verilog_backend\S+) +=) 0;", r"\1 0;\n  initial #1 \2 = 1;", text
+    )
 
 
 def _outcomes(results: Path) -> dict[str, bool]:

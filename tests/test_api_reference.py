@@ -33,7 +33,7 @@ OTHERS = {"elaborate", "build"}
 # take what the models take that they are twins of, one key at a time.
 INSIDES = re.compile(
     r"lately\.(reproduction|planner\.promise|cli|\w+_commands|golden\.scalar\w*"
-    r"|sim\.(proofs\w*|formal|harness|bench|\w*coverage\w*))\b"
+    r"|sim\.(proofs\w*|formal|harness|bench|beats|\w*coverage\w*))\b"
 )
 
 
