@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long coverage prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus
+.PHONY: help venv demo test test-long coverage prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -74,6 +74,9 @@ docs: $(DEV) ## Build the documentation; every warning is an error
 		sys.exit(make_boards.out_of_date())'
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
+
+rtlil: $(DEV) ## Write the RTLIL of every unit into build/rtlil, to compare sources
+	@$(BIN)/python -m lately.hdl.rtlil build/rtlil
 
 clean: ## Remove what the other targets built, but not .venv
 	@rm -rf build dist docs/_build *.egg-info .*_cache .hypothesis

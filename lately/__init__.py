@@ -5,7 +5,12 @@ that the command line starts at once.
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+# In a checkout the folders of the subpackages lie beside this one.
+if (Path(__path__[0]).parent / "golden" / "errors.py").is_file():
+    __path__.append(str(Path(__path__[0]).parent))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,63 @@
+"""RTLIL of every unit that can be built, to be compared before and after a change of the source."""
+
+import hashlib
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from amaranth.back import rtlil
+from amaranth.hdl import UnusedElaboratable
+
+from ..golden.errors import SpecificationError
+from ..golden.spec import PRESETS
+from .lanes import filter_unit
+from .memories import VARIANTS
+from .unit import ORGANISATIONS
+
+
+def units() -> Iterator[tuple[str, object]]:
+    """Build each preset in each organisation and memory variant.
+
+    Yields
+    ------
+    name : str
+        Preset, organisation and variant.
+    unit : Component
+        Combinations that no unit can have are left out.
+    """
+    presets = {spec: name for name, spec in reversed(PRESETS.items())}
+    for spec, preset in presets.items():
+        for organisation in ORGANISATIONS if spec.lanes == 1 else ("separate",):
+            for memory in VARIANTS:
+                options = {"organisation": organisation} if spec.lanes == 1 else {}
+                try:
+                    yield f"{preset}.{organisation}.{memory}", filter_unit(
+                        spec, memory=memory, **options
+                    )
+                except SpecificationError:
+                    continue
+
+
+def write(folder: Path) -> None:
+    """Write one file per unit, without source locations, and a list of digests.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it does not exist.
+    """
+    # Units that turn out to be refused have been begun.
+    warnings.simplefilter("ignore", UnusedElaboratable)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for name, unit in units():
+        text = rtlil.convert(unit, emit_src=False)
+        (folder / f"{name}.il").write_text(text)
+        lines.append(f"{hashlib.sha256(text.encode()).hexdigest()}  {name}.il\n")
+    (folder / "SHA256SUMS").write_text("".join(lines))
+    print(f"{len(lines)} units in {folder}")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
