@@ -33,7 +33,7 @@ test-long: tools icarus $(DEV) ## Run all tests
 	@$(BIN)/pytest -n $(JOBS)
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
-	@$(BIN)/python -m lately.sim.coverage_report
+	@$(BIN)/python -m lately.sim.bench.coverage_report
 
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/lately prove --jobs $(JOBS)

@@ -10,20 +10,41 @@ from pathlib import Path
 import click
 from sphinx.util import logging
 
-from lately.cli import main
+from lately.cli.app import main
 from lately.golden import PRESETS, SpecificationError, preset
-from lately.hdl.memories import VARIANTS
+from lately.hdl.memory.variants import VARIANTS
 
 HERE = Path(__file__).parent
 
 PACKAGES = (
     "lately",
-    "lately.reproduction",
+    "lately.bench",
+    "lately.cli",
+    "lately.papers",
     "lately.planner",
+    "lately.replay",
+    "lately.studies",
+    "lately.workers",
     "lately.golden",
+    "lately.golden.baselines",
+    "lately.golden.cuckoo",
+    "lately.golden.hash",
+    "lately.golden.ring",
+    "lately.golden.timestamp",
     "lately.hdl",
+    "lately.hdl.frontend",
+    "lately.hdl.hash",
+    "lately.hdl.lanes",
+    "lately.hdl.memory",
+    "lately.hdl.ring",
     "lately.sim",
+    "lately.sim.bench",
+    "lately.sim.proofs",
+    "lately.sim.replay",
     "lately.boards",
+    "lately.boards.flow",
+    "lately.boards.link",
+    "lately.boards.targets",
 )
 
 project = "Lately"
@@ -125,7 +146,7 @@ def check_reference(app):
     pages = "".join(page.read_text("utf-8") for page in (HERE / "api").glob("*.md"))
     documented = set(re.findall(r"automodule:: (\S+)", pages))
     for package in PACKAGES:
-        for module in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
+        for module in pkgutil.iter_modules(import_module(package).__path__[:1], f"{package}."):
             # What runs inside a simulator cannot be imported here.
             missing = module.name not in documented and not module.name.endswith("_bench")
             if missing and not module.ispkg:

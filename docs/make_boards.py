@@ -9,9 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lately.boards.targets import BOARDS, Board
+from lately.boards.targets.catalogue import BOARDS, Board
 from lately.golden.files import replace_file
-from lately.reproduction.markdown import table as markdown
+from lately.studies.markdown import table as markdown
 
 HERE = Path(__file__).parent
 DATA = HERE / "boards.json"
@@ -149,7 +149,7 @@ def pins(board: Board) -> str:
 
 def page(reports: list[dict[str, Any]]) -> str:
     """Return the page."""
-    from lately.boards.top import STARTUP_S
+    from lately.boards.targets.top import STARTUP_S
 
     boards = "\n".join(BOARD.format(board=board, pins=pins(board)) for board in BOARDS.values())
     head = HEAD.format(

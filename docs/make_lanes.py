@@ -10,10 +10,10 @@ from typing import Any
 
 from make_performance import frequency, seeds_text
 
-from lately.cases import CASES
+from lately.bench.cases import CASES
+from lately.bench.measurements import Summary, load, summarise
 from lately.golden.files import replace_file
-from lately.measurements import Summary, load, summarise
-from lately.reproduction.markdown import table as markdown
+from lately.studies.markdown import table as markdown
 
 HERE = Path(__file__).parent
 OPERATIONS = HERE / "lanes.json"
@@ -91,8 +91,9 @@ median clock and the operations per clock with random keys.
 {table}
 Routing takes most of every path that binds: the shards fill the chip, and a wire from its middle to
 a corner takes more than a clock. So no logic lies on the ways between the shards and what is in the
-middle, every shard has registers of its own at its end of the way, and `lately.boards.floorplan`
-lays the block RAMs of a shard side by side, where nextpnr's placer alone would scatter them.
+middle, every shard has registers of its own at its end of the way, and
+`lately.boards.flow.floorplan` lays the block RAMs of a shard side by side, where nextpnr's placer
+alone would scatter them.
 
     lately bench hardware --case lanes
     python docs/make_lanes.py

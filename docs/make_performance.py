@@ -8,13 +8,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from lately.boards.devices import device
-from lately.cases import CASES, GEBF_BITS_PER_ITEM, GEBF_WINDOW, Case, best_gebf, gebf_choices
+from lately.bench.cases import CASES, GEBF_BITS_PER_ITEM, GEBF_WINDOW, Case, best_gebf, gebf_choices
+from lately.bench.hardware import plan
+from lately.bench.measurements import Measurement, Summary, load, save, summarise
+from lately.boards.flow.devices import device
 from lately.golden.files import replace_file
-from lately.hardware import plan
-from lately.measurements import Measurement, Summary, load, save, summarise
-from lately.report import COLOURS
-from lately.reproduction.markdown import table as markdown
+from lately.replay.report import COLOURS
+from lately.studies.markdown import table as markdown
 
 HERE = Path(__file__).parent
 DATA = HERE / "performance.json"

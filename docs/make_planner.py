@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from lately.boards.devices import device
-from lately.boards.synthesis import count_unit
+from lately.bench.measurements import load
+from lately.boards.flow.devices import device
+from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, SpecificationError
 from lately.golden.files import replace_file
-from lately.measurements import load
 from lately.planner import cost
 
 ROOT = Path(__file__).parents[1]

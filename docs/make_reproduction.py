@@ -5,8 +5,8 @@ reproduction.json is what `lately reproduce all --out docs` left, which writes a
 
 from pathlib import Path
 
-from lately.reproduction import page
-from lately.reproduction.report import load
+from lately.studies import page
+from lately.studies.records import load
 
 HERE = Path(__file__).parent
 DATA = HERE / page.DATA

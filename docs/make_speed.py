@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lately.golden.files import replace_file
-from lately.report import rate_text
-from lately.reproduction.markdown import table as markdown
+from lately.replay.report import rate_text
+from lately.studies.markdown import table as markdown
 
 HERE = Path(__file__).parent
 SPEED = HERE / "speed.json"

@@ -13,8 +13,8 @@ import json
 from pathlib import Path
 
 from lately.golden.files import replace_file
-from lately.reproduction.markdown import table as markdown
-from lately.sim.proofs import PROOFS, with_goals
+from lately.sim.proofs.catalogue import PROOFS, with_goals
+from lately.studies.markdown import table as markdown
 
 HERE = Path(__file__).parent
 PAGE = HERE / "verification.md"

@@ -2,33 +2,29 @@
 
 import os
 
-from .apbf import APBBF, APBF
-from .base import FORMAT as _MODEL_FORMAT
-from .base import CountedFilter, Filter, TimedFilter
-from .bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
-from .buffered import A2Buffering, DoubleBuffering
-from .counting import CountingBloomFilter
-from .cuckoo import CuckooDictionary
-from .cuckoo_sizes import (
-    cuckoo_error_bound,
-    cuckoo_signature_bits,
-    time_decaying_space_bound,
-)
+from .baselines.bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
+from .baselines.buffered import A2Buffering, DoubleBuffering
+from .baselines.counting import CountingBloomFilter
+from .baselines.forgetful import ForgetfulBloomFilter
+from .baselines.stable import StableBloomFilter
+from .baselines.swamp import Swamp
+from .cuckoo.dictionary import CuckooDictionary
+from .cuckoo.sizes import cuckoo_error_bound, cuckoo_signature_bits, time_decaying_space_bound
 from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
-from .forgetful import ForgetfulBloomFilter
-from .gebf import GEBF, BlockedGEBF
-from .inferential import InferentialFilter
+from .filter import FORMAT as _MODEL_FORMAT
+from .filter import CountedFilter, Filter, TimedFilter
 from .operations import Operation, Verdicts
-from .posteriors import AgePosterior
-from .sliding import FORMAT as _RING_FORMAT
-from .sliding import SlidingFilter
+from .ring.apbf import APBBF, APBF
+from .ring.gebf import GEBF, BlockedGEBF
+from .ring.sliding import FORMAT as _RING_FORMAT
+from .ring.sliding import SlidingFilter
+from .ring.time_limited import TimeLimitedAPBF
+from .ring.time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
 from .spec import FAMILIES, PRESETS, FilterSpec, preset
-from .stable import StableBloomFilter
 from .states import read_state
-from .swamp import Swamp
-from .time_limited import TimeLimitedAPBF
-from .time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
-from .timing import BlockTimingBloomFilter, TimingBloomFilter
+from .timestamp.inferential import InferentialFilter
+from .timestamp.posteriors import AgePosterior
+from .timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
 
 __all__ = [
     "APBBF",

@@ -10,8 +10,8 @@ from typing import Any, Self, cast
 from . import analysis
 from .errors import SpecificationError
 from .files import replace_file
-from .hashing import HASHES, MIX_ROUNDS
-from .siphash import pipeline_latency
+from .hash.functions import HASHES, MIX_ROUNDS
+from .hash.siphash import pipeline_latency
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "apbf": ("k", "l", "slice_bits"),

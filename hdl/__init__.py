@@ -1,10 +1,10 @@
 """Amaranth components: the filters as pipelined units."""
 
-from .core import FilterCore
-from .issue import Operation
-from .lanes import LaneUnit, filter_unit
-from .segment import PortableSegmentMemory, SegmentMemory
-from .sliced import SlicedCore
+from .frontend.issue import Operation
+from .lanes.unit import LaneUnit, filter_unit
+from .memory.segment import PortableSegmentMemory, SegmentMemory
+from .ring.core import FilterCore
+from .ring.sliced import SlicedCore
 from .unit import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit, Request, Result
 
 __all__ = [

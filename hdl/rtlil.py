@@ -11,8 +11,8 @@ from amaranth.hdl import UnusedElaboratable
 
 from ..golden.errors import SpecificationError
 from ..golden.spec import PRESETS
-from .lanes import filter_unit
-from .memories import VARIANTS
+from .lanes.unit import filter_unit
+from .memory.variants import VARIANTS
 from .unit import ORGANISATIONS
 
 
@@ -32,8 +32,9 @@ def units() -> Iterator[tuple[str, object]]:
             for memory in VARIANTS:
                 options = {"organisation": organisation} if spec.lanes == 1 else {}
                 try:
-                    yield f"{preset}.{organisation}.{memory}", filter_unit(
-                        spec, memory=memory, **options
+                    yield (
+                        f"{preset}.{organisation}.{memory}",
+                        filter_unit(spec, memory=memory, **options),
                     )
                 except SpecificationError:
                     continue

@@ -5,12 +5,12 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..golden.errors import SpecificationError
-from ..golden.siphash import SECRET_BITS
-from .core import FilterCore
-from .issue import Issue, Operation
+from ..golden.hash.siphash import SECRET_BITS
+from .frontend.issue import Issue, Operation
+from .hash.secrets import Secrets
 from .queue import ResultQueue
-from .secrets import Secrets
-from .sliced import SlicedCore
+from .ring.core import FilterCore
+from .ring.sliced import SlicedCore
 from .statistics import EventCounter
 
 ORGANISATIONS = {"separate": FilterCore, "bit-sliced": SlicedCore}
@@ -75,7 +75,7 @@ class FilterUnit(wiring.Component):
     statistics_bits : int
         Width of the counters, which wrap around. 0 leaves them out.
     memory : str
-        Variant of the segment memories, one of `lately.hdl.memories.VARIANTS`.
+        Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
     organisation : str
         "separate" for a memory per part and segment, "bit-sliced" for one per part that holds
         all segments, which only guarded-epoch filters can have.

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .boards.protocol import (
+from .boards.link.protocol import (
     ANSWER,
     NONCE_BYTES,
     SECRET_BYTES,
@@ -30,9 +30,9 @@ from .boards.protocol import (
     spec_digest,
 )
 from .golden.errors import LatelyError, RekeyError, SpecificationError
-from .golden.hashing import KeyHash
+from .golden.hash.functions import KeyHash
+from .golden.hash.siphash import check_secret
 from .golden.operations import Operation, Verdicts
-from .golden.siphash import check_secret
 from .golden.spec import PRESETS, FilterSpec
 
 DEFAULT_BAUD = 1_000_000
@@ -80,7 +80,7 @@ class Host:
     Requests are kept under way, as many as the board has room for, so that
     the line is never idle. What is lost is sent again, and the board performs
     each request once and in order, however often that was needed; see
-    `lately.boards.protocol`.
+    `lately.boards.link.protocol`.
 
     Operations take effect one after another, as those of the golden model,
     whose methods these are like. One thread at a time.

@@ -1,7 +1,7 @@
 """Simulation: test benches, compiled models and trace replay."""
 
-from .compiled import CompiledUnit, replay
-from .compiled_lanes import CompiledLanes, compiled_unit
+from .replay.compiled import CompiledUnit, replay
+from .replay.compiled_lanes import CompiledLanes, compiled_unit
 from .toolchain import ToolError
 
 __all__ = ["CompiledLanes", "CompiledUnit", "ToolError", "compiled_unit", "replay"]

@@ -13,7 +13,7 @@ from typing import Self
 from amaranth.back import verilog
 from amaranth.lib import wiring
 
-from .compiled import Signatures, cached_model, load_model
+from .replay.compiled import Signatures, cached_model, load_model
 
 Tamper = Callable[[bytes], bytes]
 """Takes the bytes of one direction as they come and returns those that go on."""
@@ -161,7 +161,7 @@ def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
     ----------
     board : wiring.Component
         A top with the members ``rx``, ``tx``, ``alive``, ``hit``, ``fault``
-        and ``busy``, as `lately.boards.link.Link` has them.
+        and ``busy``, as `lately.boards.link.link.Link` has them.
     clock_hz, baud : int
         As the board's; their ratio is what counts.
 

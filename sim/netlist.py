@@ -11,8 +11,8 @@ from importlib import resources
 from pathlib import Path
 
 from ..golden.spec import FilterSpec
+from ..hdl.verilog import TOP, unit_verilog
 from .toolchain import ToolError
-from .verilog import TOP, unit_verilog
 
 _INCLUDE = re.compile(r'^`include "(.+)"', re.MULTILINE)
 _DIRECTIVE = re.compile(r"^`(?:timescale|define|ifdef|ifndef|else|endif)\b.*", re.MULTILINE)
@@ -53,7 +53,7 @@ def unit_netlist(
     spec : FilterSpec
         What to build.
     synthesis : sequence of str
-        yosys pass and its options, as `lately.boards.devices.Device` has them.
+        yosys pass and its options, as `lately.boards.flow.devices.Device` has them.
     directory : Path
         Working folder; the netlist and the log are left there.
     memory : str

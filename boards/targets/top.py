@@ -1,0 +1,123 @@
+"""What surrounds a link on a board: clock, reset, pins."""
+
+from math import ceil
+from typing import Any
+
+from amaranth.hdl import ClockDomain, ClockSignal, Const, Elaboratable, Module, Signal, Value
+from amaranth.lib import io, wiring
+from amaranth.lib.cdc import ResetSynchronizer
+from amaranth.lib.wiring import In, Out
+
+from ..flow import pll
+from ..flow.pll import Setting
+from .catalogue import Board, Pin
+
+STARTUP_S = 50e-6
+"""Time from a steady clock to the end of reset; iCE40 block RAMs need some 3 us of it."""
+
+
+class Startup(wiring.Component):
+    """Reset of domain ``sync`` that lasts for some clocks after its cause is gone.
+
+    Parameters
+    ----------
+    clocks : int
+        How many, at least.
+
+    Members
+    -------
+    cause : In(1)
+        In no clock domain, and heeded without a clock.
+    reset : Out(1)
+        Ends with the clock. On from configuration.
+    """
+
+    def __init__(self, *, clocks: int) -> None:
+        self._clocks = clocks
+        super().__init__({"cause": In(1), "reset": Out(1, init=1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.domains.start = ClockDomain(async_reset=True, local=True)
+        m.d.comb += ClockSignal("start").eq(ClockSignal("sync"))
+        m.submodules.synchronizer = ResetSynchronizer(self.cause, domain="start")
+        left = Signal(range(self._clocks + 1), init=self._clocks)
+        with m.If(left != 0):
+            m.d.start += left.eq(left - 1)
+        m.d.start += self.reset.eq(left != 0)
+        return m
+
+
+class BoardTop(Elaboratable):
+    """A link on a board, as `platform.build` takes it.
+
+    The PLL makes the clock of domain ``sync``. Its reset lasts from
+    configuration, from a loss of lock and from the press of the button until
+    `STARTUP_S` after the end of these, and begins and ends with the clock.
+
+    Parameters
+    ----------
+    link : wiring.Component
+        Members ``rx``, which may change at any time, ``tx``, ``alive``,
+        ``hit`` and ``fault`` of one bit, in domain ``sync``, such as
+        `lately.boards.link.link.Link`.
+    board : Board
+        Where the pins are.
+    setting : Setting
+        Of the PLL.
+    """
+
+    def __init__(self, link: wiring.Component, *, board: Board, setting: Setting) -> None:
+        self._link = link
+        self._board = board
+        self._setting = setting
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        pins = _Pins(platform)
+        m.submodules.link = link = self._link
+        self._elaborate_clock(m, platform, pins)
+        m.submodules.rx = rx = io.Buffer("i", pins.port(Pin(name="uart.rx")))
+        m.submodules.tx = tx = io.Buffer("o", pins.port(Pin(name="uart.tx")))
+        m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
+        for name in ("alive", "hit", "fault"):
+            m.submodules[name] = light = io.Buffer("o", pins.port(getattr(self._board, name)))
+            m.d.comb += light.o.eq(getattr(link, name))
+        if self._board.high is not None:
+            m.submodules.high = high = io.Buffer("o", pins.port(self._board.high))
+            m.d.comb += high.o.eq(1)
+        return m
+
+    def _elaborate_clock(self, m: Module, platform: Any, pins: "_Pins") -> None:
+        pin = pins.port(Pin(name=platform.default_clk))
+        loop = getattr(pll, self._board.pll)(setting=self._setting, pin=pin)
+        m.submodules.pll = loop
+        m.domains.sync = sync = ClockDomain()
+        platform.add_clock_constraint(loop.clk, float(self._setting.output_hz))
+        m.submodules.startup = startup = Startup(clocks=ceil(STARTUP_S * self._setting.output_hz))
+        m.d.comb += [
+            sync.clk.eq(loop.clk),
+            sync.rst.eq(startup.reset),
+            startup.cause.eq(~loop.locked | self._elaborate_button(m, pins)),
+        ]
+
+    def _elaborate_button(self, m: Module, pins: "_Pins") -> Value:
+        if self._board.reset is None:
+            return Const(0)
+        m.submodules.button = button = io.Buffer("i", pins.port(self._board.reset))
+        return button.i
+
+
+class _Pins:
+    """Requests of a platform, which gives each resource once."""
+
+    def __init__(self, platform: Any) -> None:
+        self._platform = platform
+        self._resources: dict[tuple[str, int], Any] = {}
+
+    def port(self, pin: Pin) -> io.SingleEndedPort:
+        name, _, part = pin.name.partition(".")
+        key = (name, pin.number)
+        if key not in self._resources:
+            self._resources[key] = self._platform.request(*key, dir="-")
+        return getattr(self._resources[key], part) if part else self._resources[key]

@@ -1,0 +1,1 @@
+"""Filters of other papers that the sliding-window filters are measured beside."""

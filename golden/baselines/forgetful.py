@@ -1,0 +1,177 @@
+"""Forgetful Bloom Filter (Subramanyam, Gupta, Leslie, Wang)."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import SpecificationError
+from ..filter import CountedFilter, key_hash, require_count
+from .bits import BitArray, packed, saved_count, unpack
+from .bloom import shared_positions
+
+_CHUNK = 1 << 15
+
+
+class ForgetfulBloomFilter(CountedFilter):
+    """Bloom filters of the future, the present and the past, in which a key is in two neighbours.
+
+    Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting
+    Wang, "Idempotent Distributed Counters Using a Forgetful Bloom Filter",
+    Cluster Computing 19(2), 2016; as the APBF paper describes it in section
+    3.2.
+
+    An insertion writes the future and the present segment. A key is reported
+    when two neighbours match, from future and present to the two oldest pasts.
+    An insertion that finds `generation` insertions since the last shift shifts
+    first: the future becomes the present, the present the youngest past, and
+    so on; the oldest past is emptied and becomes the future.
+
+    A key is reported for ``past * generation`` insertions after its own at
+    least. It is reported surely for a generation more at most, and has no
+    trace one generation after that. All segments have the same hash functions:
+    a bit that a fresh key finds set in a segment is likely set in the next
+    one, too, so that the two matches are not independent.
+
+    Parameters
+    ----------
+    generation : int
+        Insertions from shift to shift.
+    past : int
+        Segments of the past (N).
+    bits : int
+        Bits of the N + 2 segments together, at least 2 for each; what does not
+        divide evenly is left unused.
+    hashes : int
+        Hash functions (k).
+    seed : int
+        Selects the hash functions.
+    key_bits : int
+        Width of a key.
+
+    Attributes
+    ----------
+    insertions, shifts : int
+        Since construction or clear.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter breaks a rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        generation: int,
+        past: int,
+        bits: int,
+        hashes: int,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        require_count("generation", generation)
+        require_count("past", past)
+        require_count("bits", bits)
+        require_count("hashes", hashes)
+        segment_bits = bits // (past + 2)
+        if not 2 <= segment_bits <= 1 << 32:
+            raise SpecificationError(
+                f"bits: must be 2 to 2**32 for each of {past + 2} segments, not {bits}"
+            )
+        self.generation = generation
+        self.past = past
+        self.bits = bits
+        self.hashes = hashes
+        self.seed = seed
+        self.key_bits = key_bits
+        self._hash = key_hash([segment_bits] * hashes, seed=seed, key_bits=key_bits)
+        self._segments = [BitArray(segment_bits) for _ in range(past + 2)]
+        self._filled = 0
+        self.insertions = self.shifts = 0
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all segments."""
+        return (self.past + 2) * (self.bits // (self.past + 2))
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits, from the future to the oldest past; shape (past + 2, segment bits)."""
+        return np.stack([segment.memory for segment in self._segments])
+
+    def insert(self, keys: ArrayLike) -> None:
+        """Insert keys one after another; as `CountedFilter.insert`."""
+        self._insert(self._hash.check_keys(keys), asked=False)
+
+    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Ask for keys; as `CountedFilter.query`."""
+        positions = shared_positions(self._hash, self._hash.check_keys(keys))
+        return _neighbours([segment.match(positions) for segment in self._segments])
+
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; as `CountedFilter.check_and_insert`."""
+        return self._insert(self._hash.check_keys(keys), asked=True)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for segment in self._segments:
+            segment.clear()
+        self._filled = self.insertions = self.shifts = 0
+
+    def _insert(self, keys: NDArray[np.uint64], *, asked: bool) -> NDArray[np.bool_]:
+        seen = np.zeros(len(keys), np.bool_)
+        done = 0
+        while done < len(keys):
+            if self._filled == self.generation:
+                # The query that belongs to this insertion still asks the segments as they were.
+                if asked:
+                    seen[done] = self._ask(shared_positions(self._hash, keys[done : done + 1]))[0]
+                self._shift()
+                self._write(shared_positions(self._hash, keys[done : done + 1]))
+                done += 1
+                continue
+            count = min(len(keys) - done, self.generation - self._filled, _CHUNK)
+            positions = shared_positions(self._hash, keys[done : done + count])
+            if asked:
+                seen[done : done + count] = self._ask(positions)
+            self._write(positions)
+            done += count
+        self.insertions += len(keys)
+        return seen
+
+    def _ask(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Answer for keys that are inserted one after another, without a shift."""
+        written = [segment.overlay(positions) for segment in self._segments[:2]]
+        return _neighbours(written + [segment.match(positions) for segment in self._segments[2:]])
+
+    def _write(self, positions: NDArray[np.intp]) -> None:
+        for segment in self._segments[:2]:
+            segment.write(positions)
+        self._filled += len(positions)
+
+    def _shift(self) -> None:
+        oldest = self._segments.pop()
+        oldest.clear()
+        self._segments.insert(0, oldest)
+        self._filled = 0
+        self.shifts += 1
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        numbers = {"insertions": self.insertions, "shifts": self.shifts, "filled": self._filled}
+        return numbers, {"bits": packed(*self._segments)}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.insertions = saved_count(numbers, "insertions")
+        self.shifts = saved_count(numbers, "shifts")
+        self._filled = saved_count(numbers, "filled", most=self.generation)
+        unpack(arrays["bits"], *self._segments)
+
+
+def _neighbours(matches: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Whether two consecutive segments match, given those that do, each of shape (n,)."""
+    pairs = [younger & older for younger, older in pairwise(matches)]
+    return np.asarray(np.any(pairs, axis=0))

@@ -1,0 +1,288 @@
+"""Stable Bloom Filter (Deng, Rafiei)."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import SpecificationError
+from ..filter import CountedFilter, key_hash, require_count
+from ..hash.functions import ConstantStream
+from .bits import saved_array, saved_count
+from .bloom import shared_positions
+
+_CHUNK = 1 << 15
+_DOWN = bytes([0, *range(255)])
+
+GOLDEN_GAMMA = 0x9E3779B97F4A7C15
+"""What SplitMix64 adds to its state with each draw."""
+
+
+class StableBloomFilter(CountedFilter):
+    """Cells that an insertion sets to their maximum, and that decay at random.
+
+    Source: Fan Deng and Davood Rafiei, "Approximately Detecting Duplicates for
+    Streaming Data Using Stable Bloom Filters", SIGMOD 2006.
+
+    An insertion decrements `decrements` cells by one, but not below 0, then
+    sets the cells of its hash functions to ``2**cell_bits - 1``. A key is
+    reported when none of its cells is 0. The decremented cells follow one
+    another from a random cell on, the first after the last: then one random
+    number is enough, and each cell is decremented with the same probability as
+    if they were drawn one by one, as the source's formulae have it.
+
+    Nothing is promised about a single key: keys are missed that were just
+    inserted, though rarely, and others are reported long after. In the limit
+    the share of the cells that are 0 is `stable_zero_fraction`.
+
+    Random numbers come from SplitMix64 (Guy L. Steele, Doug Lea and Christine
+    H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014)
+    with a start that belongs to the seed; its state is the number of
+    insertions, and so part of the filter's.
+
+    Parameters
+    ----------
+    cells : int
+        Number of cells (m).
+    hashes : int
+        Hash functions (K).
+    decrements : int
+        Cells that an insertion decrements (P), 1 to `cells`.
+    cell_bits : int
+        Width of a cell (d), 1 to 8.
+    seed : int
+        Selects the hash functions and the random numbers.
+    key_bits : int
+        Width of a key.
+
+    Attributes
+    ----------
+    insertions : int
+        Insertions since construction or clear.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter breaks a rule.
+    """
+
+    def __init__(
+        self,
+        *,
+        cells: int,
+        hashes: int,
+        decrements: int,
+        cell_bits: int = 1,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        require_count("cells", cells, least=2, most=1 << 32)
+        require_count("hashes", hashes)
+        require_count("decrements", decrements, most=cells)
+        require_count("cell_bits", cell_bits, most=8)
+        self.cells = cells
+        self.hashes = hashes
+        self.decrements = decrements
+        self.cell_bits = cell_bits
+        self.seed = seed
+        self.key_bits = key_bits
+        self._hash = key_hash([cells] * hashes, seed=seed, key_bits=key_bits)
+        self._start = ConstantStream(label="stable", seed=seed).word()
+        self._most = (1 << cell_bits) - 1
+        self._cells = bytearray(cells)
+        self.insertions = 0
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of the cells."""
+        return self.cells * self.cell_bits
+
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        """Values of the cells; shape (cells,)."""
+        return np.array(self._view())
+
+    @property
+    def zero_fraction(self) -> float:
+        """Share of the cells that are 0."""
+        return float(np.mean(self._view() == 0))
+
+    def insert(self, keys: ArrayLike) -> None:
+        """Insert keys one after another; as `CountedFilter.insert`."""
+        self._insert(self._hash.check_keys(keys), asked=False)
+
+    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Ask for keys; as `CountedFilter.query`."""
+        positions = shared_positions(self._hash, self._hash.check_keys(keys))
+        return np.asarray((self._view()[positions] > 0).all(axis=1))
+
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; as `CountedFilter.check_and_insert`."""
+        return self._insert(self._hash.check_keys(keys), asked=True)
+
+    def clear(self) -> None:
+        """Forget everything, and begin the random numbers anew."""
+        self._cells = bytearray(self.cells)
+        self.insertions = 0
+
+    def _view(self) -> NDArray[np.uint8]:
+        return np.frombuffer(self._cells, np.uint8)
+
+    def _insert(self, keys: NDArray[np.uint64], *, asked: bool) -> NDArray[np.bool_]:
+        seen: list[bool] = []
+        for start in range(0, len(keys), _CHUNK):
+            part = keys[start : start + _CHUNK]
+            positions = shared_positions(self._hash, part).tolist()
+            seen += self._pass(self._draw(len(part)), positions, asked=asked)
+            self.insertions += len(part)
+        return np.array(seen, np.bool_)
+
+    def _pass(self, starts: list[int], positions: list[list[int]], *, asked: bool) -> list[bool]:
+        """Insert keys, given the first cell that each decrements and the cells that it sets."""
+        cells, most, size = self._cells, self._most, self.cells
+        seen = []
+        for first, own in zip(starts, positions, strict=True):
+            if asked:
+                seen.append(all(map(cells.__getitem__, own)))
+            last = first + self.decrements
+            cells[first:last] = cells[first:last].translate(_DOWN)
+            if last > size:
+                cells[: last - size] = cells[: last - size].translate(_DOWN)
+            for cell in own:
+                cells[cell] = most
+        return seen
+
+    def _draw(self, count: int) -> list[int]:
+        """Draw the first cells that the next `count` insertions decrement."""
+        number = np.arange(self.insertions + 1, self.insertions + count + 1, dtype=np.uint64)
+        word = np.uint64(self._start) + number * np.uint64(GOLDEN_GAMMA)
+        word = (word ^ word >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+        word = (word ^ word >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+        high = (word ^ word >> np.uint64(31)) >> np.uint64(32)
+        first: list[int] = (high * np.uint64(self.cells) >> np.uint64(32)).tolist()
+        return first
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"insertions": self.insertions}, {"cells": self.memory}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.insertions = saved_count(numbers, "insertions", most=(1 << 63) - 1)
+        self._view()[:] = saved_array(arrays, "cells", self._view(), most=self._most)
+
+
+def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:
+    """Return the share of cells that are 0 in the limit: the stable point (theorem 2).
+
+    (1 / (1 + 1 / (P (1/K - 1/m)))) ^ Max, where Max = 2^d - 1. It holds for
+    streams of any keys if their cells are set uniformly, and for others as a
+    mean over hash functions when all keys are distinct.
+
+    Parameters
+    ----------
+    cells, hashes, decrements, cell_bits : int
+        As for `StableBloomFilter`; more cells than hash functions.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter is out of its range.
+    """
+    for name, value in (("hashes", hashes), ("decrements", decrements), ("cell_bits", cell_bits)):
+        require_count(name, value)
+    require_count("cells", cells, least=hashes + 1)
+    ratio = 1 / (decrements * (1 / hashes - 1 / cells))
+    return float((1 + ratio) ** -((1 << cell_bits) - 1))
+
+
+def stable_false_positive_rate(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:
+    """Return the probability that a fresh key is reported in the limit: (1 - zeros) ^ K.
+
+    Parameters, errors: as `stable_zero_fraction`.
+    """
+    return float((1 - stable_zero_fraction(cells, hashes, decrements, cell_bits)) ** hashes)
+
+
+def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_rate: float) -> int:
+    """Return the least P for which fresh keys are reported no more often than asked.
+
+    P = 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
+
+    Parameters
+    ----------
+    cells, hashes, cell_bits : int
+        As for `StableBloomFilter`; more cells than hash functions.
+    false_positive_rate : float
+        In the limit.
+
+    Raises
+    ------
+    TypeError
+        If a number of things is not an integer.
+    SpecificationError
+        If a parameter is out of its range, or the rate is not between 0 and 1.
+    """
+    require_count("hashes", hashes)
+    require_count("cells", cells, least=hashes + 1)
+    require_count("cell_bits", cell_bits)
+    if not 0 < false_positive_rate < 1:
+        raise SpecificationError(
+            f"false_positive_rate: must be above 0 and below 1, not {false_positive_rate!r}"
+        )
+    zeros: float = 1 - false_positive_rate ** (1 / hashes)
+    base: float = zeros ** (-1 / ((1 << cell_bits) - 1)) - 1
+    return math.ceil(1 / (base * (1 / hashes - 1 / cells)))
+
+
+def stable_false_negative_rate(
+    cells: int, hashes: int, decrements: int, cell_bits: int, distances: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the probability that a key is missed, by the insertions since its own.
+
+    All insertions in between are of other, distinct keys. A cell is followed
+    as a Markov chain from its maximum on (decremented with probability P / m,
+    then set with 1 - (1 - 1/m)^K), and the key's cells as independent and
+    distinct.
+
+    Parameters
+    ----------
+    cells, hashes, decrements, cell_bits : int
+        As for `StableBloomFilter`; more cells than hash functions.
+    distances : array_like of int, shape (n,)
+        Insertions after the key's own, not below 0.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter is out of its range, or a distance is below 0.
+    """
+    stable_zero_fraction(cells, hashes, decrements, cell_bits)
+    asked = np.asarray(distances)
+    if asked.dtype.kind not in "iu":
+        raise TypeError(f"distances: must be integers, not {asked.dtype}")
+    if asked.size and asked.min() < 0:
+        raise SpecificationError(f"distances: must not be negative, not {asked.min()}")
+    most = (1 << cell_bits) - 1
+    down = decrements / cells
+    hit = -math.expm1(hashes * math.log1p(-1 / cells))
+    value = np.zeros(most + 1)
+    value[most] = 1.0
+    zeros = np.zeros(int(asked.max(initial=0)) + 1)
+    for distance in range(1, len(zeros)):
+        moved = value * (1 - down)
+        moved[:-1] += value[1:] * down
+        moved[0] += value[0] * down
+        value = moved * (1 - hit)
+        value[most] += hit
+        zeros[distance] = value[0]
+    return np.asarray(1 - (1 - zeros[asked]) ** hashes)

@@ -1,0 +1,1 @@
+"""Time-decaying cuckoo dictionary."""

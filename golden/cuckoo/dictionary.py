@@ -1,0 +1,381 @@
+"""Time-decaying cuckoo dictionary: a timestamp, a position and a signature for each key.
+
+Near-optimal Approximate Membership Query over Time-decaying Windows, section
+IV. Two hash tables of as many positions; each position holds the timestamp of
+a key, its position in the other table and its signature, so that an entry can
+move to the other table although the key itself is not kept. What finds no
+place goes to a list, with the whole key.
+
+What the paper leaves open is settled here so: a key for which both positions
+are free goes to Table-0; an empty position matches no key; the table that a
+relocation starts with comes from a xorshift generator; when a key of the list
+comes again, its older entry, which no query would ask for any more, is removed.
+"""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import compiled
+from ..filter import key_hash, require_count
+from .sizes import MOST_POSITIONS, MOST_SIGNATURE_BITS, cuckoo_error_bound, cuckoo_signature_bits
+from .storage import WORD, Ages, CuckooTables, names_of
+
+_CHUNK = 1 << 15
+
+
+class CuckooDictionary(CuckooTables):
+    """Cuckoo dictionary of timestamps, positions and signatures (section IV).
+
+    Any window of 1 to `window` insertions can be asked for. A key among them
+    is always reported; another is with a probability of at most `error_bound`
+    (Theorem 1), at any load, for what finds no place is kept in a list of
+    whole keys.
+
+    Parameters
+    ----------
+    window : int
+        n, the largest window, in insertions.
+    signature_bits : int
+        Bits of a signature, 0 to 32. `for_error_rate` chooses them.
+    positions : int, optional
+        Of each of the two tables; the paper's 2 n unless given. Fewer than n
+        leave many keys to the list.
+    moves : int, optional
+        Entries that an insertion moves at most before it gives up, O(log n);
+        3 times the bits of `window` unless given.
+    seed : int
+        Selects the hash functions, and the tables that relocations start with.
+    key_bits : int
+        Width of a key.
+
+    Attributes
+    ----------
+    window, signature_bits, positions, moves, seed, key_bits : int
+    insertions : int
+        Since construction or `clear`.
+    moved : int
+        Entries moved to their other table so far, by insertions that succeeded.
+    overflow_peak : int
+        Most keys that were in the list at a time.
+    compiled : bool
+        Whether keys of 64 bits or fewer are inserted in a compiled loop, which nothing else tells.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter is out of its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        window: int,
+        signature_bits: int = 0,
+        positions: int | None = None,
+        moves: int | None = None,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        require_count("window", window)
+        require_count("signature_bits", signature_bits, least=0, most=MOST_SIGNATURE_BITS)
+        positions = 2 * window if positions is None else positions
+        require_count("positions", positions, most=MOST_POSITIONS)
+        moves = 3 * int(window).bit_length() if moves is None else moves
+        require_count("moves", moves)
+        self.window, self.signature_bits = int(window), int(signature_bits)
+        self.positions, self.moves = int(positions), int(moves)
+        sizes = [self.positions, self.positions, 1 << self.signature_bits]
+        self._hash = key_hash(sizes, seed=seed, key_bits=key_bits)
+        self.seed, self.key_bits = int(seed), int(key_bits)
+        self.compiled = compiled.wanted()
+        self.clear()
+
+    @classmethod
+    def for_error_rate(
+        cls,
+        *,
+        window: int,
+        error_rate: float,
+        positions: int | None = None,
+        moves: int | None = None,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> Self:
+        """Build the dictionary with signatures just long enough for an error rate.
+
+        Parameters
+        ----------
+        error_rate : float
+            epsilon, the largest false-positive rate.
+        window, positions, moves, seed, key_bits
+            As for the class.
+
+        Raises
+        ------
+        TypeError, SpecificationError
+            As for the class and `cuckoo_signature_bits`.
+        """
+        require_count("window", window)
+        positions = 2 * window if positions is None else positions
+        bits = cuckoo_signature_bits(positions=positions, error_rate=error_rate)
+        return cls(
+            window=window,
+            signature_bits=bits,
+            positions=positions,
+            moves=moves,
+            seed=seed,
+            key_bits=key_bits,
+        )
+
+    # Operations
+
+    def insert(self, keys: ArrayLike) -> None:
+        """Insert keys one after another; a key that is known gets a new timestamp.
+
+        Parameters, errors: as `CountedFilter.insert`.
+        """
+        self._insert_all(self._hash.check_keys(keys))
+
+    def query(self, keys: ArrayLike, window: int | None = None) -> NDArray[np.bool_]:
+        """Ask which keys are among the last `window` insertions; changes nothing.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `insert`.
+        window : int, optional
+            w, at most the dictionary's own, which is meant unless given.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `insert`; SpecificationError if there is no such window.
+        """
+        window = self._window_within(window)
+        ages = self.last_update(keys)
+        reported: NDArray[np.bool_] = (ages > 0) & (ages <= window)
+        return reported
+
+    def check_and_insert(self, keys: ArrayLike, window: int | None = None) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; each answer is from before its insertion.
+
+        Parameters, errors: as `query`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        window = self._window_within(window)
+        ages = self._insert_all(self._hash.check_keys(keys))
+        reported: NDArray[np.bool_] = ages <= window
+        return reported
+
+    def last_update(self, keys: ArrayLike) -> Ages:
+        """Estimate how long ago each key was inserted last; changes nothing.
+
+        Never more than it was, within the window: what has the same positions
+        and signature can only make a key look younger.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            The smallest window in which the key is reported, in insertions: 1
+            for the last key inserted, `window` at most; -1 for a key that is
+            not reported.
+        """
+        checked = self._hash.check_keys(keys)
+        ages = np.empty(len(checked), np.int64)
+        for start in range(0, len(checked), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            ages[part] = self._ages_of(checked[part])
+        return ages
+
+    @property
+    def error_bound(self) -> float:
+        """Bound of the false-positive rate, at any load (Theorem 1)."""
+        return cuckoo_error_bound(positions=self.positions, signature_bits=self.signature_bits)
+
+    def expected_false_positive_rate(self, window: int | None = None) -> float:
+        """Return the probability that a fresh key is reported now.
+
+        No two live entries have both positions and the signature in common,
+        so that a fresh key meets each with a probability of
+        1 / (positions**2 2**signature_bits), and two never.
+
+        Raises
+        ------
+        TypeError, SpecificationError
+            As for `query`.
+        """
+        window = self._window_within(window)
+        times = self._times_view
+        live = np.count_nonzero((times > 0) & (self._distances(times) <= window))
+        return float(live) / (self.positions**2 << self.signature_bits)
+
+    # Steps
+
+    def _window_within(self, window: int | None) -> int:
+        if window is None:
+            return self.window
+        require_count("window", window, most=self.window)
+        return int(window)
+
+    def _addresses(self, keys: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
+        """Return both addresses of each key, and its signature above the bits of one."""
+        return self._addresses_under(self._hash.state(keys))
+
+    def _addresses_under(self, states: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
+        first, second, signature = self._hash.indices(states, 0)
+        return first, second + self.positions, signature * (2 * self.positions)
+
+    def _ages_of(self, keys: NDArray[np.uint64]) -> Ages:
+        first, second, signature = self._addresses(keys)
+        absent = self.window + 1
+        ages = np.full(len(keys), absent, np.int64)
+        for at, other in (first, second), (second, first):
+            times = self._times_view[at]
+            known = (times > 0) & (self._codes_view[at] == signature + other)
+            np.minimum(ages, self._distances(times), out=ages, where=known)
+        if self._overflow:
+            missing = np.flatnonzero(ages == absent)
+            ages[missing] = self._overflow_ages(keys[missing])
+        ages[ages > self.window] = -1
+        return ages
+
+    def _overflow_ages(self, keys: NDArray[np.uint64]) -> Ages:
+        listed, times = self.overflow_entries
+        names, asked = _sortable(listed), _sortable(keys)
+        order = np.argsort(names)
+        names = names[order]
+        place = np.minimum(np.searchsorted(names, asked), len(names) - 1)
+        distances = self._distances(times)[order][place]
+        return np.where(names[place] == asked, distances, self.window + 1)
+
+    def _insert_all(self, keys: NDArray[np.uint64]) -> Ages:
+        """Insert keys; return ages from before, more than `window` for an absent key."""
+        ages = np.empty(len(keys), np.int64)
+        for start in range(0, len(keys), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            ages[part] = self._insert_part(keys[part])
+        return ages
+
+    def _insert_part(self, keys: NDArray[np.uint64]) -> "list[int] | Ages":
+        # The list is brought into another form for a batch, which pays for many keys only.
+        many = 8 * len(keys) >= len(self._overflow)
+        if self.compiled and keys.shape[1] == 1 and many:
+            return self._insert_compiled(keys)
+        return self._insert_chunk(keys)
+
+    def _insert_compiled(self, keys: NDArray[np.uint64]) -> Ages:
+        from ..hash.compiled_hash import CompiledHash
+        from . import compiled_cuckoo as loop
+
+        states = CompiledHash(self._hash).states(keys, [0])[0]
+        listed = loop.ListTable(self._overflow, len(keys))
+        numbers = np.zeros(loop.NUMBERS, np.int64)
+        numbers[: loop.HEAD] = (
+            self._now, self.window, self.positions, self.moves,
+            0, self.overflow_peak, len(self._overflow),
+        )  # fmt: skip
+        numbers[loop.TAIL] = len(self._overflow)
+        coin = np.array([self._coin], np.uint64)
+        ages = np.empty(len(keys), np.int64)
+        loop.insert_keys(
+            self._times_view, self._codes_view, *self._addresses_under(states),
+            np.ascontiguousarray(keys[:, 0]), listed.keys, listed.stamps, listed.slots,
+            listed.times, numbers, coin, ages,
+        )  # fmt: skip
+        self._coin = int(coin[0])
+        self.moved += int(numbers[loop.MOVED])
+        self.overflow_peak = int(numbers[loop.PEAK])
+        self._overflow = listed.entries(int(numbers[loop.HEAD]), int(numbers[loop.TAIL]))
+        self.insertions += len(keys)
+        return ages
+
+    def _insert_chunk(self, keys: NDArray[np.uint64]) -> list[int]:
+        # One long loop on local names: calls would halve its speed.
+        times, codes, overflow = self._times, self._codes, self._overflow
+        n, span, positions, now = self.window, 2 * self.window, self.positions, self._now
+        width = -(-positions // n)
+        addresses = (each.tolist() for each in self._addresses(keys))
+        ages = []
+        for name, first, second, signature in zip(names_of(keys), *addresses, strict=True):
+            now = now % span + 1
+            listed = overflow.pop(name, 0) if overflow else 0
+            time, other_time = times[first], times[second]
+            if time and codes[first] == signature + second:
+                age = (now - time) % span
+                times[first] = now
+            elif other_time and codes[second] == signature + first:
+                age = (now - other_time) % span
+                times[second] = now
+            else:
+                age = span
+                if not time or (now - time) % span >= n:
+                    times[first], codes[first] = now, signature + second
+                elif not other_time or (now - other_time) % span >= n:
+                    times[second], codes[second] = now, signature + first
+                elif not self._relocate(now, first, second, signature):
+                    overflow[name] = now
+            ages.append((now - listed) % span if listed and age > n else age)
+            low = now % n * width
+            for at in range(low, min(low + width, positions)):
+                if times[at] and (now - times[at]) % span >= n:
+                    times[at] = 0
+                if times[at + positions] and (now - times[at + positions]) % span >= n:
+                    times[at + positions] = 0
+            if overflow:
+                oldest = next(iter(overflow))
+                if (now - overflow[oldest]) % span >= n:
+                    del overflow[oldest]
+                elif len(overflow) > self.overflow_peak:
+                    self.overflow_peak = len(overflow)
+        self.insertions += len(ages)
+        return ages
+
+    def _relocate(self, now: int, first: int, second: int, signature: int) -> bool:
+        """Place an entry by moving others; without a free position, change nothing."""
+        times, codes = self._times, self._codes
+        n, span, addresses = self.window, 2 * self.window, 2 * self.positions
+        at, other = (second, first) if self._toss() else (first, second)
+        time, code = now, signature + other
+        before = []
+        for moved in range(1, self.moves + 1):
+            before.append((at, times[at], codes[at]))
+            times[at], time = time, times[at]
+            codes[at], code = code, codes[at]
+            # The moved entry keeps its signature, and the address that it leaves.
+            other = code % addresses
+            at, code = other, code - other + at
+            if not times[at] or (now - times[at]) % span >= n:
+                times[at], codes[at] = time, code
+                self.moved += moved
+                return True
+        for at, time, code in reversed(before):
+            times[at], codes[at] = time, code
+        return False
+
+    def _toss(self) -> int:
+        """Draw a bit (xorshift64 by Marsaglia)."""
+        self._coin ^= self._coin << 13 & WORD
+        self._coin ^= self._coin >> 7
+        self._coin ^= self._coin << 17 & WORD
+        return self._coin & 1
+
+
+def _sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
+    """Return keys of shape (n, words) as one element each."""
+    if keys.shape[1] == 1:
+        return keys[:, 0]
+    fields = [(f"word{index}", np.uint64) for index in range(keys.shape[1])]
+    return np.ascontiguousarray(keys).view(fields)[:, 0]

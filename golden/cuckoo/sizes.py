@@ -1,0 +1,115 @@
+"""Sizes of a time-decaying cuckoo dictionary, and bounds that hold for it.
+
+Near-optimal Approximate Membership Query over Time-decaying Windows, sections
+IV.C and V.
+"""
+
+import math
+
+import numpy as np
+
+from ..errors import SpecificationError
+from ..filter import require_count
+
+MOST_POSITIONS = 1 << 30
+"""Positions of a table, at most."""
+
+MOST_SIGNATURE_BITS = 32
+"""Bits of a signature, at most."""
+
+
+def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
+    """Return the bits of a signature for an error rate (Theorem 1).
+
+    Parameters
+    ----------
+    positions : int
+        Of each table.
+    error_rate : float
+        epsilon, the largest false-positive rate.
+
+    Returns
+    -------
+    int
+        max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
+
+    Raises
+    ------
+    TypeError
+        If `positions` is not an integer, or `error_rate` not a number.
+    SpecificationError
+        If there are no positions, the rate is not between 0 and 1, or the
+        signature would have more than `MOST_SIGNATURE_BITS` bits.
+    """
+    require_count("positions", positions, most=MOST_POSITIONS)
+    _require_rate(error_rate)
+    for bits in range(MOST_SIGNATURE_BITS + 1):
+        if cuckoo_error_bound(positions=positions, signature_bits=bits) <= error_rate:
+            return bits
+    least = cuckoo_error_bound(positions=positions, signature_bits=MOST_SIGNATURE_BITS)
+    raise SpecificationError(
+        f"error_rate: must be at least {least:.3g} with {positions} positions, not {error_rate!r}"
+    )
+
+
+def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
+    """Return the bound of the false-positive rate, which no load exceeds (Theorem 1).
+
+    Two tables, in each of which one of ``positions * 2**signature_bits`` pairs matches.
+
+    Parameters
+    ----------
+    positions : int
+        Of a table.
+    signature_bits : int
+        Width of a signature.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter is out of range.
+    """
+    require_count("positions", positions, most=MOST_POSITIONS)
+    require_count("signature_bits", signature_bits, least=0, most=MOST_SIGNATURE_BITS)
+    return min(1.0, 2 / (positions << signature_bits))
+
+
+def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
+    """Return the bits that any structure for time-decaying windows needs (Theorem 3).
+
+    Parameters
+    ----------
+    window : int
+        n, the largest window.
+    universe : int
+        m, the number of keys there are.
+    error_rate : float
+        epsilon, the largest false-positive rate.
+
+    Returns
+    -------
+    float
+        (n - epsilon m) log2(n - epsilon m) bits; 0 where n - epsilon m is
+        below 1 and the bound says nothing.
+
+    Raises
+    ------
+    TypeError
+        If a count is not an integer, or the rate not a number.
+    SpecificationError
+        If a count is less than 1, or the rate is not between 0 and 1.
+    """
+    require_count("window", window)
+    require_count("universe", universe)
+    _require_rate(error_rate)
+    certain = window - error_rate * universe
+    return certain * math.log2(certain) if certain > 1 else 0.0
+
+
+def _require_rate(error_rate: object) -> None:
+    if isinstance(error_rate, bool) or not isinstance(error_rate, int | float | np.number):
+        raise TypeError(f"error_rate: must be a number, not {error_rate!r}")
+    if not 0 < error_rate < 1:
+        raise SpecificationError(f"error_rate: must be between 0 and 1, not {error_rate!r}")

@@ -1,0 +1,1 @@
+"""Keyed hash functions, the same in golden and hardware."""

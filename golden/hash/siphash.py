@@ -1,0 +1,154 @@
+"""SipHash, the keyed function of Aumasson and Bernstein, over arrays of keys.
+
+*SipHash: a fast short-input PRF* (Indocrypt 2012), sections 2.1 to 2.4. Who does
+not know the secret cannot choose messages that collide more often than chance
+has it; that is what the function was made for, and what no hash with public
+constants can do.
+
+The rounds are those of SipHash-1-3: one for each word of the message and three
+in the end. Python, Rust and Ruby hash with it against the flooding of their
+tables. It takes half the hardware of SipHash-2-4, the function of the paper,
+which the arguments give.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+SECRET_BITS = 128
+"""Width of a secret."""
+
+WORD_BITS = 64
+"""Width of a word of the message, of the four words of state, and of the result."""
+
+COMPRESSION_ROUNDS = 1
+"""Rounds for each word of the message: c."""
+
+FINALIZATION_ROUNDS = 3
+"""Rounds after the last word: d."""
+
+INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
+"""What the halves of the secret are added to: "somepseudorandomlygeneratedbytes"."""
+
+FINAL = 0xFF
+"""What is added to the third word before the last rounds."""
+
+Words = list[NDArray[np.uint64]]
+"""Words of 64 bits, each an array of shape (n,), one entry per key."""
+
+
+def check_secret(secret: object) -> int:
+    """Return a secret as it is, if it is one. The messages do not show it.
+
+    Raises
+    ------
+    TypeError
+        If it is not an integer.
+    ValueError
+        If it is negative, or has more than 128 bits.
+    """
+    if isinstance(secret, bool) or not isinstance(secret, int | np.integer):
+        raise TypeError(f"secret: must be an integer, not {type(secret).__name__}")
+    secret = int(secret)
+    if secret < 0:
+        raise ValueError("secret: must be at least 0, not negative")
+    if secret >> SECRET_BITS:
+        raise ValueError(
+            f"secret: must be below 2**{SECRET_BITS}, not of {secret.bit_length()} bits"
+        )
+    return secret
+
+
+def message_bytes(key_bits: int) -> int:
+    """Bytes of the message that a key of `key_bits` is."""
+    return -(-key_bits // 8)
+
+
+def message_words(key_bits: int) -> int:
+    """Words that are compressed for `key_bits`: the message's, the last with its length on top."""
+    return message_bytes(key_bits) // 8 + 1
+
+
+def length_word(key_bits: int) -> int:
+    """Return what is added to the last word: its bytes, for `key_bits`, modulo 256, on top."""
+    return message_bytes(key_bits) % 256 << 56
+
+
+def pipeline_latency(key_bits: int) -> int:
+    """Clocks from a key of `key_bits` to its hash in `lately.hdl.hash.siphash.SipHash`.
+
+    One to add the first word, 5 for each round, in the last of which the sum
+    of the four words comes in place of what it does not need.
+    """
+    return 1 + 5 * (message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS)
+
+
+def siphash(
+    keys: NDArray[np.uint64],
+    secret: int | NDArray[np.uint64],
+    *,
+    key_bits: int,
+    compression: int = COMPRESSION_ROUNDS,
+    finalization: int = FINALIZATION_ROUNDS,
+) -> NDArray[np.uint64]:
+    """Hash keys, each as the message of its bytes, least significant first.
+
+    Parameters
+    ----------
+    keys : ndarray of uint64, shape (n, words)
+        Least significant word first; the message is ``ceil(key_bits / 8)`` bytes.
+    secret : int or ndarray of uint64, shape (n, 2)
+        One of 128 bits for all keys, or one for each, low word first.
+    key_bits : int
+        Width of a key.
+    compression, finalization : int
+        Rounds for each word, and at the end.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n,)
+    """
+    halves: Sequence[NDArray[np.uint64] | np.uint64]
+    if isinstance(secret, np.ndarray):
+        halves = secret[:, 0], secret[:, 1]
+    else:
+        mask = (1 << WORD_BITS) - 1
+        halves = np.uint64(secret & mask), np.uint64(secret >> WORD_BITS)
+    v = [
+        np.full(len(keys), constant, np.uint64) ^ halves[number % 2]
+        for number, constant in enumerate(INITIAL)
+    ]
+    last = message_words(key_bits) - 1
+    for number in range(last + 1):
+        word = keys[:, number] if number < keys.shape[1] else np.zeros(len(keys), np.uint64)
+        if number == last:
+            word = word | np.uint64(length_word(key_bits))
+        v[3] = v[3] ^ word
+        for _ in range(compression):
+            _round(v)
+        v[0] ^= word
+    v[2] ^= np.uint64(FINAL)
+    for _ in range(finalization):
+        _round(v)
+    hashes: NDArray[np.uint64] = v[0] ^ v[1] ^ v[2] ^ v[3]
+    return hashes
+
+
+def _round(v: Words) -> None:
+    """SipRound (section 2.3, figure 2.1)."""
+    _add_rotate_add(v, 0, 1, 13)
+    v[0] = _rotate(v[0], 32)
+    _add_rotate_add(v, 2, 3, 16)
+    _add_rotate_add(v, 0, 3, 21)
+    _add_rotate_add(v, 2, 1, 17)
+    v[2] = _rotate(v[2], 32)
+
+
+def _add_rotate_add(v: Words, total: int, other: int, amount: int) -> None:
+    v[total] = v[total] + v[other]
+    v[other] = _rotate(v[other], amount) ^ v[total]
+
+
+def _rotate(value: NDArray[np.uint64], amount: int) -> NDArray[np.uint64]:
+    return value << np.uint64(amount) | value >> np.uint64(WORD_BITS - amount)

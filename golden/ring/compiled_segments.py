@@ -1,0 +1,201 @@
+"""Segments of a filter whose operations run in compiled loops."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hash.compiled_hash import CompiledHash
+from ..hash.functions import shard_rotations
+from ..operations import Operation
+from . import compiled_loops as loops
+from .layout import Layout
+from .position import RingPosition
+
+_CHUNK = 1 << 15
+_MOST = 1 << 62
+
+
+class CompiledSegments:
+    """Bits of all physical segments; does what `Segments` does, bit for bit.
+
+    Parameters
+    ----------
+    layout : Layout
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        spec = layout.spec
+        self._layout = layout
+        self._hash = CompiledHash(layout.hash)
+        self._rotations = np.array(layout.hash.rotations, np.uint64)
+        self._fields = _field_table(layout)
+        width = layout.parts * layout.cells
+        self._blocks = spec.segment_blocks
+        # A block that fits into a word lies in one.
+        self._pitch = 1 << (width - 1).bit_length() if width <= 64 else width
+        self._joint = layout.blocked and width <= 64
+        self._strides = self._stride_vector()
+        self._columns = layout.hash.functions == 1
+        self._memory = self._empty()
+
+    def _empty(self) -> NDArray[np.unsignedinteger]:
+        segments, bits = self._layout.spec.segments, self._blocks * self._pitch
+        if not self._columns:
+            return np.zeros((segments, -(-bits // 64)), np.uint64)
+        size = next(size for size in (8, 16, 32, 64) if segments <= size)
+        return np.zeros(bits, f"u{size // 8}")
+
+    def _stride_vector(self) -> NDArray[np.uint64]:
+        layout, spec = self._layout, self._layout.spec
+        strides = np.zeros(loops.STRIDES_SIZE, np.uint64)
+        strides[loops.BLOCK_STRIDE] = self._pitch
+        strides[loops.PART_STRIDE] = layout.cells if layout.partitioned else 0
+        strides[loops.BLOCKED] = layout.blocked
+        strides[loops.SHARDS] = spec.shards
+        if spec.shards > 1:
+            blocks = spec.segment_blocks // spec.shards
+            strides[loops.SHARD_STRIDE] = blocks * self._pitch or spec.shard_bits
+            strides[loops.SHARD_ROTATIONS :] = shard_rotations(
+                layout.hash.fields, layout.hash.functions, layout.hash.seed
+            )
+        return strides
+
+    # Bits
+
+    @property
+    def bits(self) -> NDArray[np.bool_]:
+        """Bits as those of `Segments`, shape (segments, bits), each time made anew."""
+        segments = self._layout.spec.segments
+        used = self._blocks * self._pitch
+        if self._columns:
+            numbers = np.arange(segments, dtype=self._memory.dtype)[:, None]
+            bits = (self._memory >> numbers & 1).astype(np.bool_)
+        else:
+            octets = self._memory.astype("<u8").view(np.uint8)
+            bits = np.unpackbits(octets, axis=1, count=used, bitorder="little").view(np.bool_)
+        layout = self._layout
+        blocks = bits.reshape(segments, self._blocks, self._pitch)
+        blocks = blocks[:, :, : layout.parts * layout.cells]
+        parts = blocks.reshape(segments, self._blocks, layout.parts, layout.cells)
+        return parts.swapaxes(1, 2).reshape(segments, layout.bits)
+
+    @bits.setter
+    def bits(self, values: NDArray[np.bool_]) -> None:
+        layout, segments = self._layout, len(values)
+        parts = values.reshape(segments, layout.parts, self._blocks, layout.cells)
+        bits = np.zeros((segments, self._blocks, self._pitch), np.bool_)
+        bits[:, :, : layout.parts * layout.cells] = parts.swapaxes(1, 2).reshape(
+            segments, self._blocks, -1
+        )
+        flat = bits.reshape(segments, -1)
+        self._memory[:] = 0
+        if self._columns:
+            for number, row in enumerate(flat.astype(self._memory.dtype)):
+                self._memory |= row << row.dtype.type(number)
+        else:
+            octets = np.zeros((segments, 8 * self._memory.shape[1]), np.uint8)
+            packed = np.packbits(flat, axis=1, bitorder="little")
+            octets[:, : packed.shape[1]] = packed
+            self._memory[:] = octets.view("<u8")
+
+    # Operations
+
+    def ages(self, keys: NDArray[np.uint64], ring: RingPosition) -> NDArray[np.int16]:
+        """Return the age of each key; shapes (n, words) and (n,)."""
+        codes = np.full(len(keys), Operation.QUERY, np.uint8)
+        return self.perform(codes, keys, ring)
+
+    def perform(
+        self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
+    ) -> NDArray[np.int16]:
+        """Perform operations one after another, and move the ring.
+
+        Parameters
+        ----------
+        codes : ndarray of uint8, shape (n,)
+            Values of `Operation`.
+        keys : ndarray of uint64, shape (n, words)
+            One for each, also for those that ignore it.
+        ring : RingPosition
+            Is changed.
+
+        Returns
+        -------
+        ndarray of int16, shape (n,)
+            Ages that the queries found; -1 where nothing was asked.
+        """
+        ages = np.empty(len(codes), np.int16)
+        for start in range(0, len(codes), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            secrets = _secrets(ring)
+            states = self._hash.states(keys[part], secrets)
+            vector = _vector(ring, secrets)
+            self._run(codes[part], states, vector, ages[part])
+            _move(ring, vector, secrets)
+        return ages
+
+    def _run(
+        self,
+        codes: NDArray[np.uint8],
+        states: NDArray[np.uint64],
+        ring: NDArray[np.int64],
+        ages: NDArray[np.int16],
+    ) -> None:
+        spec = self._layout.spec
+        shared = (codes, states, self._rotations, self._fields, self._strides, ring, ages)
+        if self._columns:
+            loops.perform_columns(self._memory, spec.segments, *shared)
+        else:
+            loops.perform_words(self._memory, spec.run, self._joint, *shared)
+
+
+def _field_table(layout: Layout) -> NDArray[np.uint64]:
+    """Return the index fields as the loops take them, shape (indices, 5)."""
+    return np.array(
+        [
+            # A field of no bits must not shift by the whole word.
+            [f.word, (64 - f.offset - f.bits) % 64, (1 << f.bits) - 1, f.size, f.bits]
+            for f in layout.hash.fields
+        ],
+        np.uint64,
+    )
+
+
+def _secrets(ring: RingPosition) -> list[int]:
+    """Secrets that may be asked for: the present one, then an older one or one that waits."""
+    secrets = [ring.secret]
+    if ring.older:
+        secrets.append(ring.older_secret)
+    if ring.waiting is not None:
+        secrets.append(ring.waiting)
+    return secrets
+
+
+def _vector(ring: RingPosition, secrets: list[int]) -> NDArray[np.int64]:
+    """Return the position of the ring as the loops take it; insertions, shifts from 0 on."""
+    vector = np.zeros(loops.RING_SIZE, np.int64)
+    vector[loops.BASE] = ring.base
+    # Integers of Python have no largest; no part of a stream reaches this one.
+    vector[loops.FILLED] = min(ring.filled, _MOST)
+    vector[loops.LENGTH] = min(ring.length, _MOST)
+    vector[loops.GENERATION] = min(ring.generation, _MOST)
+    vector[loops.OLDER] = ring.older
+    vector[loops.OLDER_ROW] = 1 if ring.older else 0
+    vector[loops.WAITING_ROW] = -1 if ring.waiting is None else len(secrets) - 1
+    vector[loops.REKEYS] = ring.spec.rekey
+    return vector
+
+
+def _move(ring: RingPosition, vector: NDArray[np.int64], secrets: list[int]) -> None:
+    """Take the position that a loop has left."""
+    values = vector.tolist()
+    ring.insertions += values[loops.INSERTIONS]
+    if not values[loops.SHIFTS] and not values[loops.CLEARS]:
+        ring.filled += values[loops.INSERTIONS]
+        return
+    ring.base, ring.filled = values[loops.BASE], values[loops.FILLED]
+    ring.length = ring.generation
+    ring.shifts += values[loops.SHIFTS]
+    ring.secret = secrets[values[loops.ROW]]
+    ring.older = values[loops.OLDER]
+    ring.older_secret = secrets[values[loops.OLDER_ROW]] if ring.older else 0
+    ring.waiting = None if values[loops.WAITING_ROW] < 0 else ring.waiting

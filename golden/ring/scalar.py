@@ -1,0 +1,358 @@
+"""Scalar twins of the golden models, written straight from the papers.
+
+One key at a time, Python integers only, the papers' own notation. They are
+slow and exist to be obviously right: the tests hold the array models against
+them bit for bit. They share the constants of the hash functions with the
+array models and nothing else.
+
+A filter with a keyed hash keeps the secret of every segment: `rekey` sets the
+one that the next segment gets, and any number may be alive.
+"""
+
+from ..hash.functions import (
+    SHARD_BITS,
+    WORD_BITS,
+    IndexField,
+    expand_rotations,
+    fold_columns,
+    index_fields,
+    mix_constants,
+    shard_rotations,
+)
+
+
+def _rotate(value: int, amount: int, width: int) -> int:
+    return (value << amount | value >> (width - amount)) & ((1 << width) - 1)
+
+
+def siphash(message: bytes, secret: bytes, *, c: int = 1, d: int = 3) -> int:
+    """SipHash-c-d of a message under a secret of 16 bytes (sections 2.1 to 2.4)."""
+    mask = (1 << 64) - 1
+    k0, k1 = (int.from_bytes(secret[i : i + 8], "little") for i in (0, 8))
+    v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
+    v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
+
+    def sip_round() -> None:
+        nonlocal v0, v1, v2, v3
+        v0 = v0 + v1 & mask
+        v1 = _rotate(v1, 13, 64) ^ v0
+        v0 = _rotate(v0, 32, 64)
+        v2 = v2 + v3 & mask
+        v3 = _rotate(v3, 16, 64) ^ v2
+        v0 = v0 + v3 & mask
+        v3 = _rotate(v3, 21, 64) ^ v0
+        v2 = v2 + v1 & mask
+        v1 = _rotate(v1, 17, 64) ^ v2
+        v2 = _rotate(v2, 32, 64)
+
+    b = len(message)
+    padded = message + bytes(7 - b % 8) + bytes([b % 256])
+    for i in range(0, len(padded), 8):
+        m = int.from_bytes(padded[i : i + 8], "little")
+        v3 ^= m
+        for _ in range(c):
+            sip_round()
+        v0 ^= m
+    v2 ^= 0xFF
+    for _ in range(d):
+        sip_round()
+    return v0 ^ v1 ^ v2 ^ v3
+
+
+class ScalarHash:
+    """Hash functions h_0, h_1, ... of a filter; arguments as for `KeyHash`."""
+
+    def __init__(
+        self,
+        *,
+        key_bits: int,
+        sizes: list[int],
+        functions: int,
+        seed: int,
+        hash: str = "h3",
+        shards: int = 1,
+    ) -> None:
+        self.hash = hash
+        self.shards = shards
+        self.key_bytes = -(-key_bits // 8)
+        self.columns = fold_columns(key_bits, seed)
+        self.constants = mix_constants(seed)
+        self.fields = index_fields(sizes)
+        self.words = expand_rotations(self.fields, functions, seed)
+        self.shard_word = shard_rotations(self.fields, functions, seed) if shards > 1 else ()
+
+    def __call__(self, key: int, function: int, secret: int = 0) -> list[int]:
+        """Return the indices that hash function number `function` gives for a key."""
+        state = self._state(key, secret)
+        return [self._index(state, field, function) for field in self.fields]
+
+    def shard(self, key: int, secret: int = 0) -> int:
+        """Return the shard of a key."""
+        state = self._state(key, secret)
+        word = 0
+        for amount in self.shard_word:
+            word ^= _rotate(state, amount, WORD_BITS)
+        return (word >> WORD_BITS - SHARD_BITS) * self.shards >> SHARD_BITS
+
+    def _state(self, key: int, secret: int) -> int:
+        if self.hash == "siphash":
+            message = key.to_bytes(self.key_bytes, "little")
+            return siphash(message, secret.to_bytes(16, "little"))
+        return self._fold_and_mix(key)
+
+    def _fold_and_mix(self, key: int) -> int:
+        state = self.constants[0]
+        for bit, column in enumerate(self.columns):
+            if key >> bit & 1:
+                state ^= column
+        left, right = state >> 32, state & 0xFFFFFFFF
+        for constant in self.constants[1:]:
+            mixed = _rotate(left, 1, 32) & _rotate(left, 8, 32) ^ _rotate(left, 2, 32)
+            left, right = right ^ mixed ^ constant, left
+        return left << 32 | right
+
+    def _index(self, state: int, field: IndexField, function: int) -> int:
+        word = 0
+        for amount in self.words[function][field.word]:
+            word ^= _rotate(state, amount, WORD_BITS)
+        value = word >> (WORD_BITS - field.offset - field.bits) & ((1 << field.bits) - 1)
+        return value if 1 << field.bits == field.size else value * field.size >> field.bits
+
+
+class ScalarAPBBF:
+    """APBBF of section 6; with one block of one part it is the APBF of section 5.
+
+    The ring has one position more than the paper's k + l, for the spare.
+    Of several shards each has as many of the blocks, or of the bits of a slice.
+    """
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        l: int,
+        block_bits: int,
+        hashes_per_block: int,
+        blocks: int,
+        generation: int,
+        seed: int = 0,
+        key_bits: int = 64,
+        hash: str = "h3",
+        secret: int = 0,
+        shards: int = 1,
+    ) -> None:
+        self.k, self.l, self.g = k, l, generation
+        self.B, self.b = block_bits, hashes_per_block
+        self.n = 0
+        self.blocked = blocks > 1 or hashes_per_block > 1
+        if self.blocked:
+            self.shard_size = blocks // shards
+            sizes = [self.shard_size] + [self.B // self.b] * self.b
+        else:
+            self.shard_size = self.B // shards
+            sizes = [self.shard_size]
+        self.h = ScalarHash(
+            key_bits=key_bits,
+            sizes=sizes,
+            functions=k + l + 1,
+            seed=seed,
+            hash=hash,
+            shards=shards,
+        )
+        self.secret = secret
+        self.secrets = [secret] * (k + l + 1)
+        # One integer per block and physical segment; bit i of it is cell i of the block.
+        self.buffer = [[0] * blocks for _ in range(k + l + 1)]
+
+    def pos(self, i: int) -> int:
+        """Position in the circular buffer of logical segment i."""
+        generations = (self.n - 1) // self.g if self.n else 0
+        return (i - generations) % (self.k + self.l + 1)
+
+    def _bits(self, i: int, key: int) -> tuple[int, int]:
+        """Block of a key in logical segment i, and its bits there."""
+        indices = self.h(key, self.pos(i), self.secrets[self.pos(i)])
+        indices[0] += self.h.shard(key, self.secrets[self.pos(i)]) * self.shard_size
+        block = indices[0] if self.blocked else 0
+        cells = indices[-self.b :]
+        return block, sum(
+            1 << (part * (self.B // self.b) + cell) for part, cell in enumerate(cells)
+        )
+
+    def _matches(self, i: int, key: int) -> bool:
+        block, bits = self._bits(i, key)
+        return self.buffer[self.pos(i)][block] & bits == bits
+
+    def insert(self, key: int) -> None:
+        """Add (section 5.1): shift if the generation is full, then set the bits of k segments."""
+        shift = self.n > 0 and self.n % self.g == 0
+        self.n += 1
+        if shift:
+            # The position before s_0 is the spare; the one that left the ring becomes it.
+            spare = self.buffer[self.pos(-1)]
+            spare[:] = [0] * len(spare)
+            self.secrets[self.pos(0)] = self.secret
+        for i in range(self.k):
+            block, bits = self._bits(i, key)
+            self.buffer[self.pos(i)][block] |= bits
+
+    def rekey(self, secret: int) -> None:
+        """Load the secret of the segments to come."""
+        self.secret = secret
+
+    def query(self, key: int) -> bool:
+        """Algorithm 1: look backwards for k consecutive matches."""
+        i, p, c = self.l, 0, 0
+        while i >= 0:
+            if self._matches(i, key):
+                c, i = c + 1, i + 1
+                if p + c == self.k:
+                    return True
+            else:
+                i, p, c = i - self.k, c, 0
+        return False
+
+    def age(self, key: int) -> int:
+        """Return the smallest j with k matches from segment j on, or -1 (query of section 5.1)."""
+        for j in range(self.l + 1):
+            if all(self._matches(i, key) for i in range(j, j + self.k)):
+                return j
+        return -1
+
+    def check_and_insert(self, key: int) -> bool:
+        """Query, then insert."""
+        seen = self.query(key)
+        self.insert(key)
+        return seen
+
+    def segment(self, index: int) -> list[int]:
+        """Blocks of logical segment `index`, each as an integer."""
+        return self.buffer[self.pos(index)]
+
+
+class ScalarAPBF(ScalarAPBBF):
+    """APBF of section 5: a segment is one slice of m bits."""
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        l: int,
+        slice_bits: int,
+        generation: int,
+        seed: int = 0,
+        key_bits: int = 64,
+        hash: str = "h3",
+        secret: int = 0,
+        shards: int = 1,
+    ) -> None:
+        super().__init__(
+            k=k,
+            l=l,
+            block_bits=slice_bits,
+            hashes_per_block=1,
+            blocks=1,
+            generation=generation,
+            seed=seed,
+            key_bits=key_bits,
+            hash=hash,
+            secret=secret,
+            shards=shards,
+        )
+
+
+class ScalarGEBF:
+    """GEBF: r + 1 segments, one current; the next one is cleared at each epoch's end.
+
+    With `block_bits` the first hash selects a block and the probes stay in it.
+    """
+
+    def __init__(
+        self,
+        *,
+        window: int,
+        epochs: int,
+        hashes: int,
+        bits: int,
+        block_bits: int | None = None,
+        seed: int = 0,
+        key_bits: int = 64,
+        partitioned: bool = True,
+        hash: str = "h3",
+        secret: int = 0,
+        shards: int = 1,
+    ) -> None:
+        self.r, self.k = epochs, hashes
+        self.epoch = -(-window // epochs)
+        self.partitioned = partitioned
+        segment_bits = bits // (epochs + 1)
+        self.blocked = bool(block_bits)
+        # What does not divide evenly among the shards and parts is left unused.
+        if block_bits:
+            self.shard_size = segment_bits // block_bits // shards
+            self.blocks = self.shard_size * shards
+            self.probe_range = block_bits // hashes if partitioned else block_bits
+            sizes = [self.shard_size] + [self.probe_range] * hashes
+        else:
+            self.shard_size = (segment_bits // hashes if partitioned else segment_bits) // shards
+            self.blocks = 1
+            self.probe_range = self.shard_size * shards
+            sizes = [self.shard_size] * hashes
+        self.h = ScalarHash(
+            key_bits=key_bits, sizes=sizes, functions=1, seed=seed, hash=hash, shards=shards
+        )
+        self.secret = secret
+        self.secrets = [secret] * (epochs + 1)
+        self.segments = [[0] * self.blocks for _ in range(epochs + 1)]
+        self.current = 0
+        self.in_epoch = 0
+
+    def _bits(self, key: int, segment: int) -> tuple[int, int]:
+        indices = self.h(key, 0, self.secrets[segment])
+        base = self.h.shard(key, self.secrets[segment]) * self.shard_size
+        block = base + indices[0] if self.blocked else 0
+        bits = 0
+        for part, cell in enumerate(indices[-self.k :]):
+            cell += 0 if self.blocked else base
+            bits |= 1 << (part * self.probe_range * self.partitioned + cell)
+        return block, bits
+
+    def insert(self, key: int) -> None:
+        """Insert into the current segment, after moving on if its epoch is over."""
+        if self.in_epoch == self.epoch:
+            self.current = (self.current + 1) % (self.r + 1)
+            self.segments[self.current] = [0] * self.blocks
+            self.secrets[self.current] = self.secret
+            self.in_epoch = 0
+        block, bits = self._bits(key, self.current)
+        self.segments[self.current][block] |= bits
+        self.in_epoch += 1
+
+    def query(self, key: int) -> bool:
+        """Whether any segment holds all bits of the key."""
+        return any(self._matches(key, segment) for segment in range(self.r + 1))
+
+    def _matches(self, key: int, segment: int) -> bool:
+        block, bits = self._bits(key, segment)
+        return self.segments[segment][block] & bits == bits
+
+    def rekey(self, secret: int) -> None:
+        """Load the secret of the segments to come."""
+        self.secret = secret
+
+    def age(self, key: int) -> int:
+        """Epochs since the youngest segment that holds all bits of the key, or -1."""
+        for age in range(self.r + 1):
+            if self._matches(key, (self.current - age) % (self.r + 1)):
+                return age
+        return -1
+
+    def check_and_insert(self, key: int) -> bool:
+        """Query, then insert."""
+        seen = self.query(key)
+        self.insert(key)
+        return seen
+
+    def segment(self, index: int) -> list[int]:
+        """Blocks of the segment that is `index` epochs old, each as an integer."""
+        return self.segments[self.current - index]

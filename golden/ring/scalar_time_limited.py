@@ -1,0 +1,234 @@
+"""Scalar twins of the time-limited filters; what `lately.golden.ring.scalar` is to the others.
+
+One key at a time, Python integers only, the paper's notation. A slice is an
+integer, bit i of which is its bit i.
+"""
+
+from dataclasses import dataclass
+from math import ceil, floor, log
+
+from .scalar import ScalarHash
+
+
+@dataclass
+class ScalarSlice:
+    """Slice s_i of Table 1: its m bits, c, n, t, and the number of its hash function."""
+
+    m: int
+    h: int
+    bits: int = 0
+    n: int = 0
+    t: int | None = None
+    overfull: bool = False
+
+    @property
+    def c(self) -> int:
+        """Insertions that fill it to one half (section 6.1)."""
+        return floor(self.m * log(2))
+
+
+class _ScalarTimed:
+    """What both twins do alike: Algorithm 1, with the check of the time."""
+
+    k: int
+    T: int
+    s: list[ScalarSlice]
+    last: int | None
+
+    def bit(self, i: int, key: int) -> int:
+        raise NotImplementedError
+
+    def insert(self, key: int, t: int) -> None:
+        raise NotImplementedError
+
+    def current(self, i: int, t: int) -> bool:
+        """Whether slice s_i has been updated within the span (equation 3)."""
+        t_i = self.last if i < self.k else self.s[i].t
+        return t_i is not None and not t_i < t - self.T
+
+    def query(self, key: int, t: int) -> bool:
+        """Algorithm 1: look backwards for k consecutive matches."""
+        i, p, c = len(self.s) - self.k, 0, 0
+        while i >= 0:
+            if self.current(i, t) and self.s[i].bits >> self.bit(i, key) & 1:
+                c, i = c + 1, i + 1
+                if p + c == self.k:
+                    return True
+            else:
+                i, p, c = i - self.k, c, 0
+        return False
+
+    def check_and_insert(self, key: int, t: int) -> bool:
+        """Query, then insert."""
+        seen = self.query(key, t)
+        self.insert(key, t)
+        return seen
+
+
+class ScalarTimeLimitedAPBF(_ScalarTimed):
+    """Time-limited Bloom filter; parameters as for `TimeLimitedAPBF`."""
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        l: int,
+        span: int,
+        capacity: int,
+        slice_bits_limit: int = 1 << 24,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        self.k, self.l, self.T = k, l, span
+        self.limit = slice_bits_limit
+        m = ceil(k * ceil(capacity / l) / log(2))
+        self.hash = ScalarHash(key_bits=key_bits, sizes=[1 << 32], functions=k, seed=seed)
+        self.s = [ScalarSlice(m, h % k) for h in range(k + l)]
+        self.last = None
+        self.first: int | None = None
+        self.generation()
+
+    def bit(self, i: int, key: int) -> int:
+        """Bit of slice s_i that a key stands for."""
+        (value,) = self.hash(key, self.s[i].h)
+        return value * self.s[i].m // (1 << 32)
+
+    def generation(self) -> None:
+        """Insertions until the next shift (equations 4 and 5)."""
+        u = [ceil((s.c - s.n) / (self.k - i)) for i, s in enumerate(self.s) if i < self.k]
+        self.g = self.left = max(1, min(u))
+
+    def insert(self, key: int, t: int) -> None:
+        """Insert, after a shift if the generation is used up."""
+        if self.last is not None and self.last < t - self.T:
+            self.s = [ScalarSlice(s.m, s.h) for s in self.s[: self.k + self.l]]
+            self.first = None
+            self.generation()
+        elif self.left == 0:
+            self.shift(t)
+        if self.first is None:
+            self.first = t
+        for i in range(self.k):
+            self.s[i].bits |= 1 << self.bit(i, key)
+            self.s[i].n += 1
+        self.last = t
+        self.left -= 1
+
+    def shift(self, t: int) -> None:
+        """Retire slices (equation 3) and add one (equations 6 to 8)."""
+        assert self.last is not None
+        assert self.first is not None
+        self.s[self.k - 1].t = self.last
+        before = self.s[self.k].t
+        dt = t - self.first if before is None else self.last - before
+        target = ceil_ratio(self.g * self.T, self.l * max(1, dt))
+        while len(self.s) > self.k + self.l and not self.current(len(self.s) - 1, t):
+            self.s.pop()
+        if not self.current(len(self.s) - 1, t):
+            self.s.pop()
+        h = (self.s[0].h - 1) % self.k
+        # s_0 is not known yet; s_1 to s_{k-1} are.
+        self.s.insert(0, ScalarSlice(0, h))
+        m = ceil(min(self.capacity(target), self.limit) / log(2))
+        self.s[0].m = min(m, self.limit)
+        self.generation()
+
+    def capacity(self, target: int) -> int:
+        """Capacity c_0 (equation 7)."""
+        i, count = self.k, 0
+        while i > 1:
+            least, limiting = None, None
+            for j in range(1, i):
+                u = max(1, ceil_ratio(self.s[j].c - self.s[j].n - count, i - j))
+                if least is None or u < least:
+                    least, limiting = u, j
+            assert least is not None
+            assert limiting is not None
+            if not least < target:
+                break
+            count += least * (i - limiting)
+            i = limiting
+        return count + i * target
+
+
+class ScalarPooledTimeLimitedAPBF(_ScalarTimed):
+    """Time-limited APBF of a bounded pool; parameters as for `PooledTimeLimitedAPBF`."""
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        l: int,
+        span: int,
+        slice_bits: int,
+        generation: int | None = None,
+        generation_span: int | None = None,
+        when_full: str = "shorten",
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        self.k, self.T, self.when_full = k, span, when_full
+        self.g = max(1, floor(slice_bits * log(2) / k)) if generation is None else generation
+        self.d = span // l + 1 if generation_span is None else generation_span
+        functions = k + l + 1
+        self.hash = ScalarHash(
+            key_bits=key_bits, sizes=[slice_bits], functions=functions, seed=seed
+        )
+        # What stands at the end of the list is the spare.
+        *self.s, self.spare = [ScalarSlice(slice_bits, h) for h in range(functions)]
+        self.n = 0
+        self.first = 0
+        self.last = None
+        self.lost: int | None = None
+        self.shortened = self.overfilled = 0
+
+    def bit(self, i: int, key: int) -> int:
+        """Bit of slice s_i that a key stands for."""
+        return self.hash(key, self.s[i].h)[0]
+
+    def insert(self, key: int, t: int) -> None:
+        """Insert, after a shift if it is due and the pool allows it."""
+        full = self.n >= self.g
+        old = self.n > 0 and t - self.first >= self.d
+        if not self.current(len(self.s) - 1, t):
+            if full or old:
+                self.shift()
+        elif full and self.when_full == "shorten":
+            self.lost = self.s[-1].t
+            self.shortened += 1
+            self.shift()
+        elif full:
+            self.overfilled += 1
+            for s in self.s[: self.k]:
+                s.overfull = True
+        if self.n == 0:
+            self.first = t
+        for i in range(self.k):
+            self.s[i].bits |= 1 << self.bit(i, key)
+        self.n += 1
+        self.last = t
+
+    def shift(self) -> None:
+        """Put the spare in front, and make the last slice the spare."""
+        self.s[self.k - 1].t = self.last
+        oldest = self.s.pop()
+        self.s.insert(0, self.spare)
+        self.spare = ScalarSlice(oldest.m, oldest.h)
+        self.n = 0
+
+    def status(self, t: int) -> str:
+        """Status at a time, as the value of `PoolStatus`."""
+        if self.lost is not None and t <= self.lost + self.T:
+            return "window shortened"
+        if any(s.overfull and self.current(i, t) for i, s in enumerate(self.s)):
+            return "rate exceeded"
+        return "ok"
+
+    def guaranteed_span(self, t: int) -> int:
+        """Greatest age at which every key is reported."""
+        return self.T if self.lost is None else min(self.T, t - (self.lost + 1))
+
+
+def ceil_ratio(a: int, b: int) -> int:
+    """Return a / b rounded up, exactly."""
+    return -(-a // b)

@@ -1,0 +1,208 @@
+"""Segments of a filter in numpy, a byte for each bit, and the operations on them."""
+
+from collections.abc import Iterator
+from copy import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..hash.functions import KeyHash
+from ..operations import Operation
+from .layout import Layout
+from .position import RingPosition
+
+_CHUNK = 1 << 15
+
+
+class Segments:
+    """Bits of all physical segments.
+
+    Parameters
+    ----------
+    layout : Layout
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._spec = layout.spec
+        self._memory = np.zeros((layout.spec.segments, layout.bits), np.bool_)
+        self._first = np.zeros(layout.bits, np.int32)
+
+    @property
+    def bits(self) -> NDArray[np.bool_]:
+        """Bits, shape (segments, bits); not to be written."""
+        return self._memory
+
+    @bits.setter
+    def bits(self, values: NDArray[np.bool_]) -> None:
+        self._memory[:] = values
+
+    def ages(self, keys: NDArray[np.uint64], ring: RingPosition) -> NDArray[np.int16]:
+        """Return the age of each key; shapes (n, words) and (n,)."""
+        ages = np.empty(len(keys), np.int16)
+        for start in range(0, len(keys), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            states = _States(self._layout.hash, keys[part])
+            matches = [
+                self._memory[segment][positions].all(axis=0)
+                for segment, positions in self._places(states, ring)
+            ]
+            ages[part] = self._reduced(np.array(matches))
+        return ages
+
+    def perform(
+        self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
+    ) -> NDArray[np.int16]:
+        """Perform operations one after another, and move the ring.
+
+        Parameters
+        ----------
+        codes : ndarray of uint8, shape (n,)
+            Values of `Operation`.
+        keys : ndarray of uint64, shape (n, words)
+            One for each, also for those that ignore it.
+        ring : RingPosition
+            Is changed.
+
+        Returns
+        -------
+        ndarray of int16, shape (n,)
+            Ages that the queries found; -1 where nothing was asked.
+        """
+        ages = np.empty(len(codes), np.int16)
+        for start in range(0, len(codes), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            ages[part] = self._perform_chunk(
+                codes[part], _States(self._layout.hash, keys[part]), ring
+            )
+        return ages
+
+    def _places(
+        self, states: "_States", ring: RingPosition
+    ) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """Each segment of the ring, youngest to oldest, with the bits of the keys in it."""
+        shared: dict[int, NDArray[np.intp]] = {}
+        for index, segment in enumerate(ring.ring()):
+            secret = ring.secret_of(index)
+            if self._layout.hash.functions > 1:
+                shared.clear()
+            if secret not in shared:
+                shared[secret] = self._layout.positions(states.under(secret), segment)
+            yield segment, shared[secret]
+
+    def _earlier(
+        self, positions: NDArray[np.intp], inserts: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Whether an insertion before each operation sets each bit; all of shape (parts, n)."""
+        order = np.arange(len(inserts), dtype=np.int32)
+        setters = np.broadcast_to(order, positions.shape)
+        self._first[positions] = len(inserts)
+        if inserts.all():
+            np.minimum.at(self._first, positions, setters)
+        else:
+            np.minimum.at(self._first, positions[:, inserts], setters[:, inserts])
+        earlier: NDArray[np.bool_] = self._first[positions] < order
+        return earlier
+
+    def _reduced(self, matches: NDArray[np.bool_]) -> NDArray[np.int16]:
+        """Reduce matches of shape (ring_segments, n), youngest first, to ages of shape (n,)."""
+        starts = self._spec.window_generations + 1
+        runs = matches[:starts].copy()
+        for step in range(1, self._spec.run):
+            runs &= matches[step : step + starts]
+        return np.where(runs.any(axis=0), runs.argmax(axis=0), -1).astype(np.int16)
+
+    def _turn(self, ring: RingPosition) -> None:
+        ring.turn()
+        self._memory[ring.spare] = False
+
+    def _erase(self, ring: RingPosition) -> None:
+        ring.restart()
+        self._memory[:] = False
+
+    def _perform_chunk(
+        self, codes: NDArray[np.uint8], states: "_States", ring: RingPosition
+    ) -> NDArray[np.int16]:
+        queries = np.isin(codes, (Operation.QUERY, Operation.CHECK_AND_INSERT))
+        inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
+        inserted = np.flatnonzero(inserts)
+        controls = np.flatnonzero((codes == Operation.SHIFT) | (codes == Operation.CLEAR))
+        ages = np.full(len(codes), -1, np.int16)
+        start = 0
+        while start < len(codes):
+            if codes[start] == Operation.SHIFT:
+                self._turn(ring)
+            elif codes[start] == Operation.CLEAR:
+                self._erase(ring)
+            if inserts[start] and ring.filled >= ring.length:
+                # Its query still sees the ring as it was; its insertion does not.
+                if queries[start]:
+                    one = slice(start, start + 1)
+                    self._stretch(states.part(one), queries[one], ~queries[one], ages[one], ring)
+                    queries[start] = False
+                self._turn(ring)
+            stop = len(codes)
+            ahead = int(np.searchsorted(inserted, start))
+            full = ahead + ring.length - ring.filled
+            if full < len(inserted):
+                stop = int(inserted[full])
+            control = np.searchsorted(controls, start, side="right")
+            if control < len(controls):
+                stop = min(stop, int(controls[control]))
+            stop = max(stop, start + 1)
+            span = slice(start, stop)
+            self._stretch(states.part(span), queries[span], inserts[span], ages[span], ring)
+            start = stop
+        return ages
+
+    def _stretch(
+        self,
+        states: "_States",
+        queries: NDArray[np.bool_],
+        inserts: NDArray[np.bool_],
+        ages: NDArray[np.int16],
+        ring: RingPosition,
+    ) -> None:
+        """Perform operations during which the ring does not turn."""
+        asked = bool(queries.any())
+        written = bool(inserts.any())
+        matches = []
+        for index, (segment, positions) in enumerate(self._places(states, ring)):
+            memory = self._memory[segment]
+            if written and index < self._spec.run:
+                if asked:
+                    before = self._earlier(positions, inserts)
+                    before |= memory[positions]
+                    matches.append(before.all(axis=0))
+                memory[positions if inserts.all() else positions[:, inserts]] = True
+            elif asked:
+                matches.append(memory[positions].all(axis=0))
+            else:
+                break
+        if asked:
+            ages[queries] = self._reduced(np.array(matches))[queries]
+        count = int(inserts.sum())
+        ring.filled += count
+        ring.insertions += count
+
+
+class _States:
+    """Hash states of keys under each of the secrets that are asked for, computed once."""
+
+    def __init__(self, key_hash: KeyHash, keys: NDArray[np.uint64]) -> None:
+        self._hash = key_hash
+        self._keys = keys
+        self._known: dict[int, NDArray[np.uint64]] = {}
+        self._span = slice(None)
+
+    def part(self, span: slice) -> "_States":
+        """Return the same of a part of the keys."""
+        part = copy(self)
+        part._span = span
+        return part
+
+    def under(self, secret: int) -> NDArray[np.uint64]:
+        """Return the states under a secret, shape (n,)."""
+        if secret not in self._known:
+            self._known[secret] = self._hash.state(self._keys, secret)
+        return self._known[secret][self._span]

@@ -1,0 +1,491 @@
+"""What the count-based filters have in common: a ring of segments that turns.
+
+A segment is a Bloom filter that is written for some generations, then only
+read, then cleared. An insertion writes the `run` youngest segments. A key is
+reported when `run` consecutive segments match. The age-partitioned filters
+are this with a hash function per segment (APBF, sections 5.1 and 6); the
+guarded-epoch filters are this with a run of 1 and the same hash function
+everywhere (GEBF, methodology).
+
+The papers' rings have no spare. Here there is one segment more, always empty,
+which takes the place of the one that a shift retires: physical segments keep
+their hash functions in hardware, so the spare has one too, and golden turns
+through the same positions.
+"""
+
+import os
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import analysis, compiled
+from ..errors import RekeyError, SpecificationError, StateFileError
+from ..hash.siphash import check_secret
+from ..operations import Operation, Verdicts
+from ..spec import FilterSpec
+from ..states import read_state, write_state
+from .layout import Layout
+from .position import RingPosition
+from .segments import Segments
+
+if TYPE_CHECKING:
+    from .compiled_segments import CompiledSegments
+
+_Filter = TypeVar("_Filter", bound="SlidingFilter")
+
+FORMAT = "lately-filter-1"
+"""Of the state files that `SlidingFilter.save` writes."""
+
+
+class SlidingFilter:
+    """Base of the count-based filters; built through a subclass or `from_spec`.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    partitioned : bool
+        Whether each hash function of a segment has a part of its own. False
+        lets all of them share the segment's (or block's) bits.
+    secret : int
+        For ``spec.hash`` "siphash", 128 bits at most: what all segments start
+        with. It must be random and known to no one who chooses keys.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+    partitioned : bool
+    hits : int
+        Queries of `check_and_insert` and `apply` that reported a key.
+    operations : int
+        Operations of `insert`, `check_and_insert` and `apply`.
+
+    Raises
+    ------
+    TypeError
+        If `partitioned` is not a bool, or the secret not an integer.
+    ValueError
+        If the secret is negative, or has more than 128 bits.
+    SpecificationError
+        If there is a secret, and the hash of the specification takes none.
+    """
+
+    families: tuple[str, ...] = ()
+    _layout_class: type[Layout] = Layout
+
+    def __init__(self, spec: FilterSpec, *, partitioned: bool = True, secret: int = 0) -> None:
+        if spec.family not in self.families:
+            raise SpecificationError(
+                f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
+                f"not {spec.family!r}"
+            )
+        self.spec = spec
+        self.partitioned = partitioned
+        self._layout = self._layout_class.of(spec, partitioned)
+        keyed = check_secret(secret) or spec.hash == "siphash"
+        self._ring = RingPosition.first(spec, self._checked_secret(secret) if keyed else 0)
+        self._segments = _segments(self._layout)
+        self.operations = self.hits = 0
+
+    @classmethod
+    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:
+        """Build the filter that a specification of the class's family describes.
+
+        Parameters
+        ----------
+        spec : FilterSpec
+            What to build.
+        secret : int
+            What all segments start with, if ``spec.hash`` is "siphash".
+
+        Raises
+        ------
+        SpecificationError
+            If the family is another, or the hash takes no secret.
+        TypeError
+            If the secret is not an integer.
+        ValueError
+            If the secret is negative, or has more than 128 bits.
+        """
+        self = cls.__new__(cls)
+        SlidingFilter.__init__(self, spec, secret=secret)
+        return self
+
+    # Operations
+
+    def insert(self, keys: ArrayLike) -> None:
+        """Insert keys one after another.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            Shape (n,) for keys of 64 bits or fewer; else shape (n, words),
+            least significant 64-bit word first.
+
+        Raises
+        ------
+        TypeError
+            If the keys are not integers.
+        ValueError
+            If the shape is wrong, or a key does not fit into ``spec.key_bits``.
+        """
+        self._apply_all(Operation.INSERT, keys)
+
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; each answer is from before its insertion.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        return self._apply_all(Operation.CHECK_AND_INSERT, keys).seen
+
+    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Ask for keys; changes nothing, the counters included.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        return self.age(keys) >= 0
+
+    def age(self, keys: ArrayLike) -> NDArray[np.int16]:
+        """Find the youngest generation that each key can be of; changes nothing.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of int16, shape (n,)
+            0 for the current generation, -1 for a key that is not reported.
+        """
+        return self._segments.ages(self._layout.hash.check_keys(keys), self._ring)
+
+    def apply(self, operations: ArrayLike, keys: ArrayLike) -> Verdicts:
+        """Perform a mixed sequence of operations, one after another.
+
+        Parameters
+        ----------
+        operations : array_like of int, shape (n,)
+            Values of `Operation`.
+        keys : array_like of int
+            One key per operation, also for those that ignore it; as `insert`.
+
+        Returns
+        -------
+        Verdicts
+
+        Raises
+        ------
+        TypeError
+            If the operations are not integers; and as `insert`.
+        ValueError
+            If the lengths differ, or a value is not an `Operation`; and as
+            `insert`. Nothing is performed then.
+        """
+        checked = self._layout.hash.check_keys(keys)
+        codes = np.asarray(operations)
+        if codes.shape != (len(checked),):
+            raise ValueError(
+                f"operations: must have shape ({len(checked)},) like the keys, not {codes.shape}"
+            )
+        if len(codes) and codes.dtype.kind not in "ui":
+            raise TypeError(f"operations: must be integers, not {codes.dtype}")
+        known = np.isin(codes, list(Operation))
+        if not known.all():
+            raise ValueError(f"operations: must be values of Operation, not {codes[~known][0]}")
+        return self._perform(codes.astype(np.uint8), checked)
+
+    def shift(self) -> None:
+        """Start a new generation now; as the operation SHIFT."""
+        self._apply_all(Operation.SHIFT, np.zeros(self._key_shape(1), np.uint64))
+
+    def clear(self) -> None:
+        """Forget everything; as the operation CLEAR. The counters go on.
+
+        All segments take the newest secret, one that waits included.
+        """
+        self._apply_all(Operation.CLEAR, np.zeros(self._key_shape(1), np.uint64))
+
+    @property
+    def generation(self) -> int:
+        """Insertions in a generation. A new value counts from the next shift or clear on.
+
+        Raises
+        ------
+        TypeError
+            On setting what is not an integer.
+        ValueError
+            On setting less than 1.
+        """
+        return self._ring.generation
+
+    @generation.setter
+    def generation(self, value: int) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"generation: must be an integer, not {value!r}")
+        if value < 1:
+            raise ValueError(f"generation: must be at least 1, not {value!r}")
+        self._ring.generation = int(value)
+
+    # Secrets
+
+    def rekey(self, secret: int) -> None:
+        """Load a new secret.
+
+        With ``spec.rekey`` it is that of the next segment that comes into the
+        ring, at the next shift, whatever causes it. The segments before keep
+        theirs, and no key is forgotten. Without ``spec.rekey`` it is that of
+        all segments from the next clear on; one loaded later takes its place.
+        A clear gives all segments the newest secret in either case.
+
+        Parameters
+        ----------
+        secret : int
+            128 bits at most, random, and known to no one who chooses keys.
+
+        Raises
+        ------
+        RekeyError
+            If `rekey_ready` is False. Nothing is changed then.
+        SpecificationError
+            If ``spec.hash`` takes no secret.
+        TypeError
+            If the secret is not an integer.
+        ValueError
+            If the secret is negative, or has more than 128 bits.
+        """
+        secret = self._checked_secret(secret)
+        if not self.rekey_ready:
+            # A secret that waits comes in at one shift; then all segments but one are older.
+            ring = self._ring
+            left = ring.older if ring.waiting is None else self.spec.ring_segments
+            raise RekeyError(
+                f"rekey: must come when all segments of the ring have one secret, "
+                f"not {left} shift{'s' if left > 1 else ''} before"
+            )
+        self._ring.waiting = secret
+
+    @property
+    def rekey_ready(self) -> bool:
+        """Whether `rekey` takes a secret now.
+
+        With ``spec.rekey``, when no secret waits for its shift and all
+        segments of the ring have the same one: two are alive at most, and the
+        spare counts for nothing. Without ``spec.rekey``, always.
+        """
+        return not self.spec.rekey or (self._ring.waiting is None and self._ring.older == 0)
+
+    @property
+    def secrets(self) -> list[int]:
+        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
+        return [self._ring.secret_of(index) for index in range(self.spec.ring_segments)]
+
+    # State
+
+    @property
+    def insertions(self) -> int:
+        """Insertions since construction."""
+        return self._ring.insertions
+
+    @property
+    def shifts(self) -> int:
+        """Shifts since construction, forced ones included."""
+        return self._ring.shifts
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the operations run in compiled loops, which nothing else tells."""
+        return not isinstance(self._segments, Segments)
+
+    @property
+    def ring_position(self) -> int:
+        """Physical segment that is the youngest now."""
+        return self._ring.base
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all physical segments, the empty spare included.
+
+        Returns
+        -------
+        ndarray of bool, shape (segments, parts, part_bits)
+            ``part_bits`` counts blocks first, then the cells of a block. The
+            middle axis has length 1 if the filter is not partitioned.
+        """
+        return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
+
+    def segment(self, index: int) -> NDArray[np.bool_]:
+        """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
+        memory: NDArray[np.bool_] = self.memory[self._ring.ring()[index]]
+        return memory
+
+    def fill_ratios(self) -> NDArray[np.float64]:
+        """Share of set bits of each segment of the ring, youngest to oldest.
+
+        Returns
+        -------
+        ndarray of float64, shape (ring_segments,)
+        """
+        ratios: NDArray[np.float64] = self._segments.bits[self._ring.ring()].mean(axis=1)
+        return ratios
+
+    def estimated_false_positive_rate(self) -> float:
+        """Probability that a fresh key is reported now, from the bits that are set.
+
+        The recursion F (APBF, section 5.3) over the probability of a match in
+        each segment, which for blocks is the mean over the blocks.
+        """
+        layout = self._layout
+        shape = (layout.parts, self.spec.segment_blocks, layout.cells)
+        fills = []
+        bits = self._segments.bits
+        for segment in self._ring.ring():
+            shares = bits[segment].reshape(shape).mean(axis=2)
+            matches = shares.prod(axis=0) if self.partitioned else shares[0] ** self.spec.parts
+            fills.append(float(matches.mean()))
+        return analysis.apbf_false_positive_rate(
+            self.spec.run, self.spec.window_generations, fills=fills
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both filters are of one specification and in one state, counters apart.
+
+        Secrets are part of the state.
+        """
+        if not isinstance(other, SlidingFilter):
+            return NotImplemented
+        return (
+            self.partitioned == other.partitioned
+            and self._ring.identity() == other._ring.identity()
+            and bool(np.array_equal(self._segments.bits, other._segments.bits))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the whole state to an npz file, which appears complete or not at all.
+
+        If ``spec.hash`` is "siphash", the secrets are part of it, as the bits
+        say nothing without them. They are not encrypted: who reads the file
+        can choose keys that collide. Its mode lets none but the owner read it.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        """
+        keyed = self.spec.hash == "siphash"
+        values: dict[str, Any] = {
+            "format": FORMAT,
+            "spec": self.spec.to_dict(),
+            "partitioned": self.partitioned,
+            "state": self._ring.numbers(),
+            "counters": [self.operations, self.insertions, self.hits, self.shifts],
+        }
+        if keyed:
+            ring = self._ring
+            values["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
+        write_state(path, values, {"bits": np.packbits(self._segments.bits)}, private=keyed)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a state that `save` wrote.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        StateFileError
+            If the file is not one, is damaged, or holds another family.
+        OSError
+            If the file cannot be read.
+        """
+        return cls.from_state(os.fspath(path), *read_state(path, (FORMAT,)))
+
+    @classmethod
+    def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Build the filter of a state file; parameters, errors as for `Filter.from_state`."""
+        try:
+            bits = arrays["bits"]
+            spec = FilterSpec.from_dict(header["spec"])
+            owner = next(known for known in _subclasses(cls) if spec.family in known.families)
+            self = owner.__new__(owner)
+            SlidingFilter.__init__(self, spec, partitioned=header["partitioned"])
+            self._load_numbers(header["state"], *header["counters"])
+            if spec.hash == "siphash":
+                self._ring.set_secrets(*header["secrets"])
+            self._load_bits(bits)
+        except StopIteration:
+            raise StateFileError(
+                f"{name}: expected the state of {cls.__name__}, found family {spec.family}"
+            ) from None
+        except (KeyError, TypeError, ValueError) as error:
+            raise StateFileError(f"{name}: damaged filter state: {error}") from None
+        return self
+
+    # Inside
+
+    def _load_numbers(
+        self, state: list[Any], operations: Any, insertions: Any, hits: Any, shifts: Any
+    ) -> None:
+        self._ring.set_numbers(state, insertions, shifts)
+        if not all(type(number) is int and number >= 0 for number in (operations, hits)):
+            raise ValueError(f"counters {operations}, {hits} do not fit the specification")
+        self.operations, self.hits = operations, hits
+
+    def _load_bits(self, packed: NDArray[np.uint8]) -> None:
+        shape = self._segments.bits.shape
+        size = shape[0] * shape[1]
+        if packed.size != -(-size // 8):
+            raise ValueError(f"{packed.size} bytes do not fit the specification")
+        self._segments.bits = np.unpackbits(packed, count=size).reshape(shape).astype(np.bool_)
+
+    def _checked_secret(self, secret: int) -> int:
+        if self.spec.hash != "siphash":
+            raise SpecificationError(
+                f"secret: must not be given for hash {self.spec.hash}, which takes none"
+            )
+        return check_secret(secret)
+
+    def _apply_all(self, operation: Operation, keys: ArrayLike) -> Verdicts:
+        checked = self._layout.hash.check_keys(keys)
+        return self._perform(np.full(len(checked), operation, np.uint8), checked)
+
+    def _perform(self, codes: NDArray[np.uint8], keys: NDArray[np.uint64]) -> Verdicts:
+        age = self._segments.perform(codes, keys, self._ring)
+        seen = age >= 0
+        self.operations += len(codes)
+        self.hits += int(seen.sum())
+        return Verdicts(seen, age)
+
+    def _key_shape(self, count: int) -> tuple[int, ...]:
+        words = -(-self.spec.key_bits // 64)
+        return (count,) if words == 1 else (count, words)
+
+
+def _segments(layout: Layout) -> "Segments | CompiledSegments":
+    """Build the memory: compiled where that is wanted, and the loops can take the layout."""
+    few = layout.spec.segments <= compiled.MOST_SEGMENTS
+    if type(layout) is not Layout or not few or not compiled.wanted():
+        return Segments(layout)
+    from .compiled_segments import CompiledSegments
+
+    return CompiledSegments(layout)
+
+
+def _subclasses(cls: type[_Filter]) -> list[type[_Filter]]:
+    return [cls, *(below for child in cls.__subclasses__() for below in _subclasses(child))]

@@ -1,0 +1,423 @@
+"""Time-limited Bloom filter (Rodrigues, Shtul, Baquero, Almeida): an APBF over a span of time."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import analysis
+from ..errors import SpecificationError
+from ..filter import TimedFilter, key_hash, require_count
+from .slices import (
+    NEVER,
+    TIME_LIMIT,
+    check_now,
+    check_timestamps,
+    check_whole,
+    chunks,
+    find_runs,
+    test_and_set,
+)
+
+HASH_BITS = 32
+"""Bits of a hash value that is scaled down to the size of a slice."""
+
+
+def slice_capacity(bits: int) -> int:
+    """Insertions that fill a slice of `bits` to one half (section 6.1): c = floor(m ln 2)."""
+    return math.floor(bits * math.log(2))
+
+
+def slice_bits(capacity: int) -> int:
+    """Bits of a slice that `capacity` insertions fill to one half (section 6.3, equation 8)."""
+    return math.ceil(capacity / math.log(2))
+
+
+@dataclass
+class _Slice:
+    """Bits of a slice, and what is known of it.
+
+    Attributes
+    ----------
+    bits : ndarray of bool, shape (m,)
+    inserted : int
+        Insertions so far.
+    settled : int
+        Time of the last of them, once it has left position k - 1; before, `NEVER`.
+    capacity : int
+        Insertions that fill it to one half.
+    """
+
+    bits: NDArray[np.bool_]
+    inserted: int = 0
+    settled: int = NEVER
+    capacity: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.capacity = slice_capacity(len(self.bits))
+
+
+class TimeLimitedAPBF(TimedFilter):
+    """Time-limited Bloom filter: slices of any size, as many as the span needs.
+
+    A key is reported surely for `span` after its insertion, whatever the rate
+    of insertions does, and on until `span` after the last insertion of its
+    generation. It may leave a trace until `span` after the last insertion of
+    the k-th generation, its own being the first; then there is none. A
+    generation ends by the number of its insertions only, so that it lasts as
+    long as they take to come. After a silence longer than `span` nothing is
+    reported, and the next insertion begins with empty slices.
+
+    A slice takes the hash function whose number is one less, modulo k, than
+    that of the slice before it; those that are k apart share one, and are
+    never written together. A function gives 32 bits h of a key, and the index
+    in a slice of m bits is floor(h m / 2**32): one hash serves every size.
+
+    Parameters
+    ----------
+    k : int
+        Slices that an insertion writes.
+    l : int
+        Generations that the span is to be divided into.
+    span : int
+        T, the time that keys are kept, in units of the timestamps.
+    capacity : int
+        Keys that are expected in a span at first; the filter corrects it.
+    slice_bits_limit : int
+        Bits that no slice exceeds, 2**32 at most. A burst of g insertions in
+        the time dt asks for slices of g k T / (l dt ln 2) bits, which nothing
+        in the paper bounds.
+    seed : int
+        Selects the hash functions.
+    key_bits : int
+        Width of a key.
+
+    Attributes
+    ----------
+    insertions, shifts : int
+        Since the filter was made or cleared.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If one is out of range, or the first slices would exceed the limit.
+    """
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        l: int,
+        span: int,
+        capacity: int,
+        slice_bits_limit: int = 1 << 24,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        require_count("k", k)
+        require_count("l", l)
+        require_count("span", span, most=TIME_LIMIT - 1)
+        require_count("capacity", capacity)
+        require_count("slice_bits_limit", slice_bits_limit, least=2, most=1 << HASH_BITS)
+        # At least an insertion in each generation, as everywhere below.
+        self._first_bits = slice_bits(-(-capacity // l) * k)
+        if self._first_bits > slice_bits_limit:
+            raise SpecificationError(
+                f"capacity: must fit into slices of slice_bits_limit = {slice_bits_limit} bits, "
+                f"not need {self._first_bits} for {capacity} keys"
+            )
+        self.k, self.l, self.span, self.capacity = k, l, span, capacity
+        self.slice_bits_limit = slice_bits_limit
+        self.seed, self.key_bits = seed, key_bits
+        self._hash = key_hash([1 << HASH_BITS], seed=seed, key_bits=key_bits, functions=k)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, the rate of insertions included."""
+        self._slices = [_empty(self._first_bits) for _ in range(self.k + self.l)]
+        self._function = 0
+        self._first = self._last = NEVER
+        self._begin_generation()
+        self.insertions = self.shifts = 0
+
+    # Operations
+
+    def insert(self, keys: ArrayLike, timestamps: ArrayLike) -> None:
+        """Insert keys one after another; as `TimedFilter.insert`."""
+        checked = self._hash.check_keys(keys)
+        times = check_timestamps(timestamps, len(checked), self._last)
+        for chunk in chunks(len(checked)):
+            hashes = self._hashes(checked[chunk])
+            for part in self._stretches(times[chunk]):
+                for i in range(self.k):
+                    self._slices[i].bits[self._positions(hashes[:, part], i)] = True
+
+    def query(self, keys: ArrayLike, now: ArrayLike) -> NDArray[np.bool_]:
+        """Ask for keys at a time; as `TimedFilter.query` (section 6.4)."""
+        checked = self._hash.check_keys(keys)
+        times = check_now(now, len(checked), self._last)
+        seen = np.zeros(len(checked), bool)
+        for chunk in chunks(len(checked)):
+            hashes = self._hashes(checked[chunk])
+            matches = self._matches(hashes, times[chunk], 0)
+            seen[chunk] = find_runs(matches, self.k, hashes.shape[1])
+        return seen
+
+    def check_and_insert(self, keys: ArrayLike, timestamps: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; as `TimedFilter.check_and_insert`."""
+        checked = self._hash.check_keys(keys)
+        times = check_timestamps(timestamps, len(checked), self._last)
+        seen = np.zeros(len(checked), bool)
+        for chunk in chunks(len(checked)):
+            hashes, chunk_times = self._hashes(checked[chunk]), times[chunk]
+            for part in self._stretches(chunk_times):
+                matches = self._check_and_write(hashes[:, part], chunk_times[part])
+                seen[chunk][part] = find_runs(matches, self.k, part.stop - part.start)
+        return seen
+
+    # State
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all slices there are now."""
+        return sum(self.slice_sizes)
+
+    @property
+    def slice_sizes(self) -> list[int]:
+        """Bits of each slice, youngest first."""
+        return [len(part.bits) for part in self._slices]
+
+    @property
+    def slice_insertions(self) -> list[int]:
+        """Insertions into each slice, youngest first."""
+        return [part.inserted for part in self._slices]
+
+    @property
+    def settled_times(self) -> list[int | None]:
+        """Time of the last insertion into each slice that takes no more, else None."""
+        return [None if part.settled == NEVER else part.settled for part in self._slices]
+
+    @property
+    def generation(self) -> int:
+        """Insertions of the present generation, those to come included."""
+        return self._generation
+
+    @property
+    def insertions_left(self) -> int:
+        """Insertions to come in the present generation; the one after them shifts."""
+        return self._left
+
+    @property
+    def last_insertion(self) -> int | None:
+        """Time of the last insertion, None before the first."""
+        return None if self._last == NEVER else self._last
+
+    def segment(self, i: int) -> NDArray[np.bool_]:
+        """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
+        return self._slices[i].bits.copy()
+
+    def estimated_false_positive_rate(self, now: int) -> float:
+        """Probability that a fresh key is reported at a time, from the bits that are set.
+
+        The recursion F (APBF, section 5.3) over the fill ratios; slices that
+        are past the span match nothing.
+
+        Parameters
+        ----------
+        now : int
+            Not before the last insertion.
+
+        Raises
+        ------
+        TypeError
+            If it is not an integer.
+        ValueError
+            If it is negative, 2**62 or more, or before the last insertion.
+        """
+        check_now(now, 1, self._last)
+        fills = [
+            float(part.bits.mean()) if now <= self._deadline(i) else 0.0
+            for i, part in enumerate(self._slices)
+        ]
+        return analysis.apbf_false_positive_rate(self.k, len(fills) - self.k, fills=fills)
+
+    # Slices (sections 6.1 to 6.3)
+
+    def _deadline(self, i: int) -> int:
+        """Last time at which slice s_i counts; all that are written have the last insertion's."""
+        settled = self._last if i < self.k else self._slices[i].settled
+        return NEVER if settled == NEVER else settled + self.span
+
+    def _begin_generation(self) -> None:
+        """Set the insertions until the next shift (equations 4 and 5), one at least."""
+        shares = [
+            -(-(part.capacity - part.inserted) // (self.k - i))
+            for i, part in enumerate(self._slices[: self.k])
+        ]
+        self._generation = self._left = max(1, min(shares))
+
+    def _shift(self, now: int) -> None:
+        """Retire what is past the span, and put a new slice in front (equations 3, 6, 7, 8)."""
+        target = self._target(now)
+        self._slices[self.k - 1].settled = self._last
+        least = self.k + self.l
+        while len(self._slices) > least and self._deadline(len(self._slices) - 1) < now:
+            self._slices.pop()
+        if self._deadline(len(self._slices) - 1) < now:
+            self._slices.pop()
+        capacity = min(self._new_capacity(target), self.slice_bits_limit)
+        self._slices.insert(0, _empty(min(slice_bits(capacity), self.slice_bits_limit)))
+        self._function = (self._function - 1) % self.k
+        self._begin_generation()
+        self.shifts += 1
+
+    def _target(self, now: int) -> int:
+        """Return g* of equation 6; a generation within one unit of time counts as one unit.
+
+        Between the last insertions of two generations there are g intervals,
+        as there are between the first insertion of all and the first shift.
+        """
+        previous = self._slices[self.k].settled
+        duration = now - self._first if previous == NEVER else self._last - previous
+        return -(-self._generation * self.span // (self.l * max(1, duration)))
+
+    def _new_capacity(self, target: int) -> int:
+        """Return the capacity of the slice to come (equation 7); s_1 is still in front."""
+        room = [part.capacity - part.inserted for part in self._slices[: self.k - 1]]
+        count, i = 0, self.k
+        while i > 1:
+            shares = [max(1, -(-(room[j - 1] - count) // (i - j))) for j in range(1, i)]
+            smallest = min(shares)
+            if smallest >= target:
+                break
+            j = shares.index(smallest) + 1
+            count += smallest * (i - j)
+            i = j
+        return count + i * target
+
+    def _wake(self) -> None:
+        """Empty all slices, which a silence has brought past the span."""
+        self._slices = [_empty(size) for size in self.slice_sizes[: self.k + self.l]]
+        self._first = NEVER
+        self._begin_generation()
+
+    def _stretches(self, times: NDArray[np.int64]) -> Iterator[slice]:
+        """Cut insertions where the slices change, and count each stretch after its use.
+
+        A shift is invisible to a query at its own time: what it retires does
+        not match any more, and the new slice not yet. So it may come first.
+        """
+        silences = np.flatnonzero(np.diff(times, prepend=times[:1]) > self.span)
+        start = 0
+        while start < len(times):
+            now = int(times[start])
+            if self._last != NEVER and now - self._last > self.span:
+                self._wake()
+            elif self._left == 0:
+                self._shift(now)
+            stop = min(len(times), start + self._left)
+            after = np.searchsorted(silences, start, side="right")
+            if after < len(silences):
+                stop = min(stop, int(silences[after]))
+            yield slice(start, stop)
+            if self._first == NEVER:
+                self._first = now
+            self._last = int(times[stop - 1])
+            self._left -= stop - start
+            self.insertions += stop - start
+            for part in self._slices[: self.k]:
+                part.inserted += stop - start
+            start = stop
+
+    # Bits
+
+    def _hashes(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Hash values of every function, shape (k, n)."""
+        state = self._hash.state(keys)
+        return np.array(
+            [self._hash.indices(state, function)[0] for function in range(self.k)], np.uint64
+        )
+
+    def _positions(self, hashes: NDArray[np.uint64], i: int) -> NDArray[np.intp]:
+        """Bits of slice s_i that the keys stand for, shape (n,)."""
+        size = np.uint64(len(self._slices[i].bits))
+        values = hashes[(self._function + i) % self.k]
+        positions: NDArray[np.intp] = (values * size >> np.uint64(HASH_BITS)).astype(np.intp)
+        return positions
+
+    def _matches(
+        self, hashes: NDArray[np.uint64], times: NDArray[np.int64], first: int
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Matches of the slices from s_first on, as far as any is within the span."""
+        for i in range(first, len(self._slices)):
+            fresh = times <= self._deadline(i)
+            if not fresh.any():
+                # Those behind it are older.
+                return
+            match = self._slices[i].bits[self._positions(hashes, i)]
+            match &= fresh
+            yield match
+
+    def _check_and_write(
+        self, hashes: NDArray[np.uint64], times: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Matches of all slices before each key's own insertion; no silence is among `times`."""
+        for i in range(self.k):
+            yield test_and_set(self._slices[i].bits, self._positions(hashes, i))
+        yield from self._matches(hashes, times, self.k)
+
+    # Files
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        numbers = {
+            "slices": [[len(s.bits), s.inserted, s.settled] for s in self._slices],
+            "function": self._function,
+            "generation": [self._generation, self._left],
+            "times": [self._first, self._last],
+            "counters": [self.insertions, self.shifts],
+        }
+        return numbers, {"bits": np.packbits(np.concatenate([s.bits for s in self._slices]))}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._function = numbers["function"]
+        check_whole("function", self._function, 0, self.k - 1)
+        self._generation, self._left = numbers["generation"]
+        check_whole("generation", self._generation, 1)
+        check_whole("insertions left", self._left, 0, self._generation)
+        self._first, self._last = numbers["times"]
+        check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
+        check_whole("first insertion", self._first, NEVER, self._last)
+        self.insertions, self.shifts = numbers["counters"]
+        check_whole("insertions", self.insertions, 0)
+        check_whole("shifts", self.shifts, 0, self.insertions)
+        check_whole("slices", len(numbers["slices"]), self.k + self.l)
+        self._slices = []
+        for i, (size, inserted, settled) in enumerate(numbers["slices"]):
+            check_whole("bits of a slice", size, 1, self.slice_bits_limit)
+            check_whole("insertions into a slice", inserted, 0, self.insertions)
+            latest = NEVER if i < self.k else self._last
+            if i > self.k:
+                latest = self._slices[-1].settled
+            check_whole("settled time", settled, NEVER, latest)
+            self._slices.append(_Slice(np.zeros(size, bool), inserted, settled))
+        self._fill(arrays["bits"])
+
+    def _fill(self, packed: NDArray[Any]) -> None:
+        if packed.dtype != np.uint8 or packed.shape != (-(-self.storage_bits // 8),):
+            raise ValueError(
+                f"bits: must be {self.storage_bits} in bytes, not {packed.dtype} {packed.shape}"
+            )
+        bits = np.unpackbits(packed, count=self.storage_bits).astype(bool)
+        start = 0
+        for part in self._slices:
+            part.bits[:] = bits[start : start + len(part.bits)]
+            start += len(part.bits)
+
+
+def _empty(bits: int) -> _Slice:
+    return _Slice(np.zeros(bits, bool))

@@ -1,0 +1,403 @@
+"""Time-limited APBF of a bounded pool: the profile of the time-limited filter for hardware."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import analysis
+from ..errors import SpecificationError
+from ..filter import TimedFilter, key_hash, require_count
+from .slice_ring import SliceRing
+from .slices import (
+    NEVER,
+    TIME_LIMIT,
+    check_now,
+    check_timestamps,
+    check_whole,
+    chunks,
+    find_runs,
+    test_and_set,
+)
+
+WHEN_FULL = ("shorten", "overfill")
+"""What to do when a generation is full and the pool has no slice past the span."""
+
+
+class PoolStatus(StrEnum):
+    """What a filter of a bounded pool keeps of its promises at a time."""
+
+    OK = "ok"
+    """The whole span is covered, and the false-positive rate is within its bound."""
+    WINDOW_SHORTENED = "window shortened"
+    """A slice was retired within the span: keys may be missing; the rate is within its bound."""
+    RATE_EXCEEDED = "rate exceeded"
+    """A slice has more keys than it should: the rate may be higher; the whole span is covered."""
+
+
+class PooledTimeLimitedAPBF(TimedFilter):
+    """Time-limited APBF of k + l + 1 slices of one size, for hardware.
+
+    What sections 6.1 and 6.4 of the paper ask of a filter, its slices retired
+    and queried by their times, without what hardware cannot do: slices of any
+    size and in any number (sections 6.2 and 6.3).
+
+    The ring of an APBF, the spare included (`APBF`: same hash functions, same
+    order, same bits), with two things added. Each slice has the time of its
+    last insertion, settled when it leaves position k - 1, and counts in a
+    query while that is `span` ago at most; the k youngest have the time of
+    the last insertion of any. And a generation ends at an insertion that
+    finds it
+
+    - *full*, with `generation` insertions, or
+    - *old*, `generation_span` or more after its first insertion.
+
+    The shift takes the oldest slice out of the ring, to be zeroed as the next
+    spare. If that slice is past the span, nothing is lost by it. If it is
+    not, the pool has *run out*: a generation that is old and not full goes
+    on, as it harms nothing, and for one that is full `when_full` decides:
+
+    - "shorten": shift all the same. The false-positive rate keeps its bound;
+      keys as old as the retired slice are lost before their time.
+    - "overfill": insert beyond the capacity, until the oldest slice is past
+      the span. No key is lost; the false-positive rate may pass its bound.
+
+    Every insertion takes place in either case. Operations and shifts depend
+    on keys and timestamps alone, so that hardware which holds an operation
+    back, because its spare is not zeroed yet, agrees in every answer and bit.
+
+    Parameters
+    ----------
+    k : int
+        Slices that an insertion writes.
+    l : int
+        Further slices of the ring: generations that the span is divided into.
+    span : int
+        T, the time that keys are kept, in units of the timestamps.
+    slice_bits : int
+        Bits of a slice, m; 2**32 at most. Hardware wants a power of two.
+    generation : int, optional
+        Insertions that fill a generation; by default floor(m ln 2 / k), which
+        fills a slice to one half.
+    generation_span : int, optional
+        Time after which a generation ends though it is not full. By default
+        floor(T / l) + 1, the least with which time alone never runs the pool
+        out; more leaves slices of the pool to bursts; T + 1 at most.
+    when_full : str
+        "shorten" or "overfill".
+    seed : int
+        Selects the hash functions.
+    key_bits : int
+        Width of a key.
+
+    Attributes
+    ----------
+    insertions, shifts : int
+        Since the filter was made or cleared.
+    shortened : int
+        Shifts among them that retired a slice within the span.
+    overfilled : int
+        Insertions among them beyond the capacity of their generation.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is of the wrong kind.
+    SpecificationError
+        If one is out of range, or l generations of `generation_span` do not
+        take longer than `span`.
+    """
+
+    def __init__(
+        self,
+        *,
+        k: int,
+        l: int,
+        span: int,
+        slice_bits: int,
+        generation: int | None = None,
+        generation_span: int | None = None,
+        when_full: str = "shorten",
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        require_count("k", k)
+        require_count("l", l)
+        require_count("span", span, most=TIME_LIMIT - 1)
+        require_count("slice_bits", slice_bits, most=1 << 32)
+        if generation is None:
+            generation = analysis.apbf_generation(slice_bits, k)
+        require_count("generation", generation)
+        if generation_span is None:
+            generation_span = span // l + 1
+        require_count("generation_span", generation_span, most=span + 1)
+        if l * generation_span <= span:
+            raise SpecificationError(
+                f"generation_span: must be at least {span // l + 1} for l = {l} generations to "
+                f"take longer than span = {span}, not {generation_span}"
+            )
+        if not isinstance(when_full, str):
+            raise TypeError(f"when_full: must be a string, not {when_full!r}")
+        if when_full not in WHEN_FULL:
+            raise SpecificationError(
+                f"when_full: must be one of {', '.join(WHEN_FULL)}, not {when_full}"
+            )
+        self.k, self.l, self.span, self.slice_bits = k, l, span, slice_bits
+        self.generation, self.generation_span = generation, generation_span
+        self.when_full, self.seed, self.key_bits = when_full, seed, key_bits
+        self._hash = key_hash([slice_bits], seed=seed, key_bits=key_bits, functions=k + l + 1)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, and return the ring to its first position."""
+        self._ring = SliceRing(slices=self.k + self.l, bits=self.slice_bits)
+        self._filled = 0
+        self._first = self._last = self._lost = NEVER
+        self.insertions = self.shifts = self.shortened = self.overfilled = 0
+
+    # Operations
+
+    def insert(self, keys: ArrayLike, timestamps: ArrayLike) -> None:
+        """Insert keys one after another; as `TimedFilter.insert`."""
+        checked = self._hash.check_keys(keys)
+        times = check_timestamps(timestamps, len(checked), self._last)
+        for chunk in chunks(len(checked)):
+            cells, chunk_times = self._cells(checked[chunk]), times[chunk]
+            start = 0
+            while start < len(chunk_times):
+                self._shift_if_due(int(chunk_times[start]))
+                part = slice(start, self._stop(chunk_times, start))
+                for i in range(self.k):
+                    self._ring.bits(i)[cells[self._ring.physical(i), part]] = True
+                self._count(chunk_times[part])
+                start = part.stop
+
+    def query(self, keys: ArrayLike, now: ArrayLike) -> NDArray[np.bool_]:
+        """Ask for keys at a time; as `TimedFilter.query`."""
+        checked = self._hash.check_keys(keys)
+        times = check_now(now, len(checked), self._last)
+        seen = np.zeros(len(checked), bool)
+        for chunk in chunks(len(checked)):
+            seen[chunk] = self._ask(self._cells(checked[chunk]), times[chunk])
+        return seen
+
+    def check_and_insert(self, keys: ArrayLike, timestamps: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; as `TimedFilter.check_and_insert`.
+
+        The answer of an insertion that shifts is from before the shift.
+        """
+        checked = self._hash.check_keys(keys)
+        times = check_timestamps(timestamps, len(checked), self._last)
+        seen = np.zeros(len(checked), bool)
+        for chunk in chunks(len(checked)):
+            cells, chunk_times = self._cells(checked[chunk]), times[chunk]
+            start = 0
+            while start < len(chunk_times):
+                one = slice(start, start + 1)
+                first = self._ask(cells[:, one], chunk_times[one])
+                self._shift_if_due(int(chunk_times[start]))
+                part = slice(start, self._stop(chunk_times, start))
+                matches = self._check_and_write(cells[:, part], chunk_times[part])
+                seen[chunk][part] = find_runs(matches, self.k, part.stop - start)
+                seen[chunk][one] = first
+                self._count(chunk_times[part])
+                start = part.stop
+        return seen
+
+    # What is kept of the promises
+
+    def status(self, now: int) -> PoolStatus:
+        """Tell whether span and false-positive rate are kept at a time.
+
+        Parameters
+        ----------
+        now : int
+            Not before the last insertion.
+
+        Raises
+        ------
+        TypeError
+            If it is not an integer.
+        ValueError
+            If it is negative, 2**62 or more, or before the last insertion.
+        """
+        check_now(now, 1, self._last)
+        if self._lost != NEVER and now - self._lost <= self.span:
+            return PoolStatus.WINDOW_SHORTENED
+        if any(full and now <= self._deadline(i) for i, full in enumerate(self._ring.overfull)):
+            return PoolStatus.RATE_EXCEEDED
+        return PoolStatus.OK
+
+    def guaranteed_span(self, now: int) -> int:
+        """Greatest age at which every key is reported at a time.
+
+        Parameters, errors: as `status`.
+
+        Returns
+        -------
+        int
+            `span` unless the window is shortened. -1 if not even all keys
+            that were inserted at `now` are reported.
+        """
+        check_now(now, 1, self._last)
+        return self.span if self._lost == NEVER else min(self.span, now - self._lost - 1)
+
+    @property
+    def worst_false_positive_rate(self) -> float:
+        """Expected rate of fresh keys just before a shift, all slices within the span.
+
+        It is a bound in all states but `PoolStatus.RATE_EXCEEDED`.
+        """
+        loads = analysis.segment_loads(self.k, self.l, self.generation, 1.0)
+        fills = [
+            analysis.segment_false_positive_rate(load, blocks=1, cells=self.slice_bits, parts=1)
+            for load in loads
+        ]
+        return analysis.apbf_false_positive_rate(self.k, self.l, fills=fills)
+
+    # State
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of the slices of the ring; the spare is not counted."""
+        return len(self._ring) * self.slice_bits
+
+    @property
+    def ring_position(self) -> int:
+        """Physical slice that is the youngest now."""
+        return self._ring.base
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all physical slices, the empty spare included, shape (k + l + 1, m)."""
+        return self._ring.memory.copy()
+
+    @property
+    def settled_times(self) -> list[int | None]:
+        """Time of the last insertion into each slice that takes no more, else None."""
+        return [None if time == NEVER else time for time in self._ring.settled]
+
+    @property
+    def last_insertion(self) -> int | None:
+        """Time of the last insertion, None before the first."""
+        return None if self._last == NEVER else self._last
+
+    # The ring
+
+    def _deadline(self, i: int) -> int:
+        """Last time at which the slice at a position counts."""
+        time = self._last if i < self.k else self._ring.settled[i]
+        return NEVER if time == NEVER else time + self.span
+
+    def _oldest_deadline(self) -> int:
+        return self._deadline(len(self._ring) - 1)
+
+    def _shift_if_due(self, now: int) -> None:
+        """Shift if the insertion at `now` finds its generation full or old, and the pool allows."""
+        full = self._filled >= self.generation
+        old = self._filled > 0 and now - self._first >= self.generation_span
+        run_out = now <= self._oldest_deadline()
+        if full and run_out and self.when_full == "shorten":
+            self._lost = self._ring.settled[-1]
+            self.shortened += 1
+        elif run_out or not (full or old):
+            return
+        self._turn()
+
+    def _turn(self) -> None:
+        """Begin a generation, and settle the time of the slice that takes no more."""
+        self._ring.settled[self.k - 1] = self._last
+        self._ring.turn()
+        self._filled = 0
+        self.shifts += 1
+
+    def _stop(self, times: NDArray[np.int64], start: int) -> int:
+        """First insertion after `start` that may find something changed, or their number.
+
+        That is where the generation is full, or old, or where the oldest slice
+        is past the span; what is due there is decided there.
+        """
+        first = int(times[start]) if self._filled == 0 else self._first
+        full = start + self.generation - self._filled
+        bounds = [full] if full > start else []
+        for time in (first + self.generation_span, self._oldest_deadline() + 1):
+            bounds.append(int(np.searchsorted(times, time)))
+        return min([bound for bound in bounds if bound > start], default=len(times))
+
+    def _count(self, times: NDArray[np.int64]) -> None:
+        """Count insertions that were made."""
+        if self._filled == 0:
+            self._first = int(times[0])
+        before = self._filled
+        self._filled += len(times)
+        beyond = self._filled - max(before, self.generation)
+        if beyond > 0:
+            self.overfilled += beyond
+            self._ring.overfull[: self.k] = [True] * self.k
+        self._last = int(times[-1])
+        self.insertions += len(times)
+
+    # Bits
+
+    def _cells(self, keys: NDArray[np.uint64]) -> NDArray[np.intp]:
+        """Bits that keys stand for in the physical slices, shape (k + l + 1, n)."""
+        state = self._hash.state(keys)
+        return np.array([self._hash.indices(state, i)[0] for i in range(len(self._ring.memory))])
+
+    def _ask(self, cells: NDArray[np.intp], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return find_runs(self._matches(cells, times, 0), self.k, len(times))
+
+    def _matches(
+        self, cells: NDArray[np.intp], times: NDArray[np.int64], first: int
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Matches of the slices from a position on, as far as any is within the span."""
+        for i in range(first, len(self._ring)):
+            fresh = times <= self._deadline(i)
+            if not fresh.any():
+                return
+            match = self._ring.bits(i)[cells[self._ring.physical(i)]]
+            match &= fresh
+            yield match
+
+    def _check_and_write(
+        self, cells: NDArray[np.intp], times: NDArray[np.int64]
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Matches of all slices before each key's own insertion, the first key's aside."""
+        for i in range(self.k):
+            yield test_and_set(self._ring.bits(i), cells[self._ring.physical(i)])
+        yield from self._matches(cells, times, self.k)
+
+    # Files
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        numbers = {
+            "ring": [self._ring.base, self._filled],
+            "times": [self._first, self._last, self._lost],
+            "settled": self._ring.settled,
+            "overfull": self._ring.overfull,
+            "counters": [self.insertions, self.shifts, self.shortened, self.overfilled],
+        }
+        return numbers, {"bits": np.packbits(self._ring.memory)}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.insertions, self.shifts, self.shortened, self.overfilled = numbers["counters"]
+        check_whole("insertions", self.insertions, 0)
+        check_whole("shifts", self.shifts, 0, self.insertions)
+        check_whole("shortened", self.shortened, 0, self.shifts)
+        check_whole("overfilled", self.overfilled, 0, self.insertions)
+        base, self._filled = numbers["ring"]
+        check_whole("insertions of the generation", self._filled, 0, self.insertions)
+        self._first, self._last, self._lost = numbers["times"]
+        check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
+        check_whole("first insertion", self._first, NEVER, self._last)
+        check_whole("time of what was lost", self._lost, NEVER, self._last)
+        settled = numbers["settled"]
+        self._ring.restore(
+            base=base,
+            settled=settled,
+            overfull=numbers["overfull"],
+            packed=arrays["bits"],
+            latest=[NEVER] * self.k + [self._last, *settled[self.k : -1]],
+        )

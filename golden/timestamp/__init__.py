@@ -1,0 +1,1 @@
+"""Filters of cells that hold timestamps, and inference from their ages."""

@@ -1,0 +1,133 @@
+"""D(j) by name: how the parameters of a filter, and its state file, tell what stream it is for."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..errors import SpecificationError
+from ..filter import require_count
+from .distinct import (
+    Distinct,
+    all_distinct,
+    interpolated_distinct,
+    power_law_distinct,
+    uniform_distinct,
+)
+
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "all-distinct": (),
+    "uniform": ("universe",),
+    "power-law": ("universe",),
+    "sampled": ("at", "values"),
+}
+_LARGEST_UNIVERSE = 1 << 64
+_LONGEST = 1 << 62
+
+
+def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, Any]:
+    """Bring the description of a stream's D(j) to what JSON can hold.
+
+    Parameters
+    ----------
+    distinct : mapping
+        One of ``{"kind": "all-distinct"}``, of a stream in which no key comes
+        twice; ``{"kind": "uniform", "universe": 5000}`` (equation 16);
+        ``{"kind": "power-law", "universe": 5000}`` (equation 17); and
+        ``{"kind": "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}``,
+        which is interpolated (equation 18): "at" ascends from 1 to `reach` or
+        more, and each of the values is between 1 and its "at".
+    reach : int
+        Most insertions whose different keys will be asked for.
+
+    Returns
+    -------
+    dict
+        Equal to what JSON makes of it.
+
+    Raises
+    ------
+    TypeError
+        If it is no mapping, or a value in it has the wrong type.
+    SpecificationError
+        If its kind is not known, or a value breaks a rule.
+    """
+    if not isinstance(distinct, Mapping):
+        raise TypeError(f"distinct: must be a mapping that has a kind, not {distinct!r}")
+    kind = distinct.get("kind")
+    if not isinstance(kind, str) or kind not in _FIELDS:
+        raise SpecificationError(f"distinct: kind must be {_either([*_FIELDS])}, not {kind!r}")
+    names = ["kind", *_FIELDS[kind]]
+    if {*distinct} != {*names}:
+        found = ", ".join(map(str, distinct))
+        raise SpecificationError(f"distinct: must have {', '.join(names)}, not {found}")
+    if kind == "sampled":
+        return {"kind": kind, **_sample(distinct["at"], distinct["values"], reach)}
+    for name in _FIELDS[kind]:
+        require_count(f"distinct: {name}", distinct[name], most=_LARGEST_UNIVERSE)
+    return {"kind": kind, **{name: int(distinct[name]) for name in _FIELDS[kind]}}
+
+
+def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
+    """Return the function that a description stands for.
+
+    Parameters
+    ----------
+    distinct : mapping
+        As `checked_distinct` returned it.
+
+    Returns
+    -------
+    callable
+        Takes numbers of insertions, of any shape; returns the expected numbers
+        of different keys, of the same shape.
+    """
+    match distinct["kind"]:
+        case "uniform":
+            return partial(uniform_distinct, universe=distinct["universe"])
+        case "power-law":
+            return partial(power_law_distinct, universe=distinct["universe"])
+        case "sampled":
+            at, values = distinct["at"], distinct["values"]
+            return partial(interpolated_distinct, at=at, distinct=values)
+    return all_distinct
+
+
+def _sample(at: object, values: object, reach: int) -> dict[str, list[Any]]:
+    lengths, numbers = _listed("at", at), _listed("values", values)
+    if len(lengths) != len(numbers) or not lengths:
+        raise SpecificationError(
+            "distinct: must have as many values as at, one or more, "
+            f"not {len(numbers)} beside {len(lengths)}"
+        )
+    for length in lengths:
+        require_count("distinct: at", length, most=_LONGEST)
+    if lengths[0] != 1 or sorted({*lengths}) != lengths:
+        raise SpecificationError(f"distinct: at must ascend from 1, not {lengths}")
+    if lengths[-1] < reach:
+        raise SpecificationError(
+            f"distinct: at must reach {reach} insertions, not end at {lengths[-1]}"
+        )
+    for length, number in zip(lengths, numbers, strict=True):
+        if isinstance(number, bool) or not isinstance(
+            number, int | float | np.integer | np.floating
+        ):
+            raise TypeError(f"distinct: values must be numbers, not {number!r}")
+        if not 1 <= number <= length:
+            raise SpecificationError(
+                f"distinct: values must be between 1 and {length} at {length}, not {number}"
+            )
+    return {"at": [int(length) for length in lengths], "values": [float(n) for n in numbers]}
+
+
+def _listed(name: str, value: object) -> list[Any]:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, list | tuple):
+        raise TypeError(f"distinct: {name} must be a list, not {value!r}")
+    return [*value]
+
+
+def _either(kinds: list[str]) -> str:
+    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"

@@ -1,0 +1,366 @@
+"""Decisions and answers of a filter that infers insertion ages (inferential paper)."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..errors import SpecificationError
+from ..filter import CountedFilter
+from .distinct import Reals
+from .distinct_kinds import checked_distinct, distinct_function
+from .posteriors import AgePosterior, age_posterior, open_probabilities
+from .timestamps import Evidence
+from .timing import BlockTimingBloomFilter
+
+
+def minimum_penalty(
+    posterior: ArrayLike, *, false_positive: ArrayLike, false_negative: ArrayLike
+) -> NDArray[np.bool_]:
+    """Decide what each query answers, so that the expected penalty is least (section 2.6).
+
+    Parameters
+    ----------
+    posterior : array_like of float, shape (n,)
+        Probability that the key is in the window.
+    false_positive, false_negative : array_like of float, shape (n,) or ()
+        What an error costs, 0 or more, and finite.
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+        True also where both answers cost the same.
+
+    Raises
+    ------
+    ValueError
+        If a posterior is not between 0 and 1, or a penalty is negative or not finite.
+    """
+    chances = np.asarray(posterior, np.float64)
+    if not ((chances >= 0) & (chances <= 1)).all():
+        raise ValueError("posterior: must be between 0 and 1")
+    wrongly_reported = checked_penalties("false_positive", false_positive)
+    wrongly_denied = checked_penalties("false_negative", false_negative)
+    answer: NDArray[np.bool_] = wrongly_reported * (1 - chances) <= wrongly_denied * chances
+    return answer
+
+
+def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
+    """Bring penalties to an array of float64.
+
+    Parameters
+    ----------
+    name : str
+        Of the parameter, for messages.
+    penalties : array_like of float, of any shape
+
+    Returns
+    -------
+    ndarray of float64, of the same shape
+
+    Raises
+    ------
+    ValueError
+        If one is negative, infinite or no number.
+    """
+    costs = np.asarray(penalties, np.float64)
+    wrong = ~((costs >= 0) & (costs < np.inf))
+    if wrong.any():
+        raise ValueError(f"{name}: must be 0 or more and finite, not {costs[wrong].flat[0]}")
+    return costs
+
+
+class InferentialFilter(CountedFilter):
+    """A timing Bloom filter that answers as costs least (sections 2.6 and 4).
+
+    It infers how likely it is that a key is among the last insertions, and
+    reports it where a false positive is then expected to cost no more than a
+    false negative. Hence it may deny a key of its window, and need not report
+    all that the timing Bloom filter reports; with a `false_positive` of 0 it
+    reports every key, with a `false_negative` of 0 none that is not sure to
+    be there.
+
+    Parameters
+    ----------
+    window : int
+        Insertions that a query is about unless it says fewer, w; at most 2**30.
+    cells, hashes : int
+        As for `TimingBloomFilter`.
+    distinct : mapping
+        D(j) of the stream, how many different keys j insertions are expected
+        to have; see `checked_distinct` for the kinds there are. It must be
+        known up to `block` insertions; with `recurring`, up to
+        ``window + block - 1``. It is no function, which no state file could
+        hold: with one of your own, hand `age_posterior` a timing Bloom filter,
+        what its method `inspect` says of the keys, and the function.
+    probability : float
+        p_x of a key of which no query says otherwise: to be the next one. 0
+        to 1, both excluded.
+    false_positive, false_negative : float
+        What an error costs where no query says otherwise; 0 or more, finite.
+    recurring : bool
+        As for `age_posterior`.
+    block : int
+        Insertions that share a timestamp; 1 for a timing Bloom filter, more
+        for a blocked one.
+    padding : int, optional
+        As for `BlockTimingBloomFilter`.
+    seed, key_bits : int
+        As for `Filter`.
+
+    Attributes
+    ----------
+    window, cells, hashes, block, padding, seed, key_bits : int
+        As the parameters; `padding` is a number always.
+    probability, false_positive, false_negative : float
+    recurring : bool
+    model : BlockTimingBloomFilter
+        What is stored, with the answers of the standard filter.
+
+    Raises
+    ------
+    TypeError
+        If a parameter has the wrong type.
+    SpecificationError
+        If one is out of its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        window: int,
+        cells: int,
+        hashes: int,
+        distinct: Mapping[str, Any],
+        probability: float,
+        false_positive: float = 1.0,
+        false_negative: float = 1.0,
+        recurring: bool = False,
+        block: int = 1,
+        padding: int | None = None,
+        seed: int = 0,
+        key_bits: int = 64,
+    ) -> None:
+        model = BlockTimingBloomFilter(
+            window=window,
+            block=block,
+            cells=cells,
+            hashes=hashes,
+            padding=padding,
+            seed=seed,
+            key_bits=key_bits,
+        )
+        self.model = model
+        self.window, self.block, self.padding = model.window, model.block, model.padding
+        self.cells, self.hashes = model.cells, model.hashes
+        self.seed, self.key_bits = model.seed, model.key_bits
+        if not isinstance(recurring, bool):
+            raise TypeError(f"recurring: must be True or False, not {recurring!r}")
+        self.recurring = recurring
+        reach = self.window + self.block - 1 if recurring else self.block
+        self._distinct = checked_distinct(distinct, reach=reach)
+        self._count = distinct_function(self._distinct)
+        self.probability = _probability(probability)
+        self.false_positive = _penalty("false_positive", false_positive)
+        self.false_negative = _penalty("false_negative", false_negative)
+
+    @property
+    def distinct(self) -> dict[str, Any]:
+        """D(j), as JSON can hold it."""
+        return deepcopy(self._distinct)
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all cells (section 3.2); a prior takes none."""
+        return self.model.storage_bits
+
+    @property
+    def insertions(self) -> int:
+        """Insertions since construction, or since `clear`."""
+        return self.model.insertions
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.model.clear()
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return self.model._state()
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.model._restore(numbers, arrays)
+
+    # Operations
+
+    def insert(self, keys: ArrayLike) -> None:
+        """Insert keys one after another; see `CountedFilter.insert`."""
+        self.model.insert(keys)
+
+    def query(
+        self,
+        keys: ArrayLike,
+        window: int | None = None,
+        *,
+        probabilities: ArrayLike | None = None,
+        false_positive: ArrayLike | None = None,
+        false_negative: ArrayLike | None = None,
+    ) -> NDArray[np.bool_]:
+        """Answer as costs least (section 2.6); changes nothing.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `insert`.
+        window : int, optional
+            Insertions that count, at most those of the filter, which are the
+            default. Before there were so many, all that there were.
+        probabilities : array_like of float, shape (n,) or (), optional
+            p_x of each key, 0 to 1, both excluded; without it, `probability`.
+        false_positive, false_negative : array_like of float, shape (n,) or (), optional
+            What an error costs, 0 or more; without it, that of the filter.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+            True also where both answers cost the same.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `insert`, or if a probability or penalty is out of its range
+            or of another shape; SpecificationError if there is no such window.
+        """
+        costs = self._penalties(keys, false_positive, false_negative)
+        return minimum_penalty(self.posterior(keys, window, probabilities=probabilities), **costs)
+
+    def check_and_insert(
+        self,
+        keys: ArrayLike,
+        window: int | None = None,
+        *,
+        probabilities: ArrayLike | None = None,
+        false_positive: ArrayLike | None = None,
+        false_negative: ArrayLike | None = None,
+    ) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; each answer is from before its insertion.
+
+        After an error nothing is inserted.
+
+        Parameters, errors: as `query`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        costs = self._penalties(keys, false_positive, false_negative)
+        posterior = self.posterior_and_insert(keys, window, probabilities=probabilities)
+        return minimum_penalty(posterior, **costs)
+
+    def ages(self, keys: ArrayLike, *, probabilities: ArrayLike | None = None) -> AgePosterior:
+        """Infer the insertion age of each key (section 4); changes nothing.
+
+        Parameters, errors: as `query`.
+        """
+        chances = self._chances(keys, probabilities)
+        return self._ages(self.model.inspect(keys), chances)
+
+    def posterior(
+        self,
+        keys: ArrayLike,
+        window: int | None = None,
+        *,
+        probabilities: ArrayLike | None = None,
+    ) -> Reals:
+        """Probability that each key is among the last insertions; changes nothing.
+
+        Parameters, errors: as `query`.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        limit = self.model.checked_window(window)
+        chances = self._chances(keys, probabilities)
+        return self._within(self.model.inspect(keys), chances, limit)
+
+    def posterior_and_insert(
+        self,
+        keys: ArrayLike,
+        window: int | None = None,
+        *,
+        probabilities: ArrayLike | None = None,
+    ) -> Reals:
+        """As `posterior`, and insert keys one after another, each after its query.
+
+        Parameters, errors: as `query`.
+
+        Returns
+        -------
+        ndarray of float64, shape (n,)
+        """
+        limit = self.model.checked_window(window)
+        chances = self._chances(keys, probabilities)
+        return self._within(self.model.inspect_and_insert(keys), chances, limit)
+
+    def _ages(self, evidence: Evidence, chances: Reals) -> AgePosterior:
+        return age_posterior(
+            evidence,
+            chances,
+            model=self.model,
+            distinct=self._count,
+            recurring=self.recurring,
+        )
+
+    def _within(self, evidence: Evidence, chances: Reals, limit: int) -> Reals:
+        return self._ages(evidence, chances).within(np.minimum(limit, evidence.insertions))
+
+    # What a query says of its keys, or the filter for it
+
+    def _chances(self, keys: ArrayLike, probabilities: ArrayLike | None) -> Reals:
+        if probabilities is None:
+            return np.asarray(self.probability, np.float64)
+        return _each("probabilities", open_probabilities(probabilities), keys)
+
+    def _penalties(
+        self, keys: ArrayLike, false_positive: ArrayLike | None, false_negative: ArrayLike | None
+    ) -> dict[str, Any]:
+        given = {"false_positive": false_positive, "false_negative": false_negative}
+        return {
+            name: getattr(self, name)
+            if cost is None
+            else _each(name, checked_penalties(name, cost), keys)
+            for name, cost in given.items()
+        }
+
+
+def _each(name: str, values: Reals, keys: ArrayLike) -> Reals:
+    """Refuse what is neither for all keys nor for each of them."""
+    count = np.shape(keys)[:1]
+    if values.shape not in ((), count):
+        raise ValueError(f"{name}: must have shape () or {count}, not {values.shape}")
+    return values
+
+
+def _probability(value: object) -> float:
+    number = _number("probability", value)
+    if not 0 < number < 1:
+        raise SpecificationError(f"probability: must be more than 0 and less than 1, not {value}")
+    return number
+
+
+def _penalty(name: str, value: object) -> float:
+    number = _number(name, value)
+    if not 0 <= number < inf:
+        raise SpecificationError(f"{name}: must be 0 or more and finite, not {value}")
+    return number
+
+
+def _number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name}: must be a number, not {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        return inf

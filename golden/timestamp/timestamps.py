@@ -1,0 +1,408 @@
+"""Cells that hold when they were last touched: what the timing Bloom filters have in common.
+
+A cell holds a timestamp of 0 to `last_timestamp` or the mark of an expired
+one. The present timestamp goes round through that range, one further after
+each block of insertions, and an insertion writes it to the cells of its key.
+A key is reported unless one of its cells has expired. A timestamp that has
+expired is marked before the present one reaches it again: the sweep looks at
+`swept` cells after each insertion, and `padding` makes the range longer than
+the window needs, so that few are enough.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import compiled
+from ..filter import CountedFilter, key_hash, require_count
+
+_CHUNK = 1 << 14
+_LONGEST = 1 << 30
+# Times the longest block it fits into 64 bits, and with any window it lies in the past.
+_NEVER = -(1 << 32)
+
+Integers = NDArray[np.int64]
+"""An array of whole numbers; its shape is told where it is used."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the cells of each key say of its last insertion (definitions 10 and 11).
+
+    Attributes
+    ----------
+    age : ndarray of int64, shape (n,)
+        Age in blocks of the oldest timestamp among the cells of the key, the
+        paper's lambda_x; -1 if one has expired.
+    oldest : ndarray of int64, shape (n,)
+        Cells that have that timestamp, c_x; for -1, those that have expired.
+    touched : ndarray of int64, shape (n,)
+        Different cells of the key, r_x.
+    filled : ndarray of int64, shape (n,)
+        Insertions into the current block when the key was looked up, the paper's b.
+    insertions : ndarray of int64, shape (n,)
+        Insertions before the key was looked up.
+    """
+
+    age: Integers
+    oldest: Integers
+    touched: Integers
+    filled: Integers
+    insertions: Integers
+
+
+class TimestampFilter(CountedFilter):
+    """What the timing Bloom filters have in common.
+
+    Attributes
+    ----------
+    window : int
+        Insertions for which a key is reported surely.
+    block : int
+        Insertions that share a timestamp, the paper's B.
+    cells, hashes : int
+        The paper's m and k.
+    padding : int
+        Timestamps beyond those that the window needs.
+    seed, key_bits : int
+        As for `Filter`.
+    insertions : int
+        Insertions since construction, or since `clear`.
+    compiled : bool
+        Whether keys are inserted in a compiled loop, which nothing else tells.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    SpecificationError
+        If a parameter breaks a rule.
+    """
+
+    block: int
+
+    def __init__(
+        self,
+        *,
+        window: int,
+        block: int,
+        cells: int,
+        hashes: int,
+        padding: int | None,
+        seed: int,
+        key_bits: int,
+    ) -> None:
+        require_count("window", window, most=_LONGEST)
+        require_count("block", block, most=_LONGEST)
+        require_count("cells", cells, most=_LONGEST)
+        require_count("hashes", hashes, most=1 << 10)
+        if padding is None:
+            padding = -(-cells // (hashes * block)) - 1
+        require_count("padding", padding, least=0, most=_LONGEST)
+        self.window, self.block = int(window), int(block)
+        self.cells, self.hashes, self.padding = int(cells), int(hashes), int(padding)
+        self.seed, self.key_bits = seed, key_bits
+        self._hash = key_hash([self.cells] * self.hashes, seed=seed, key_bits=key_bits)
+        self.compiled = compiled.wanted()
+        self.clear()
+
+    # Sizes
+
+    @property
+    def last_timestamp(self) -> int:
+        """Largest timestamp, the paper's T_Omega: blocks of a window, one more, and the padding."""
+        return -(-self.window // self.block) + 1 + self.padding
+
+    @property
+    def expired(self) -> int:
+        """Mark of a cell that has expired or was never touched, the paper's T_epsilon."""
+        return self.last_timestamp + 1
+
+    @property
+    def timestamp_bits(self) -> int:
+        """Bits of a cell: all timestamps and the mark."""
+        return self.expired.bit_length()
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all cells (section 3.2: bits per timer times timers)."""
+        return self.cells * self.timestamp_bits
+
+    @property
+    def swept(self) -> int:
+        """Cells that are looked at for expiry after each insertion (sections 3.1.3 and 3.2.3)."""
+        return -(-self.cells // (self.block * (self.padding + 1)))
+
+    # State
+
+    @property
+    def timestamps(self) -> NDArray[np.uint32]:
+        """Contents of the cells; ndarray of uint32, shape (cells,)."""
+        return self._cells.copy()
+
+    @property
+    def timestamp(self) -> int:
+        """The present timestamp, the paper's T_+."""
+        return self.insertions // self.block % (self.last_timestamp + 1)
+
+    @property
+    def filled(self) -> int:
+        """Insertions since the present timestamp came, the paper's b."""
+        return self.insertions % self.block
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.insertions = 0
+        self._cells = np.full(self.cells, self.expired, np.uint32)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        return {"insertions": self.insertions}, {"timestamps": self._cells}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        require_count("insertions", numbers["insertions"], least=0, most=1 << 62)
+        cells = arrays["timestamps"]
+        if cells.dtype != np.uint32 or cells.shape != (self.cells,):
+            raise ValueError(
+                f"timestamps: must be uint32 of shape ({self.cells},), "
+                f"not {cells.dtype} of shape {cells.shape}"
+            )
+        if cells.max() > self.expired:
+            raise ValueError(f"timestamps: must be at most {self.expired}, not {cells.max()}")
+        self.insertions, self._cells = numbers["insertions"], cells.copy()
+        touched = self._touched(np.arange(self.cells))
+        touched = touched[touched != _NEVER]
+        if len(touched) and (touched.min() < 0 or touched.max() * self.block >= self.insertions):
+            raise ValueError(
+                f"timestamps: must be of the {self.insertions} insertions that there were"
+            )
+
+    # Operations
+
+    def insert(self, keys: ArrayLike) -> None:
+        """Insert keys one after another; see `CountedFilter.insert`."""
+        if self.compiled:
+            self._run(keys, asks=False)
+            return
+        for indices in self._chunks(keys):
+            self._advance(indices)
+
+    def query(self, keys: ArrayLike, window: int | None = None) -> NDArray[np.bool_]:
+        """Ask for keys; changes nothing.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `insert`.
+        window : int, optional
+            Insertions that count, at most those of the filter, which are the
+            default. A key among the last `window` insertions is reported surely.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        window = self.checked_window(window)
+        now = np.int64(self.insertions)
+        answers = [
+            self._alive(self._touched(indices).min(axis=1), now, window)
+            for indices in self._chunks(keys)
+        ]
+        return np.concatenate([np.empty(0, np.bool_), *answers])
+
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys one after another; see `CountedFilter.check_and_insert`."""
+        if self.compiled:
+            return self._run(keys, asks=True)
+        answers = [np.empty(0, np.bool_)]
+        for indices in self._chunks(keys):
+            now = self.insertions + np.arange(len(indices))
+            touched = self._touched_before(indices)
+            answers.append(self._alive(touched.min(axis=1), now, self.window))
+            self._advance(indices)
+        return np.concatenate(answers)
+
+    def ages(self, keys: ArrayLike) -> Integers:
+        """Least insertions since the last one of each key; changes nothing.
+
+        A key that was inserted later than that would have younger timestamps
+        (section 3.2.2). With blocks of one insertion it is the insertion age
+        itself, unless another key has touched all cells since.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            -1 for a key that is not reported.
+        """
+        evidence = self.inspect(keys)
+        least = np.maximum((evidence.age - 1) * self.block + evidence.filled, 0)
+        return np.where(evidence.age < 0, -1, least)
+
+    def inspect(self, keys: ArrayLike) -> Evidence:
+        """Tell what the cells say of each key; changes nothing.
+
+        Parameters, errors: as `insert`.
+        """
+        parts = [
+            self._evidence(indices, self._touched(indices), np.full(len(indices), self.insertions))
+            for indices in self._chunks(keys, ordered=True)
+        ]
+        return _joined(parts)
+
+    def inspect_and_insert(self, keys: ArrayLike) -> Evidence:
+        """Inspect and insert keys one after another, each before its insertion.
+
+        Parameters, errors: as `insert`.
+        """
+        parts = []
+        for indices in self._chunks(keys, ordered=True):
+            now = self.insertions + np.arange(len(indices))
+            parts.append(self._evidence(indices, self._touched_before(indices), now))
+            self._advance(indices)
+        return _joined(parts)
+
+    def checked_window(self, window: int | None) -> int:
+        """Bring the window of a query to a number; None is that of the filter.
+
+        Raises
+        ------
+        TypeError
+            If it is not an integer.
+        SpecificationError
+            If it is less than 1, or more than that of the filter.
+        """
+        if window is None:
+            return self.window
+        require_count("window", window, most=self.window)
+        return int(window)
+
+    def _run(self, keys: ArrayLike, *, asks: bool) -> NDArray[np.bool_]:
+        """Insert keys in the compiled loop; the answers, if any were asked for."""
+        from ..hash.compiled_hash import CompiledHash
+        from . import compiled_timing as loop
+
+        states = CompiledHash(self._hash).states
+        checked = self._hash.check_keys(keys)
+        seen = np.zeros(len(checked), np.bool_)
+        for start in range(0, len(checked), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            numbers = loop.numbers_of(
+                insertions=self.insertions,
+                window=self.window,
+                block=self.block,
+                cells=self.cells,
+                last=self.last_timestamp,
+                swept=self.swept,
+            )
+            indices = np.stack(self._hash.indices(states(checked[part], [0])[0], 0))
+            loop.insert_keys(self._cells, indices, numbers, asks, seen[part])
+            self.insertions += indices.shape[1]
+        return seen
+
+    # Chunks: `indices` has shape (n, hashes), one row per key
+
+    def _chunks(self, keys: ArrayLike, *, ordered: bool = False) -> Iterator[NDArray[np.intp]]:
+        """Cells of the keys, no more keys at a time than a window.
+
+        Hence no cell that a chunk touches expires within the chunk, and no
+        timestamp of before comes round to its beginning.
+        """
+        checked = self._hash.check_keys(keys)
+        size = min(_CHUNK, self.window)
+        for start in range(0, len(checked), size):
+            yield self._indices(checked[start : start + size], ordered)
+
+    def _indices(self, checked: NDArray[np.uint64], ordered: bool) -> NDArray[np.intp]:
+        indices = np.stack(self._hash.indices(self._hash.state(checked), 0), axis=1)
+        if ordered:
+            indices.sort(axis=1)
+        return indices
+
+    def _touched(self, indices: NDArray[np.intp]) -> Integers:
+        """Blocks, counted from the first, in which cells were last touched; _NEVER if expired."""
+        stamps = self._cells[indices].astype(np.int64)
+        ages = (self.timestamp - stamps) % (self.last_timestamp + 1)
+        blocks: Integers = self.insertions // self.block - ages
+        blocks[stamps == self.expired] = _NEVER
+        return blocks
+
+    def _touched_before(self, indices: NDArray[np.intp]) -> Integers:
+        """As `_touched`, for each key after the insertions of those before it in the chunk."""
+        blocks = self._touched(indices).reshape(-1)
+        shift = np.int64(indices.size.bit_length())
+        # The sorted order of cell, then place, has each touch of a cell beside the next.
+        order = indices.reshape(-1).astype(np.int64) << shift | np.arange(indices.size)
+        order.sort()
+        cell, place = order >> shift, order & (np.int64(1) << shift) - 1
+        key = place // self.hashes
+        again = cell[1:] == cell[:-1]
+        # A key that has a cell twice touches it once: both see the key before.
+        first = np.concatenate([[True], ~again | (key[1:] != key[:-1])])
+        starts = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+        within = np.concatenate([[False], again])[starts]
+        before = key[starts[within] - 1]
+        blocks[place[within]] = (self.insertions + before) // self.block
+        return blocks.reshape(indices.shape)
+
+    def _alive(
+        self, touched: Integers, now: "Integers | np.int64", window: int
+    ) -> NDArray[np.bool_]:
+        """Whether timestamps of given blocks have not expired after `now` insertions.
+
+        Definition 9, with age and b written as what they count: at least
+        `window` insertions since the end of the block.
+        """
+        alive: NDArray[np.bool_] = now < (touched + 1) * self.block + window
+        return alive
+
+    def _evidence(self, indices: NDArray[np.intp], touched: Integers, now: Integers) -> Evidence:
+        """Evidence from sorted rows of cells."""
+        touched = np.where(self._alive(touched, now[:, None], self.window), touched, _NEVER)
+        oldest = touched.min(axis=1)
+        single = np.ones(indices.shape, np.bool_)
+        single[:, 1:] = indices[:, 1:] != indices[:, :-1]
+        return Evidence(
+            age=np.where(oldest == _NEVER, -1, now // self.block - oldest),
+            oldest=(single & (touched == oldest[:, None])).sum(axis=1),
+            touched=single.sum(axis=1),
+            filled=now % self.block,
+            insertions=now,
+        )
+
+    def _advance(self, indices: NDArray[np.intp]) -> None:
+        """Insert the keys of a chunk, and sweep."""
+        count = len(indices)
+        self._sweep(count)
+        blocks = (self.insertions + np.arange(count)) // self.block
+        stamps = (blocks % (self.last_timestamp + 1)).astype(np.uint32)
+        # In the order of the keys: the last one to touch a cell is the one that stays.
+        self._cells[indices.reshape(-1)] = np.repeat(stamps, self.hashes)
+        self.insertions += count
+
+    def _sweep(self, count: int) -> None:
+        """Mark what the sweeps of the next `count` insertions find expired.
+
+        A cell that is touched meanwhile is written after this, and does not expire so soon.
+        """
+        looks = count * self.swept
+        offset = np.arange(min(looks, self.cells))
+        # A cell that is looked at more than once counts as it was found the last time.
+        last = offset + (looks - 1 - offset) // self.cells * self.cells
+        now = self.insertions + 1 + last // self.swept
+        cells = (self.insertions * self.swept % self.cells + offset) % self.cells
+        dead = ~self._alive(self._touched(cells), now, self.window)
+        self._cells[cells[dead]] = self.expired
+
+
+def _joined(parts: list[Evidence]) -> Evidence:
+    empty = np.empty(0, np.int64)
+    return Evidence(
+        *(
+            np.concatenate([empty, *(getattr(part, name) for part in parts)])
+            for name in Evidence.__dataclass_fields__
+        )
+    )

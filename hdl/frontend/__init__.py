@@ -1,0 +1,1 @@
+"""Front end of a unit: admits operations and ends generations."""

@@ -1,0 +1,105 @@
+"""The secrets of a keyed hash: loaded at run time, changed without forgetting the window."""
+
+from amaranth.hdl import Array, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.hash.siphash import SECRET_BITS
+from .siphash import SipHash
+
+
+class Secrets(wiring.Component):
+    """Holds the secrets of the hash pipelines, and says with which turn a new one comes in.
+
+    A secret is loaded beside the one in use and waits. With re-keying it
+    comes in with the next turn of the ring, and the pipeline of the one
+    before is free again when all segments of that one have left the ring;
+    no secret is taken until then. Without, there is one pipeline, and the
+    secret comes in with the next clear, when nothing is in it.
+
+    Parameters
+    ----------
+    pipelines : int
+        2 with re-keying, 1 without.
+    ring_segments : int
+        Segments in the ring.
+
+    Members
+    -------
+    i : In(stream.Signature(128))
+        A secret. Without re-keying, one that comes while another waits replaces it.
+    turned, cleared : In(1)
+        The ring turns, or is cleared, by an operation that looked at `adopt` in the clock before.
+    adopt : Out(1)
+        Whether a turn brings in a secret that waits.
+    secret0, secret1 : Out(128)
+        What each pipeline hashes with.
+    """
+
+    LEAD = 2
+    """Clocks from a secret's acceptance to the first acceptance of an operation that heeds it."""
+
+    def __init__(self, *, pipelines, ring_segments):
+        self._pipelines = pipelines
+        self._ring_segments = ring_segments
+        super().__init__(
+            {
+                "i": In(stream.Signature(SECRET_BITS)),
+                "turned": In(1),
+                "cleared": In(1),
+                "adopt": Out(1),
+            }
+            | {f"secret{number}": Out(SECRET_BITS) for number in range(pipelines)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        waits = Signal()
+        # The hash of the first key must know the secret, and that takes time.
+        known = Signal(self.LEAD + 1)
+        told = Signal()
+        coming_in = Signal()
+        taken = self.i.valid & self.i.ready
+        m.d.comb += [
+            self.adopt.eq(known[-1]),
+            coming_in.eq(told & (self.turned if self._pipelines == 2 else self.cleared)),
+        ]
+        m.d.sync += told.eq(self.adopt)
+        with m.If(coming_in):
+            m.d.sync += [waits.eq(0), known.eq(0)]
+        with m.Else():
+            m.d.sync += known.eq(known << 1 | waits)
+        with m.If(taken):
+            m.d.sync += waits.eq(1)
+        if self._pipelines == 2:
+            self._elaborate_pair(m, taken, waits, coming_in)
+        else:
+            waiting = Signal(SECRET_BITS)
+            m.d.comb += self.i.ready.eq(1)
+            with m.If(taken):
+                # Known anew, as what waited before may be on its way.
+                m.d.sync += [waiting.eq(self.i.payload), known.eq(0)]
+            with m.If(coming_in):
+                m.d.sync += self.secret0.eq(waiting)
+        return m
+
+    def _elaborate_pair(self, m, taken, waits, coming_in):
+        """Load the pipeline that is not in use; count the segments that still need it."""
+        current = Signal()
+        older = Signal(range(self._ring_segments))
+        # Keys under way are hashed with what is going to be replaced for some clocks yet.
+        settled = Signal(SipHash.HOLD + 2)
+        with m.If(taken):
+            m.d.sync += Array([self.secret1, self.secret0])[current].eq(self.i.payload)
+        with m.If(coming_in):
+            m.d.sync += [current.eq(~current), older.eq(self._ring_segments - 1)]
+        with m.Elif(self.turned & (older != 0)):
+            m.d.sync += older.eq(older - 1)
+        with m.If(self.cleared):
+            m.d.sync += older.eq(0)
+        free = Signal()
+        m.d.comb += free.eq(~waits & ~taken & (older == 0))
+        m.d.sync += settled.eq(settled << 1 | free)
+        with m.If(~free):
+            m.d.sync += settled.eq(0)
+        m.d.comb += self.i.ready.eq(settled[-1])

@@ -1,0 +1,276 @@
+"""SipHash-1-3 in hardware: `lately.golden.hash.siphash`, pipelined, one key per clock."""
+
+from itertools import groupby, pairwise
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.hash.siphash import (
+    FINAL,
+    FINALIZATION_ROUNDS,
+    INITIAL,
+    SECRET_BITS,
+    WORD_BITS,
+    length_word,
+    message_words,
+    pipeline_latency,
+)
+
+BOUNDS = (0, 22, 43, 64)
+"""Where words are cut into digits; an addition takes a clock for each, and one carry chain."""
+
+STATIC = float("-inf")
+"""Clock of what does not change while keys are under way."""
+
+
+class Digit:
+    """Bits that are there from a clock on, counted from their key's; delayed where they wait.
+
+    Parameters
+    ----------
+    m : Module
+        That the registers go to.
+    bits : Value
+        The lowest first.
+    clock : int
+        In which they come.
+    """
+
+    def __init__(self, m, bits, clock):
+        self._m = m
+        self._delayed = [bits]
+        self.clock = clock
+
+    def at(self, clock):
+        """Return the bits as of a clock."""
+        if self.clock == STATIC:
+            return self._delayed[0]
+        while len(self._delayed) <= clock - self.clock:
+            before = self._delayed[-1]
+            name = f"{self._delayed[0].name}_{len(self._delayed)}"
+            after = Signal(len(before), name=name, reset_less=True)
+            self._m.d.sync += after.eq(before)
+            self._delayed.append(after)
+        return self._delayed[clock - self.clock]
+
+
+class Arithmetic:
+    """Operations on words whose digits come at clocks of their own.
+
+    A word is a list of bits, the lowest first: each a digit and a place in
+    it, or 0 or 1. Every operation takes each digit as soon as its operands
+    are there, and registers it.
+
+    Parameters
+    ----------
+    m : Module
+        That the registers go to.
+    """
+
+    def __init__(self, m):
+        self._m = m
+
+    def word(self, bits, clock):
+        """Take bits of the outside as a word, or as a part of one.
+
+        Parameters
+        ----------
+        bits : Value
+        clock : int
+            In which they come.
+        """
+        digit = Digit(self._m, bits, clock)
+        return [(digit, place) for place in range(len(bits))]
+
+    def constant(self, value):
+        """Return a constant as a word.
+
+        Parameters
+        ----------
+        value : int
+        """
+        return [value >> bit & 1 for bit in range(WORD_BITS)]
+
+    def rotate(self, word, amount):
+        """Rotate left.
+
+        Parameters
+        ----------
+        word : list
+        amount : int
+            Bits to the left.
+        """
+        return word[-amount:] + word[:-amount]
+
+    def value(self, word, clock):
+        """Return the bits of a word, or of a part of one, as of a clock."""
+        return Cat(
+            Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock)[bit[1]] for bit in word
+        )
+
+    def ready(self, word):
+        """Return the clock from which on all bits of a word, or of a part of one, are there."""
+        return max((bit[0].clock for bit in word if not isinstance(bit, int)), default=STATIC)
+
+    def add(self, a, b, name):
+        """Add modulo 2**64, the carry from digit to digit through a register.
+
+        Parameters
+        ----------
+        a, b : list
+            Words.
+        name : str
+            Of the registers.
+        """
+        total = []
+        carry = []
+        for low, high in pairwise(BOUNDS):
+            parts = [carry + word[low:high] for word in (a, b)]
+            clock = max(self.ready(part) for part in parts)
+            # The carry is added to itself, so that it comes out of the lowest place.
+            first, second = (self.value(part, clock) for part in parts)
+            digit = self._register((first + second)[len(carry) :], f"{name}_{low}", clock)
+            total += digit[: high - low]
+            carry = digit[high - low :]
+        return total
+
+    def xor(self, *words, name):
+        """Add without carry.
+
+        Parameters
+        ----------
+        words : list
+        name : str
+            Of the registers.
+        """
+        total = []
+        columns = [self._column(bits) for bits in zip(*words, strict=True)]
+        cuts = [sum(low <= bit for low in BOUNDS) for bit in range(WORD_BITS)]
+        numbered = zip(columns, cuts, strict=True)
+        for (clock, many, _), run in groupby(
+            numbered, lambda pair: (self.ready(pair[0][0]), self._needs_gate(pair[0]), pair[1])
+        ):
+            run = [column for column, _ in run]
+            if not many:
+                total += [bits[0] if bits else constant for bits, constant in run]
+                continue
+            gates = Cat(
+                self.value(bits, clock).xor() ^ Const(constant, 1) for bits, constant in run
+            )
+            total += self._register(gates, f"{name}_{len(total)}", clock)
+        return total
+
+    def _column(self, bits):
+        """Part the variable bits that are to be added from the sum of the constant ones."""
+        constant = sum(bit for bit in bits if isinstance(bit, int)) % 2
+        return [bit for bit in bits if not isinstance(bit, int)], constant
+
+    def _needs_gate(self, column):
+        bits, constant = column
+        return len(bits) > 1 or (len(bits) == 1 and constant == 1)
+
+    def _register(self, value, name, clock):
+        register = Signal(len(value), name=name, reset_less=True)
+        self._m.d.sync += register.eq(value)
+        return self.word(register, clock + 1)
+
+
+class SipHash(wiring.Component):
+    """SipHash-1-3 of a key under a secret.
+
+    Latency `latency` clocks, one key per clock. Nothing is reset: what comes
+    out is the hash of what went in `latency` clocks ago, whatever happens.
+
+    What depends on the secret alone is computed once, not for each key. So
+    the secret must have its value from `SETTLE` clocks before the first clock
+    in which a key is given that it is meant for, to `HOLD` clocks after the
+    last one. Other keys given meanwhile do no harm, and no hash of theirs is
+    of use.
+
+    Every addition is cut into three digits, one a clock, whose carries are
+    registers; what does not wait for a carry goes ahead. A round takes 5
+    clocks (SipHash, section 2.3).
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+
+    Members
+    -------
+    key : In(key_bits)
+    secret : In(128)
+    state : Out(64)
+    """
+
+    SETTLE = 1
+    """Clocks from a new secret to the first key that may be given."""
+
+    HOLD = 6
+    """Clocks from the last key to the last in which the secret is needed."""
+
+    def __init__(self, *, key_bits):
+        self._key_bits = key_bits
+        self.latency = pipeline_latency(key_bits)
+        super().__init__({"key": In(key_bits), "secret": In(SECRET_BITS), "state": Out(WORD_BITS)})
+
+    def elaborate(self, platform):
+        m = Module()
+        ops = Arithmetic(m)
+        secret = ops.word(self.secret, STATIC)
+        halves = secret[:WORD_BITS], secret[WORD_BITS:]
+        v = [
+            ops.xor(halves[number % 2], ops.constant(constant), name=f"initial{number}")
+            for number, constant in enumerate(INITIAL)
+        ]
+        words = self._message(ops)
+        before = v[3]
+        v[3] = ops.xor(v[3], words[0], name="added0")
+        for number, word in enumerate(words):
+            # The first word is what v[3] has become less what it was: it need not be delayed.
+            added = [v[3], before] if number == 0 else [word]
+            ahead = words[number + 1] if number + 1 < len(words) else ops.constant(0)
+            v = self._round(ops, v, ahead, f"compress{number}")
+            v[0] = ops.xor(v[0], *added, name=f"removed{number}")
+        v[2] = ops.xor(v[2], ops.constant(FINAL), name="final")
+        for number in range(FINALIZATION_ROUNDS - 1):
+            v = self._round(ops, v, ops.constant(0), f"finish{number}")
+        result = self._last_round(ops, v)
+        m.d.comb += self.state.eq(ops.value(result, self.latency))
+        return m
+
+    def _message(self, ops):
+        """Words of the message."""
+        words = message_words(self._key_bits)
+        bits = ops.word(self.key, 0) + [0] * (words * WORD_BITS - self._key_bits)
+        bits[-WORD_BITS:] = [
+            bit or constant
+            for bit, constant in zip(
+                bits[-WORD_BITS:], ops.constant(length_word(self._key_bits)), strict=True
+            )
+        ]
+        return [bits[low : low + WORD_BITS] for low in range(0, len(bits), WORD_BITS)]
+
+    def _half(self, ops, v, name):
+        v0 = ops.add(v[0], v[1], f"{name}_v0a")
+        v1 = ops.xor(ops.rotate(v[1], 13), v0, name=f"{name}_v1a")
+        v2 = ops.add(v[2], v[3], f"{name}_v2a")
+        v3 = ops.xor(ops.rotate(v[3], 16), v2, name=f"{name}_v3a")
+        return [ops.rotate(v0, 32), v1, v2, v3]
+
+    def _round(self, ops, v, added, name):
+        v0, v1, v2, v3 = self._half(ops, v, name)
+        v0 = ops.add(v0, v3, f"{name}_v0b")
+        v3 = ops.xor(ops.rotate(v3, 21), v0, added, name=f"{name}_v3b")
+        v2 = ops.add(v2, v1, f"{name}_v2b")
+        v1 = ops.xor(ops.rotate(v1, 17), v2, name=f"{name}_v1b")
+        return [v0, v1, ops.rotate(v2, 32), v3]
+
+    def _last_round(self, ops, v):
+        """Last round and the sum of the four words, in which the first cancels out."""
+        _, v1, v2, v3 = self._half(ops, v, "last")
+        v2 = ops.add(v2, v1, "last_v2b")
+        return ops.xor(
+            ops.rotate(v1, 17), v2, ops.rotate(v2, 32), ops.rotate(v3, 21), name="result"
+        )

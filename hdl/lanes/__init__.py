@@ -1,0 +1,1 @@
+"""Units that take several keys per cycle."""

@@ -1,0 +1,1 @@
+"""Memories of segments and words, one variant per device family."""

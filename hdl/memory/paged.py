@@ -1,0 +1,142 @@
+"""Small memories in look-up tables, fast at any depth and width."""
+
+from functools import lru_cache
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..pipeline import registered, selected
+
+PAGE = 16
+"""Words that one page holds, as the distributed memory of an ECP5."""
+
+
+@lru_cache(maxsize=16)
+def address_maps(width, count):
+    """Return one-to-one maps of addresses to addresses; no two have a bit in common.
+
+    Registers of one map cannot be those of another, so that synthesis keeps
+    all of them, and memories with the same addresses may lie apart.
+
+    Returns
+    -------
+    list of (list of int, int)
+        For each bit of the mapped address the bits that it is the sum of, as a
+        mask; and whether all are inverted, as 0 or -1.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many.
+    """
+    unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
+    maps = []
+    while len(maps) < count:
+        rows, reduced = [], []
+        for mask in unused:
+            rest = mask
+            for earlier in reduced:
+                rest = min(rest, rest ^ earlier)
+            if rest:
+                rows.append(mask)
+                reduced.append(rest)
+            if len(rows) == width:
+                break
+        if len(rows) < width:
+            raise ValueError(f"Maps of {width} bits must be at most {len(maps)}, not {count}")
+        unused = [mask for mask in unused if mask not in rows]
+        maps += [(rows, 0), (rows, -1)]
+    return maps[:count]
+
+
+class PagedMemory(wiring.Component):
+    """Words in pages, which are selected one binary digit per clock.
+
+    One write and one read per clock. A read sees the writes of all earlier
+    clocks. Latency `latency` clocks from `read_address` to `word`.
+
+    Parameters
+    ----------
+    depth : int
+        Words. Power of two.
+    width : int
+        Bits of a word.
+    number, memories : int
+        Which of how many memories with the same addresses: each has registers of its own for
+        them, so that they may lie apart.
+
+    Members
+    -------
+    write : In(1)
+    write_address : In(range(depth))
+    value : In(width)
+    read_address : In(range(depth))
+    word : Out(width)
+    """
+
+    SHARE = 256
+    """Bits of all pages, at most, for each place that share registers for addresses."""
+
+    def __init__(self, *, depth, width, number=0, memories=1):
+        self._width = width
+        self._depth = depth
+        self._page = min(depth, PAGE)
+        self._pages = depth // self._page
+        self._groups = -(-width * self._pages // self.SHARE)
+        maps = address_maps((depth - 1).bit_length(), memories * self._groups)
+        self._maps = maps[number * self._groups :]
+        self.latency = 2 + self._pages.bit_length()
+        super().__init__(
+            {
+                "write": In(1),
+                "write_address": In(range(depth)),
+                "value": In(width),
+                "read_address": In(range(depth)),
+                "word": Out(width),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        size = -(-self._width // self._groups)
+        for group in range(self._groups):
+            part = slice(group * size, min((group + 1) * size, self._width))
+            m.d.comb += self.word[part].eq(self._elaborate_group(m, group, self.value[part]))
+        return m
+
+    def _elaborate_group(self, m, group, value):
+        """Store a part of the words; return that of the word that is read."""
+        # Each group has the words in another order. The second registers are for the way.
+        low = (self._page - 1).bit_length()
+        write_address, read_address = (
+            registered(
+                m, self._elaborate_map(address, *self._maps[group]), f"{name}{group}",
+                reset_less=True,
+            )
+            for name, address in (("written", self.write_address), ("read", self.read_address))
+        )  # fmt: skip
+        write = registered(m, self.write, f"write{group}")
+        place = registered(m, write_address[:low], f"place{group}", reset_less=True)
+        for way in range(2):
+            value = registered(m, value, f"value{group}_{way}", reset_less=True)
+        read_address = registered(m, read_address, f"reading{group}", reset_less=True)
+        page = registered(m, read_address[low:], f"page_of{group}", reset_less=True)
+        words = []
+        for number in range(self._pages):
+            words_of_page = memory.Memory(shape=len(value), depth=self._page, init=[])
+            m.submodules[f"page{group}_{number}"] = words_of_page
+            write_port = words_of_page.write_port()
+            read_port = words_of_page.read_port()
+            writing = write & (write_address[low:] == number)
+            m.d.comb += [
+                write_port.en.eq(registered(m, writing, f"writing{group}_{number}")),
+                write_port.addr.eq(place),
+                write_port.data.eq(value),
+                read_port.addr.eq(read_address),
+            ]
+            words.append(read_port.data)
+        return selected(m, words, page, f"word{group}_")
+
+    def _elaborate_map(self, address, rows, inverted):
+        return Cat((address & mask).xor() for mask in rows) ^ (inverted & self._depth - 1)

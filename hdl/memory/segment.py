@@ -1,0 +1,132 @@
+"""Memory of one part of a segment: single bits that are read and set in one access.
+
+Every variant has the signature of `SegmentMemory` and the same behaviour at
+its ports, clock for clock.
+"""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.spec import memory_latency
+
+
+class SegmentMemory(wiring.Component):
+    """Array of bits with a test-and-set port and a wide clear port.
+
+    One access per clock. An access answers with the bit as all earlier
+    accesses left it, `latency` clocks after its address; an access in the
+    very next clock to the same bit sees it set. Reset does not clear the
+    memory; only the clear port does.
+
+    A clear belongs to a sweep over the whole memory, during which accesses
+    neither set bits nor get a defined answer. The clock after the sweep may
+    have an access again; one that sets a bit in the clock before the sweep
+    may or may not take effect, which the sweep makes good.
+
+    Parameters
+    ----------
+    depth : int
+        Number of bits. Power of two.
+    clear_bits : int
+        Bits zeroed by one clock of `clear`. Power of two, at most `depth`.
+    ways : int
+        Registers on the way from the ports to the memory, which lengthen `latency` in all variants.
+
+    Members
+    -------
+    address : In(range(depth))
+    set : In(1)
+        Whether the access sets the bit.
+    bit : Out(1)
+        The bit before the access, `latency` clocks later.
+    clear : In(1)
+        Zeroes the `clear_bits` bits from ``clear_address * clear_bits`` on.
+    clear_address : In(range(depth // clear_bits))
+
+    Raises
+    ------
+    ValueError
+        If a parameter breaks its rule.
+    """
+
+    def __init__(self, *, depth, clear_bits, ways=2):
+        for name, value in (("Depth", depth), ("Clear width", clear_bits)):
+            if not isinstance(value, int) or value < 1 or value & (value - 1):
+                raise ValueError(f"{name} must be a power of two, not {value!r}")
+        if depth < 2:
+            raise ValueError(f"Depth must be at least 2, not {depth}")
+        if clear_bits > depth:
+            raise ValueError(f"Clear width must be at most the depth of {depth}, not {clear_bits}")
+        self._depth = depth
+        self._clear_bits = clear_bits
+        self._ways = ways
+        self.latency = memory_latency(bits=depth, clear=clear_bits, ways=ways)
+        super().__init__(
+            {
+                "address": In(range(depth)),
+                "set": In(1),
+                "bit": Out(1),
+                "clear": In(1),
+                "clear_address": In(range(depth // clear_bits)),
+            }
+        )
+
+    def _delay(self, m, bit):
+        """Return a bit that takes two clocks as late as the selection of block RAMs has it."""
+        for clock in range(self.latency - 2):
+            late = Signal(name=f"late{clock}", reset_less=True)
+            m.d.sync += late.eq(bit)
+            bit = late
+        return bit
+
+    @property
+    def depth(self):
+        """Number of bits."""
+        return self._depth
+
+    @property
+    def clear_bits(self):
+        """Bits zeroed by one clock of `clear`."""
+        return self._clear_bits
+
+
+class PortableSegmentMemory(SegmentMemory):
+    """Variant for simulation, proofs and any device: one plain memory of words.
+
+    An access reads its word in one clock and writes it back with the bit set
+    in the next. The only hazard is the same word in two clocks running; one
+    comparator finds it and takes the word that is just being written, so the
+    outcome of a read that meets a write does not matter.
+    """
+
+    def elaborate(self, platform):
+        m = Module()
+        width = self._clear_bits
+        low = width.bit_length() - 1
+        m.submodules.words = words = memory.Memory(shape=width, depth=self._depth // width, init=[])
+        read = words.read_port()
+        write = words.write_port()
+
+        address = Signal.like(self.address, reset_less=True)
+        setting = Signal()
+        repeated = Signal()
+        written = Signal(width, reset_less=True)
+        current = Signal(width)
+        bit = Signal(reset_less=True)
+        m.d.comb += [
+            read.addr.eq(self.address[low:]),
+            current.eq(Mux(repeated, written, read.data)),
+            write.en.eq(setting | self.clear),
+            write.addr.eq(Mux(self.clear, self.clear_address, address[low:])),
+            write.data.eq(Mux(self.clear, 0, current | (setting << address[:low]))),
+            self.bit.eq(self._delay(m, bit)),
+        ]
+        m.d.sync += [
+            address.eq(self.address),
+            setting.eq(self.set),
+            repeated.eq(setting & (self.address[low:] == address[low:])),
+            written.eq(write.data),
+            bit.eq(current.bit_select(address[:low], 1)),
+        ]
+        return m

@@ -1,0 +1,217 @@
+"""Memory of words that hold one cell of every segment: read, changed and written back.
+
+Every variant has the signature of `WordBank` and the same behaviour at its
+ports, clock for clock.
+"""
+
+from itertools import pairwise
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..hash.functions import FAN_IN
+
+
+class WordBank(wiring.Component):
+    """Words that are read and written back in one pass, and swept in the clocks between.
+
+    A pass goes through the pipeline in every clock: that of an operation if
+    there is an `access`, otherwise one of the sweep as long as it runs,
+    otherwise one that writes nothing. Passes take effect in order, whatever
+    rows they meet in: the word of each is the memory's unless one of the four
+    before it, which have read or will read too early for that, had the same
+    row. As the sweep's passes are like any other, nothing that it has zeroed
+    comes back.
+
+    `start` begins a sweep over all rows. It takes `rows` clocks without an
+    access; `clean` is high when it is over.
+
+    Parameters
+    ----------
+    rows : int
+        Number of words. Power of two.
+    columns : int
+        Bits of a word.
+
+    Members
+    -------
+    access : In(1)
+        An operation comes, at `row`.
+    insert : In(1)
+        It sets the bits of `set`. Only with `access`.
+    row : In(range(rows))
+    start : In(1)
+        A sweep begins in the next clock.
+    set : In(columns)
+        Of the pass that came `MASK_LAG` clocks ago, if it inserts.
+    wipe : In(columns)
+        Bits that the pass that came `MASK_LAG` clocks ago zeroes if it writes;
+        none that it sets.
+    word : Out(columns)
+        As the passes before left it, `LATENCY` clocks after `row`. Bits that
+        are wiped may read as zero before they are.
+    clean : Out(1)
+
+    Raises
+    ------
+    ValueError
+        If a parameter breaks its rule.
+    """
+
+    LATENCY = 6
+    MASK_LAG = 4
+    DIGIT = 3
+    DISTANCES = 4
+    """Passes that have not written yet, or just write, when another reads."""
+
+    def __init__(self, *, rows, columns):
+        if not isinstance(rows, int) or rows < 2 or rows & (rows - 1):
+            raise ValueError(f"Rows must be a power of two greater than 1, not {rows!r}")
+        self._rows = rows
+        self._columns = columns
+        super().__init__(
+            {
+                "access": In(1),
+                "insert": In(1),
+                "row": In(range(rows)),
+                "start": In(1),
+                "set": In(columns),
+                "wipe": In(columns),
+                "word": Out(columns),
+                "clean": Out(1),
+            }
+        )
+
+    @staticmethod
+    def registers(m, value, clocks):
+        """Return a value some clocks later, from registers that are not shared if possible.
+
+        Parameters
+        ----------
+        m : Module
+            That the registers go to.
+        value : Value
+        clocks : int
+        """
+        for _ in range(clocks):
+            registered = Signal(len(value))
+            m.d.sync += registered.eq(value)
+            value = registered
+        return value
+
+    def elaborate(self, platform):
+        m = Module()
+        swept = self._elaborate_sweep(m)
+        # Rows by stage: 0 comes in, 1 reads, 5 writes.
+        rows = [Signal.like(self.row, name=f"row{stage}", reset_less=True) for stage in range(6)]
+        m.d.sync += rows[0].eq(Mux(self.access, self.row, swept))
+        m.d.sync += [later.eq(row) for row, later in pairwise(rows)]
+        inserts = self._pipeline(m, self.insert, 4, "insert")
+        writes = self._pipeline(m, self.insert | ~(self.access | self.clean), 6, "write")
+        same = self._elaborate_comparison(m, rows)
+
+        width = self._columns
+        nearer = same[1].replicate(width)
+        word = Signal(width)
+        merged = Signal(width, reset_less=True)
+        older = Signal(width, reset_less=True)
+        unchanged = Signal()
+        second = Signal()
+        first = self._pipeline(m, same[0], 2, "first")[-1]
+        set = Signal(width, reset_less=True)
+        keep = Signal(width, reset_less=True)
+        old = Signal(width)
+        written = Signal(width, reset_less=True)
+        before = Signal(width, reset_less=True)
+        m.d.comb += old.eq(Mux(first, written, merged))
+        m.d.sync += [
+            older.eq(Mux(same[2], written, before & same[3].replicate(width)) & ~nearer),
+            unchanged.eq(~same[1:].any()),
+            second.eq(same[1]),
+            # One table after the block RAM, whose output has the longest way.
+            merged.eq(
+                (word & unchanged.replicate(width)) | (older | written & second.replicate(width))
+            ),
+            set.eq(self.set & inserts[-1].replicate(width)),
+            keep.eq(~self.wipe),
+            written.eq((old | set) & keep),
+            before.eq(written),
+            self.word.eq(old),
+        ]
+        self._elaborate_memory(
+            m, read_row=rows[1], word=word, write_row=rows[5], write=writes[-1], written=written
+        )
+        return m
+
+    def _pipeline(self, m, value, clocks, name):
+        stages = []
+        for stage in range(clocks):
+            stages.append(Signal(name=f"{name}{stage}"))
+            m.d.sync += stages[-1].eq(value)
+            value = stages[-1]
+        return stages
+
+    def _elaborate_sweep(self, m):
+        """Return the row that is swept in the first clock without an access."""
+        # Overflows when the last row has been swept. The carry is told a clock ahead, as the
+        # digits above the first have been still for long then.
+        swept = Signal(len(self.row) + 1, init=self._rows)
+        lower = swept[:FAN_IN]
+        full = Const(1)
+        m.d.comb += self.clean.eq(swept[-1])
+        with m.If(~self.access & ~self.clean):
+            m.d.sync += lower.eq(lower + 1)
+        for low in range(FAN_IN, len(swept), self.DIGIT):
+            digit = swept[low : low + self.DIGIT]
+            carry = Signal(name=f"carry{low}")
+            with m.If(~self.access & ~self.clean):
+                m.d.sync += [
+                    carry.eq((lower == (1 << FAN_IN) - 2) & full),
+                    digit.eq(digit + carry),
+                ]
+            with m.If(self.start):
+                m.d.sync += carry.eq(0)
+            full_up_to = Signal(name=f"full{low}")
+            m.d.sync += full_up_to.eq(full & digit.all())
+            full = full_up_to
+        with m.If(self.start):
+            m.d.sync += swept.eq(0)
+        return swept[:-1]
+
+    def _elaborate_comparison(self, m, rows):
+        """Return, a clock after the read, whether each pass before had the same row."""
+        same = Signal(self.DISTANCES)
+        for distance in range(self.DISTANCES):
+            here, there = rows[0], rows[1 + distance]
+            pairs = Signal(-(-len(here) // 2), name=f"pairs{distance}")
+            m.d.sync += [
+                pairs.eq(
+                    Cat(here[at : at + 2] == there[at : at + 2] for at in range(0, len(here), 2))
+                ),
+                same[distance].eq(pairs.all()),
+            ]
+        return same
+
+    def _elaborate_memory(self, m, *, read_row, word, write_row, write, written):
+        """Read in one clock and register the word in the next; write in one clock.
+
+        Whatever a read of the row that is being written gives will do.
+        """
+        raise NotImplementedError
+
+
+class PortableWordBank(WordBank):
+    """Variant for simulation, proofs and any device: one plain memory."""
+
+    def _elaborate_memory(self, m, *, read_row, word, write_row, write, written):
+        m.submodules.words = words = memory.Memory(shape=self._columns, depth=self._rows, init=[])
+        read_port = words.read_port()
+        write_port = words.write_port()
+        m.d.comb += [
+            read_port.addr.eq(read_row),
+            write_port.addr.eq(write_row),
+            write_port.en.eq(write),
+            write_port.data.eq(written),
+        ]
+        m.d.sync += word.eq(read_port.data)

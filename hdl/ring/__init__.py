@@ -1,0 +1,1 @@
+"""Cores that are a ring of segments."""

@@ -1,0 +1,38 @@
+"""The Verilog that every simulator and replay is given."""
+
+from amaranth.back import verilog
+
+from ..golden.spec import FilterSpec
+from .lanes.unit import filter_unit
+
+TAG_BITS = 8
+"""Width of the tag of simulated units."""
+
+TOP = "lately_unit"
+"""Name of the top module."""
+
+
+def unit_verilog(
+    spec: FilterSpec,
+    *,
+    memory: str = "portable",
+    organisation: str = "separate",
+    statistics_bits: int = 32,
+) -> str:
+    """Return a filter unit as Verilog, the same text for the same specification.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    memory, organisation, statistics_bits
+        As for `lately.hdl.unit.FilterUnit`.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    options = {"statistics_bits": statistics_bits} if spec.lanes == 1 else {}
+    unit = filter_unit(spec, tag_bits=TAG_BITS, memory=memory, organisation=organisation, **options)
+    text: str = verilog.convert(unit, name=TOP, emit_src=False)
+    return text

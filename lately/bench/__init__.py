@@ -1,0 +1,1 @@
+"""Measurements of speed and area: units on devices, golden models, replays."""

@@ -1,0 +1,137 @@
+"""What a stream costs that does not end: time and memory of each tenth of a long one."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import SlidingFilter
+from .golden_speed import models
+from .machine import peak_bytes, processor
+
+CHUNK = 1 << 20
+"""Insertions between two rounds of queries; at least a window is drawn at a time."""
+
+PARTS = 10
+"""Of the stream, each timed."""
+
+Progress = Callable[[int], None]
+"""Told how many insertions came since the last time."""
+
+
+def measure(
+    *,
+    model: str,
+    window: int = 20_000,
+    bits_per_key: int = 14,
+    insertions: int = 200_000_000,
+    queries: int = 20_000_000,
+    seed: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Insert and query a long stream of random keys, drawn piece by piece.
+
+    Half of the queries ask for keys of the window, at any distance, and half
+    for keys that have not come.
+
+    Parameters
+    ----------
+    model : str
+        Name in `models`.
+    window, bits_per_key : int
+        Of the model.
+    insertions, queries : int
+        In all.
+    seed : int
+        Of the keys.
+    progress : callable, optional
+        `Progress`.
+
+    Returns
+    -------
+    dict
+        CPU seconds of each tenth, and of all with drawing the keys, peak memory
+        before and after, false negatives, false positives, and the shifts.
+    """
+    filter = models(window, window * bits_per_key)[model]()
+    filter.insert([0])  # what is compiled is compiled before
+    filter.query([0])
+    before = peak_bytes()
+    began = time.process_time()
+    parts = []
+    for part in range(PARTS):
+        begin, end = (insertions * number // PARTS for number in (part, part + 1))
+        asked = queries * (part + 1) // PARTS - queries * part // PARTS
+        parts.append(_part(filter, begin, end, asked, seed, progress))
+    return {
+        "model": model,
+        "compiled": filter.compiled,
+        "window": window,
+        "memory_bits": filter.spec.memory_bits,
+        "insertions": insertions,
+        "queries": queries,
+        "seed": seed,
+        "cpu_seconds": time.process_time() - began,
+        "parts": parts,
+        "false_negatives": sum(part["false_negatives"] for part in parts),
+        "peak_bytes_before": before,
+        "peak_bytes": peak_bytes(),
+        "shifts": filter.shifts,
+        "processor": processor(),
+    }
+
+
+def _part(
+    filter: SlidingFilter,
+    begin: int,
+    end: int,
+    queries: int,
+    seed: int,
+    progress: Progress | None,
+) -> dict[str, Any]:
+    """Perform the insertions from `begin` to `end`, with queries after each chunk of them."""
+    seconds = 0.0
+    misses = hits = asked_recent = asked_fresh = 0
+    recent = np.empty(0, np.uint64)
+    for start in range(begin, end, CHUNK):
+        stop = min(start + CHUNK, end)
+        random = np.random.default_rng([seed, start])
+        keys = random.integers(0, 1 << 64, stop - start, np.uint64)
+        fresh = random.integers(0, 1 << 64, _share(queries, begin, start, stop, end), np.uint64)
+        recent = np.concatenate([recent, keys])[-filter.spec.window :]
+        known = recent[random.integers(0, len(recent), len(fresh) - len(fresh) // 2)]
+        fresh = fresh[: len(fresh) // 2]
+        answers, spent = _timed(filter, keys, np.concatenate([known, fresh]))
+        seconds += spent
+        misses += int((~answers[: len(known)]).sum())
+        hits += int(answers[len(known) :].sum())
+        asked_recent += len(known)
+        asked_fresh += len(fresh)
+        if progress is not None:
+            progress(stop - start)
+    return {
+        "cpu_seconds": seconds,
+        "insertions": end - begin,
+        "queries_of_the_window": asked_recent,
+        "queries_of_others": asked_fresh,
+        "false_negatives": misses,
+        "false_positives": hits,
+        "peak_bytes": peak_bytes(),
+    }
+
+
+def _share(queries: int, begin: int, start: int, stop: int, end: int) -> int:
+    """Queries that belong to the insertions from `start` to `stop`."""
+    whole = end - begin
+    return queries * (stop - begin) // whole - queries * (start - begin) // whole
+
+
+def _timed(
+    filter: SlidingFilter, keys: NDArray[np.uint64], asked: NDArray[np.uint64]
+) -> tuple[NDArray[np.bool_], float]:
+    began = time.process_time()
+    filter.insert(keys)
+    answers = filter.query(asked)
+    return answers, time.process_time() - began

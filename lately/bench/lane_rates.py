@@ -1,0 +1,140 @@
+"""Operations per clock of units of one and of several lanes."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import FilterSpec, from_spec
+from ..golden.hash.functions import KeyHash
+from ..replay.traces import open_trace, text_keys
+
+SEED = 1
+"""Of the keys that are drawn."""
+
+HOT = 0.5
+"""Share of the operations of the stream `hot key` that are on one key."""
+
+Progress = Callable[[str, str], None]
+"""Called with the preset and the stream that are next."""
+
+
+def drawn_streams(
+    operations: int, specs: Iterable[FilterSpec] = ()
+) -> dict[str, NDArray[np.uint64]]:
+    """Return streams of 64-bit keys that no file holds.
+
+    Returns
+    -------
+    dict of str to ndarray of uint64, shape (operations,)
+        "random": all different. "hot key": the share `HOT` on one key, at random.
+        "one key": nothing else. "one shard": different, but the first shard's in each
+        of the specifications, as an adversary who knows the hash would choose them.
+    """
+    random = np.random.default_rng(SEED)
+    keys = random.integers(0, 1 << 64, operations, np.uint64)
+    hot = np.where(random.random(operations) < HOT, keys[0], keys)
+    hashes = [_shard_hash(spec) for spec in specs if spec.shards > 1]
+    chosen = np.empty(0, np.uint64)
+    while len(chosen) < operations:
+        drawn = random.integers(0, 1 << 64, operations, np.uint64)
+        for key_hash in hashes:
+            states = key_hash.state(key_hash.check_keys(drawn))
+            drawn = drawn[key_hash.shard(states) == 0]
+        chosen = np.concatenate([chosen, drawn])
+    one = np.full(operations, keys[0])
+    return {"random": keys, "hot key": hot, "one key": one, "one shard": chosen[:operations]}
+
+
+def _shard_hash(spec: FilterSpec) -> KeyHash:
+    return KeyHash(
+        key_bits=spec.key_bits,
+        sizes=spec.index_sizes,
+        functions=spec.hash_functions,
+        seed=spec.seed,
+        shards=spec.shards,
+    )
+
+
+def file_streams(paths: Iterable[str]) -> Iterator[tuple[str, NDArray[np.uint64]]]:
+    """Read the keys of files, as `lately run` does; yield the name and the keys of each.
+
+    Parameters
+    ----------
+    paths : iterable of str
+
+    Yields
+    ------
+    name : str
+    keys : ndarray of uint64, shape (n,)
+
+    Raises
+    ------
+    TraceError
+        If a file is damaged, or none of its lines parses.
+    OSError
+        If a file cannot be read.
+    """
+    for path in paths:
+        with open_trace(path) as trace:
+            yield os.path.basename(path), text_keys([text for text, _ in trace], key_bits=64)
+
+
+def measure(
+    specs: Mapping[str, FilterSpec],
+    streams: Mapping[str, NDArray[np.uint64]],
+    *,
+    progress: Progress = lambda name, stream: None,
+) -> dict[str, Any]:
+    """Check and insert streams in compiled hardware, with all lanes full, beside golden.
+
+    Parameters
+    ----------
+    specs : mapping of str to FilterSpec
+        Units, each with keys of 64 bits.
+    streams : mapping of str to ndarray of uint64, shape (n,)
+        Keys of each stream, for a unit that has just been reset.
+    progress : callable
+        Takes the names of unit and stream before each run.
+
+    Returns
+    -------
+    dict
+        ``runs``, each with ``name``, ``lanes``, ``stream``, ``operations``,
+        ``clocks``, ``operations_per_clock`` and ``mismatches``; ``seed`` and ``versions``.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold a specification.
+    """
+    from ..sim import compiled_unit
+    from ..sim.toolchain import verilator_version
+
+    runs = []
+    for name, spec in specs.items():
+        with compiled_unit(spec) as unit:
+            for stream, keys in streams.items():
+                progress(name, stream)
+                unit.reset()
+                before = unit.cycles
+                seen = unit.check_and_insert(keys)
+                clocks = unit.cycles - before
+                runs.append(
+                    {
+                        "name": name,
+                        "lanes": spec.lanes,
+                        "stream": stream,
+                        "operations": len(keys),
+                        "clocks": clocks,
+                        "operations_per_clock": len(keys) / clocks,
+                        "mismatches": int((seen != from_spec(spec).check_and_insert(keys)).sum()),
+                    }
+                )
+    versions = {"lately": version("lately"), "verilator": verilator_version()}
+    return {"runs": runs, "seed": SEED, "versions": versions}

@@ -1,0 +1,409 @@
+"""Synthesis reports as they are kept in files, summed up and compared."""
+
+import json
+import math
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from ..boards.flow.synthesis import SynthesisReport
+from ..golden import FilterSpec
+from ..golden.errors import LatelyError
+from ..golden.files import replace_file
+from .cases import Case
+
+FORMAT = 1
+"""Of the files."""
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "device": (str,),
+    "seed": (int,),
+    "fmax_mhz": (int, float),
+    "lut": (int,),
+    "ff": (int,),
+    "bram": (int,),
+    "lanes": (int,),
+    "latency_cycles": (int,),
+    "critical_path": (str,),
+    "versions": (dict,),
+    "caveat": (str,),
+}
+
+
+class MeasurementsFileError(LatelyError, ValueError):
+    """A file holds no measurements, or is damaged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """All that determines a measurement.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+        What is built.
+    device : str
+        Name of the device.
+    seed : int
+        Seed of the placement.
+    rtlil : str
+        SHA-256 of the hardware as text.
+    flow : str
+        What the device has the tools do.
+    versions : tuple of (str, str)
+        Tools and their versions, sorted.
+    """
+
+    spec: FilterSpec
+    device: str
+    seed: int
+    rtlil: str
+    flow: str
+    versions: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A synthesis report, and of what it is.
+
+    Attributes
+    ----------
+    spec, rtlil, flow
+        As `Identity`.
+    report : SynthesisReport
+        What was measured.
+    """
+
+    spec: FilterSpec
+    rtlil: str
+    flow: str
+    report: SynthesisReport
+
+    @property
+    def identity(self) -> Identity:
+        """What determined the report."""
+        return Identity(
+            spec=self.spec,
+            device=self.report.device,
+            seed=self.report.seed,
+            rtlil=self.rtlil,
+            flow=self.flow,
+            versions=tuple(sorted(self.report.versions.items())),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return {
+            "spec": self.spec.to_dict(),
+            "rtlil": self.rtlil,
+            "flow": self.flow,
+            "report": asdict(self.report),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Self:
+        """Return the measurement whose `values` `to_dict` returned.
+
+        Raises
+        ------
+        ValueError
+            If it did not.
+        """
+        try:
+            spec, report = FilterSpec.from_dict(values["spec"]), _report(values["report"])
+            return cls(
+                spec=spec, rtlil=str(values["rtlil"]), flow=str(values["flow"]), report=report
+            )
+        except KeyError as error:
+            raise ValueError(f"a measurement lacks {error}") from None
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"a measurement is malformed: {error}") from None
+
+
+def _report(values: dict[str, Any]) -> SynthesisReport:
+    report = SynthesisReport(**values)
+    for name, kinds in _KINDS.items():
+        value = getattr(report, name)
+        if not isinstance(value, kinds):
+            raise ValueError(f"{name} must be of type {kinds[-1].__name__}, not {value!r}")
+    if not 0 < report.fmax_mhz < math.inf:
+        raise ValueError(f"fmax_mhz must be above 0, not {report.fmax_mhz}")
+    if not all(isinstance(version, str) for version in report.versions.values()):
+        raise ValueError(f"versions must be texts, not {report.versions!r}")
+    return report
+
+
+# Files
+
+
+def load(path: str | os.PathLike[str]) -> list[Measurement]:
+    """Read a file of measurements, in order.
+
+    Parameters
+    ----------
+    path : path
+
+    Raises
+    ------
+    MeasurementsFileError
+        If it is none, or damaged.
+    OSError
+        If it cannot be read.
+    """
+    try:
+        values = json.loads(Path(path).read_text("utf-8"))
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise ValueError(f"it must be an object of format {FORMAT}")
+        if not isinstance(values.get("measurements"), list):
+            raise ValueError("it must have a list of measurements")
+        return [Measurement.from_dict(entry) for entry in values["measurements"]]
+    except (ValueError, RecursionError) as error:
+        raise MeasurementsFileError(
+            f"{os.fspath(path)}: must hold measurements of lately bench hardware, but: {error}"
+        ) from None
+
+
+def save(path: str | os.PathLike[str], measurements: Iterable[Measurement]) -> None:
+    """Write a file of measurements to `path`, whole or not at all."""
+    values = {"format": FORMAT, "measurements": [entry.to_dict() for entry in measurements]}
+    with replace_file(path) as file:
+        file.write(json.dumps(values, indent=1, allow_nan=False).encode() + b"\n")
+
+
+class Store:
+    """Measurements in a file that is written anew with each of them.
+
+    Parameters
+    ----------
+    path : path
+        The file. If it is there, what it holds is found again.
+
+    Raises
+    ------
+    MeasurementsFileError
+        If the file is damaged.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        entries = load(path) if os.path.exists(path) else []
+        self._entries = {entry.identity: entry for entry in entries}
+
+    def find(self, identity: Identity) -> Measurement | None:
+        """Return the measurement of just that, if there is one."""
+        return self._entries.get(identity)
+
+    def add(self, measurement: Measurement) -> None:
+        """Keep a measurement."""
+        self._entries[measurement.identity] = measurement
+        save(self._path, self._entries.values())
+
+    def arrange(self, identities: Iterable[Identity]) -> None:
+        """Put the measurements of these, as far as there are any, behind all others, in order."""
+        before = list(self._entries)
+        for identity in identities:
+            if (entry := self._entries.pop(identity, None)) is not None:
+                self._entries[identity] = entry
+        if list(self._entries) != before:
+            save(self._path, self._entries.values())
+
+
+# Summaries
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A case and its measurements, one for each seed."""
+
+    case: Case
+    measurements: Sequence[Measurement]
+
+    @property
+    def reports(self) -> list[SynthesisReport]:
+        """Reports in the order of their clock frequency."""
+        return sorted((entry.report for entry in self.measurements), key=lambda r: r.fmax_mhz)
+
+    @property
+    def seeds(self) -> list[int]:
+        """Seeds in order."""
+        return sorted(entry.report.seed for entry in self.measurements)
+
+    @property
+    def median(self) -> SynthesisReport:
+        """Report of the median clock frequency; of an even number, the lower of the two."""
+        frequency = statistics.median_low(report.fmax_mhz for report in self.reports)
+        return next(report for report in self.reports if report.fmax_mhz == frequency)
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Whether clock, LUTs and block RAMs keep their limits, "aim met", "met" or "not met"."""
+        case, median = self.case, self.median
+        found = {
+            # Lower is better, but for the frequency.
+            "fmax_mhz": _verdict(
+                -median.fmax_mhz, _negative(case.floor_mhz), _negative(case.aim_mhz)
+            ),
+            "lut": _verdict(median.lut, case.floor_lut, case.aim_lut),
+            "bram": _verdict(median.bram, case.floor_bram, None),
+        }
+        return {name: verdict for name, verdict in found.items() if verdict is not None}
+
+    def per_segment(self) -> dict[str, float]:
+        """LUTs, flip-flops and block RAMs of all, divided by the segments, the spare's included."""
+        return self._area(self.case.spec.segments)
+
+    def per_lane(self) -> dict[str, float]:
+        """LUTs, flip-flops and block RAMs of all, divided by the lanes."""
+        return self._area(self.case.spec.lanes)
+
+    def _area(self, divisor: int) -> dict[str, float]:
+        return {name: getattr(self.median, name) / divisor for name in ("lut", "ff", "bram")}
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, as JSON can hold them."""
+        case, median, reports = self.case, self.median, self.reports
+        return {
+            "name": case.name,
+            "group": case.group,
+            "device": case.device,
+            "spec": case.spec.to_dict(),
+            "seeds": self.seeds,
+            "fmax_mhz": median.fmax_mhz,
+            "fmax_mhz_range": [reports[0].fmax_mhz, reports[-1].fmax_mhz],
+            "lut": median.lut,
+            "ff": median.ff,
+            "bram": median.bram,
+            "latency_cycles": median.latency_cycles,
+            "latency_ns": median.latency_ns,
+            "operations_per_second": median.operations_per_second,
+            "per_segment": self.per_segment(),
+            "per_lane": self.per_lane(),
+            "limits": {
+                name: getattr(case, name)
+                for name in ("floor_mhz", "aim_mhz", "floor_lut", "aim_lut", "floor_bram")
+            },
+            "verdicts": self.verdicts,
+            "critical_path": median.critical_path,
+            "versions": median.versions,
+            "runs": [
+                report.to_dict() for report in sorted(reports, key=lambda report: report.seed)
+            ],
+        }
+
+
+def summarise(cases: Iterable[Case], measurements: Iterable[Measurement]) -> list[Summary]:
+    """Return summaries of those cases that have measurements, in order."""
+    entries = list(measurements)
+    summaries = []
+    for case in cases:
+        target = (case.spec, case.device)
+        own = [entry for entry in entries if (entry.spec, entry.report.device) == target]
+        if own:
+            summaries.append(Summary(case, own))
+    return summaries
+
+
+def _negative(value: int | None) -> int | None:
+    return None if value is None else -value
+
+
+def _verdict(value: float, floor: int | None, aim: int | None) -> str | None:
+    """Judge a value of which less is better."""
+    if floor is None:
+        return None
+    if aim is not None and value <= aim:
+        return "aim met"
+    return "met" if value <= floor else "not met"
+
+
+# Comparison
+
+RENEW = "make performance"
+"""What writes the baseline anew."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Measurements beside a baseline.
+
+    Attributes
+    ----------
+    regressions : tuple of str
+        What is worse, or cannot be compared, one line each.
+    equal, better : int
+        Runs that are neither worse nor better, and that are better in some figure.
+    changed : int
+        Of these, runs of hardware that is not that of the baseline.
+    """
+
+    regressions: tuple[str, ...]
+    equal: int
+    better: int
+    changed: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        changed = f"; of changed hardware: {self.changed}" if self.changed else ""
+        return (
+            f"runs as in the baseline: {self.equal}, better: {self.better}{changed}; "
+            f"to make this the baseline: {RENEW}"
+        )
+
+
+def compare(summaries: Iterable[Summary], baseline: Iterable[Measurement]) -> Comparison:
+    """Hold measurements against those of a baseline with the same unit, device and seed.
+
+    A clock frequency below the baseline's is a regression, and so is one LUT,
+    flip-flop or block RAM more. Figures of other versions of the tools are
+    not compared; that is a regression too, and so is a run that the baseline
+    lacks.
+    """
+    known = {(m.spec, m.report.device, m.report.seed): m for m in baseline}
+    # A dictionary, to tell once what is so for many runs.
+    lines: dict[str, None] = {}
+    equal = better = changed = 0
+    for summary in summaries:
+        for now in sorted(summary.measurements, key=lambda entry: entry.report.seed):
+            name = f"{summary.case.name} seed {now.report.seed}"
+            before = known.get((now.spec, now.report.device, now.report.seed))
+            if before is None:
+                lines[f"{name}: not in the baseline; renew it: {RENEW}"] = None
+                continue
+            others = _other_versions(now.report, before.report)
+            worse = [] if others else _worse(now.report, before.report)
+            lines |= dict.fromkeys([*others, *(f"{name}: {line}" for line in worse)])
+            if not others and not worse:
+                same = _figures(now.report) == _figures(before.report)
+                equal += same
+                better += not same
+                changed += now.rtlil != before.rtlil
+    return Comparison(regressions=tuple(lines), equal=equal, better=better, changed=changed)
+
+
+def _figures(report: SynthesisReport) -> tuple[float, ...]:
+    return report.fmax_mhz, report.lut, report.ff, report.bram
+
+
+def _other_versions(now: SynthesisReport, before: SynthesisReport) -> list[str]:
+    return [
+        f"{tool} is {now.versions.get(tool, 'absent')}, for the baseline it was "
+        f"{before.versions.get(tool, 'absent')}; renew it: {RENEW}"
+        for tool in dict.fromkeys([*now.versions, *before.versions])
+        if now.versions.get(tool) != before.versions.get(tool)
+    ]
+
+
+def _worse(now: SynthesisReport, before: SynthesisReport) -> list[str]:
+    lines = []
+    if now.fmax_mhz < before.fmax_mhz:
+        lines.append(f"{now.fmax_mhz:.2f} MHz, baseline {before.fmax_mhz:.2f}")
+    for name, noun in (("lut", "LUTs"), ("ff", "flip-flops"), ("bram", "block RAMs")):
+        if getattr(now, name) > getattr(before, name):
+            lines.append(f"{getattr(now, name)} {noun}, baseline {getattr(before, name)}")
+    return lines

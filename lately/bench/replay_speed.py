@@ -1,0 +1,91 @@
+"""Benchmarks: how fast things run here, as ratios within one run."""
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from ..golden import FilterSpec, from_spec
+
+SEED = 1
+"""Of the keys."""
+
+
+def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) -> dict[str, Any]:
+    """Measure the compiled replay beside the golden model, in turn, on random keys.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    operations : int
+        Check-and-inserts in a round.
+    rounds : int
+        Rounds of each; the medians are compared.
+
+    Returns
+    -------
+    dict
+        Operations per second of both (median, lowest and highest), their
+        ratio, clocks per operation, seconds to open the model (compiled now
+        or found in the cache), mismatches, and what they were measured with.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    from ..sim import compiled_unit
+    from ..sim.toolchain import verilator_version
+
+    random = np.random.default_rng(SEED)
+    words = -(-spec.key_bits // 64)
+    golden = from_spec(spec)
+    began = time.perf_counter()
+    with compiled_unit(spec) as unit:
+        opened = time.perf_counter() - began
+        rates: dict[str, list[float]] = {"replay": [], "golden": []}
+        mismatches = 0
+        for _ in range(rounds):
+            keys = random.integers(0, 1 << 64, (operations, words), np.uint64)
+            if spec.key_bits % 64:
+                keys[:, -1] &= np.uint64((1 << spec.key_bits % 64) - 1)
+            flat = keys[:, 0] if words == 1 else keys
+            seen, seconds = _timed(unit.check_and_insert, flat)
+            rates["replay"].append(operations / seconds)
+            expected, seconds = _timed(golden.check_and_insert, flat)
+            rates["golden"].append(operations / seconds)
+            mismatches += int((seen != expected).sum())
+        cycles = unit.cycles
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    return {
+        "operations": operations,
+        "rounds": rounds,
+        "seed": SEED,
+        "mismatches": mismatches,
+        "cycles_per_operation": cycles / (operations * rounds),
+        "open_seconds": opened,
+        "replay_operations_per_second": medians["replay"],
+        "golden_operations_per_second": medians["golden"],
+        "ratio": medians["replay"] / medians["golden"],
+        "range": {name: [min(values), max(values)] for name, values in rates.items()},
+        "spec": spec.to_dict(),
+        "versions": {
+            "lately": version("lately"),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+            "verilator": verilator_version(),
+        },
+    }
+
+
+def _timed(call: Callable[[Any], Any], argument: Any) -> tuple[Any, float]:
+    began = time.perf_counter()
+    result = call(argument)
+    return result, time.perf_counter() - began

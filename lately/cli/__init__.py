@@ -1,0 +1,5 @@
+"""Command line."""
+
+from .app import main
+
+__all__ = ["main"]

@@ -1,0 +1,200 @@
+"""Commands that find the cheapest filter, and hold it against its promise."""
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import number_of_jobs, workers
+
+if TYPE_CHECKING:
+    from ..planner.requirement import Requirement
+
+
+@click.group("plan", invoke_without_command=True, short_help="Find the cheapest filter.")
+@click.option("--window", type=int, metavar="N", help="Insertions for which a key is reported.")
+@click.option("--fpr", type=float, metavar="P", help="Most false positives, just before a shift.")
+@click.option(
+    "--slack",
+    type=float,
+    metavar="F",
+    help="Most that a key may leave a trace past the window, as a fraction of the window: none "
+    "after (1 + F) N insertions.  [default: any]",
+)
+@click.option("--span", metavar="T", help="In place of --window: a time, such as 10s or 500ms ...")
+@click.option("--rate", type=float, metavar="R", help="... at most R keys per second.")
+@click.option("--device", "name", metavar="NAME", help="Fit on it; `lately synth --list`.")
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    metavar="NAME",
+    help="apbf, apbbf, gebf or blocked-gebf; may be repeated.  [default: all]",
+)
+@click.option(
+    "--any-size", is_flag=True, help="Sizes that no hardware has, for golden models alone."
+)
+@click.option("--key-bits", type=int, default=64, show_default=True, help="Width of a key.")
+@click.option(
+    "--candidates",
+    type=click.IntRange(min=1),
+    default=3,
+    show_default=True,
+    help="Of each family, to be told of.",
+)
+@click.option("--out", metavar="FILE", help="Write the cheapest there, as TOML.")
+@click.option("--plot", metavar="FILE", help="Draw cost against rate: .svg, .png or .pdf.")
+@click.option("--json", "as_json", is_flag=True, help="Print all as one JSON object.")
+@click.pass_context
+def plan(
+    context: click.Context,
+    *,
+    window: int | None,
+    fpr: float | None,
+    slack: float | None,
+    span: str | None,
+    rate: float | None,
+    name: str | None,
+    families: tuple[str, ...],
+    any_size: bool,
+    key_bits: int,
+    candidates: int,
+    out: str | None,
+    plot: str | None,
+    as_json: bool,
+) -> None:
+    """Find the cheapest filter that keeps window, false-positive rate and slack.
+
+    Cheapest is what has the fewest bits; on a device, the least share of its
+    block RAMs and LUTs, added. Block RAMs are exact, LUTs and flip-flops
+    predicted. What is found can be built, unless sizes are any. A window of a
+    span of time is taken as the insertions that it holds at the given rate.
+
+    \b
+    Examples:
+      lately plan --window 1000000 --fpr 0.01
+      lately plan --window 20000 --fpr 0.001 --slack 0.1 --device ecp5-25k-6
+      lately plan --span 30s --rate 200e3 --fpr 0.001 --out filter.toml
+      lately plan --window 5000 --fpr 0.01 --device ice40-hx8k --family apbbf --json
+      lately plan --window 100000 --fpr 0.01 --plot front.svg
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from ..planner.plan import plan as search
+    from ..planner.table import check_format, draw_plan, print_plan
+    from ..planner.timed import timed_models
+
+    asked = _requirement(window, fpr, slack, span, rate, name, families, any_size, key_bits)
+    if plot is not None:
+        check_format(plot)
+    wanted = as_json or plot is not None
+    found = search(asked, front=wanted, alternatives=candidates)
+    timed = None if span is None else timed_models(asked)
+    if plot is not None:
+        draw_plan(found, plot)
+    if out is not None:
+        found.chosen.spec.to_toml(out)
+    if as_json:
+        more = {} if timed is None else {"timed": [model.to_dict() for model in timed]}
+        click.echo(json.dumps(found.to_dict() | more, allow_nan=False))
+    else:
+        print_plan(found, timed)
+
+
+def _requirement(
+    window: int | None,
+    fpr: float | None,
+    slack: float | None,
+    span: str | None,
+    rate: float | None,
+    name: str | None,
+    families: tuple[str, ...],
+    any_size: bool,
+    key_bits: int,
+) -> "Requirement":
+    if (span is None) != (rate is None):
+        given, missing = ("--rate", "--span") if span is None else ("--span", "--rate")
+        raise click.UsageError(f"{given} needs {missing}")
+    if (window is None) == (span is None):
+        raise click.UsageError("give either --window, or --span with --rate")
+    if fpr is None:
+        raise click.UsageError("give --fpr")
+    from ..boards.flow.devices import device
+    from ..planner.requirement import Requirement, distinct, span_seconds, window_of_span
+
+    if window is None:
+        assert span is not None
+        assert rate is not None
+        window = window_of_span(span_seconds(span), rate)
+    return Requirement(
+        window=window,
+        false_positive_rate=fpr,
+        slack=slack,
+        families=distinct(families),
+        device=None if name is None else device(name),
+        any_size=any_size,
+        key_bits=key_bits,
+    )
+
+
+@plan.command("validate", short_help="Measure whether planned filters keep what was asked.")
+@click.option(
+    "--points", type=click.IntRange(min=1), default=50, show_default=True, help="Requirements."
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Draws them."
+)
+@click.option("--large", is_flag=True, help="Windows of 3 to 100,000 and rates down to 0.003.")
+@workers("Processes.")
+@click.option("--anew", is_flag=True, help="Measure what is in the cache folder, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
+def validate(
+    *,
+    points: int,
+    seed: int,
+    large: bool,
+    jobs: int | None,
+    scheduler: str | None,
+    anew: bool,
+    as_json: bool,
+) -> None:
+    """Draw requirements, plan for each, and measure the golden model of what was planned.
+
+    Measured are the false-positive rate just before a shift and on average,
+    the keys of the window's very edge, and the longest trace of a key. Points
+    are kept as those of `lately reproduce` are. Fails if a promise is broken.
+
+    \b
+    Examples:
+      lately plan validate
+      lately plan validate --points 200 --large --seed 7 --jobs 2
+      lately plan validate --points 1000 --scheduler tcp://10.0.0.1:8786
+    """
+    number = number_of_jobs(jobs, scheduler)
+    from ..planner.promise import study
+    from ..studies import page
+    from ..studies.runner import reproduce
+    from ..studies.store import Store, cache_directory
+    from ..studies.study import Verdict
+    from .app import _complain_of
+    from .reproduce_commands import _points
+
+    with _points() as progress:
+        done = reproduce(
+            [study(points, seed, large=large)],
+            Store(cache_directory()),
+            anew=anew,
+            jobs=number,
+            scheduler=scheduler,
+            progress=progress,
+        )
+    if as_json:
+        more = {"failures": done.failures, "measured": done.measured, "found": done.found}
+        click.echo(page.json_text(done.report, **more))
+    else:
+        from .tables import print_reproduction
+
+        print_reproduction(done.report)
+    findings = [finding for entry in done.report.entries for finding in entry.outcome.findings]
+    missed = [f"{f.what}: {f.note}" for f in findings if f.verdict is Verdict.NOT_MET]
+    _complain_of([*done.failures, *missed])

@@ -1,0 +1,50 @@
+"""All studies, by name."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from ..golden.errors import LatelyError
+from ..studies.study import Study
+from . import apbf, cuckoo, gebf, inferential, time_limited
+
+STUDIES: tuple[Study, ...] = (
+    *apbf.STUDIES,
+    *gebf.STUDIES,
+    *time_limited.STUDIES,
+    *inferential.STUDIES,
+    *cuckoo.STUDIES,
+)
+"""In the order of the page."""
+
+ALL = "all"
+"""Name that stands for all studies."""
+
+
+class UnknownStudyError(LatelyError, ValueError):
+    """A name is that of no study."""
+
+
+def select(names: Iterable[str], studies: tuple[Study, ...] = STUDIES) -> list[Study]:
+    """Return the studies that are named, each once and in their own order.
+
+    A name is that of a study, the same with ``*`` and ``?`` in it, or `ALL`.
+
+    Raises
+    ------
+    UnknownStudyError
+        If a name is that of none; the message names those that are near it.
+    """
+    chosen: set[str] = set()
+    for name in names:
+        found = {s.name for s in studies if name == ALL or fnmatchcase(s.name, name)}
+        if not found:
+            raise UnknownStudyError(_unknown(name, [study.name for study in studies]))
+        chosen |= found
+    return [study for study in studies if study.name in chosen]
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"; near it: {', '.join(near)}" if near else ""
+    return f"study: must be {ALL!r} or one that --list names, not {name!r}{hint}"

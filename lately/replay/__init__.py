@@ -1,0 +1,1 @@
+"""Replay of streams through hardware, golden model and exact oracle."""

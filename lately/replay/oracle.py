@@ -1,0 +1,154 @@
+"""Exact answer to 'seen lately?': what a sliding-window filter approximates."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden.spec import FilterSpec
+
+GUARANTEED, SLACK, FRESH = 0, 1, 2
+"""Classes of queries: the filter must report the key, may report it, or never had it."""
+CLASSES = ("guaranteed", "slack", "fresh")
+"""Names of the classes, by number.
+
+guaranteed : the filter must report the key.
+slack : past the guarantee, but a trace of the key may be left.
+fresh : never inserted, or no trace is left.
+"""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is known of each operation before its own insertion.
+
+    Attributes
+    ----------
+    distance : ndarray of int64, shape (n,)
+        Insertions since the key was last inserted, counting that one: 1 for
+        the operation just before. 0 if the key was never inserted.
+    age : ndarray of int64, shape (n,)
+        Generations between the last insertion of the key and the last
+        insertion of any; -1 if the key was never inserted.
+    kind : ndarray of int8, shape (n,)
+        Index into `CLASSES`.
+    repeat : ndarray of bool, shape (n,)
+        Whether the key is among the last `window` insertions.
+    """
+
+    distance: NDArray[np.int64]
+    age: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    repeat: NDArray[np.bool_]
+
+
+class Oracle:
+    """Remembers the last insertion of every key.
+
+    Insertion number n, from 1, belongs to generation ``(n - 1) // generation``;
+    the shift takes place at the insertion that begins a generation, so the
+    query of check-and-insert number n + 1 meets the state after n insertions.
+    A key is guaranteed as long as the generation of its last insertion and
+    that of the last insertion of any are at most `window_generations` apart,
+    and without a trace from `ring_segments` on. Memory grows with the number
+    of distinct keys.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        Window, generation and segments of the filter.
+    """
+
+    def __init__(self, spec: FilterSpec) -> None:
+        self.insertions = 0
+        self._window = spec.window
+        self._generation = spec.generation
+        self._guaranteed = spec.window_generations
+        self._traceless = spec.ring_segments
+        self._keys: NDArray[Any] | None = None
+        self._last = np.empty(0, np.int64)
+
+    @property
+    def distinct_keys(self) -> int:
+        """Different keys inserted so far."""
+        return len(self._last)
+
+    def check_and_insert(self, keys: NDArray[np.uint64]) -> Truth:
+        """Judge each operation by the insertions before it, then insert its key.
+
+        Parameters
+        ----------
+        keys : ndarray of uint64
+            Shape (n,), or (n, words) for wide keys.
+        """
+        flat = _flat(keys)
+        number = self.insertions + 1 + np.arange(len(flat), dtype=np.int64)
+        order = np.argsort(flat, kind="stable")
+        ordered = flat[order]
+        same = ordered[1:] == ordered[:-1]
+        previous = np.zeros(len(flat), np.int64)
+        previous[order[1:][same]] = number[order[:-1][same]]
+        first = np.concatenate([np.ones(min(len(flat), 1), bool), ~same])
+        last = np.concatenate([~same, np.ones(min(len(flat), 1), bool)])
+        previous[order[first]] = self._lookup(ordered[first])
+        self._remember(ordered[last], number[order[last]])
+        self.insertions += len(flat)
+        return self._judge(number, previous)
+
+    def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Tell which keys the filter can report only by error; inserts nothing.
+
+        Parameters
+        ----------
+        keys : ndarray of uint64
+            Shape (n,), or (n, words) for wide keys.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+        """
+        flat = _flat(keys)
+        now = np.full(len(flat), self.insertions + 1, np.int64)
+        fresh: NDArray[np.bool_] = self._judge(now, self._lookup(flat)).kind == FRESH
+        return fresh
+
+    def _judge(self, number: NDArray[np.int64], previous: NDArray[np.int64]) -> Truth:
+        known = previous > 0
+        # The last insertion of any is the operation before this one.
+        ages = (number - 2) // self._generation - (previous - 1) // self._generation
+        age = np.where(known, ages, -1)
+        distance = np.where(known, number - previous, 0)
+        kind = np.full(len(number), FRESH, np.int8)
+        kind[known & (age < self._traceless)] = SLACK
+        kind[known & (age <= self._guaranteed)] = GUARANTEED
+        return Truth(distance, age, kind, known & (distance <= self._window))
+
+    def _lookup(self, keys: NDArray[Any]) -> NDArray[np.int64]:
+        """Return numbers of the last insertion, 0 where there is none."""
+        if self._keys is None or not len(self._keys):
+            return np.zeros(len(keys), np.int64)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, self._last[place], 0)
+
+    def _remember(self, keys: NDArray[Any], last: NDArray[np.int64]) -> None:
+        """Take over sorted distinct keys."""
+        if self._keys is None:
+            self._keys, self._last = keys, last
+            return
+        place = np.searchsorted(self._keys, keys)
+        inside = np.minimum(place, max(len(self._keys) - 1, 0))
+        known = self._keys[inside] == keys if len(self._keys) else np.zeros(len(keys), bool)
+        self._last[inside[known]] = last[known]
+        self._keys = np.insert(self._keys, place[~known], keys[~known])
+        self._last = np.insert(self._last, place[~known], last[~known])
+
+
+def _flat(keys: NDArray[np.uint64]) -> NDArray[Any]:
+    """View wide keys as one sortable element each."""
+    if keys.ndim == 1:
+        return keys
+    if keys.shape[1] == 1:
+        return keys[:, 0]
+    fields = [(f"word{index}", np.uint64) for index in range(keys.shape[1])]
+    return np.ascontiguousarray(keys).view(fields)[:, 0]

@@ -1,0 +1,497 @@
+"""Pictures of a run, and the page that holds them."""
+
+import io
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden.files import replace_file
+from ..intervals import clopper_pearson
+from .oracle import CLASSES
+from .run import Checkpoint, RunResult
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = {
+    "ink": "#1c2430",
+    "muted": "#5d6b7c",
+    "grid": "#d5dbe3",
+    "blue": "#0072b2",
+    "orange": "#c76a00",
+    "green": "#00815d",
+    "grey": "#9aa5b3",
+    "band": "#56b4e9",
+}
+"""Okabe and Ito's palette, darkened for lines on white; the page has its own for a dark screen."""
+
+_NOTHING = "\N{EN DASH}"
+_POINTS = 32
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "lately",
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "text.color": COLOURS["ink"],
+    "axes.edgecolor": COLOURS["muted"],
+    "axes.labelcolor": COLOURS["ink"],
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.titlepad": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": COLOURS["grid"],
+    "grid.linewidth": 0.7,
+    "xtick.color": COLOURS["muted"],
+    "ytick.color": COLOURS["muted"],
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.7,
+}
+
+
+def count_text(value: int | None) -> str:
+    """Write `value`, a number of things: '328,521'; a dash for None."""
+    return _NOTHING if value is None else f"{value:,}"
+
+
+def rate_text(rate: float | None) -> str:
+    """Write a rate in percent, three figures: '2.27%'; a dash for None."""
+    if rate is None:
+        return _NOTHING
+    percent = 100 * rate
+    return f"{percent:.3g}%" if not percent or percent >= 1e-3 else f"{percent:.1e}%"
+
+
+def interval_text(interval: Sequence[float] | None) -> str:
+    """Write `interval`, the bounds of a rate: '1.9% to 2.6%'; a dash for None."""
+    return _NOTHING if interval is None else f"{rate_text(interval[0])} to {rate_text(interval[1])}"
+
+
+def html(result: RunResult) -> str:
+    """Lay out a self-contained page: key figures, verdict classes, plots, specification."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
+    return environment.get_template("report.html").render(
+        figures=result.figures(),
+        spec=result.spec,
+        classes=class_rows(result),
+        failures=result.failures(),
+        plots=[
+            (_svg(_rates_figure(result)), "Rates over the run"),
+            (_svg(_fills_figure(result)), "Fill ratios per segment"),
+            (_svg(_distances_figure(result)), "Repeats by distance"),
+        ],
+    )
+
+
+def class_rows(result: RunResult) -> list[dict[str, Any]]:
+    """Return name, meaning, counts, share seen, interval and expectation of each verdict class."""
+    expected = (
+        "100%",
+        "up to 100%",
+        f"{rate_text(result.spec.mean_false_positive_rate)} predicted",
+    )
+    meanings = (
+        "inside the guaranteed window",
+        "past it, a trace may be left",
+        "new, or no trace left",
+    )
+    rows = []
+    for index, name in enumerate(CLASSES):
+        not_seen, seen = (int(count) for count in result.counts[index])
+        rows.append(
+            {
+                "name": name,
+                "meaning": meanings[index],
+                "queries": seen + not_seen,
+                "seen": seen,
+                "not_seen": not_seen,
+                "share": seen / (seen + not_seen) if seen + not_seen else None,
+                "interval": clopper_pearson(seen, seen + not_seen),
+                "expected": expected[index],
+            }
+        )
+    return rows
+
+
+def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
+    """Write the three plots side by side; the ending of `path` (.png, .svg) gives the format.
+
+    Raises
+    ------
+    ValueError
+        If the ending is another one.
+    OSError
+        If the file cannot be written.
+    """
+    form = Path(path).suffix.lower().removeprefix(".")
+    if form not in ("png", "svg"):
+        raise ValueError(f"path: must end in .png or .svg, not {os.fspath(path)!r}")
+    figure = blank_figure(17, 5.4)
+    with style():
+        grid = figure.add_gridspec(
+            2, 3, height_ratios=(2, 1), width_ratios=(1.1, 0.9, 1.1), hspace=0.14, wspace=0.24
+        )
+        upper, middle, right = (figure.add_subplot(grid[0, column]) for column in (0, 1, 2))
+        middle.remove()
+        middle = figure.add_subplot(grid[:, 1])
+        _draw_rates(upper, figure.add_subplot(grid[1, 0], sharex=upper), result)
+        _draw_fills(middle, result)
+        _draw_distances(right, figure.add_subplot(grid[1, 2], sharex=right), result)
+        with replace_file(path) as file:
+            figure.savefig(
+                file,
+                format=form,
+                dpi=160,
+                bbox_inches="tight",
+                facecolor="white",
+                metadata={"Date": None} if form == "svg" else None,
+            )
+
+
+# Figures
+
+
+def style() -> Any:
+    """Return a context in which matplotlib draws as all drawings of this package are."""
+    import matplotlib as mpl
+
+    return mpl.rc_context(_STYLE)
+
+
+def blank_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure of `width` and `height`, in inches, that needs no display."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout=None)
+
+
+def _svg(draw: Callable[[], "Figure"]) -> str:
+    """Draw as SVG whose colours are the page's variables."""
+    text = io.StringIO()
+    with style():
+        draw().savefig(
+            text,
+            format="svg",
+            bbox_inches="tight",
+            transparent=True,
+            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+        )
+    drawing = text.getvalue()
+    drawing = drawing[drawing.index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r'(<svg [^>]*?) width="[^"]*"', r"\1", drawing, count=1)
+    drawing = re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", drawing, count=1)
+    for name, colour in COLOURS.items():
+        drawing = drawing.replace(colour, f"var(--{name})")
+    return drawing
+
+
+def _rates_figure(result: RunResult) -> Callable[[], "Figure"]:
+    def draw() -> "Figure":
+        figure = blank_figure(9, 5)
+        upper, lower = figure.subplots(
+            2, 1, sharex=True, gridspec_kw={"height_ratios": (2, 1), "hspace": 0.14}
+        )
+        _draw_rates(upper, lower, result)
+        return figure
+
+    return draw
+
+
+def _fills_figure(result: RunResult) -> Callable[[], "Figure"]:
+    def draw() -> "Figure":
+        figure = blank_figure(9, 3.6)
+        _draw_fills(figure.subplots(), result)
+        return figure
+
+    return draw
+
+
+def _distances_figure(result: RunResult) -> Callable[[], "Figure"]:
+    def draw() -> "Figure":
+        figure = blank_figure(9, 5)
+        upper, lower = figure.subplots(
+            2, 1, sharex=True, gridspec_kw={"height_ratios": (2, 1), "hspace": 0.14}
+        )
+        _draw_distances(upper, lower, result)
+        return figure
+
+    return draw
+
+
+# Rates over time
+
+
+def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
+    figures = result.figures()
+    groups = _grouped(result.checkpoints)
+    ends = np.array([group[-1].operations for group in groups])
+    predicted = figures["predicted_false_positive_rate"]
+    estimated = np.array([point.estimated_false_positive_rate for point in result.checkpoints])
+    _draw_probes(upper, groups, ends)
+    upper.plot(
+        [point.operations for point in result.checkpoints],
+        estimated,
+        color=COLOURS["orange"],
+        label="computed from the bits set",
+    )
+    upper.axhline(
+        predicted, color=COLOURS["muted"], linestyle=(0, (5, 3)), label="predicted, distinct keys"
+    )
+    _scale_rates(upper, estimated, predicted)
+    upper.set_ylabel("false-positive rate")
+    upper.set_title(_rates_title(figures))
+    _legend(upper)
+    starts = np.concatenate([[0], ends[:-1]])
+    repeats = np.diff([0] + [group[-1].repeats for group in groups])
+    lower.stairs(
+        repeats / np.maximum(ends - starts, 1),
+        np.concatenate([[0], ends]),
+        fill=True,
+        color=COLOURS["blue"],
+        alpha=0.75,
+    )
+    lower.set_ylim(0, 1)
+    lower.yaxis.set_major_formatter(_percent)
+    lower.set_ylabel("repeats")
+    lower.set_xlabel("operations")
+    lower.xaxis.set_major_formatter(_thousands)
+    lower.set_xlim(0, ends[-1])
+    upper.tick_params(labelbottom=False)
+
+
+def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.int64]) -> None:
+    hits = [sum(point.probe_hits for point in group) for group in groups]
+    probes = [sum(point.probes for point in group) for group in groups]
+    if not all(probes):
+        return
+    bounds = np.array([clopper_pearson(*pair) for pair in zip(hits, probes, strict=True)])
+    rates = np.array(hits) / probes
+    # A group is drawn over its span, which begins where the one before it ends.
+    middles = (np.concatenate([[0], ends[:-1]]) + ends) / 2
+    some = rates > 0
+    if some.any():
+        axes.errorbar(
+            middles[some],
+            rates[some],
+            (rates[some] - bounds[some, 0], bounds[some, 1] - rates[some]),
+            fmt=".",
+            color=COLOURS["blue"],
+            ecolor=COLOURS["band"],
+            elinewidth=1.5,
+            label="measured, fresh random keys",
+        )
+    if not some.all():
+        axes.plot(
+            middles[~some],
+            bounds[~some, 1],
+            "v",
+            color=COLOURS["band"],
+            markersize=4.5,
+            label="none reported: 95% bound",
+        )
+
+
+def _scale_rates(axes: "Axes", estimated: NDArray[np.float64], predicted: float) -> None:
+    top = max(predicted, float(estimated.max()))
+    usual = float(np.median(estimated))
+    if 0 < usual < top / 20:
+        axes.set_yscale("log")
+        axes.set_ylim(10 ** np.floor(np.log10(usual / 10)), 4 * top)
+    else:
+        axes.set_ylim(0, 1.35 * top)
+    axes.yaxis.set_major_formatter(_percent)
+
+
+def _rates_title(figures: dict[str, Any]) -> str:
+    measured, predicted = (
+        figures["probe_false_positive_rate"],
+        figures["predicted_false_positive_rate"],
+    )
+    if measured is None:
+        return "No key is left that the filter has not held"
+    if not measured:
+        return (
+            f"None of {figures['probes']:,} fresh keys reported; {rate_text(predicted)} predicted"
+        )
+    return f"{rate_text(measured)} of fresh keys reported; {rate_text(predicted)} predicted"
+
+
+def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:
+    size = -(-len(checkpoints) // _POINTS)
+    return [checkpoints[start : start + size] for start in range(0, len(checkpoints), size)]
+
+
+# Fill ratios
+
+
+def _draw_fills(axes: "Axes", result: RunResult) -> None:
+    spec = result.spec
+    turned = spec.ring_segments * spec.generation
+    steady = [point for point in result.checkpoints if point.operations >= turned]
+    course = np.array([point.fill_ratios for point in steady or result.checkpoints])
+    last = result.checkpoints[-1].fill_ratios
+    place = np.arange(len(last))
+    written = place < spec.run
+    for mask, colour, label in (
+        (written, "blue", "written and read"),
+        (~written, "green", "only read"),
+    ):
+        axes.bar(place[mask], last[mask], 0.66, color=COLOURS[colour], alpha=0.8, label=label)
+    low, mean, high = course.min(axis=0), course.mean(axis=0), course.max(axis=0)
+    axes.errorbar(
+        place,
+        mean,
+        (mean - low, high - mean),
+        fmt="_",
+        color=COLOURS["ink"],
+        capsize=4,
+        elinewidth=1.1,
+        markersize=11,
+        label="range and mean of the run",
+    )
+    axes.set_ylim(0, max(1e-9, float(max(high.max(), last.max()))) * 1.06)
+    axes.yaxis.set_major_formatter(_percent)
+    axes.set_xticks(place, [str(index) for index in place])
+    axes.set_xlabel("segment, youngest to oldest")
+    axes.set_ylabel("bits set at the end")
+    axes.set_title(f"At most {rate_text(float(high.max()))} of a segment's bits were set")
+    _legend(axes)
+
+
+# Repeats by distance
+
+
+def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
+    spec = result.spec
+    edges, counts = _trimmed(result)
+    # The bins are not all of one width.
+    octaves = np.diff(np.log2(edges)) * max(1, result.operations)
+    seen, all_ = counts[:, 1] / octaves, counts.sum(axis=1) / octaves
+    upper.stairs(seen, edges, fill=True, color=COLOURS["blue"], alpha=0.85, label="seen")
+    upper.stairs(
+        all_, edges, baseline=seen, fill=True, color=COLOURS["orange"], alpha=0.9, label="not seen"
+    )
+    window, end = spec.guaranteed_window, spec.guaranteed_window + spec.slack
+    for axes in (upper, lower):
+        axes.axvspan(edges[0], window, color=COLOURS["green"], alpha=0.09, linewidth=0)
+        axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
+        axes.axvline(window, color=COLOURS["green"], linewidth=1.2)
+    _draw_shares(lower, edges, counts)
+    upper.set_xscale("log")
+    upper.set_xlim(edges[0], max(edges[-1], 3 * end))
+    upper.set_ylim(0, max(float(all_.max()), 1e-9) * 1.2)
+    upper.annotate(
+        f"window {window:,} ",
+        (window, 0.97),
+        xycoords=("data", "axes fraction"),
+        ha="right",
+        va="top",
+        color=COLOURS["green"],
+    )
+    upper.annotate(
+        " slack",
+        (end, 0.97),
+        xycoords=("data", "axes fraction"),
+        ha="left",
+        va="top",
+        color=COLOURS["orange"],
+    )
+    upper.yaxis.set_major_formatter(_percent)
+    upper.set_ylabel("operations per octave")
+    upper.set_title(_distances_title(result))
+    _legend(upper)
+    upper.tick_params(labelbottom=False)
+    lower.set_ylim(-0.06, 1.06)
+    lower.yaxis.set_major_formatter(_percent)
+    lower.set_ylabel("seen")
+    lower.set_xlabel("operations since the key was last inserted")
+    lower.xaxis.set_major_formatter(_thousands)
+
+
+def _draw_shares(axes: "Axes", edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    filled = np.flatnonzero(counts.sum(axis=1))
+    if not len(filled):
+        return
+    trials = counts[filled].sum(axis=1)
+    shares = counts[filled, 1] / trials
+    bounds = np.array(
+        [
+            clopper_pearson(int(hits), int(count))
+            for hits, count in zip(counts[filled, 1], trials, strict=True)
+        ]
+    )
+    axes.errorbar(
+        np.sqrt(edges[filled] * (edges[filled + 1].astype(float))),
+        shares,
+        np.maximum(0, (shares - bounds[:, 0], bounds[:, 1] - shares)),
+        fmt=".",
+        color=COLOURS["blue"],
+        ecolor=COLOURS["band"],
+        elinewidth=1.5,
+        markersize=5,
+    )
+
+
+def _trimmed(result: RunResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return edges and counts up to the farthest repetition."""
+    filled = np.flatnonzero(result.distances.sum(axis=1))
+    stop = int(filled[-1]) + 1 if len(filled) else 1
+    return result.distance_edges[: stop + 1], result.distances[:stop]
+
+
+def _distances_title(result: RunResult) -> str:
+    if not result.repeats:
+        return f"No key comes again within {result.spec.window:,} operations"
+    if result.repeats_found == result.repeats:
+        return f"All {result.repeats:,} repeats within the window were seen"
+    return f"{result.repeats - result.repeats_found:,} of {result.repeats:,} repeats were missed"
+
+
+def _legend(axes: "Axes") -> None:
+    """Put the legend between title and plot, where it hides nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    # Measurement first: errorbars would otherwise come after the lines.
+    order = sorted(range(len(labels)), key=lambda index: not labels[index].startswith("measured"))
+    axes.legend(
+        [handles[index] for index in order],
+        [labels[index] for index in order],
+        loc="lower left",
+        bbox_to_anchor=(-0.015, 0.995),
+        ncols=2,
+        columnspacing=1.4,
+        borderaxespad=0.2,
+        handlelength=1.5,
+    )
+    # Room for two rows everywhere, so that titles stand on one line.
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=38)
+
+
+def _percent(value: float, _position: float | None = None) -> str:
+    return np.format_float_positional(100 * value, precision=6, fractional=False, trim="-") + "%"
+
+
+def _thousands(value: float, _position: float | None = None) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}"

@@ -1,0 +1,599 @@
+"""Replay of a stream through the RTL, the golden model and the exact oracle."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import FilterSpec, SlidingFilter, from_spec
+from ..intervals import Interval, clopper_pearson
+from .oracle import CLASSES, FRESH, GUARANTEED, SLACK, Oracle, Truth
+from .traces import Record, Trace, text_keys
+
+ENGINES = ("rtl", "golden")
+"""What can run a filter: the compiled hardware, or the golden model."""
+PROBES = 2000
+"""Fresh keys asked for at each checkpoint."""
+PROBE_SEED = 20130101
+"""Of the random keys that the false-positive rate is measured with."""
+
+_CHUNK = 1 << 16
+_FIRST_SPACING = 64
+_CHECKPOINTS = 256
+_COUNTERS = ("operations", "insertions", "hits", "shifts")
+
+
+class Unit(Protocol):
+    """Compiled hardware, or what stands in for it."""
+
+    @property
+    def cycles(self) -> int:
+        """Clocks since reset."""
+
+    @property
+    def statistics(self) -> Mapping[str, int]:
+        """Counters of the hardware."""
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of the segments, as `SlidingFilter.memory`."""
+
+    def check_and_insert(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Query and insert keys one after another, as `SlidingFilter.check_and_insert`."""
+
+
+Engine = Callable[[FilterSpec], AbstractContextManager[Unit]]
+"""Makes the unit that a specification describes, for as long as the context lasts."""
+Progress = Callable[[int, float | None], None]
+"""Called with the operations done, and the share of the whole where it is known."""
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """Answers to one stretch of the stream.
+
+    Attributes
+    ----------
+    start : int
+        Index of the first operation, from 0.
+    records : sequence of Record
+        Keys as text, and times.
+    seen : ndarray of bool, shape (n,)
+        What the engine answered.
+    truth : Truth
+        What the oracle knows.
+    """
+
+    start: int
+    records: Sequence[Record]
+    seen: NDArray[np.bool_]
+    truth: Truth
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """State after some operations.
+
+    Attributes
+    ----------
+    operations, repeats : int
+        Counted from the beginning.
+    probes, probe_hits : int
+        Fresh keys asked for here, and those reported.
+    estimated_false_positive_rate : float
+        From the bits that are set here.
+    fill_ratios : ndarray of float64, shape (n,)
+        Of the n segments of the ring, youngest to oldest.
+    """
+
+    operations: int
+    repeats: int
+    probes: int
+    probe_hits: int
+    estimated_false_positive_rate: float
+    fill_ratios: NDArray[np.float64]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values that JSON can hold, the probes' interval among them."""
+        return vars(self) | {
+            "probe_false_positive_rate": _ratio(self.probe_hits, self.probes),
+            "probe_false_positive_interval": clopper_pearson(self.probe_hits, self.probes),
+            "fill_ratios": self.fill_ratios.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """First verdict that differs between RTL and golden model.
+
+    Attributes
+    ----------
+    index : int
+        Number of the operation, from 0.
+    text : str
+        Key as text.
+    key : int
+        Key as the filter takes it.
+    rtl, golden : bool
+        The two verdicts.
+    """
+
+    index: int
+    text: str
+    key: int
+    rtl: bool
+    golden: bool
+
+
+@dataclass(kw_only=True)
+class RunResult:
+    """What a run counted.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+    engine : str
+        'rtl' or 'golden'.
+    source : dict
+        Name, format, key and compression of the trace.
+    counts : ndarray of int64, shape (3, 2)
+        Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen).
+    distances : ndarray of int64, shape (bins, 2)
+        Repetitions at any distance, by bin of `distance_edges` and verdict.
+    checkpoints : list of Checkpoint
+        Evenly spaced, and one at the end.
+    repeats, repeats_found : int
+        Queries for keys of the window (`oracle.Truth`), and those reported.
+    shifts : int
+        Shifts of the golden model.
+    distinct_keys, distinct_texts : int
+        Different keys of the stream; fewer than texts where texts collide.
+    malformed_lines : int
+        Lines that held no record.
+    malformed_examples : list of (int, str)
+        Line number and reason of the first few.
+    cycles, mismatches, memory_mismatches : int or None
+        Clocks; verdicts, and bits of memory, that differ between RTL and
+        golden model. None without RTL.
+    first_mismatch : Mismatch or None
+    counter_mismatches : dict of str to (int, int)
+        Counters that differ, with the values of RTL and golden model.
+    seconds : float
+        Wall-clock time of the run.
+    """
+
+    spec: FilterSpec
+    engine: str
+    source: dict[str, Any]
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
+    distance_edges: NDArray[np.int64] = field(init=False)
+    distances: NDArray[np.int64] = field(init=False)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    repeats: int = 0
+    repeats_found: int = 0
+    shifts: int = 0
+    distinct_keys: int = 0
+    distinct_texts: int = 0
+    malformed_lines: int = 0
+    malformed_examples: list[tuple[int, str]] = field(default_factory=list)
+    cycles: int | None = None
+    mismatches: int | None = None
+    memory_mismatches: int | None = None
+    first_mismatch: Mismatch | None = None
+    counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.distance_edges = distance_edges(self.spec)
+        self.distances = np.zeros((len(self.distance_edges) - 1, 2), np.int64)
+
+    @property
+    def operations(self) -> int:
+        """Keys that were checked and inserted."""
+        return int(self.counts.sum())
+
+    @property
+    def false_negatives(self) -> int:
+        """Keys in the guaranteed window that were not reported."""
+        return int(self.counts[GUARANTEED, 0])
+
+    def failures(self) -> list[str]:
+        """Say what must not be; empty after a run as it should be."""
+        failures = []
+        if self.first_mismatch is not None:
+            first = self.first_mismatch
+            failures.append(
+                f"mismatches: must be 0, not {self.mismatches}; the first is operation "
+                f"{first.index}, key {first.text!a} ({first.key:#x}): "
+                f"RTL {first.rtl}, golden {first.golden}"
+            )
+        if self.memory_mismatches:
+            failures.append(
+                f"memory: must equal golden's, not differ in {self.memory_mismatches} bits"
+            )
+        for name, (rtl, golden) in self.counter_mismatches.items():
+            failures.append(f"counter {name}: RTL must equal golden {golden}, not {rtl}")
+        if self.false_negatives:
+            failures.append(f"false negatives: must be 0, not {self.false_negatives}")
+        return failures
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them; a rate of nothing is None."""
+        return {
+            "lately": version("lately"),
+            "engine": self.engine,
+            "source": self.source,
+            "spec": self.spec.to_dict(),
+            **self._effort(),
+            **self._verdict_figures(),
+            **self._probe_figures(),
+            "distinct_keys": self.distinct_keys,
+            "colliding_keys": self.distinct_texts - self.distinct_keys,
+            "malformed_lines": self.malformed_lines,
+            "malformed_examples": [
+                {"line": line, "reason": reason} for line, reason in self.malformed_examples
+            ],
+            "first_mismatch": vars(self.first_mismatch) if self.first_mismatch else None,
+            "counter_mismatches": self.counter_mismatches,
+        }
+
+    def series(self) -> dict[str, Any]:
+        """Return the course of the run and the distances, as JSON can hold them."""
+        filled = np.flatnonzero(self.distances.sum(axis=1))
+        return {
+            "checkpoints": [checkpoint.to_dict() for checkpoint in self.checkpoints],
+            "distances": [
+                {
+                    "from": int(self.distance_edges[index]),
+                    "below": int(self.distance_edges[index + 1]),
+                    "not_seen": int(self.distances[index, 0]),
+                    "seen": int(self.distances[index, 1]),
+                }
+                for index in filled
+            ],
+        }
+
+    def _effort(self) -> dict[str, Any]:
+        return {
+            "operations": self.operations,
+            "cycles": self.cycles,
+            "cycles_per_operation": (
+                None if self.cycles is None else _ratio(self.cycles, self.operations)
+            ),
+            "shifts": self.shifts,
+            "mismatches": self.mismatches,
+            "memory_mismatches": self.memory_mismatches,
+            "seconds": self.seconds,
+            "operations_per_second": self.operations / self.seconds if self.seconds else None,
+        }
+
+    def _verdict_figures(self) -> dict[str, Any]:
+        fresh, fresh_seen = self.counts[FRESH].sum(), self.counts[FRESH, 1]
+        slack, slack_seen = self.counts[SLACK].sum(), self.counts[SLACK, 1]
+        return {
+            "false_negatives": self.false_negatives,
+            "guaranteed_queries": int(self.counts[GUARANTEED].sum()),
+            "false_positives": int(fresh_seen),
+            "fresh_queries": int(fresh),
+            "false_positive_rate": _ratio(fresh_seen, fresh),
+            "false_positive_interval": _interval(fresh_seen, fresh),
+            "predicted_false_positive_rate": self.spec.mean_false_positive_rate,
+            "stale_positives": int(slack_seen),
+            "stale_queries": int(slack),
+            "stale_positive_rate": _ratio(slack_seen, slack),
+            "stale_positive_interval": _interval(slack_seen, slack),
+            "repeats": self.repeats,
+            "repeats_found": self.repeats_found,
+        }
+
+    def _probe_figures(self) -> dict[str, Any]:
+        probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
+        hits = sum(checkpoint.probe_hits for checkpoint in self.checkpoints)
+        estimates = [point.estimated_false_positive_rate for point in self.checkpoints]
+        return {
+            "estimated_false_positive_rate": float(np.mean(estimates)) if estimates else None,
+            "probes": probes,
+            "probe_seed": PROBE_SEED,
+            "probe_false_positives": hits,
+            "probe_false_positive_rate": _ratio(hits, probes),
+            "probe_false_positive_interval": _interval(hits, probes),
+        }
+
+
+def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
+    """Edges of distance bins: four to an octave, and one where window and slack end.
+
+    Returns
+    -------
+    ndarray of int64, shape (edges,)
+        In insertions, ascending.
+    """
+    regular = np.unique(np.rint(2 ** (np.arange(4 * 48 + 1) / 4)).astype(np.int64))
+    ends = spec.guaranteed_window + np.array([1, spec.slack + 1])
+    # A regular edge close to one of these would leave a sliver of a bin.
+    far = np.abs(np.log2(regular[:, None] / ends)).min(axis=1) > 1 / 8
+    far[0] = True
+    return np.unique(np.concatenate([regular[far], ends]))
+
+
+def run(
+    trace: Trace,
+    spec: FilterSpec,
+    *,
+    engine: str | Engine = "rtl",
+    limit: int | None = None,
+    progress: Progress | None = None,
+    sink: Callable[[Verdicts], None] | None = None,
+) -> RunResult:
+    """Check and insert every key of a stream, and judge every verdict.
+
+    At some 200 checkpoints the golden model is also asked for `PROBES` random
+    keys that it cannot hold, which real streams have too few of; queries
+    change nothing.
+
+    Parameters
+    ----------
+    trace : Trace
+        Keys; read to its end, or to the limit.
+    spec : FilterSpec
+        Filter to replay through.
+    engine : str or callable
+        'rtl' (the compiled hardware beside the golden model), 'golden' (the
+        model alone), or a function from the specification to a context
+        manager of a `Unit`, which then takes the hardware's place.
+    limit : int, optional
+        Most operations to perform.
+    progress : callable, optional
+        See `Progress`.
+    sink : callable, optional
+        Takes the verdicts, stretch by stretch.
+
+    Raises
+    ------
+    ValueError
+        If the engine is not known, or the limit is below 1.
+    TraceError
+        If the stream is damaged, or none of its lines parses.
+    """
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit: must be at least 1, not {limit}")
+    with _open_unit(engine, spec) as unit:
+        replay = _Replay(trace, spec, unit, sink)
+        began = time.perf_counter()
+        while records := trace.read(_CHUNK if limit is None else min(_CHUNK, limit - replay.done)):
+            replay.perform(records)
+            if progress is not None:
+                progress(replay.done, _fraction(trace, replay.done, limit))
+        return replay.finish(time.perf_counter() - began)
+
+
+class _Replay:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        trace: Trace,
+        spec: FilterSpec,
+        unit: Unit | None,
+        sink: Callable[[Verdicts], None] | None,
+    ) -> None:
+        self._trace = trace
+        self._unit = unit
+        self._sink = sink
+        self._golden = from_spec(spec)
+        self._oracle = Oracle(spec)
+        self._course = _Course(self._golden, self._oracle)
+        self._texts = _DistinctTexts()
+        self.done = 0
+        self.result = RunResult(
+            spec=spec,
+            engine="golden" if unit is None else "rtl",
+            source={
+                "name": trace.name,
+                "format": trace.format,
+                "compression": trace.compression,
+                "key": list(trace.key),
+                "time": trace.time,
+            },
+            mismatches=None if unit is None else 0,
+        )
+
+    def perform(self, records: Sequence[Record]) -> None:
+        """Check and insert the keys of some records."""
+        texts = [text for text, _ in records]
+        keys = text_keys(texts, key_bits=self.result.spec.key_bits)
+        self._texts.add(texts)
+        # In one piece: the hardware's pipeline is drained after each.
+        rtl = None if self._unit is None else self._unit.check_and_insert(keys)
+        start = 0
+        while start < len(records):
+            stop = min(len(records), start + self._course.due - self.done)
+            part = slice(start, stop)
+            self._perform_part(records[part], keys[part], None if rtl is None else rtl[part])
+            start = stop
+
+    def _perform_part(
+        self, records: Sequence[Record], keys: NDArray[np.uint64], rtl: NDArray[np.bool_] | None
+    ) -> None:
+        golden = self._golden.check_and_insert(keys)
+        seen = golden if rtl is None else rtl
+        if rtl is not None:
+            self._compare(records, keys, rtl, golden)
+        truth = self._oracle.check_and_insert(keys)
+        self._count(truth, seen)
+        if self._sink is not None:
+            self._sink(Verdicts(self.done, records, seen, truth))
+        self.done += len(records)
+        if self.done == self._course.due:
+            self._course.mark(self.done, self.result.repeats)
+
+    def _compare(
+        self,
+        records: Sequence[Record],
+        keys: NDArray[np.uint64],
+        rtl: NDArray[np.bool_],
+        golden: NDArray[np.bool_],
+    ) -> None:
+        differing = np.flatnonzero(rtl != golden)
+        self.result.mismatches = (self.result.mismatches or 0) + len(differing)
+        if len(differing) and self.result.first_mismatch is None:
+            at = int(differing[0])
+            words = np.atleast_1d(keys[at])
+            self.result.first_mismatch = Mismatch(
+                index=self.done + at,
+                text=records[at][0],
+                key=sum(int(word) << 64 * place for place, word in enumerate(words)),
+                rtl=bool(rtl[at]),
+                golden=bool(golden[at]),
+            )
+
+    def _count(self, truth: Truth, seen: NDArray[np.bool_]) -> None:
+        result = self.result
+        result.counts += np.bincount(truth.kind * 2 + seen, minlength=6).reshape(3, 2)
+        result.repeats += int(truth.repeat.sum())
+        result.repeats_found += int((truth.repeat & seen).sum())
+        known = truth.distance > 0
+        bins = np.searchsorted(result.distance_edges, truth.distance[known], side="right") - 1
+        result.distances += np.bincount(
+            bins * 2 + seen[known], minlength=2 * len(result.distances)
+        ).reshape(-1, 2)
+
+    def finish(self, seconds: float) -> RunResult:
+        """Take over what is known at the end."""
+        result = self.result
+        self._course.mark(self.done, result.repeats)
+        result.checkpoints = self._course.checkpoints
+        result.seconds = seconds
+        result.shifts = self._golden.shifts
+        result.distinct_keys = self._oracle.distinct_keys
+        result.distinct_texts = max(self._texts.count, result.distinct_keys)
+        result.malformed_lines = self._trace.rejects.count
+        result.malformed_examples = self._trace.rejects.examples
+        if self._unit is not None:
+            result.cycles = self._unit.cycles
+            result.counter_mismatches = _differing_counters(self._unit, self._golden)
+            differing = self._unit.memory != self._golden.memory
+            result.memory_mismatches = int(differing.sum())
+        return result
+
+
+class _Course:
+    """Checkpoints at even distances, in a stream whose length nobody knows.
+
+    When there are too many, every second one is dropped and the distance doubled.
+    """
+
+    def __init__(self, golden: SlidingFilter, oracle: Oracle) -> None:
+        self._golden = golden
+        self._oracle = oracle
+        self._random = np.random.default_rng(PROBE_SEED)
+        self._spacing = _FIRST_SPACING
+        self.checkpoints: list[Checkpoint] = []
+        self.due = self._spacing
+
+    def mark(self, operations: int, repeats: int) -> None:
+        """Record the state after some operations."""
+        if self.checkpoints and self.checkpoints[-1].operations == operations:
+            return
+        keys = self._fresh_keys()
+        self.checkpoints.append(
+            Checkpoint(
+                operations=operations,
+                repeats=repeats,
+                probes=len(keys),
+                probe_hits=int(self._golden.query(keys).sum()),
+                estimated_false_positive_rate=self._golden.estimated_false_positive_rate(),
+                fill_ratios=self._golden.fill_ratios(),
+            )
+        )
+        if len(self.checkpoints) == _CHECKPOINTS:
+            self.checkpoints = self.checkpoints[1::2]
+            self._spacing *= 2
+        self.due = operations + self._spacing
+
+    def _fresh_keys(self) -> NDArray[np.uint64]:
+        key_bits = self._golden.spec.key_bits
+        words = -(-key_bits // 64)
+        keys = self._random.integers(0, 1 << 64, (PROBES, words), np.uint64)
+        if key_bits % 64:
+            keys[:, -1] &= np.uint64((1 << key_bits % 64) - 1)
+        flat = keys[:, 0] if words == 1 else keys
+        return flat[self._oracle.traceless(flat)]
+
+
+class _DistinctTexts:
+    """Number of different texts, from 64-bit hashes that are unrelated to the keys."""
+
+    def __init__(self) -> None:
+        self._hashes = np.empty(0, np.int64)
+
+    def add(self, texts: Sequence[str]) -> None:
+        hashes = np.unique(np.fromiter(map(hash, texts), np.int64, len(texts)))
+        place = np.searchsorted(self._hashes, hashes)
+        new = place == len(self._hashes)
+        new[~new] = self._hashes[place[~new]] != hashes[~new]
+        self._hashes = np.insert(self._hashes, place[new], hashes[new])
+
+    @property
+    def count(self) -> int:
+        return len(self._hashes)
+
+
+@contextmanager
+def _open_unit(engine: str | Engine, spec: FilterSpec) -> Iterator[Unit | None]:
+    if engine == "golden":
+        yield None
+        return
+    if engine == "rtl":
+        spec.check_buildable()
+        # Amaranth and the simulator are not needed for anything else.
+        from ..sim import compiled_unit
+
+        engine = compiled_unit
+    if isinstance(engine, str):
+        raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {engine!r}")
+    with engine(spec) as unit:
+        yield unit
+
+
+def _differing_counters(unit: Unit, golden: SlidingFilter) -> dict[str, tuple[int, int]]:
+    pairs = {
+        name: (int(unit.statistics[name]), int(getattr(golden, name)))
+        for name in _COUNTERS
+        if name in unit.statistics
+    }
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _fraction(trace: Trace, done: int, limit: int | None) -> float | None:
+    read = trace.fraction
+    if limit is None:
+        return read
+    return max(done / limit, read or 0.0)
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return float(part / whole) if whole else None
+
+
+def _interval(hits: int, trials: int) -> Interval | None:
+    return clopper_pearson(int(hits), int(trials))
+
+
+__all__ = [
+    "CLASSES",
+    "ENGINES",
+    "PROBES",
+    "PROBE_SEED",
+    "Checkpoint",
+    "Mismatch",
+    "RunResult",
+    "Unit",
+    "Verdicts",
+    "run",
+]

@@ -1,0 +1,1 @@
+"""Studies: points that are measured apart, kept, concluded and drawn."""

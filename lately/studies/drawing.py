@@ -1,0 +1,102 @@
+"""Drawings of charts."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..golden.files import replace_file
+from ..replay.report import COLOURS, blank_figure, style
+from .study import Chart, Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PALETTE = (
+    *(COLOURS[name] for name in ("blue", "orange", "green")),
+    "#a2447e",
+    "#8a6d00",
+    "#5d6b7c",
+)
+"""Colours of series that are told apart, in turn; others repeat them."""
+
+_MARKERS = "osD^vP"
+_METADATA = {
+    "svg": ("Date", "Creator"),
+    "png": ("Software",),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
+"""What the formats would tell of the day and the version."""
+
+
+def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
+    """Write the drawing of a chart; the same chart gives the same bytes.
+
+    Parameters
+    ----------
+    chart : Chart
+        Series of one label share a colour, as measurement and theory of one thing do.
+    path : path
+        Its ending, .svg, .png or .pdf, gives the format.
+
+    Raises
+    ------
+    ValueError
+        If the ending is another one.
+    OSError
+        If the file cannot be written.
+    """
+    form = Path(path).suffix.lower().removeprefix(".")
+    if form not in _METADATA:
+        raise ValueError(f"path: must end in .svg, .png or .pdf, not {os.fspath(path)!r}")
+    with style():
+        figure = blank_figure(7, 4.2)
+        _draw(figure.subplots(), chart)
+        with replace_file(path) as file:
+            figure.savefig(
+                file,
+                format=form,
+                dpi=90,
+                bbox_inches="tight",
+                facecolor="white",
+                metadata=dict.fromkeys(_METADATA[form]),
+            )
+
+
+def _draw(axes: "Axes", chart: Chart) -> None:
+    colours: dict[str, int] = {}
+    named: set[str] = set()
+    for series in chart.series:
+        number = colours.setdefault(series.label, len(colours))
+        _draw_series(axes, series, number, series.label if series.label not in named else None)
+        named.add(series.label)
+    if chart.x_log:
+        axes.set_xscale("log")
+    if chart.y_log:
+        axes.set_yscale("log")
+    axes.set_xlabel(chart.x)
+    axes.set_ylabel(chart.y)
+    axes.set_title(chart.title)
+    if len(named) > 1:
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def _draw_series(axes: "Axes", series: Series, number: int, label: str | None) -> None:
+    colour = PALETTE[number % len(PALETTE)]
+    marker = _MARKERS[number % len(_MARKERS)] if series.marks else ""
+    line = "" if series.marks else "-"
+    looks: dict[str, Any] = {
+        "color": colour,
+        "linestyle": line,
+        "marker": marker,
+        "markersize": 4.5,
+    }
+    if series.low is None or series.high is None:
+        axes.plot(series.x, series.y, label=label, **looks)
+        return
+    if not series.marks:
+        axes.plot(series.x, series.y, label=label, **looks)
+        axes.fill_between(series.x, series.low, series.high, color=colour, alpha=0.2, linewidth=0)
+        return
+    below = [max(0.0, y - low) for y, low in zip(series.y, series.low, strict=True)]
+    above = [max(0.0, high - y) for y, high in zip(series.y, series.high, strict=True)]
+    axes.errorbar(series.x, series.y, (below, above), label=label, elinewidth=1.2, **looks)

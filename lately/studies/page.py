@@ -1,0 +1,224 @@
+"""Page of what studies found, in Markdown, with its drawings."""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from ..golden.files import replace_file
+from . import markdown
+from .comparison import to_digits_of
+from .records import Entry, Report, text
+from .study import Chart, Finding, Verdict
+
+PAGE = "reproduction.md"
+"""Name of the page."""
+DATA = "reproduction.json"
+"""Name of the file that the page is written from."""
+IMAGES = Path("images", "reproduction")
+"""Where the files are below the folder that is asked for."""
+
+NOTHING = "\N{EN DASH}"
+"""Stands in a table where there is no value."""
+
+_HEAD = """\
+# Reproduction
+
+Tables and figures of the papers that the filters are from, computed or measured anew: each
+printed figure beside ours.
+
+    lately reproduce --list
+    lately reproduce {example}
+    lately reproduce all --out DIR
+
+The last command writes this page. The streams are drawn from fixed seeds, so that each run gives
+the same figures. Finished points are kept in the user's cache folder, so that an interrupted run
+goes on where it stopped.
+
+{form}**Met** means that our value, in the digits that are printed, is the printed one, or that
+its 95 % confidence interval holds it. **Near**: off by one unit in the last printed digit, or
+else as the note says. **Not met**: another value; the note says why. **Ours alone**: the paper
+prints no number, as in a figure. Intervals are Student's over the seeds, or exact ones of a
+proportion; what is computed and not measured has none.
+
+"""
+
+_QUICK = """\
+This is the quick form, `--quick`: fewer seeds and shorter streams, and so wider intervals.
+
+"""
+
+
+def page(report: Report) -> str:
+    """Return the page; its drawings are below `IMAGES`."""
+    example = report.entries[0].name if report.entries else "apbf-table-2"
+    parts = [_HEAD.format(form=_QUICK if report.quick else "", example=example)]
+    parts += ["## Summary\n", _summary(report)]
+    parts += [_section(entry) for entry in report.entries]
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def write(report: Report, directory: str | os.PathLike[str]) -> list[str]:
+    """Write page, data and drawings; page and data appear together, and after the drawings.
+
+    Returns
+    -------
+    list of str
+        Names of the files, below the folder.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written.
+    """
+    folder = Path(directory)
+    drawings = draw_all(report, folder)
+    with ExitStack() as stack:
+        for name, content in ((PAGE, page(report)), (DATA, text(report))):
+            file = stack.enter_context(replace_file(folder / name))
+            file.write(content.encode())
+    return [PAGE, DATA, *drawings]
+
+
+def draw_all(report: Report, directory: str | os.PathLike[str]) -> list[str]:
+    """Write the drawings, and return their names below the folder; errors as `write`."""
+    from .drawing import draw
+
+    names = [image(chart) for chart in report.charts]
+    if names:
+        (Path(directory) / IMAGES).mkdir(parents=True, exist_ok=True)
+    for chart, name in zip(report.charts, names, strict=True):
+        draw(chart, Path(directory) / name)
+    return names
+
+
+def image(chart: Chart) -> str:
+    """Return the file of a chart, below the folder of the page."""
+    return (IMAGES / f"{chart.name}.svg").as_posix()
+
+
+def value_text(finding: Finding) -> str:
+    """Write our value: in the printed digits if it is computed, else in four figures."""
+    if finding.paper and finding.low is None:
+        with suppress(ValueError):
+            return to_digits_of(finding.paper, finding.ours)
+    return number_text(finding.ours)
+
+
+def number_text(value: float) -> str:
+    """Write a number in four figures, whole ones in full."""
+    return f"{value:,.0f}" if value == round(value) and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def interval_text(finding: Finding) -> str:
+    """Write the ends of the interval; a dash without one."""
+    if finding.low is None or finding.high is None:
+        return NOTHING
+    return f"{number_text(finding.low)} to {number_text(finding.high)}"
+
+
+# Parts
+
+
+def _summary(report: Report) -> str:
+    rows = [
+        [
+            f"[{entry.title}](#{_anchor(entry.title)})",
+            entry.source,
+            *(str(entry.counts[verdict]) for verdict in Verdict),
+        ]
+        for entry in report.entries
+    ]
+    if len(rows) > 1:
+        rows.append(["all", "", *(str(report.counts[verdict]) for verdict in Verdict)])
+    header = ["study", "source", *(verdict.value for verdict in Verdict)]
+    return markdown.table(header, rows)
+
+
+def _section(entry: Entry) -> str:
+    findings = entry.outcome.findings
+    grid = _grid(findings)
+    parts = [f"## {entry.title}\n", f"{entry.source}. `lately reproduce {entry.name}`\n"]
+    if grid is None:
+        parts.append(_list(findings))
+    else:
+        parts += [
+            "A figure in bold is ours where it is not the printed one before it.\n",
+            grid,
+            _differences(findings),
+        ]
+    for chart in entry.outcome.charts:
+        parts.append(f"![{markdown.escape(chart.title)}]({image(chart)})\n")
+    parts += [note.rstrip("\n") + "\n" for note in entry.outcome.notes]
+    return "\n".join(filter(None, parts))
+
+
+def _list(findings: Sequence[Finding]) -> str:
+    rows = [
+        [
+            markdown.escape(finding.what),
+            finding.paper or NOTHING,
+            value_text(finding),
+            interval_text(finding),
+            finding.verdict.value,
+            markdown.escape(finding.note),
+        ]
+        for finding in findings
+    ]
+    return markdown.table(["", "paper", "ours", "95 % interval", "verdict", "note"], rows)
+
+
+def _grid(findings: Sequence[Finding]) -> str | None:
+    """Lay out computed findings named "row: column" as rows and columns; None if others are."""
+    cells: dict[str, dict[str, Finding]] = {}
+    for finding in findings:
+        row, colon, column = finding.what.partition(": ")
+        if not colon or finding.low is not None or column in cells.setdefault(row, {}):
+            return None
+        cells[row][column] = finding
+    columns = dict.fromkeys(column for row in cells.values() for column in row)
+    if len(columns) < 3 or any(row.keys() != columns.keys() for row in cells.values()):
+        return None
+    rows = [[name, *(_cell(row[column]) for column in columns)] for name, row in cells.items()]
+    return markdown.table(["", *columns], rows)
+
+
+def _cell(finding: Finding) -> str:
+    if finding.verdict is Verdict.OURS or finding.verdict is Verdict.MET:
+        return value_text(finding)
+    return f"{finding.paper} **{value_text(finding)}**"
+
+
+def _differences(findings: Iterable[Finding]) -> str:
+    rows = [
+        [
+            markdown.escape(finding.what),
+            finding.paper,
+            value_text(finding),
+            f"{finding.ours:.10g}",
+            finding.verdict.value,
+            markdown.escape(finding.note),
+        ]
+        for finding in findings
+        if finding.verdict not in (Verdict.MET, Verdict.OURS)
+    ]
+    if not rows:
+        return "Every printed digit is reproduced.\n"
+    return markdown.table(["", "paper", "ours", "not rounded", "verdict", "reason"], rows)
+
+
+def _anchor(title: str) -> str:
+    """Return the anchor that a heading gets."""
+    kept = (c for c in title.lower() if c.isalnum() or c in " -_")
+    return "".join(kept).replace(" ", "-")
+
+
+def summary_line(report: Report) -> str:
+    """Return the counts of all verdicts in a line."""
+    return ", ".join(f"{report.counts[verdict]} {verdict.value}" for verdict in Verdict)
+
+
+def json_text(report: Report, **more: object) -> str:
+    """Return the report, and what else is told of the run, as one JSON object."""
+    return json.dumps(report.to_dict() | more, allow_nan=False)

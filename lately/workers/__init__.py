@@ -1,0 +1,1 @@
+"""Calls made by several processes, here or in a cluster."""

@@ -1,0 +1,191 @@
+"""Parts of the cocotb bench of a unit of several lanes: driver, monitor, scoreboard.
+
+Signals are driven and sampled as in `bench`.
+"""
+
+import random
+from collections import Counter
+from typing import NamedTuple
+
+from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.utils import get_sim_time
+
+from ...golden import Operation
+from ...golden.spec import FilterSpec
+from ...hdl.lanes.shard import Turn
+from ...hdl.lanes.unit import Answer as AnswerLayout
+from ...hdl.lanes.unit import Beat as BeatLayout
+from ...hdl.verilog import TAG_BITS
+from .parts import Item, Outcome, Scoreboard, Stalls
+
+PATIENCE = 10_000
+"""Clocks for which a beat is offered at most."""
+
+TURNS = {Operation.NONE: Turn.NONE, Operation.SHIFT: Turn.SHIFT, Operation.CLEAR: Turn.CLEAR}
+"""What can come before the operations of a beat."""
+
+
+class Beat(NamedTuple):
+    """What the bench sends in one clock: one of `TURNS`, and an operation of each lane or None."""
+
+    turn: Operation
+    lanes: tuple[Item | None, ...]
+
+
+class BeatDriver:
+    """Sends beats to the unit's input stream.
+
+    Whatever the unit is to ignore is drawn at random: all of the payload while nothing is
+    offered, and the rest of a lane that has no operation.
+
+    Attributes
+    ----------
+    accepted : list of Beat
+        What the unit took, in order.
+    waits : list of int
+        Clocks that each accepted beat was offered in vain before.
+    times : list of float
+        When each was accepted, in ns.
+    """
+
+    def __init__(self, dut, spec: FilterSpec, scoreboard: "BeatScoreboard", *, seed: int) -> None:
+        self._dut = dut
+        self._lanes = spec.lanes
+        self._layout = BeatLayout(lanes=spec.lanes, key_bits=spec.key_bits, tag_bits=TAG_BITS)
+        self._scoreboard = scoreboard
+        self._random = random.Random(seed)
+        self.accepted: list[Beat] = []
+        self.waits: list[int] = []
+        self.times: list[float] = []
+        self.release()
+
+    def release(self) -> None:
+        """Offer nothing."""
+        self._dut.i__payload.value = self._random.getrandbits(self._layout.size)
+        self._dut.i__valid.value = 0
+
+    def _offer(self, beat: Beat) -> None:
+        lane = self._layout["lanes"].shape.elem_shape
+        lanes = []
+        for item in beat.lanes:
+            if item is None:
+                ignored = lane.from_bits(self._random.getrandbits(lane.size))
+                fields = {name: ignored[name] for name, _ in lane} | {"valid": 0}
+            else:
+                code = Operation(item.operation)
+                fields = {
+                    "valid": 1,
+                    "query": code in (Operation.QUERY, Operation.CHECK_AND_INSERT),
+                    "insert": code in (Operation.INSERT, Operation.CHECK_AND_INSERT),
+                    "key": item.key,
+                    "tag": item.tag,
+                }
+            lanes.append(fields)
+        payload = self._layout.const({"turn": TURNS[beat.turn], "lanes": lanes})
+        self._dut.i__payload.value = payload.as_bits()
+        self._dut.i__valid.value = 1
+
+    async def send(self, beats: list[Beat], *, stalls: Stalls | None = None) -> None:
+        """Offer beats one after another until all are accepted; must start after an edge."""
+        stalls = stalls or Stalls()
+        for beat in beats:
+            while stalls():
+                self.release()
+                await RisingEdge(self._dut.clk)
+            self._offer(beat)
+            wait = 0
+            await FallingEdge(self._dut.clk)
+            while not self._dut.i__ready.value:
+                wait += 1
+                assert wait < PATIENCE, f"beat {len(self.accepted)}: not taken in {wait} clocks"
+                await FallingEdge(self._dut.clk)
+            self.accepted.append(beat)
+            self.waits.append(wait)
+            self.times.append(get_sim_time("ns"))
+            self._scoreboard.expect_beat(beat)
+            await RisingEdge(self._dut.clk)
+        self.release()
+
+
+class BeatMonitor:
+    """Takes answers from the unit's output stream, for ever; one that waits must not change.
+
+    Attributes
+    ----------
+    answers : list of tuple
+        What was delivered, in order: for each lane an `Outcome`, or None if it is not valid.
+    times : list of float
+        When each was delivered, in ns.
+    held : int
+        Clocks in which an answer waited.
+    """
+
+    def __init__(self, dut, spec: FilterSpec, scoreboard: "BeatScoreboard") -> None:
+        self._dut = dut
+        self._layout = AnswerLayout(
+            lanes=spec.lanes, generations=spec.window_generations + 1, tag_bits=TAG_BITS
+        )
+        self._scoreboard = scoreboard
+        self.answers: list[tuple[Outcome | None, ...]] = []
+        self.times: list[float] = []
+        self.held = 0
+        self.stalls = Stalls()
+        self._dut.o__ready.value = 0
+
+    async def run(self) -> None:
+        """Take answers, pausing as `stalls` says."""
+        waiting = None
+        while True:
+            await RisingEdge(self._dut.clk)
+            ready = not self.stalls()
+            self._dut.o__ready.value = int(ready)
+            await FallingEdge(self._dut.clk)
+            payload = int(self._dut.o__payload.value) if self._dut.o__valid.value else None
+            if self._dut.rst.value:
+                waiting = None
+                continue
+            if waiting is not None:
+                number = len(self.answers)
+                assert payload == waiting, f"answer {number} changed while it waited: {payload}"
+            waiting = None if ready else payload
+            self.held += waiting is not None
+            if ready and payload is not None:
+                self._take(payload)
+
+    def _take(self, payload: int) -> None:
+        answer = self.decode(payload)
+        self.answers.append(answer)
+        self.times.append(get_sim_time("ns"))
+        self._scoreboard.compare(answer)
+
+    def decode(self, payload: int) -> tuple[Outcome | None, ...]:
+        """Take an answer apart."""
+        lanes = self._layout.from_bits(payload).lanes
+        return tuple(
+            Outcome(bool(lane.seen), lane.age, lane.tag) if lane.valid else None for lane in lanes
+        )
+
+
+class BeatScoreboard(Scoreboard):
+    """Holds a unit of several lanes against the golden model.
+
+    Attributes
+    ----------
+    turned : Counter of int
+        Insertions for which the ring turned, by their lane.
+    """
+
+    def __init__(self, spec: FilterSpec) -> None:
+        super().__init__(spec)
+        self.turned: Counter[int] = Counter()
+
+    def expect_beat(self, beat: Beat) -> None:
+        """Perform an accepted beat on the reference: its turn, then lane by lane."""
+        if beat.turn != Operation.NONE:
+            self.perform(Item(beat.turn, 0, 0))
+        expected = []
+        for lane, item in enumerate(beat.lanes):
+            before = self.golden.shifts
+            expected.append(None if item is None else self.perform(item))
+            self.turned[lane] += self.golden.shifts - before
+        self._expected.append(tuple(expected))

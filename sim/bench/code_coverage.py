@@ -1,0 +1,248 @@
+"""Coverage of the Verilog of a unit: what Verilator counted, line by line and bit by bit.
+
+The file of counts is text, one point of the code in a line. What cannot be
+reached is excluded by rule, each rule with its reason; a rule takes away only
+points that were not reached, and the report says how many.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from ...golden import FilterSpec
+from ...hdl.verilog import TOP
+
+KINDS = {"v_line": "lines", "v_branch": "lines", "v_toggle": "toggles"}
+"""Pages of Verilator's file, and what they count as. A branch is a line that may be passed by."""
+
+
+class Point(NamedTuple):
+    """One point of the code.
+
+    Attributes
+    ----------
+    kind : str
+        "lines" or "toggles".
+    instance : str
+        Where in the unit, with "." between levels; empty for the unit itself.
+    name : str
+        A bit with the direction of its change, or a line number.
+    text : str
+        The line of Verilog.
+    hits : int
+        How often it was reached.
+    """
+
+    kind: str
+    instance: str
+    name: str
+    text: str
+    hits: int
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """Points that cannot be reached.
+
+    Attributes
+    ----------
+    reason : str
+        Why not.
+    kind, module, name, text : str
+        Of the points; the last three are regular expressions for all of it.
+    hash : str
+        "h3" or "siphash" if only units with that hash have the reason.
+    still : bool
+        Whether the rule holds for bits only that changed in neither direction.
+    """
+
+    reason: str
+    kind: str = "toggles"
+    module: str = ".*"
+    name: str = ".*"
+    text: str = ".*"
+    hash: str = ""
+    still: bool = False
+
+    def __call__(self, spec: FilterSpec, point: Point, *, moved: bool) -> bool:
+        """Whether a point that was not reached is one of these; `moved` if its bit changed."""
+        return (
+            point.kind == self.kind
+            and not (self.still and moved)
+            and self.hash in ("", spec.hash)
+            and all(
+                re.fullmatch(pattern, value)
+                for pattern, value in (
+                    (self.module, module(point.instance)),
+                    (self.name, point.name),
+                    (self.text, point.text),
+                )
+            )
+        )
+
+
+EXCLUSIONS: list[Exclusion] = [
+    Exclusion(
+        "The writer of Verilog begins every block with a condition that is never true, for "
+        "simulators that would not run the block otherwise.",
+        kind="lines",
+        text=r"\s*if \(\\\$auto\$verilog_backend\S* \) begin end",
+    ),
+    Exclusion(
+        "The signal of that condition.",
+        name=r"\$auto\$verilog_backend\S*",
+    ),
+    Exclusion(
+        "Signals of no bits, which the writer of Verilog declares as [-1:0].",
+        text=r".*\[-1:0\].*",
+    ),
+    Exclusion(
+        "Products of key bits and hash constants: bits that are 0 in all constants concerned. "
+        "Only bits that never changed in either direction; the fold is linear.",
+        module=r"core\.hash\.fold",
+        name=r"(\$\d+|sum\d+_\d+)\[\d+\]:.*",
+        still=True,
+    ),
+    Exclusion(
+        "`adopt` travels with the operation, but without a secret nothing is adopted.",
+        module=r"\(unit\)|core|issue",
+        name=r"(.*\.)?adopt:.*|.*\[5\]:.*",
+        text=r".*(\[5:0\]|adopt).*",
+        hash="h3",
+    ),
+    Exclusion(
+        "The second hash pipeline, which only a unit with re-keying has, and what says which "
+        "segments have it. Nothing of the kind is excluded in the unit with re-keying.",
+        module=r"core\.ring",
+        name=r"(\$\d+|pipelines)(\[\d+\])?:.*|adopt:.*|current:.*",
+        hash="h3",
+        still=True,
+    ),
+    Exclusion(
+        "Flags that the first stage of the decoder has in its structure and does not use.",
+        module="issue",
+        name=r"(\$\d+|decoded)\[[345]\]:.*|decoded\.(shift|clear|adopt):.*",
+        text=r".*(\[5:0\]|decoded).*",
+        still=True,
+    ),
+    Exclusion(
+        "Unary count of the results in store: the highest places stand for results that have "
+        "left the store for the output registers, or for which the input was closed in time.",
+        module=r"queue(\.stored)?",
+        name=r"(\$\d+|above)\[(5[89]|6[0-3]|1[01]\d|12[0-7])\]:.*",
+        still=True,
+    ),
+    Exclusion(
+        "The highest bit of a sum that Amaranth computes one bit wider than it is used.",
+        module=r"core\.ring",
+        name=r"\$4\[\d\]:.*",
+        still=True,
+    ),
+    Exclusion(
+        "The lowest bit of a sum that has a carry in as the lowest bit of both its terms.",
+        module=r"core\.hash\.siphash",
+        name=r"\$\d+\[0\]:.*",
+        still=True,
+    ),
+    Exclusion(
+        "Bits that a shift by one place fills with 0.",
+        module=r"issue\.held|secrets",
+        name=r"\$1\[\d+\]:.*|\$(6|14)\[0\]:.*",
+        still=True,
+    ),
+    Exclusion(
+        "A comparison with the minimum that always comes out as true.",
+        module=r"issue\.length",
+        name=r"\$3:1->0",
+    ),
+]
+"""What cannot be reached in any unit, and why."""
+
+
+def read_points(counts: Path, verilog: str) -> list[Point]:
+    """Read Verilator's file of counts for a text of Verilog."""
+    lines = verilog.splitlines()
+    points = []
+    for line in counts.read_text("latin-1").splitlines():
+        match = re.fullmatch(r"C '(.*)' (\d+)", line)
+        if match is None:
+            continue
+        fields = dict(part.split("\2", 1) for part in match[1].split("\1")[1:])
+        kind = KINDS.get(fields["page"].partition("/")[0])
+        if kind is None or not fields["h"].startswith(TOP):
+            continue
+        number = int(fields["l"])
+        name = unescaped(fields["o"]) if kind == "toggles" else f"{number} {fields['o']}"
+        instance = fields["h"][len(TOP) + 1 :]
+        points.append(Point(kind, instance, name, lines[number - 1], int(match[2])))
+    return points
+
+
+def unescaped(name: str) -> str:
+    """Return a name as it is in the Verilog; Verilator writes ``__024`` for ``$``."""
+    return re.sub(r"__0([0-9A-Fa-f]{2})", lambda match: chr(int(match[1], 16)), name)
+
+
+def module(instance: str) -> str:
+    """Return what kind of part an instance is: its name without numbers."""
+    name = re.sub(r"\$\d+", "", instance)
+    name = re.sub(r"(segment|_part|hash)\d+", r"\1", name)
+    name = re.sub(r"^(operations|insertions|hits|shifts)$", "statistics", name)
+    return name or "(unit)"
+
+
+@dataclass
+class Tally:
+    """Points of one kind in one part of a unit.
+
+    Attributes
+    ----------
+    reached, excluded : int
+        Points that were reached, and those that cannot be.
+    missed : list of str
+        The others.
+    """
+
+    reached: int = 0
+    excluded: int = 0
+    missed: list[str] = field(default_factory=list)
+
+    @property
+    def reachable(self) -> int:
+        """Points that are not excluded."""
+        return self.reached + len(self.missed)
+
+    @property
+    def percent(self) -> float:
+        """Share of the reachable points that were reached."""
+        return 100 * self.reached / self.reachable if self.reachable else 100.0
+
+
+def tally(
+    spec: FilterSpec, points: Iterable[Point]
+) -> tuple[dict[str, dict[str, Tally]], dict[str, int]]:
+    """Count points by module and kind, and the excluded ones by reason."""
+    modules: dict[str, dict[str, Tally]] = {}
+    reasons: dict[str, int] = {}
+    points = list(points)
+    moved = {_bit(point) for point in points if point.hits}
+    for point in points:
+        kinds = modules.setdefault(module(point.instance), {"lines": Tally(), "toggles": Tally()})
+        counted = kinds[point.kind]
+        if point.hits:
+            counted.reached += 1
+            continue
+        for exclusion in EXCLUSIONS:
+            if exclusion(spec, point, moved=_bit(point) in moved):
+                counted.excluded += 1
+                reasons[exclusion.reason] = reasons.get(exclusion.reason, 0) + 1
+                break
+        else:
+            counted.missed.append(f"{point.instance or '(unit)'}: {point.name}")
+    return modules, reasons
+
+
+def _bit(point: Point) -> tuple[str, str, str]:
+    return point.kind, point.instance, point.name.rpartition(":")[0] or point.name

@@ -1,0 +1,618 @@
+"""cocotb bench of a filter unit: one test per sentence of its contract.
+
+The environment names the specification (LATELY_SPEC, a TOML file), the seed
+of all random choices (LATELY_SEED), the variant of the segment memories
+(LATELY_MEMORY) and their organisation (LATELY_ORGANISATION). LATELY_NETLIST
+says that the unit is a netlist, in which a portable memory cannot be found:
+its bits are not compared then, and the log says so. LATELY_COVERAGE names a
+file to which the situations that the tests brought about are added.
+"""
+
+import atexit
+import itertools
+import os
+import random
+import warnings
+from pathlib import Path
+
+import cocotb
+import numpy as np
+from amaranth.hdl import UnusedElaboratable
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.utils import get_sim_time
+from numpy.typing import NDArray
+
+from ...golden import FilterSpec, Operation
+from ...golden.hash.functions import KeyHash
+from ...hdl.frontend.issue import GenerationLength
+from ...hdl.unit import FilterUnit
+from ...hdl.verilog import TAG_BITS
+from .parts import (
+    OPERATION_BITS,
+    Driver,
+    Item,
+    Monitor,
+    Pattern,
+    Scoreboard,
+    Stalls,
+    key_array,
+    read_memory,
+    read_sliced_memory,
+    tagged,
+)
+
+SPEC = FilterSpec.from_toml(os.environ["LATELY_SPEC"])
+SEED = int(os.environ.get("LATELY_SEED", "1"))
+MEMORY = os.environ.get("LATELY_MEMORY", "portable")
+NETLIST = os.environ.get("LATELY_NETLIST", "0") == "1"
+ORGANISATION = os.environ.get("LATELY_ORGANISATION", "separate")
+# Built for its figures only.
+warnings.filterwarnings("ignore", category=UnusedElaboratable)
+UNIT = FilterUnit(SPEC, memory=MEMORY, organisation=ORGANISATION)
+# At which operations can come one per clock.
+GENERATION = max(SPEC.generation, UNIT.minimum_generation)
+PERIOD_NS = 10
+SIPHASH = SPEC.hash == "siphash"
+
+if COVERAGE := os.environ.get("LATELY_COVERAGE"):
+    from .coverage import Collector, Ports, Sampler
+
+    COLLECTOR = Collector(SPEC)
+    # The simulator says nothing when the last test has ended.
+    atexit.register(COLLECTOR.add_to, Path(COVERAGE))
+
+
+class Bench:
+    """A unit out of reset with its driver, monitor and scoreboard."""
+
+    def __init__(self, dut) -> None:
+        self.dut = dut
+        self.scoreboard = Scoreboard(SPEC)
+        self.driver = Driver(dut, SPEC, self.scoreboard)
+        self.monitor = Monitor(dut, SPEC, self.scoreboard)
+        self.random = random.Random(SEED)
+        dut._log.info("seed %d", SEED)
+
+    @classmethod
+    async def start(cls, dut, *, generation: int = GENERATION) -> "Bench":
+        """Start the clock and reset the unit."""
+        bench = cls(dut)
+        bench.set_generation(generation)
+        bench.scoreboard.golden.clear()
+        bench.scoreboard.golden.operations = 0
+        dut.rst.value = 1
+        Clock(dut.clk, PERIOD_NS, unit="ns").start()
+        # Icarus runs an `always @*` only when an input changes, so every input has to.
+        for level in (1, 0):
+            dut.i__valid.value = level
+            dut.i__payload.value = -level % (1 << len(dut.i__payload))
+            if SIPHASH:
+                dut.secret__valid.value = level
+                dut.secret__payload.value = -level % (1 << 128)
+            await ClockCycles(dut.clk, 2)
+        dut.rst.value = 0
+        cocotb.start_soon(bench.monitor.run())
+        if COVERAGE:
+            cocotb.start_soon(bench.cover())
+        # The clear that follows reset.
+        await ClockCycles(dut.clk, UNIT.longest_pause + UNIT.latency)
+        return bench
+
+    async def cover(self) -> None:
+        """Show every clock to the coverage, for ever."""
+        dut, sampler = self.dut, Sampler(SPEC, COLLECTOR)
+        while True:
+            await FallingEdge(dut.clk)
+            request = int(dut.i__payload.value)
+            valid = bool(dut.o__valid.value)
+            result = self.monitor.decode(int(dut.o__payload.value)) if valid else None
+            loads = SIPHASH and dut.secret__valid.value and dut.secret__ready.value
+            sampler.clock(
+                Ports(
+                    rst=bool(dut.rst.value),
+                    offered=bool(dut.i__valid.value),
+                    ready=bool(dut.i__ready.value),
+                    operation=request >> SPEC.key_bits & ((1 << OPERATION_BITS) - 1),
+                    key=request & ((1 << SPEC.key_bits) - 1),
+                    valid=valid,
+                    taken=bool(dut.o__ready.value),
+                    seen=result is not None and result.seen,
+                    age=result.age if result else 0,
+                    generation=int(dut.generation.value),
+                    secret=int(dut.secret__payload.value) if loads else None,
+                )
+            )
+
+    def set_generation(self, generation: int) -> None:
+        """Program the generation length in unit and reference."""
+        self.dut.generation.value = generation
+        self.scoreboard.golden.generation = generation
+
+    async def load_secret(self, secret: int) -> None:
+        """Load a secret when the unit takes it, and tell the reference; starts after an edge."""
+        self.dut.secret__payload.value = secret
+        self.dut.secret__valid.value = 1
+        await FallingEdge(self.dut.clk)
+        for _ in range(10_000):
+            if self.dut.secret__ready.value:
+                break
+            await FallingEdge(self.dut.clk)
+        else:
+            raise AssertionError("no secret is taken")
+        now = get_sim_time("ns")
+        self.scoreboard.rekey(now + FilterUnit.SECRET_LEAD * PERIOD_NS, secret)
+        await RisingEdge(self.dut.clk)
+        self.dut.secret__valid.value = 0
+
+    def key(self) -> int:
+        """Return a random key, often one of a few."""
+        few = self.random.random() < 0.5
+        return self.random.randrange(min(1 << SPEC.key_bits, 24 if few else 1 << 64))
+
+    def pool(self) -> tuple[list[int], NDArray[np.int_]]:
+        """Return many random keys and their first index in the first segment."""
+        hasher = KeyHash(
+            key_bits=SPEC.key_bits,
+            sizes=SPEC.index_sizes,
+            functions=SPEC.hash_functions,
+            seed=SPEC.seed,
+            hash=SPEC.hash,
+        )
+        keys = [self.random.randrange(1 << SPEC.key_bits) for _ in range(3000)]
+        states = hasher.state(hasher.check_keys(key_array(keys, SPEC)))
+        return keys, hasher.indices(states, 0)[0]
+
+    def inserts(self, count: int) -> list[Item]:
+        """Return check-and-inserts of random keys."""
+        return tagged([(Operation.CHECK_AND_INSERT, self.key()) for _ in range(count)])
+
+    async def drain(self) -> None:
+        """Wait until all results have come, and the counters and the spare are settled."""
+        for _ in range(1000):
+            if not self.scoreboard.outstanding:
+                break
+            await ClockCycles(self.dut.clk, 20)
+        await ClockCycles(self.dut.clk, UNIT.latency + SPEC.clear_words + 10)
+        await FallingEdge(self.dut.clk)
+
+    async def finish(self, *, sent: int | None = None) -> None:
+        """Check that nothing is missing, and that counters and memory equal golden's."""
+        await self.drain()
+        board, golden = self.scoreboard, self.scoreboard.golden
+        assert board.outstanding == 0, f"{board.outstanding} results are missing"
+        if sent is not None:
+            assert board.compared == sent, f"sent {sent}, compared {board.compared}"
+        for name in ("operations", "insertions", "hits", "shifts"):
+            counter = getattr(self.dut, name)
+            counted = int(counter.value)
+            expected = getattr(golden, name) % (1 << len(counter))
+            assert counted == expected, f"{name}: expected {expected}, got {counted}"
+        self.check_memory()
+
+    def check_memory(self) -> None:
+        """Hold the bits of memory against golden's, where they can be found."""
+        if NETLIST and MEMORY == "portable":
+            self.dut._log.warning("a netlist of the portable memory: its bits are not compared")
+            return
+        if ORGANISATION == "separate":
+            memory = read_memory(self.dut, SPEC, MEMORY, netlist=NETLIST)
+        else:
+            memory = read_sliced_memory(self.dut, SPEC, MEMORY)
+        differing = np.argwhere(memory != self.scoreboard.golden.memory)
+        assert len(differing) == 0, f"memory differs at {differing[0]} and {len(differing)} bits"
+
+
+def indices(keys: list[int], function: int) -> list[np.ndarray]:
+    """Return the indices that a hash function has for keys, under the secret 0."""
+    hasher = KeyHash(
+        key_bits=SPEC.key_bits,
+        sizes=SPEC.index_sizes,
+        functions=SPEC.hash_functions,
+        seed=SPEC.seed,
+        hash=SPEC.hash,
+    )
+    return hasher.indices(hasher.state(hasher.check_keys(key_array(keys, SPEC))), function)
+
+
+def keys_of_one_cell() -> tuple[int, int]:
+    """Return two keys that meet in as many cells as any, of those a cleared filter writes first."""
+    pool = np.arange(min(1 << SPEC.key_bits, 1 << 14))
+    functions = range(min(SPEC.run, SPEC.hash_functions))
+    rows = np.stack([row for function in functions for row in indices(pool.tolist(), function)])
+    for shared in range(len(rows), 0, -1):
+        _, first, met = np.unique(rows[:shared], axis=1, return_index=True, return_counts=True)
+        if met.max() > 1:
+            start = first[met.argmax()]
+            same = (rows[:shared] == rows[:shared, [start]]).all(axis=0)
+            return tuple(pool[same][:2].tolist())
+    raise AssertionError("no two keys share a cell")
+
+
+@cocotb.test()
+async def accepts_every_clock(dut) -> None:
+    """Through shifts, one operation per clock without a pause, `latency` clocks each."""
+    bench = await Bench.start(dut)
+    items = bench.inserts(6 * SPEC.segments * GENERATION)
+    await bench.driver.send(items)
+    assert not any(bench.driver.waits), "the unit paused"
+    await bench.finish(sent=len(items))
+    assert bench.scoreboard.golden.shifts > 2 * SPEC.segments, "the ring did not wrap"
+
+
+@cocotb.test()
+async def latency_is_as_specified(dut) -> None:
+    """Every result comes `latency` clocks after its acceptance, if nothing is in its way."""
+    bench = await Bench.start(dut)
+    await bench.driver.send(bench.inserts(3 * GENERATION))
+    await bench.finish()
+    pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
+    latencies = {(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs}
+    assert latencies == {UNIT.latency}, f"{latencies} clocks, not {UNIT.latency}"
+
+
+@cocotb.test()
+@cocotb.parametrize(into=[0.0, 0.5, 0.9], out=[0.0, 0.5, 0.9])
+async def random_operations(dut, into: float, out: float) -> None:
+    """Everything mixed, with pauses on both sides; nothing is lost, doubled or reordered."""
+    bench = await Bench.start(dut)
+    bench.monitor.stalls = Stalls(out, SEED + 1)
+    codes = (0, 1, 1, 2, 2, *[3] * 12, 4, 6, 7)
+    choices = [(bench.random.choice(codes), bench.key()) for _ in range(400)]
+    choices[200] = (Operation.CLEAR, 0)
+    await bench.driver.send(tagged(choices), stalls=Stalls(into, SEED + 2))
+    await bench.finish(sent=len(choices))
+
+
+@cocotb.test()
+async def same_key_back_to_back(dut) -> None:
+    """The second of two equal keys sees the first, in the next clock and across shifts."""
+    bench = await Bench.start(dut)
+    pairs = []
+    for _ in range(3 * GENERATION):
+        key = bench.key()
+        repeats = bench.random.randrange(1, 5)
+        pairs += [(Operation.CHECK_AND_INSERT, key)] * repeats
+    await bench.driver.send(tagged(pairs))
+    await bench.finish(sent=len(pairs))
+
+
+@cocotb.test()
+async def every_distance_between_equal_keys(dut) -> None:
+    """An insertion is seen by a query 1, 2, 3, ... clocks later, with other keys between."""
+    bench = await Bench.start(dut)
+    operations = []
+    for distance in range(1, SPEC.latency + 2):
+        key = bench.key()
+        operations.append((Operation.INSERT, key))
+        operations += [(Operation.QUERY, bench.key()) for _ in range(distance - 1)]
+        operations.append((Operation.QUERY, key))
+    await bench.driver.send(tagged(operations))
+    await bench.finish(sent=len(operations))
+
+
+@cocotb.test()
+async def every_key_in_one_block(dut) -> None:
+    """Keys that meet in one block (word, if there are no blocks) of a segment, at full rate."""
+    bench = await Bench.start(dut)
+    pool, index = bench.pool()
+    index = index if SPEC.segment_blocks > 1 else index // SPEC.clear
+    together = [key for key, same in zip(pool, index == index[0], strict=True) if same]
+    items = tagged(
+        [(Operation.CHECK_AND_INSERT, bench.random.choice(together)) for _ in range(500)]
+    )
+    await bench.driver.send(items)
+    assert not any(bench.driver.waits), "the unit paused"
+    await bench.finish(sent=len(items))
+
+
+@cocotb.test()
+async def every_distance_between_keys_of_one_cell(dut) -> None:
+    """A cell that one key sets is seen by another key 1, 2, 3, ... clocks later."""
+    # A generation that holds all: they meet in the youngest segment, of the first position.
+    longest = 2 * SPEC.generation - 1
+    bench = await Bench.start(dut, generation=longest)
+    first, second = keys_of_one_cell()
+    sent = 0
+    for start in range(1, SPEC.latency + 2, longest - 1):
+        operations = [(Operation.CLEAR, 0)]
+        for distance in range(start, min(start + longest - 1, SPEC.latency + 2)):
+            operations.append((Operation.INSERT, first))
+            operations += [(Operation.NONE, bench.key()) for _ in range(distance - 1)]
+            operations.append((Operation.QUERY, second))
+        await bench.driver.send(tagged(operations))
+        sent += len(operations)
+    await bench.finish(sent=sent)
+
+
+@cocotb.test()
+async def every_pair_of_operations(dut) -> None:
+    """Each operation follows each, those that are undefined included, in either mode."""
+    bench = await Bench.start(dut)
+    pairs = itertools.product(range(8), repeat=2)
+    operations = [(code, bench.key()) for pair in pairs for code in pair]
+    for generation in (SPEC.generation, 1):
+        bench.set_generation(generation)
+        await ClockCycles(dut.clk, FilterUnit.GENERATION_LEAD)
+        await bench.driver.send(tagged([(Operation.SHIFT, 0), *operations]))
+        await bench.drain()
+        await RisingEdge(dut.clk)
+    await bench.finish(sent=2 + 2 * len(operations))
+
+
+@cocotb.test()
+async def forced_shift_at_every_phase(dut) -> None:
+    """A SHIFT may come before the first insertion of a generation, after the last, and between."""
+    bench = await Bench.start(dut)
+    operations = []
+    for phase in range(SPEC.generation + 1):
+        operations += [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(phase)]
+        operations.append((Operation.SHIFT, 0))
+    await bench.driver.send(tagged(operations))
+    await bench.finish(sent=len(operations))
+
+
+@cocotb.test()
+async def shift_and_clear_right_after_an_automatic_shift(dut) -> None:
+    """They come while the spare is being cleared: the SHIFT waits, the CLEAR starts anew."""
+    bench = await Bench.start(dut)
+    sent = 0
+    for code in (Operation.SHIFT, Operation.CLEAR) * 2:
+        operations = [(Operation.SHIFT, 0)]
+        operations += [(Operation.INSERT, bench.key()) for _ in range(SPEC.generation + 1)]
+        operations += [(code, 0)]
+        operations += [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(2)]
+        await bench.driver.send(tagged(operations))
+        sent += len(operations)
+        await bench.drain()
+        await RisingEdge(dut.clk)
+        await bench.driver.send(tagged([(code, 0)]))
+        sent += 1
+    await bench.finish(sent=sent)
+
+
+@cocotb.test()
+async def every_age_is_told(dut) -> None:
+    """A key is reported with each age of the window in turn, from every place of the queue."""
+    bench = await Bench.start(dut)
+    places = 128
+    operations = []
+    for age in range(SPEC.window_generations + 1):
+        key = bench.key()
+        operations += [(Operation.CLEAR, 0), (Operation.INSERT, key)]
+        operations += [(Operation.SHIFT, 0)] * age
+        operations += [(Operation.QUERY, key)] * places
+    await bench.driver.send(tagged(operations))
+    await bench.finish(sent=len(operations))
+    ages = [outcome.age for outcome in bench.monitor.outcomes if outcome.seen]
+    assert ages == sorted(ages), "a key became younger"
+    assert [ages.count(age) for age in range(SPEC.window_generations + 1)] == (
+        [places] * (SPEC.window_generations + 1)
+    )
+
+
+@cocotb.test()
+async def pauses_of_every_length(dut) -> None:
+    """Either side, or both, pause for 1 to 9 clocks while the queue is empty, and while it is full.
+
+    Tags are drawn at random, so that every place of the queue holds everything.
+    """
+    bench = await Bench.start(dut)
+    bench.monitor.stalls = pauses = Pattern([*range(1, 10), 150])
+    draw = bench.random.randrange
+    sent = 0
+    for length in (*range(1, 10), 0, 0, 0):
+        items = [
+            Item(Operation.CHECK_AND_INSERT, bench.key(), draw(1 << TAG_BITS)) for _ in range(90)
+        ]
+        await bench.driver.send(items, stalls=Pattern([length]) if length else None)
+        sent += len(items)
+    assert pauses.rounds > 1, "the output did not pause in all ways"
+    bench.monitor.stalls = Stalls()
+    await bench.finish(sent=sent)
+
+
+@cocotb.test()
+async def query_of_the_shifting_operation_sees_the_old_ring(dut) -> None:
+    """The operation that shifts asks before the shift and inserts after it."""
+    bench = await Bench.start(dut)
+    window = SPEC.window_generations * GENERATION
+    key = bench.key()
+    operations = [(Operation.INSERT, bench.key()) for _ in range(GENERATION - 1)]
+    # The last of its generation, asked for by the very operation that ends the guarantee.
+    operations.append((Operation.INSERT, key))
+    operations += [(Operation.INSERT, bench.key()) for _ in range(window)]
+    operations += [(Operation.CHECK_AND_INSERT, key), (Operation.QUERY, key)]
+    await bench.driver.send(tagged(operations))
+    await bench.finish(sent=len(operations))
+    assert bench.monitor.outcomes[-2].seen, "the key was lost within the window"
+    assert bench.monitor.outcomes[-1].age == 0, "the insertion did not follow the shift"
+
+
+@cocotb.test()
+async def forced_shifts_wait_for_the_spare(dut) -> None:
+    """A shift right after another waits until the spare is clean, and loses nothing."""
+    bench = await Bench.start(dut)
+    operations = [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(2)]
+    operations += [(Operation.SHIFT, 0)] * 3
+    operations += [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(2)]
+    await bench.driver.send(tagged(operations * 2 * SPEC.segments))
+    await bench.finish()
+    # The one after a held shift is not taken before the shift is.
+    waited = max(bench.driver.waits[8:])
+    assert SPEC.clear_words <= waited <= UNIT.longest_pause, f"waited {waited} clocks"
+
+
+@cocotb.test()
+async def shift_pauses_little_when_the_spare_is_clean(dut) -> None:
+    """A shift long after the last one costs a fixed number of clocks."""
+    bench = await Bench.start(dut)
+    operations = [(Operation.CHECK_AND_INSERT, bench.key()), (Operation.SHIFT, 0)]
+    operations += [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(2)]
+    for _ in range(SPEC.segments + 1):
+        await ClockCycles(dut.clk, UNIT.longest_pause)
+        await bench.driver.send(tagged(operations))
+        assert bench.driver.waits[-4:] == [0, 0, FilterUnit.SHIFT_PAUSE, 0]
+    await bench.finish()
+
+
+@cocotb.test()
+@cocotb.parametrize(above=[0, 1])
+async def shortest_generations_do_not_pause(dut, above: int) -> None:
+    """At the minimum and one above it, still one operation per clock."""
+    bench = await Bench.start(dut, generation=UNIT.minimum_generation + above)
+    items = bench.inserts(4 * SPEC.segments * (UNIT.minimum_generation + above))
+    await bench.driver.send(items)
+    assert not any(bench.driver.waits), "the unit paused"
+    await bench.finish(sent=len(items))
+
+
+@cocotb.test()
+async def shorter_generations_pause_and_stay_right(dut) -> None:
+    """Below the minimum, shifts wait for the spare and verdicts are those of golden."""
+    bench = await Bench.start(dut, generation=max(1, UNIT.minimum_generation - 1))
+    items = bench.inserts(3 * SPEC.segments * UNIT.minimum_generation)
+    await bench.driver.send(items)
+    assert any(bench.driver.waits), "no shift waited"
+    await bench.finish(sent=len(items))
+
+
+@cocotb.test()
+async def generation_is_programmable(dut) -> None:
+    """A new length counts from the next shift on."""
+    bench = await Bench.start(dut)
+    longest = (1 << len(dut.generation)) - 1
+    # Every remainder by eight, as the lowest digit of the counter is a ring of eight.
+    longest_ones = range(longest, longest - (1 << GenerationLength.LOW_BITS), -1)
+    lengths = (GENERATION, UNIT.minimum_generation, 1, GENERATION + 3, *longest_ones)
+    for generation in lengths:
+        # Set while the unit is idle, so that unit and reference agree on the moment.
+        await bench.drain()
+        bench.set_generation(generation)
+        await ClockCycles(dut.clk, FilterUnit.GENERATION_LEAD)
+        await bench.driver.send(bench.inserts(2 * longest + 1))
+    await bench.finish()
+
+
+@cocotb.test()
+async def clear_forgets_everything(dut) -> None:
+    """After a clear the unit pauses for the sweep and then knows no key."""
+    bench = await Bench.start(dut)
+    keys = [bench.key() for _ in range(2 * GENERATION)]
+    operations = [(Operation.INSERT, key) for key in keys] + [(Operation.CLEAR, 0)]
+    operations += [(Operation.QUERY, key) for key in keys]
+    await bench.driver.send(tagged(operations))
+    await bench.finish(sent=len(operations))
+    assert not any(outcome.seen for outcome in bench.monitor.outcomes), "a key survived"
+    waits = bench.driver.waits[len(keys) + 1 :]
+    assert SPEC.clear_words <= max(waits) <= UNIT.longest_pause, f"paused {max(waits)} clocks"
+
+
+@cocotb.test()
+async def reset_in_mid_stream(dut) -> None:
+    """Reset drops what is under way and clears the memory."""
+    bench = await Bench.start(dut)
+    for cut in (1, UNIT.latency // 2, UNIT.latency + 3, GENERATION + 1):
+        sending = cocotb.start_soon(bench.driver.send(bench.inserts(500)))
+        await ClockCycles(dut.clk, SPEC.clear_words + cut)
+        sending.cancel()
+        bench.driver.release()
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        bench.scoreboard.forget(SPEC)
+    before = bench.scoreboard.compared
+    items = bench.inserts(2 * GENERATION)
+    await bench.driver.send(items)
+    await bench.finish()
+    assert bench.scoreboard.compared - before == len(items)
+
+
+@cocotb.test()
+async def blocked_output_stops_the_input(dut) -> None:
+    """With nobody taking results the unit stops accepting, and goes on where it stopped."""
+    bench = await Bench.start(dut)
+    bench.monitor.stalls = Stalls(1.0)
+    items = bench.inserts(200)
+    sending = cocotb.start_soon(bench.driver.send(items))
+    await ClockCycles(dut.clk, 150)
+    stopped = len(bench.driver.accepted)
+    assert UNIT.latency <= stopped < 150, f"accepted {stopped} operations without an outlet"
+    bench.monitor.stalls = Stalls()
+    await sending
+    await bench.finish(sent=len(items))
+
+
+if SIPHASH:
+
+    @cocotb.test()
+    async def secret_counts_from_the_clear(dut) -> None:
+        """A secret that waits is that of everything after a clear."""
+        bench = await Bench.start(dut)
+        for secret in (bench.random.getrandbits(128), (1 << 128) - 1):
+            await bench.drain()
+            await RisingEdge(dut.clk)
+            await bench.load_secret(secret)
+            await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
+            await bench.driver.send(tagged([(Operation.CLEAR, 0)]))
+            await bench.driver.send(bench.inserts(3 * SPEC.segments * SPEC.generation))
+        await bench.finish()
+        assert bench.scoreboard.golden.secrets == [secret] * SPEC.ring_segments
+
+
+if SPEC.rekey:
+
+    @cocotb.test()
+    @cocotb.parametrize(into=[0.0, 0.5], out=[0.0, 0.5])
+    async def rekeying_in_flight_keeps_the_window(dut, into: float, out: float) -> None:
+        """Secrets that come as soon as they are taken, while operations flow; ten in a row."""
+        bench = await Bench.start(dut)
+        bench.monitor.stalls = Stalls(out, SEED + 1)
+        choices = (Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 6)
+        count = 10 * (SPEC.ring_segments + 8) * SPEC.generation
+        items = tagged([(bench.random.choice(choices), bench.key()) for _ in range(count)])
+        sending = cocotb.start_soon(bench.driver.send(items, stalls=Stalls(into, SEED + 2)))
+        loaded = []
+        for _ in range(10):
+            secret = bench.random.getrandbits(128)
+            await bench.load_secret(secret)
+            loaded.append(secret)
+            await ClockCycles(dut.clk, bench.random.randrange(1, 4 * SPEC.generation))
+        await sending
+        await bench.finish(sent=len(items))
+        assert bench.scoreboard.golden.secrets[0] in loaded[-2:]
+
+    @cocotb.test()
+    async def secret_comes_in_with_a_clear(dut) -> None:
+        """All segments have it, also one whose generation was to end with the next insertion."""
+        bench = await Bench.start(dut)
+        for _ in range(3):
+            await bench.driver.send(bench.inserts(2 * SPEC.generation))
+            await bench.drain()
+            await RisingEdge(dut.clk)
+            secret = bench.random.getrandbits(128)
+            await bench.load_secret(secret)
+            await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
+            await bench.driver.send(tagged([(Operation.CLEAR, 0)]))
+            await bench.driver.send(bench.inserts(SPEC.generation))
+            assert bench.scoreboard.golden.secrets == [secret] * SPEC.ring_segments
+        await bench.finish()
+
+    @cocotb.test()
+    async def secret_comes_in_with_a_forced_shift(dut) -> None:
+        """The next segment has it, whoever turns the ring; the others keep theirs."""
+        bench = await Bench.start(dut)
+        for _ in range(3):
+            await bench.driver.send(bench.inserts(SPEC.generation + 1))
+            await bench.drain()
+            await RisingEdge(dut.clk)
+            secret = bench.random.getrandbits(128)
+            await bench.load_secret(secret)
+            await FallingEdge(dut.clk)
+            assert not dut.secret__ready.value, "a second secret would be taken"
+            await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
+            await bench.driver.send(tagged([(Operation.SHIFT, 0)]))
+            await bench.driver.send(bench.inserts(SPEC.generation))
+            assert bench.scoreboard.golden.secrets.count(secret) == 1
+            await bench.driver.send(bench.inserts(SPEC.ring_segments * SPEC.generation))
+        await bench.finish()

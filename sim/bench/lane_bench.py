@@ -1,0 +1,372 @@
+"""cocotb bench of a unit of several lanes: one test per sentence of its contract.
+
+The environment names the specification (LATELY_SPEC, a TOML file), the seed
+of all random choices (LATELY_SEED) and the variant of the segment memories
+(LATELY_MEMORY).
+"""
+
+import itertools
+import os
+import random
+import warnings
+
+import cocotb
+import numpy as np
+from amaranth.hdl import UnusedElaboratable
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+
+from ...golden import FilterSpec, Operation
+from ...golden.hash.functions import KeyHash
+from ...hdl.lanes.unit import Collector, LaneUnit
+from ...hdl.verilog import TAG_BITS
+from .beats import Beat, BeatDriver, BeatMonitor, BeatScoreboard
+from .parts import Item, Pattern, Stalls, key_array, read_memory
+
+SPEC = FilterSpec.from_toml(os.environ["LATELY_SPEC"])
+SEED = int(os.environ.get("LATELY_SEED", "1"))
+MEMORY = os.environ.get("LATELY_MEMORY", "portable")
+# Built for its figures only.
+warnings.filterwarnings("ignore", category=UnusedElaboratable)
+UNIT = LaneUnit(SPEC, memory=MEMORY)
+LANES = SPEC.lanes
+PERIOD_NS = 10
+KEYS = 1 << SPEC.key_bits
+SETTLED = 4 * SPEC.latency + 2 * SPEC.clear_words
+"""Clocks after the last answer until the spare is clear."""
+
+CODES = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
+"""What a lane can do."""
+
+
+class Bench:
+    """A unit out of reset with its driver, monitor and scoreboard."""
+
+    def __init__(self, dut) -> None:
+        self.dut = dut
+        self.scoreboard = BeatScoreboard(SPEC)
+        self.driver = BeatDriver(dut, SPEC, self.scoreboard, seed=SEED + 3)
+        self.monitor = BeatMonitor(dut, SPEC, self.scoreboard)
+        self.random = random.Random(SEED)
+        dut._log.info("seed %d", SEED)
+
+    @classmethod
+    async def start(cls, dut) -> "Bench":
+        """Start the clock and reset the unit."""
+        bench = cls(dut)
+        dut.rst.value = 1
+        Clock(dut.clk, PERIOD_NS, unit="ns").start()
+        # Icarus runs an `always @*` only when an input changes, so every input has to.
+        for level in (1, 0):
+            dut.i__valid.value = level
+            dut.i__payload.value = -level % (1 << len(dut.i__payload))
+            await ClockCycles(dut.clk, 2)
+        dut.rst.value = 0
+        cocotb.start_soon(bench.monitor.run())
+        # The clear that follows reset.
+        await ClockCycles(dut.clk, SETTLED)
+        return bench
+
+    def key(self) -> int:
+        """Return a random key, often one of a few."""
+        few = self.random.random() < 0.5
+        return self.random.randrange(min(KEYS, 24 if few else 1 << 64))
+
+    def beat(
+        self, *operations: tuple[Operation, int] | None, turn: Operation = Operation.NONE
+    ) -> Beat:
+        """Return a beat of (operation, key) pairs, or None, from lane 0 on, with random tags."""
+        items = [
+            None if one is None else Item(*one, self.random.randrange(1 << TAG_BITS))
+            for one in operations
+        ]
+        return Beat(turn, (*items, *[None] * (LANES - len(items))))
+
+    def full(self, operations: list[tuple[Operation, int]]) -> list[Beat]:
+        """Lay operations out in full beats; what is left is in the last."""
+        return [self.beat(*operations[at : at + LANES]) for at in range(0, len(operations), LANES)]
+
+    def inserts(self, count: int) -> list[Beat]:
+        """Return full beats of check-and-inserts of random keys."""
+        return self.full([(Operation.CHECK_AND_INSERT, self.key()) for _ in range(count * LANES)])
+
+    def anything(self) -> Beat:
+        """Return a random beat."""
+        draw = self.random
+        turn = Operation.NONE
+        if draw.random() < 0.06:
+            turn = draw.choice([*[Operation.SHIFT] * 3, Operation.CLEAR])
+        codes = draw.choices([None, *CODES], [3, 1, 2, 2, 8], k=LANES)
+        return self.beat(
+            *[None if code is None else (code, self.key()) for code in codes], turn=turn
+        )
+
+    async def drain(self) -> None:
+        """Wait until all answers have come, and the spare is settled."""
+        for _ in range(1000):
+            if not self.scoreboard.outstanding:
+                break
+            await ClockCycles(self.dut.clk, 20)
+        await ClockCycles(self.dut.clk, SETTLED)
+        await FallingEdge(self.dut.clk)
+
+    async def finish(self, *, sent: int | None = None) -> None:
+        """Check that nothing is missing, and that memory equals golden's."""
+        await self.drain()
+        board = self.scoreboard
+        assert board.outstanding == 0, f"{board.outstanding} answers are missing"
+        if sent is not None:
+            assert board.compared == sent, f"sent {sent}, compared {board.compared}"
+        shards = [getattr(self.dut, f"shard{number}") for number in range(SPEC.shards)]
+        parts = [read_memory(shard, SPEC.shard_spec(), MEMORY) for shard in shards]
+        differing = np.argwhere(np.concatenate(parts, axis=2) != board.golden.memory)
+        assert len(differing) == 0, f"memory differs at {differing[0]} and {len(differing)} bits"
+
+
+def operations_per_clock(bench: Bench) -> float:
+    """Return operations over the clocks from the first acceptance to the last."""
+    times = bench.driver.times
+    operations = sum(item is not None for beat in bench.driver.accepted for item in beat.lanes)
+    return operations / ((times[-1] - times[0]) / PERIOD_NS + 1)
+
+
+def keys_of_one_shard() -> list[int]:
+    """Return keys that all belong to the first shard."""
+    hasher = KeyHash(
+        key_bits=SPEC.key_bits,
+        sizes=SPEC.index_sizes,
+        functions=SPEC.hash_functions,
+        seed=SPEC.seed,
+        shards=SPEC.shards,
+    )
+    keys = list(range(min(KEYS, 256)))
+    shards = hasher.shard(hasher.state(hasher.check_keys(key_array(keys, SPEC))))
+    return [key for key, shard in zip(keys, shards.tolist(), strict=True) if shard == 0]
+
+
+@cocotb.test()
+async def full_beats(dut) -> None:
+    """All lanes check and insert through several turns of the ring."""
+    bench = await Bench.start(dut)
+    beats = bench.inserts((2 * SPEC.segments + 1) * SPEC.generation // LANES + 1)
+    await bench.driver.send(beats)
+    await bench.finish(sent=len(beats))
+    assert bench.scoreboard.golden.shifts >= 2 * SPEC.segments, "the ring did not wrap"
+
+
+@cocotb.test()
+async def queries_flow_in_all_lanes(dut) -> None:
+    """Where nothing turns and no shard has too much, beats are taken in almost every clock."""
+    bench = await Bench.start(dut)
+    keys = [bench.random.randrange(KEYS) for _ in range(300 * LANES)]
+    await bench.driver.send(bench.full([(Operation.QUERY, key) for key in keys]))
+    rate = operations_per_clock(bench)
+    assert rate > 0.95 * LANES, f"{rate} operations per clock"
+    await bench.finish(sent=300)
+
+
+@cocotb.test()
+async def latency_is_as_specified(dut) -> None:
+    """On an idle unit an answer comes `latency` clocks after its beat, or less than `POLL` more."""
+    bench = await Bench.start(dut)
+    # As much later each time as brings the beat to every clock between two looks.
+    pause = 10 * Collector.POLL + 1
+    for _ in range(Collector.POLL):
+        await bench.driver.send([bench.beat((Operation.QUERY, bench.key()))])
+        await ClockCycles(dut.clk, pause)
+    await bench.finish(sent=Collector.POLL)
+    pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
+    latencies = [(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs]
+    assert min(latencies) >= UNIT.latency, f"{min(latencies)} clocks"
+    assert max(latencies) < UNIT.latency + Collector.POLL, f"{max(latencies)} clocks"
+
+
+@cocotb.test()
+@cocotb.parametrize(into=[0.0, 0.5, 0.9], out=[0.0, 0.5, 0.9])
+async def random_beats(dut, into: float, out: float) -> None:
+    """Everything mixed, with pauses on both sides; nothing is lost, doubled or reordered."""
+    bench = await Bench.start(dut)
+    bench.monitor.stalls = Stalls(out, SEED + 1)
+    beats = [bench.anything() for _ in range(90)]
+    await bench.driver.send(beats, stalls=Stalls(into, SEED + 2))
+    await bench.finish(sent=len(beats))
+    assert bool(bench.monitor.held) == bool(out), "no answer waited, or one did"
+
+
+@cocotb.test()
+@cocotb.parametrize(company=["others", "none", "its own key"])
+async def ring_turns_for_an_insertion_in_every_lane(dut, company: str) -> None:
+    """Lanes before it are of the old generation, its own query too; what follows is of the new."""
+    bench = await Bench.start(dut)
+    sent = 0
+    for lane in range(LANES):
+        beats = [bench.beat(turn=Operation.SHIFT)]
+        alone = company == "none"
+        before = SPEC.generation - (0 if alone else lane)
+        beats += bench.full([(Operation.INSERT, bench.key()) for _ in range(before)])
+        keys = [bench.key() for _ in range(LANES)]
+        if company == "its own key":
+            keys = keys[:1] * LANES
+        turning = [
+            None if alone and n != lane else (Operation.CHECK_AND_INSERT, keys[n])
+            for n in range(LANES)
+        ]
+        beats.append(bench.beat(*turning))
+        beats += bench.full([(Operation.QUERY, key) for key in keys])
+        await bench.driver.send(beats)
+        sent += len(beats)
+    await bench.finish(sent=sent)
+    assert bench.scoreboard.turned == dict.fromkeys(range(LANES), 1)
+
+
+@cocotb.test()
+async def turn_comes_before_the_lanes(dut) -> None:
+    """SHIFT and CLEAR at every phase of a generation, with full lanes, some, and none."""
+    bench = await Bench.start(dut)
+    beats = []
+    for phase in range(0, SPEC.generation // LANES + 2, 2):
+        turn = Operation.CLEAR if phase % 8 == 6 else Operation.SHIFT
+        beats += bench.inserts(phase)
+        lanes = [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(phase // 2 % LANES)]
+        beats.append(bench.beat(*lanes, turn=turn))
+        beats += bench.inserts(1)
+    await bench.driver.send(beats)
+    await bench.finish(sent=len(beats))
+
+
+@cocotb.test()
+async def turns_one_after_another(dut) -> None:
+    """Each waits for the spare of the one before, and nothing is lost meanwhile."""
+    bench = await Bench.start(dut)
+    beats = []
+    for pair in itertools.product((Operation.SHIFT, Operation.CLEAR), repeat=2):
+        for pause in range(4):
+            beats += bench.inserts(3)
+            beats += [bench.beat((Operation.INSERT, bench.key()), turn=pair[0])]
+            beats += bench.inserts(pause)
+            beats += [bench.beat((Operation.QUERY, bench.key()), turn=pair[1])]
+    await bench.driver.send(beats)
+    await bench.finish(sent=len(beats))
+
+
+@cocotb.test()
+async def every_combination_on_one_key(dut) -> None:
+    """A lane sees what those before it did to its key, with and without a turn."""
+    bench = await Bench.start(dut)
+    turns = (Operation.NONE, Operation.SHIFT, Operation.CLEAR)
+    lanes = itertools.product((None, *CODES), repeat=LANES)
+    combinations = list(itertools.product(turns, lanes))
+    beats = []
+    for turn, codes in bench.random.sample(combinations, min(100, len(combinations))):
+        key = bench.key()
+        beats.append(
+            bench.beat(*[None if code is None else (code, key) for code in codes], turn=turn)
+        )
+        beats.append(bench.beat((Operation.QUERY, key)))
+    await bench.driver.send(beats)
+    await bench.finish(sent=len(beats))
+
+
+@cocotb.test()
+async def one_key_flows(dut) -> None:
+    """A single key is not bound by its shard, which performs one operation per clock."""
+    bench = await Bench.start(dut)
+    key = bench.key()
+    beats = bench.full([(Operation.CHECK_AND_INSERT, key)] * (5 * SPEC.generation))
+    await bench.driver.send(beats)
+    rate = operations_per_clock(bench)
+    assert rate > 1, f"{rate} operations per clock"
+    await bench.finish(sent=len(beats))
+
+
+@cocotb.test()
+async def hot_key(dut) -> None:
+    """Half of all operations are on one key, in whatever lane."""
+    bench = await Bench.start(dut)
+    hot = bench.key()
+    keys = [hot if bench.random.random() < 0.5 else bench.key() for _ in range(300 * LANES)]
+    codes = bench.random.choices(CODES[1:], [1, 1, 4], k=len(keys))
+    await bench.driver.send(bench.full(list(zip(codes, keys, strict=True))))
+    await bench.finish(sent=300)
+
+
+@cocotb.test()
+async def keys_of_one_shard_wait(dut) -> None:
+    """One operation per clock is left of keys that belong to one shard, and all are right."""
+    bench = await Bench.start(dut)
+    keys = keys_of_one_shard()
+    # No key twice in a beat, so that none is known without its shard.
+    stream = [keys[number % len(keys)] for number in range(300 * LANES)]
+    await bench.driver.send(bench.full([(Operation.CHECK_AND_INSERT, key) for key in stream]))
+    assert any(bench.driver.waits), "no beat waited"
+    await bench.finish(sent=300)
+
+
+@cocotb.test()
+async def every_age_is_told(dut) -> None:
+    """A key is reported with each age of the window in turn, and not after it, in every lane."""
+    bench = await Bench.start(dut)
+    beats, window = [], SPEC.window_generations
+    for age in range(window + 2):
+        key = bench.key()
+        beats.append(bench.beat((Operation.INSERT, key), turn=Operation.CLEAR))
+        beats += [bench.beat(turn=Operation.SHIFT)] * age
+        beats.append(bench.beat(*[(Operation.QUERY, key)] * LANES))
+    await bench.driver.send(beats)
+    await bench.finish(sent=len(beats))
+    asked = [beat.lanes[0] and beat.lanes[0].operation == Operation.QUERY for beat in beats]
+    last = [answer for answer, one in zip(bench.monitor.answers, asked, strict=True) if one]
+    ages = [[lane.age for lane in answer if lane and lane.seen] for answer in last]
+    assert ages[: window + 1] == [[age] * LANES for age in range(window + 1)]
+
+
+@cocotb.test()
+async def pauses_of_every_length(dut) -> None:
+    """Either side, or both, pause for 1 to 9 clocks, with few beats under way and with many."""
+    bench = await Bench.start(dut)
+    bench.monitor.stalls = pauses = Pattern([*range(1, 10)] * 3 + [LaneUnit.SLOTS + 32])
+    sent = 0
+    for length in (*range(1, 10), 0, 0):
+        beats = bench.inserts(20)
+        await bench.driver.send(beats, stalls=Pattern([length]) if length else None)
+        sent += len(beats)
+    assert pauses.rounds > 1, "the output did not pause in all ways"
+    bench.monitor.stalls = Stalls()
+    await bench.finish(sent=sent)
+
+
+@cocotb.test()
+async def blocked_output_stops_the_input(dut) -> None:
+    """With nobody taking answers the unit stops accepting, and goes on where it stopped."""
+    bench = await Bench.start(dut)
+    bench.monitor.stalls = Stalls(1.0)
+    beats = bench.inserts(2 * LaneUnit.SLOTS)
+    sending = cocotb.start_soon(bench.driver.send(beats))
+    await ClockCycles(dut.clk, 4 * LaneUnit.SLOTS)
+    stopped = len(bench.driver.accepted)
+    assert UNIT.latency <= stopped <= LaneUnit.SLOTS, f"accepted {stopped} without an outlet"
+    bench.monitor.stalls = Stalls()
+    await sending
+    await bench.finish(sent=len(beats))
+
+
+@cocotb.test()
+async def reset_in_mid_stream(dut) -> None:
+    """Reset drops what is under way and clears the memory."""
+    bench = await Bench.start(dut)
+    bench.monitor.stalls = Stalls(0.5, SEED)
+    for cut in (1, UNIT.latency // 2, UNIT.latency + 3, 3 * UNIT.latency):
+        beats = [bench.anything() for _ in range(4 * UNIT.latency)]
+        sending = cocotb.start_soon(bench.driver.send(beats))
+        await ClockCycles(dut.clk, SPEC.clear_words + cut)
+        sending.cancel()
+        bench.driver.release()
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        bench.scoreboard.forget(SPEC)
+    before = bench.scoreboard.compared
+    beats = bench.inserts(2 * SPEC.generation)
+    await bench.driver.send(beats)
+    await bench.finish()
+    assert bench.scoreboard.compared - before == len(beats)

@@ -1,0 +1,316 @@
+"""Parts of the cocotb benches: driver, monitor, scoreboard.
+
+Signals are driven after the rising edge and sampled at the falling one, so
+that every simulator sees the same values at the next rising edge.
+"""
+
+import random
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.utils import get_sim_time
+from numpy.typing import NDArray
+
+from ...golden import Operation, from_spec
+from ...golden.spec import FilterSpec
+from ...hdl.verilog import TAG_BITS
+
+OPERATION_BITS = 3
+"""Width of an operation code."""
+
+
+class Item(NamedTuple):
+    """One operation as the bench sends it. `operation` may be a value that is undefined."""
+
+    operation: int
+    key: int
+    tag: int
+
+
+class Outcome(NamedTuple):
+    """One result as the unit delivers it; `age` is 0 where `seen` is False."""
+
+    seen: bool
+    age: int
+    tag: int
+
+
+@dataclass
+class Stalls:
+    """Decides in which clocks a side of the bench pauses.
+
+    Attributes
+    ----------
+    probability : float
+        Of a pause in a clock.
+    seed : int
+        Of the pauses.
+    """
+
+    probability: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def __call__(self) -> bool:
+        """Whether to pause in this clock."""
+        return self._random.random() < self.probability
+
+
+class Pattern(Stalls):
+    """Pauses of given lengths in turn, with one clock between them.
+
+    Attributes
+    ----------
+    lengths : sequence of int
+        In clocks, each at least 1.
+    rounds : int
+        How often all have been made.
+    """
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        super().__init__()
+        self.lengths = lengths
+        self.rounds = 0
+        self._index = 0
+        self._left = lengths[0]
+
+    def __call__(self) -> bool:
+        """Whether to pause in this clock."""
+        if self._left:
+            self._left -= 1
+            return True
+        self._index = (self._index + 1) % len(self.lengths)
+        self.rounds += self._index == 0
+        self._left = self.lengths[self._index]
+        return False
+
+
+class Driver:
+    """Sends operations to the unit's input stream.
+
+    Attributes
+    ----------
+    accepted : list of Item
+        What the unit took, in order.
+    waits : list of int
+        Clocks that each accepted operation was offered in vain before.
+    times : list of float
+        When each was accepted, in ns.
+    """
+
+    def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
+        self._dut = dut
+        self._spec = spec
+        self._scoreboard = scoreboard
+        self.accepted: list[Item] = []
+        self.waits: list[int] = []
+        self.times: list[float] = []
+        self.release()
+
+    def release(self) -> None:
+        """Offer nothing."""
+        self._dut.i__valid.value = 0
+
+    def _offer(self, item: Item) -> None:
+        key_bits = self._spec.key_bits
+        payload = item.key | item.operation << key_bits
+        payload |= item.tag << (key_bits + OPERATION_BITS)
+        self._dut.i__payload.value = payload
+        self._dut.i__valid.value = 1
+
+    async def send(self, items: list[Item], *, stalls: Stalls | None = None) -> None:
+        """Offer operations one after another until all are accepted; must start after an edge."""
+        stalls = stalls or Stalls()
+        for item in items:
+            while stalls():
+                self.release()
+                await RisingEdge(self._dut.clk)
+            self._offer(item)
+            wait = 0
+            await FallingEdge(self._dut.clk)
+            while not self._dut.i__ready.value:
+                wait += 1
+                await FallingEdge(self._dut.clk)
+            self.accepted.append(item)
+            self.waits.append(wait)
+            self.times.append(get_sim_time("ns"))
+            self._scoreboard.expect(item)
+            await RisingEdge(self._dut.clk)
+        self.release()
+
+
+class Monitor:
+    """Takes results from the unit's output stream, for ever.
+
+    Attributes
+    ----------
+    outcomes : list of Outcome
+        What was delivered, in order.
+    times : list of float
+        When each was delivered, in ns.
+    """
+
+    def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
+        self._dut = dut
+        self._age_bits = spec.window_generations.bit_length()
+        self._scoreboard = scoreboard
+        self.outcomes: list[Outcome] = []
+        self.times: list[float] = []
+        self.stalls = Stalls()
+        self._dut.o__ready.value = 0
+
+    async def run(self) -> None:
+        """Take results, pausing as `stalls` says."""
+        while True:
+            await RisingEdge(self._dut.clk)
+            self._dut.o__ready.value = int(not self.stalls())
+            await FallingEdge(self._dut.clk)
+            if self._dut.o__valid.value and self._dut.o__ready.value and not self._dut.rst.value:
+                outcome = self.decode(int(self._dut.o__payload.value))
+                self.outcomes.append(outcome)
+                self.times.append(get_sim_time("ns"))
+                self._scoreboard.compare(outcome)
+
+    def decode(self, payload: int) -> Outcome:
+        """Take a result apart."""
+        age = payload >> 1 & ((1 << self._age_bits) - 1)
+        return Outcome(bool(payload & 1), age, payload >> (1 + self._age_bits))
+
+
+class Scoreboard:
+    """Holds the unit against the golden model.
+
+    Attributes
+    ----------
+    golden : SlidingFilter
+        Reference; performs each operation when the unit accepts it.
+    compared : int
+        Results that were compared.
+    """
+
+    def __init__(self, spec: FilterSpec) -> None:
+        self._expected: deque[Outcome | tuple[Outcome | None, ...]] = deque()
+        self.golden = from_spec(spec)
+        self.compared = 0
+        self._secrets: deque[tuple[float, int]] = deque()
+
+    def rekey(self, time: float, secret: int) -> None:
+        """Give the reference a secret before the first operation accepted from `time` on, in ns."""
+        self._secrets.append((time, secret))
+
+    def expect(self, item: Item) -> None:
+        """Perform an accepted operation on the reference, and expect its result."""
+        self._expected.append(self.perform(item))
+
+    def perform(self, item: Item) -> Outcome:
+        """Perform an accepted operation on the reference."""
+        while self._secrets and get_sim_time("ns") >= self._secrets[0][0]:
+            self.golden.rekey(self._secrets.popleft()[1])
+        known = item.operation in list(Operation)
+        operation = item.operation if known else Operation.NONE
+        verdicts = self.golden.apply([operation], key_array([item.key], self.golden.spec))
+        seen = bool(verdicts.seen[0])
+        return Outcome(seen, int(verdicts.age[0]) if seen else 0, item.tag)
+
+    def compare(self, outcome: Outcome | tuple[Outcome | None, ...]) -> None:
+        """Hold a result against the oldest that is expected."""
+        assert self._expected, f"result {self.compared}: expected none, got {outcome}"
+        expected = self._expected.popleft()
+        assert outcome == expected, f"result {self.compared}: expected {expected}, got {outcome}"
+        self.compared += 1
+
+    def forget(self, spec: FilterSpec) -> None:
+        """Start anew, as the unit does at reset."""
+        generation = self.golden.generation
+        self._expected.clear()
+        self.golden = from_spec(spec)
+        # Reset reads the programmed length.
+        self.golden.generation = generation
+        self.golden.clear()
+        self.golden.operations = 0
+
+    @property
+    def outstanding(self) -> int:
+        """Results that are expected and have not come."""
+        return len(self._expected)
+
+
+def key_array(keys: list[int], spec: FilterSpec) -> NDArray[np.uint64]:
+    """Bring integers into the form in which golden takes keys."""
+    words = -(-spec.key_bits // 64)
+    mask = (1 << 64) - 1
+    rows = [[key >> 64 * word & mask for word in range(words)] for key in keys]
+    array = np.array(rows, np.uint64)
+    return array if words > 1 else array[:, 0]
+
+
+def read_memory(dut, spec: FilterSpec, memory: str, *, netlist: bool = False) -> NDArray[np.bool_]:
+    """Read all segment memories of a variant; shape as golden's `memory`.
+
+    In a netlist only explicit block RAMs are found.
+    """
+    bits = np.zeros((spec.segments, spec.parts, spec.part_bits), np.bool_)
+    for segment in range(spec.segments):
+        for part in range(spec.parts):
+            name = f"segment{segment}_part{part}"
+            values: dict[tuple[str, int], int] = {}
+            for address in range(spec.part_bits):
+                block, word, bit = _locate(memory, spec.clear, address)
+                if (block, word) not in values:
+                    holder = dut[f"core_{name}_{block}"] if netlist else dut.core[name][block]
+                    words = holder if memory == "portable" else _words(holder)
+                    values[block, word] = int(words[word].value)
+                bits[segment, part, address] = values[block, word] >> bit & 1
+    return bits
+
+
+def _words(block_ram):
+    """Find the array in a model of a block RAM: ours, or the one that yosys has for iCE40."""
+    ours = block_ram._get("words")
+    return block_ram.memory if ours is None else ours
+
+
+def _locate(memory: str, clear_bits: int, address: int) -> tuple[str, int, int]:
+    """Find a bit of a segment memory: block RAM, word and bit."""
+    if memory == "portable":
+        return "words", address // clear_bits, address % clear_bits
+    low = min(clear_bits, 16).bit_length() - 1
+    columns = max(1, clear_bits // 16)
+    column = address >> low & (columns - 1)
+    inside = address % (1 << low) + (address >> low) // columns * (1 << low)
+    block_bits = {"ecp5": 1 << 14, "ice40": 1 << 12, "gowin": 1 << 14}[memory]
+    block = f"block{inside // block_bits}_{column}"
+    return block, inside % block_bits // 16, inside % 16
+
+
+def read_sliced_memory(dut, spec: FilterSpec, memory: str) -> NDArray[np.bool_]:
+    """Read all banks of a bit-sliced unit; shape as golden's `memory`."""
+    bits = np.zeros((spec.segments, spec.parts, spec.part_bits), np.bool_)
+    for part in range(spec.parts):
+        for cell in range(spec.part_bits):
+            bank = getattr(getattr(dut.core, f"part{part}"), f"bank{cell % spec.clear}")
+            if memory == "portable":
+                word = int(bank.words[cell // spec.clear].value)
+            else:
+                blocks = range(-(-spec.segments // 18))
+                word = sum(
+                    int(getattr(bank, f"block{block}").words[cell // spec.clear].value)
+                    << 18 * block
+                    for block in blocks
+                )
+            bits[:, part, cell] = [word >> segment & 1 for segment in range(spec.segments)]
+    return bits
+
+
+def tagged(operations: Sequence[tuple[int, int]]) -> list[Item]:
+    """Number (operation, key) pairs through their tags."""
+    return [
+        Item(operation, key, index % (1 << TAG_BITS))
+        for index, (operation, key) in enumerate(operations)
+    ]

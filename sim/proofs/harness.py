@@ -1,0 +1,109 @@
+"""What the proofs share.
+
+Inputs of these components are free: whatever comes on them, in any clock,
+reset included, the assertions hold. Where an input has to keep rules, the
+component assumes them, and another proof asserts them of whoever drives it.
+"""
+
+from typing import Any
+
+from amaranth.hdl import Assert, Module, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...hdl.ring.core import Control
+
+
+def delayed(m: Module, value: Value, clocks: int, name: str) -> Value:
+    """Return `value` as it was `clocks` clocks ago."""
+    for clock in range(clocks):
+        register = Signal.like(value, name=f"{name}{clock}")
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+class Harness(wiring.Component):
+    """What the proofs share.
+
+    A harness requires conditions, which become assertions, and names states
+    that are to be reachable. With a `goal` it asserts instead that the state
+    of that name is never reached, so that the counterexample is the way there.
+    """
+
+    def __init__(self, members, *, goal=None):
+        self._goal = goal
+        self._goals = []
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        self._require: list[Any] = []
+        self.build(m)
+        if self._goal is None:
+            m.d.comb += [Assert(condition) for condition in self._require]
+        else:
+            m.d.comb += Assert(~dict(self._goals)[self._goal])
+        return m
+
+    def require(self, condition):
+        """State what must hold in every clock."""
+        self._require.append(condition)
+
+    def reach(self, name, condition):
+        """Name a state that must not be out of reach."""
+        self._goals.append((name, condition))
+
+
+class Rules(wiring.Component):
+    """Whether control flags keep the rules that `Ring` and `FilterCore` state.
+
+    Parameters
+    ----------
+    words : int
+        Clocks that clearing takes.
+
+    Members
+    -------
+    control : In(Control)
+    kept : Out(1)
+        Whether the flags of this clock are allowed after those before it.
+    cleared : Out(1)
+        Whether there was a clear since reset.
+    left : Out(range(words + 1))
+        Clocks of clearing that are left.
+    """
+
+    def __init__(self, *, words):
+        self._words = words
+        super().__init__(
+            {
+                "control": In(Control),
+                "kept": Out(1),
+                "cleared": Out(1),
+                "left": Out(range(words + 1)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        control = self.control
+        busy = self.left
+        resting = Signal()
+        acts = Signal()
+        m.d.comb += [
+            acts.eq(control.valid | control.query | control.insert | control.shift | control.clear),
+            self.kept.eq(
+                ~(control.shift & (busy != 0))
+                & ~(acts & resting & (busy != 0))
+                & ~(control.clear & (control.query | control.insert | control.shift))
+                & ~(acts & ~control.clear & ~self.cleared)
+            ),
+        ]
+        with m.If(busy != 0):
+            m.d.sync += busy.eq(busy - 1)
+        with m.If(control.shift | control.clear):
+            m.d.sync += [busy.eq(self._words), resting.eq(control.clear)]
+        with m.If(control.clear):
+            m.d.sync += self.cleared.eq(1)
+        return m

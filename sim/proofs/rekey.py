@@ -1,0 +1,176 @@
+"""What is proven of re-keying: a new secret makes the hardware forget no key of the window."""
+
+from functools import partial
+
+from amaranth.hdl import Array, Assume, Cat, Module, Mux, Signal
+
+# There are no public names for values that are arbitrary, once and for all or in every clock.
+from amaranth.hdl._ast import AnyConst, AnySeq
+
+from ...golden import FilterSpec
+from ...golden.hash.siphash import SECRET_BITS
+from ...hdl.hash.secrets import Secrets
+from ...hdl.hash.siphash import SipHash
+from ...hdl.ring.core import FilterCore
+from ...hdl.ring.ring import Ring
+from .core import AnyHash, Guarantee, TrackedMemory, TrackingCore
+from .formal import Bounded, Proof
+from .harness import delayed
+
+
+class AnyKeyedHash(AnyHash):
+    """Any hash under a secret: one key has the indices of the secret, if that keeps still.
+
+    It must from `SipHash.SETTLE` clocks before the key to `SipHash.HOLD` clocks after it. Secrets
+    of the same two lowest bits have the same indices.
+
+    Members
+    -------
+    key : In(key_bits)
+        0 for the one key.
+    secret : In(128)
+    """
+
+    latency = SipHash.HOLD + 1
+
+    def __init__(self, *, spec):
+        super().__init__(spec=spec)
+        self.secret = Signal(SECRET_BITS)
+
+    def elaborate(self, platform):
+        m = Module()
+        secret = self.secret[:2]
+        last = delayed(m, secret, 1, "last")
+        same = Signal(SipHash.SETTLE + SipHash.HOLD)
+        m.d.sync += same.eq(Cat(secret == last, same))
+        steady = delayed(m, self.key == 0, self.latency, "own") & same.all()
+        for indices, own in zip(self._indices, self._own, strict=True):
+            for index, value in zip(indices, own, strict=True):
+                width = len(index)
+                choices = [Signal(width, name=f"{value.name}_{number}") for number in range(4)]
+                m.d.comb += [choice.eq(AnyConst(width)) for choice in choices]
+                m.d.comb += [
+                    value.eq(Array(choices)[last]),
+                    index.eq(Mux(steady, value, AnySeq(width))),
+                ]
+        return m
+
+
+class MovingMemory(TrackedMemory):
+    """One bit of a memory, of an address that changes; what is there then is arbitrary."""
+
+    def __init__(self, **shape):
+        super().__init__(**shape)
+        self.found = Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        moved = self.cell != delayed(m, self.cell, 1, "cell")
+        found = self.found
+        m.d.comb += found.eq(Mux(moved, AnySeq(1), self.held))
+        own = self.address == self.cell
+        swept = self.clear_address == self.cell[(self.clear_bits - 1).bit_length() :]
+        just_set = Signal()
+        m.d.sync += [self.held.eq(found), just_set.eq(self.set & own)]
+        with m.If(self.clear):
+            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), found) & ~swept)
+        with m.Elif(self.set & own):
+            m.d.sync += self.held.eq(1)
+        answer = Signal()
+        m.d.comb += answer.eq(Mux(own & ~self.clear, found, AnySeq(1)))
+        m.d.comb += self.bit.eq(delayed(m, answer, self.latency, "answer"))
+        return m
+
+
+class RekeyingCore(TrackingCore):
+    """The pipeline of a filter with re-keying, for one key whose cells go by the secret."""
+
+    def _build_hash(self):
+        return AnyKeyedHash(spec=self._spec)
+
+    def _build_memory(self):
+        return MovingMemory(depth=self._spec.part_bits, clear_bits=self._spec.clear)
+
+    def elaborate(self, platform):
+        m = FilterCore.elaborate(self, platform)
+        parts = self._spec.parts
+        for segment, memories in enumerate(self._memories):
+            for part, memory in enumerate(memories):
+                cells = []
+                for number, key_hash in enumerate(self._hashes):
+                    own = key_hash.own(segment % self._spec.hash_functions)
+                    block, indices = own[:-parts], own[-parts:]
+                    cell = Cat(indices[part], *block)
+                    cells.append(delayed(m, cell, 1, f"cell{segment}_{part}_{number}_"))
+                cell = Mux(self._ring.pipelines[segment], cells[1], cells[0])
+                m.d.comb += memory.cell.eq(
+                    delayed(m, cell, Ring.LATENCY - 1, f"cell{segment}_{part}_")
+                )
+        return m
+
+
+class RekeyingGuarantee(Guarantee):
+    """`Guarantee` with secrets that come whenever `Secrets` takes one."""
+
+    def __init__(self, *, spec, core=RekeyingCore, secrets=Secrets, **others):
+        super().__init__(spec=spec, core=core, **others)
+        self._secrets = secrets(pipelines=2, ring_segments=spec.ring_segments)
+        self.secret = Signal(2)
+        self.offers = Signal()
+
+    def build(self, m):
+        m.submodules.secrets = secrets = self._secrets
+        control, core = self.control, self._core
+        m.d.comb += [
+            self.secret.eq(AnySeq(2)),
+            self.offers.eq(AnySeq(1)),
+            secrets.i.valid.eq(self.offers),
+            secrets.i.payload.eq(self.secret),
+            secrets.turned.eq(control.shift | control.clear),
+            secrets.cleared.eq(control.clear),
+            core.secret0.eq(secrets.secret0),
+            core.secret1.eq(secrets.secret1),
+            Assume(control.adopt == delayed(m, secrets.adopt, 1, "adopt")),
+        ]
+        super().build(m)
+        # A new secret came since the key did.
+        newer = Signal()
+        own = delayed(m, self.own, FilterCore.CONTROL_LAG, "owns")
+        with m.If(control.adopt & control.shift):
+            m.d.sync += newer.eq(1)
+        with m.If(control.clear | (control.insert & own)):
+            m.d.sync += newer.eq(0)
+        there = delayed(m, newer, core.latency - FilterCore.CONTROL_LAG, "newer")
+        self.reach("a key of an older secret is asked for", self.at_end & there)
+
+
+PROOFS = (
+    Proof(
+        name="guarantee with re-keying",
+        statement="A query reports a key that was inserted, for all of the l shifts after its last "
+        "insertion, whatever new secrets are offered. Two turns of the ring take 24 clocks.",
+        design="pipelines without their hash and the secrets, APBF, k = 2, l = 1, slices of 4 "
+        "bits; any hash, a bit of each memory tracked",
+        build=partial(
+            RekeyingGuarantee,
+            strengthen=False,
+            spec=FilterSpec(
+                family="apbf",
+                k=2,
+                l=1,
+                slice_bits=4,
+                key_bits=8,
+                clear=2,
+                generation=8,
+                hash="siphash",
+                rekey=True,
+            ),
+        ),
+        method=Bounded(52),
+        goals={
+            "a key at the end of its window is asked for": 52,
+            "a key of an older secret is asked for": 52,
+        },
+    ),
+)
+"""Of re-keying."""

@@ -1,0 +1,156 @@
+"""What is proven of the ring and its memories."""
+
+from functools import partial
+
+from amaranth.hdl import Assume, Mux, Signal
+
+# There is no public name for a value that is arbitrary and does not change.
+from amaranth.hdl._ast import AnyConst
+from amaranth.lib.wiring import In
+
+from ...hdl.memory.segment import PortableSegmentMemory
+from ...hdl.ring.core import Control
+from ...hdl.ring.ring import Ring
+from .formal import Proof, Unbounded
+from .harness import Harness, Rules, delayed
+
+
+class SegmentAnswers(Harness):
+    """A segment memory against a flip-flop for one arbitrary bit.
+
+    Any word is cleared at any time, in sweeps or not. Nothing is set
+    meanwhile, and what an access answers then is of no account; nor is a bit
+    that is set in the clock before a clear of another word.
+    """
+
+    def __init__(self, *, depth=16, clear_bits=4, memory=PortableSegmentMemory, goal=None):
+        self._depth = depth
+        self._words = depth // clear_bits
+        self._memory = memory(depth=depth, clear_bits=clear_bits)
+        super().__init__(
+            {
+                "address": In(range(depth)),
+                "set": In(1),
+                "clear": In(1),
+                "word": In(range(self._words)),
+            },
+            goal=goal,
+        )
+
+    def build(self, m):
+        m.submodules.memory = bank = self._memory
+        cell = Signal(range(self._depth))
+        known = Signal()
+        bit = Signal()
+        just_set = Signal()
+        m.d.comb += [
+            cell.eq(AnyConst(len(cell))),
+            Assume(~(self.clear & self.set)),
+            bank.address.eq(self.address),
+            bank.set.eq(self.set),
+            bank.clear.eq(self.clear),
+            bank.clear_address.eq(self.word),
+        ]
+        own = self.address == cell
+        m.d.sync += just_set.eq(self.set & own)
+        with m.If(self.clear & (self.word == cell // (self._depth // self._words))):
+            m.d.sync += [bit.eq(0), known.eq(1)]
+        with m.Elif(self.clear & just_set):
+            m.d.sync += known.eq(0)
+        with m.Elif(self.set & own):
+            m.d.sync += [bit.eq(1), known.eq(1)]
+        asked = delayed(m, known & own & ~self.clear, bank.latency, "asked")
+        expected = delayed(m, bit, bank.latency, "expected")
+        self.require(~asked | (bank.bit == expected))
+        self.reach("a bit that was set is read", asked & bank.bit)
+        self.reach("a bit that was cleared is read", asked & ~bank.bit)
+
+
+class RingContents(Harness):
+    """An arbitrary bit of an arbitrary segment against what the operations say it is.
+
+    The ring drives the memory of one part of one segment. The reference is
+    one flip-flop, which insertions of that cell set while the segment is
+    among the youngest, and which falls when it becomes the youngest.
+    """
+
+    def __init__(self, *, segments, run, depth, clear_bits, segment, clear_words=None, goal=None):
+        self._segment = segment
+        self._segments = segments
+        self._run = run
+        words = depth // clear_bits
+        self._rules = Rules(words=words)
+        self._ring = Ring(segments=segments, run=run, clear_words=clear_words or words)
+        self._memory = PortableSegmentMemory(depth=depth, clear_bits=clear_bits)
+        self._depth = depth
+        super().__init__({"control": In(Control), "address": In(range(depth))}, goal=goal)
+
+    def build(self, m):
+        m.submodules.rules = rules = self._rules
+        m.submodules.ring = ring = self._ring
+        m.submodules.memory = bank = self._memory
+        control = self.control
+        segment = self._segment
+        cell = Signal(range(self._depth))
+        m.d.comb += [
+            cell.eq(AnyConst(len(cell))),
+            rules.control.eq(control),
+            Assume(rules.kept),
+            ring.insert.eq(control.insert),
+            ring.shift.eq(control.shift),
+            ring.clear.eq(control.clear),
+            bank.address.eq(delayed(m, self.address, Ring.LATENCY, "address")),
+            bank.set.eq(ring.set.bit_select(segment, 1)),
+            bank.clear.eq(ring.clear_segments.bit_select(segment, 1)),
+            bank.clear_address.eq(ring.clear_address),
+        ]
+        bit = Signal()
+        # Where the segment is in the ring, youngest first; the spare comes last.
+        place = Signal(self._segments, init=1 << segment)
+        after = Mux(control.shift, place.rotate_left(1), place)
+        bit_after = bit & ~(control.shift & after[0])
+        writes = control.insert & (self.address == cell) & after[: self._run].any()
+        m.d.sync += [place.eq(after), bit.eq(bit_after | writes)]
+        with m.If(control.clear):
+            m.d.sync += [place.eq(place.init), bit.eq(0)]
+
+        latency = Ring.LATENCY + bank.latency
+        asks = control.query & (self.address == cell) & ~place[-1]
+        asked = delayed(m, asks, latency, "asked")
+        expected = delayed(m, bit, latency, "expected")
+        oldest = delayed(m, place[-2], latency, "oldest")
+        self.require(~asked | (bank.bit == expected))
+        for age, there in (("youngest", ~oldest), ("oldest", oldest)):
+            self.reach(f"a set bit is read in the {age}", asked & there & bank.bit)
+            self.reach(f"a clear bit is read in the {age}", asked & there & ~bank.bit)
+
+
+_AGES = {
+    f"a {bit} bit is read in the {age}": 60
+    for age in ("youngest", "oldest")
+    for bit in ("set", "clear")
+}
+
+PROOFS = (
+    Proof(
+        name="segment answers",
+        statement="An access answers with the bit as all accesses and clears before it left it.",
+        design="segment memory, 16 bits, 4 cleared per clock, portable",
+        build=SegmentAnswers,
+        method=Unbounded(),
+        goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
+    ),
+    *(
+        Proof(
+            name=f"ring contents, segment {segment}",
+            statement="A segment in the ring holds what was inserted since it came in, and nothing "
+            "that is older: no bit is stale after a shift.",
+            design="ring of 3 and a spare, run 2, 8 bits a segment, 4 cleared per clock",
+            build=partial(RingContents, segments=4, run=2, depth=8, clear_bits=4, segment=segment),
+            method=Unbounded(),
+            goals=_AGES,
+        )
+        for segment in range(4)
+    ),
+)
+"""Of segment memories and the ring."""

@@ -1,0 +1,1 @@
+"""Compiled replay: generated hardware driven from arrays."""

@@ -1,0 +1,259 @@
+"""Compiled replay of a unit of several lanes."""
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...golden.hash.functions import KeyHash
+from ...golden.operations import Operation, Verdicts
+from ...golden.spec import FilterSpec
+from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
+from ..toolchain import ToolError
+from .compiled import CompiledModel, CompiledUnit, Progress, Signatures, cached_model
+
+_DRIVER = Path(__file__).with_name("lanes_driver.cpp")
+_CHUNK = 1 << 14
+_TURNS = {Operation.SHIFT: 1, Operation.CLEAR: 2}
+_CODES = {
+    Operation.NONE: 0b001,
+    Operation.QUERY: 0b011,
+    Operation.INSERT: 0b101,
+    Operation.CHECK_AND_INSERT: 0b111,
+}
+
+
+def compiled_lanes(spec: FilterSpec) -> Path:
+    """Return the compiled model of a unit of several lanes; as `compiled_model`."""
+    memories = " ".join(
+        f"MEMORY({number}, {TOP}__DOT__{name}__DOT__words)"
+        for number, name in enumerate(_memories(spec))
+    )
+    defines = [
+        f"LANES {spec.lanes}",
+        f"KEY_BITS {spec.key_bits}",
+        f"TAG_BITS {TAG_BITS}",
+        f"AGE_BITS {spec.window_generations.bit_length()}",
+        f"MEMORIES {memories}",
+    ]
+    return cached_model(unit_verilog(spec), top=TOP, driver=_DRIVER, defines=defines)
+
+
+def _memories(spec: FilterSpec) -> list[str]:
+    return [
+        f"shard{shard}__DOT__core__DOT__segment{segment}_part{part}"
+        for segment in range(spec.segments)
+        for part in range(spec.parts)
+        for shard in range(spec.shards)
+    ]
+
+
+class Beats:
+    """A sequence of operations, laid out in beats.
+
+    Lanes are filled in order. SHIFT and CLEAR come before the operations of a
+    beat and have no lane.
+
+    Parameters
+    ----------
+    operations : ndarray of uint8, shape (n,)
+    lanes : int
+    skips : ndarray of bool, shape (n,), optional
+        Operations before which the rest of the beat stays empty.
+
+    Attributes
+    ----------
+    turns : ndarray of uint8, shape (beats,)
+    places : ndarray of intp, shape (n,)
+        Beat times lanes, and lane, of each operation; -1 for SHIFT and CLEAR.
+    """
+
+    def __init__(
+        self,
+        operations: NDArray[np.uint8],
+        lanes: int,
+        skips: NDArray[np.bool_] | None = None,
+    ) -> None:
+        turning = (operations == Operation.SHIFT) | (operations == Operation.CLEAR)
+        self.places = np.full(len(operations), -1, np.intp)
+        if not turning.any() and skips is None:
+            self.places[:] = np.arange(len(operations))
+            self.turns = np.zeros(-(-len(operations) // lanes), np.uint8)
+            return
+        turns: list[int] = []
+        lane = lanes
+        for number, operation in enumerate(operations.tolist()):
+            if turning[number]:
+                turns.append(_TURNS[Operation(operation)])
+                lane = 0
+                continue
+            if lane == lanes or (skips is not None and skips[number]):
+                turns.append(0)
+                lane = 0
+            self.places[number] = (len(turns) - 1) * lanes + lane
+            lane += 1
+        self.turns = np.array(turns, np.uint8)
+
+
+class CompiledLanes(CompiledModel):
+    """A unit of several lanes in compiled simulation.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build, of several lanes.
+    progress : callable, optional
+        Called with the number of operations done since the last call.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+
+    def __init__(self, spec: FilterSpec, *, progress: Progress | None = None) -> None:
+        self._hash = KeyHash(
+            key_bits=spec.key_bits, sizes=spec.index_sizes, functions=1, seed=spec.seed
+        )
+        unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
+        number = ctypes.c_uint32
+        signatures: Signatures = {
+            "lately_reset": (None, (unit,)),
+            "lately_begin": (None, (unit, count)),
+            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, number, number)),
+        }
+        super().__init__(spec, compiled_lanes(spec), signatures, progress=progress)
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the unit, which clears its memory. Counts one clock."""
+        self._library.lately_reset(self._unit)
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """Event counters: none."""
+        return {}
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all physical segments, once the spare is clear; as the golden model's.
+
+        Returns
+        -------
+        ndarray of bool, shape (segments, parts, part_bits)
+        """
+        spec = self.spec
+        self.idle(4 * spec.latency + 2 * spec.clear_words)
+        bits = self._words(spec.segments * spec.parts * spec.shards, spec.clear)
+        return bits.reshape(spec.segments, spec.parts, spec.part_bits)
+
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys, as many per clock as there are lanes.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `SlidingFilter.check_and_insert`.
+
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        """
+        checked = self._hash.check_keys(keys)
+        operations = np.full(len(checked), Operation.CHECK_AND_INSERT, np.uint8)
+        return self._run(operations, checked, None, 0, 0, 1).seen
+
+    def apply(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        *,
+        skips: NDArray[np.bool_] | None = None,
+        pause_before: float = 0.0,
+        pause_after: float = 0.0,
+        seed: int = 1,
+    ) -> Verdicts:
+        """Perform a mixed sequence of operations; as the golden model's method.
+
+        Parameters
+        ----------
+        operations, keys
+            As for `SlidingFilter.apply`.
+        skips : ndarray of bool, shape (n,), optional
+            Operations before which the rest of the beat stays empty.
+        pause_before, pause_after : float
+            Shares of the clocks in which no beat is offered, and no answer taken.
+        seed : int
+            Of the pauses.
+
+        Raises
+        ------
+        ToolError
+            If the hardware does not answer any longer.
+        """
+        codes = np.ascontiguousarray(operations, np.uint8)
+        pauses = (round(256 * pause_before), round(256 * pause_after))
+        return self._run(codes, self._hash.check_keys(keys), skips, *pauses, seed)
+
+    def _run(
+        self,
+        operations: NDArray[np.uint8],
+        keys: NDArray[np.uint64],
+        skips: NDArray[np.bool_] | None,
+        pause_before: int,
+        pause_after: int,
+        seed: int,
+    ) -> Verdicts:
+        lanes = self.spec.lanes
+        beats = Beats(operations, lanes, skips)
+        placed = beats.places >= 0
+        places = beats.places[placed]
+        codes = np.zeros(len(beats.turns) * lanes, np.uint8)
+        lane_keys = np.zeros((len(codes), keys.shape[1]), np.uint64)
+        table = np.zeros(256, np.uint8)
+        for operation, code in _CODES.items():
+            table[operation] = code
+        codes[places] = table[operations[placed]]
+        lane_keys[places] = keys[placed]
+        seen = np.zeros(len(codes), np.uint8)
+        age = np.full(len(codes), -1, np.int16)
+        arrays = (beats.turns, codes, lane_keys, seen, age)
+        pointers = [array.ctypes.data for array in arrays]
+        count = len(beats.turns)
+        self._library.lately_begin(self._unit, seed)
+        # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
+        for start in range(0, count, _CHUNK):
+            enough = min(start + _CHUNK, count)
+            failed = self._library.lately_run(
+                self._unit, count, enough, *pointers, pause_before, pause_after
+            )
+            if failed:
+                reason = "an answer of others" if failed < 0 else f"none in {failed} clocks"
+                raise ToolError(f"replay: expected one answer per beat, found {reason}")
+            if self._progress is not None:
+                self._progress(int((codes[start * lanes : enough * lanes] > 0).sum()))
+        verdicts = Verdicts(
+            np.zeros(len(operations), np.bool_), np.full(len(operations), -1, np.int16)
+        )
+        verdicts.seen[placed] = seen[places] > 0
+        verdicts.age[placed] = age[places]
+        return verdicts
+
+
+def compiled_unit(
+    spec: FilterSpec, *, progress: Progress | None = None
+) -> CompiledUnit | CompiledLanes:
+    """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    progress : callable, optional
+        As for the classes.
+    """
+    kind = CompiledUnit if spec.lanes == 1 else CompiledLanes
+    return kind(spec, progress=progress)

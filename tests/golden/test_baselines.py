@@ -1,0 +1,623 @@
+"""Baselines against their scalar twins, at the edges of their windows, and in state files."""
+
+import json
+import re
+from collections import deque
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lately.golden import (
+    A2Buffering,
+    BlockedBloomFilter,
+    BloomFilter,
+    CountingBloomFilter,
+    DoubleBuffering,
+    Filter,
+    ForgetfulBloomFilter,
+    PartitionedBloomFilter,
+    SpecificationError,
+    StableBloomFilter,
+    StateFileError,
+    Swamp,
+    load,
+)
+from lately.golden.baselines import bloom, buffered, counting, forgetful, stable
+from lately.golden.baselines.scalar_baselines import (
+    ScalarA2Buffering,
+    ScalarBloom,
+    ScalarCountingBloom,
+    ScalarDoubleBuffering,
+    ScalarForgetful,
+    ScalarStableBloom,
+    ScalarSwamp,
+)
+from lately.golden.states import read_state, write_state
+
+MODULES = (bloom, buffered, counting, forgetful, stable)
+
+TWINS = {
+    BloomFilter: ScalarBloom,
+    PartitionedBloomFilter: lambda **parameters: ScalarBloom(**parameters, partitioned=True),
+    BlockedBloomFilter: ScalarBloom,
+    CountingBloomFilter: ScalarCountingBloom,
+    StableBloomFilter: ScalarStableBloom,
+    DoubleBuffering: ScalarDoubleBuffering,
+    A2Buffering: ScalarA2Buffering,
+    ForgetfulBloomFilter: ScalarForgetful,
+    Swamp: ScalarSwamp,
+}
+SMALL = {
+    BloomFilter: {"bits": 61, "hashes": 2},
+    PartitionedBloomFilter: {"bits": 61, "hashes": 3},
+    BlockedBloomFilter: {"bits": 61, "hashes": 2, "block_bits": 8},
+    CountingBloomFilter: {"window": 11, "counters": 31, "hashes": 2, "counter_bits": 2},
+    StableBloomFilter: {"cells": 41, "hashes": 2, "decrements": 3, "cell_bits": 2},
+    DoubleBuffering: {"generation": 6, "bits": 101, "hashes": 2},
+    A2Buffering: {"generation": 6, "bits": 101, "hashes": 2},
+    ForgetfulBloomFilter: {"generation": 4, "past": 3, "bits": 203, "hashes": 2},
+    Swamp: {"window": 7, "fingerprint_bits": 5},
+}
+
+
+def bits_of(ones, size):
+    return [position in ones for position in range(size)]
+
+
+def contents(model):
+    """What a model holds, in the form of `twin_contents`."""
+    match model:
+        case DoubleBuffering():
+            return [model.active.tolist(), model.warm_up.tolist()]
+        case A2Buffering():
+            return [model.active1.tolist(), model.active2.tolist()]
+        case Swamp():
+            return model.fingerprints.tolist()
+        case CountingBloomFilter():
+            return [model.memory.tolist(), model.overflows, len(model.queue)]
+    return model.memory.tolist()
+
+
+def twin_contents(twin, model):
+    match twin:
+        case ScalarBloom():
+            return bits_of(twin.ones, model.storage_bits)
+        case ScalarDoubleBuffering():
+            size = model.bits // 2
+            return [bits_of(twin.active.ones, size), bits_of(twin.warm_up.ones, size)]
+        case ScalarA2Buffering():
+            size = model.bits // 2
+            return [bits_of(twin.active1.ones, size), bits_of(twin.active2.ones, size)]
+        case ScalarForgetful():
+            size = model.bits // (model.past + 2)
+            return [bits_of(segment.ones, size) for segment in twin.segments]
+        case ScalarCountingBloom():
+            return [twin.c, twin.overflows, len(twin.queue)]
+        case ScalarStableBloom():
+            return twin.sbf
+    ordered = twin.cfb[twin.curr :] + twin.cfb[: twin.curr]
+    return [fingerprint for fingerprint in ordered if fingerprint is not None]
+
+
+# Scalar twins
+
+
+@st.composite
+def parameters_of(draw, cls):
+    size = draw(st.integers(2, 40))
+    hashes = draw(st.integers(1, 4))
+    shared = {"seed": draw(st.integers(0, 3)), "key_bits": draw(st.sampled_from([3, 8, 64, 100]))}
+    match cls.__name__:
+        case "BloomFilter":
+            own = {"bits": size, "hashes": hashes}
+        case "PartitionedBloomFilter":
+            own = {"bits": size * hashes + draw(st.integers(0, 3)), "hashes": hashes}
+        case "BlockedBloomFilter":
+            block_bits = draw(st.integers(2, 9))
+            own = {"bits": size * block_bits, "hashes": hashes, "block_bits": block_bits}
+        case "CountingBloomFilter":
+            own = {
+                "window": draw(st.integers(1, 12)),
+                "counters": size,
+                "hashes": hashes,
+                "counter_bits": draw(st.integers(1, 8)),
+                "saturated": draw(st.sampled_from(["kept", "decremented"])),
+            }
+        case "StableBloomFilter":
+            own = {
+                "cells": size,
+                "hashes": hashes,
+                "decrements": draw(st.integers(1, size)),
+                "cell_bits": draw(st.integers(1, 8)),
+            }
+        case "DoubleBuffering" | "A2Buffering":
+            generation = draw(st.integers(1, 9))
+            own = {"generation": generation, "bits": 2 * size + 1, "hashes": hashes}
+        case "ForgetfulBloomFilter":
+            past = draw(st.integers(1, 4))
+            own = {
+                "generation": draw(st.integers(1, 7)),
+                "past": past,
+                "bits": (past + 2) * size + draw(st.integers(0, past + 1)),
+                "hashes": hashes,
+            }
+        case "Swamp":
+            own = {
+                "window": draw(st.integers(1, 12)),
+                "fingerprint_bits": draw(st.sampled_from([1, 2, 5, 33, 64])),
+            }
+    return own | shared
+
+
+def as_keys(keys, key_bits):
+    words = -(-key_bits // 64)
+    array = np.array(
+        [[key >> (64 * word) & ((1 << 64) - 1) for word in range(words)] for key in keys],
+        np.uint64,
+    ).reshape(len(keys), words)
+    return array[:, 0] if words == 1 else array
+
+
+@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("cls", TWINS)
+@given(data=st.data())
+def test_scalar_twin(cls, data):
+    parameters = data.draw(parameters_of(cls), "parameters")
+    chunk = data.draw(st.sampled_from([1, 3, 1 << 14]), "chunk")
+    model, twin = cls(**parameters), TWINS[cls](**parameters)
+    assert model.parameters == {**model.parameters, **parameters}
+    key = st.integers(0, (1 << model.key_bits) - 1)
+    pool = data.draw(st.lists(key, min_size=1, max_size=12), "pool")
+    calls = data.draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["insert", "query", "check_and_insert"]),
+                st.lists(st.sampled_from(pool), max_size=20),
+            ),
+            max_size=8,
+        ),
+        "calls",
+    )
+    inserted = 0
+    for kind, keys in calls:
+        expected = []
+        for one in keys:
+            if kind != "insert":
+                expected.append(twin.query(one))
+            if kind != "query":
+                twin.insert(one)
+        with pytest.MonkeyPatch.context() as patch:
+            for module in MODULES:
+                patch.setattr(module, "_CHUNK", chunk)
+            answers = getattr(model, kind)(as_keys(keys, model.key_bits))
+        if kind == "insert":
+            assert answers is None
+        else:
+            assert answers.dtype == np.bool_
+            assert answers.tolist() == expected
+        inserted += len(keys) if kind != "query" else 0
+        assert contents(model) == twin_contents(twin, model)
+        assert model.insertions == inserted
+        if cls is Swamp:
+            assert model.multiplicity(as_keys(pool, model.key_bits)).tolist() == [
+                twin.multiplicity(one) for one in pool
+            ]
+            assert model.distinct() == twin.distinct()
+    model.clear()
+    assert model == cls(**parameters)
+
+
+@pytest.mark.parametrize("cls", TWINS)
+def test_long_batch(cls):
+    """Chunks of their real size: one batch is the same as many."""
+    sizes = {
+        name: value * 997
+        if name in ("bits", "cells", "counters", "window", "generation")
+        else value
+        for name, value in SMALL[cls].items()
+    }
+    together, apart = cls(**sizes), cls(**sizes)
+    keys = np.random.default_rng(1).integers(0, 20_000, 40_000)
+    seen = together.check_and_insert(keys)
+    parts = [apart.check_and_insert(part) for part in np.array_split(keys, 11)]
+    assert seen.tolist() == np.concatenate(parts).tolist()
+    assert together == apart
+    assert not seen.all()
+    assert seen.any()
+    inserted = cls(**sizes)
+    inserted.insert(keys)
+    assert inserted == together
+    assert np.array_equal(inserted.query(keys), together.query(keys))
+
+
+@pytest.mark.parametrize("cls", TWINS)
+def test_nothing(cls):
+    model = cls(**SMALL[cls])
+    model.insert([])
+    assert model.query([]).shape == model.check_and_insert([]).shape == (0,)
+    assert model == cls(**SMALL[cls])
+    assert not model.query(np.arange(100)).any()
+
+
+# Windows: which keys must be reported, and which no longer are
+
+
+def ages_reported(model, total):
+    """Insert distinct keys one by one.
+
+    For each state, tell which of the keys inserted are reported, newest first.
+    """
+    keys = np.arange(1, total + 1) * 0x9E3779B1
+    for n in range(1, total + 1):
+        model.insert(keys[n - 1 : n])
+        yield n, model.query(keys[:n])[::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CountingBloomFilter(window=9, counters=1 << 16, hashes=4),
+        CountingBloomFilter(window=9, counters=1 << 16, hashes=4, saturated="decremented"),
+        CountingBloomFilter(window=1, counters=1 << 16, hashes=4),
+        Swamp(window=9, fingerprint_bits=40),
+        Swamp(window=1, fingerprint_bits=40),
+    ],
+)
+def test_exact_window(model):
+    """Reported are the last `window` insertions, and no others."""
+    for n, reported in ages_reported(model, 5 * model.window + 3):
+        assert reported == [since < model.window for since in range(n)]
+
+
+def test_double_buffering_window():
+    """Reported are the present generation and the one before."""
+    model = DoubleBuffering(generation=5, bits=1 << 18, hashes=4)
+    for n, reported in ages_reported(model, 37):
+        generation = (n - 1) // 5
+        expected = [(n - since - 1) // 5 >= generation - 1 for since in range(n)]
+        assert reported == expected
+        assert all(reported[: 5 + 1])
+        assert not any(reported[2 * 5 :])
+        assert model.switches == generation
+
+
+def test_a2_buffering_window():
+    """Distinct keys: as long as those of active2 are not emptied."""
+    model = A2Buffering(generation=5, bits=1 << 18, hashes=4)
+    for n, reported in ages_reported(model, 37):
+        generation = (n - 1) // 5
+        assert reported == [(n - since - 1) // 5 >= generation - 1 for since in range(n)]
+        assert all(reported[: 5 + 1])
+        assert model.switches == generation
+
+
+def test_a2_buffering_repetitions_do_not_age():
+    model = A2Buffering(generation=3, bits=1 << 18, hashes=4)
+    model.insert([1, 2, 3])
+    for _ in range(10):
+        model.insert([1, 2, 3, 2])
+    assert (model.switches, model.insertions) == (0, 43)
+    # 4 does not fit any more; 1 is copied, and 2 and 3 are left behind.
+    model.insert([4, 1, 5])
+    assert model.switches == 1
+    assert model.query([1, 2, 3, 4, 5]).all()
+    assert model.check_and_insert([6]).tolist() == [False]
+    assert model.switches == 2
+    assert model.query([1, 2, 3, 4, 5, 6]).tolist() == [True, False, False, True, True, True]
+
+
+@pytest.mark.parametrize("past", [1, 2, 5])
+def test_forgetful_window(past):
+    """Reported are the generations of which two segments are left."""
+    generation = 4
+    model = ForgetfulBloomFilter(generation=generation, past=past, bits=1 << 20, hashes=4)
+    for n, reported in ages_reported(model, 4 * generation * (past + 2)):
+        now = (n - 1) // generation
+        expected = [now - (n - since - 1) // generation <= past for since in range(n)]
+        assert reported == expected
+        assert all(reported[: past * generation + 1])
+        assert not any(reported[(past + 1) * generation :])
+        assert model.shifts == now
+
+
+@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize(
+    ("model", "window"),
+    [
+        (lambda **seed: BloomFilter(bits=200, hashes=3, **seed), 600),
+        (lambda **seed: PartitionedBloomFilter(bits=200, hashes=3, **seed), 600),
+        (lambda **seed: BlockedBloomFilter(bits=200, hashes=3, block_bits=32, **seed), 600),
+        (lambda **seed: CountingBloomFilter(window=50, counters=64, hashes=3, **seed), 50),
+        (
+            lambda **seed: CountingBloomFilter(
+                window=50, counters=64, hashes=3, counter_bits=1, **seed
+            ),
+            50,
+        ),
+        (lambda **seed: DoubleBuffering(generation=30, bits=200, hashes=3, **seed), 31),
+        (lambda **seed: A2Buffering(generation=30, bits=200, hashes=3, **seed), 31),
+        (
+            lambda **seed: ForgetfulBloomFilter(generation=10, past=3, bits=300, hashes=2, **seed),
+            31,
+        ),
+        (lambda **seed: Swamp(window=50, fingerprint_bits=6, **seed), 50),
+    ],
+)
+def test_no_false_negative_in_crowded_filters(model, window, seed):
+    """Fullness and repetition add reports and take none."""
+    model = model(seed=seed)
+    live = deque(maxlen=window)
+    for key in np.random.default_rng(seed).integers(0, 200, 400).tolist():
+        assert model.check_and_insert([key])[0] or key not in live
+        live.append(key)
+        assert model.query(list(live)).all()
+
+
+# Counters
+
+
+def counted(saturated, **others):
+    return CountingBloomFilter(
+        window=4, counters=1 << 12, hashes=1, counter_bits=2, saturated=saturated, **others
+    )
+
+
+@pytest.mark.parametrize("saturated", ["kept", "decremented"])
+def test_counter_below_its_maximum(saturated):
+    model = counted(saturated)
+    model.insert([7, 7])
+    assert model.memory.max() == 2
+    model.insert([1, 2, 3])
+    assert model.memory.max() == 1
+    assert model.query([7]).tolist() == [True]
+    model.insert([4])
+    assert model.query([7]).tolist() == [False]
+    assert model.overflows == 0
+
+
+def test_counter_kept_at_its_maximum():
+    model = counted("kept")
+    model.insert([7] * 3)
+    assert model.overflows == 0
+    model.insert([7])
+    assert model.overflows == 1
+    model.insert(np.arange(100, 200))
+    assert model.memory.max() == 3
+    assert model.query([7]).tolist() == [True]
+    model.clear()
+    assert not model.memory.any()
+
+
+def test_counter_decremented_from_its_maximum():
+    """Four insertions counted as three: the fourth is missed when three have left."""
+    model = counted("decremented")
+    model.insert([7] * 4)
+    assert model.overflows == 1
+    model.insert([1, 2])
+    assert model.query([7]).tolist() == [True]
+    model.insert([3])
+    assert model.queue[:, 0].tolist() == [7, 1, 2, 3]
+    assert model.query([7]).tolist() == [False]
+    # The key that leaves finds its counter at 0.
+    model.insert([4])
+    assert model.memory.max() == 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_decremented_counters_miss_nothing_before_an_overflow(seed):
+    rng = np.random.default_rng(seed)
+    model = CountingBloomFilter(
+        window=20, counters=50, hashes=2, counter_bits=3, saturated="decremented", seed=seed
+    )
+    live = deque(maxlen=20)
+    for key in rng.integers(0, 30, 400).tolist():
+        model.insert([key])
+        live.append(key)
+        if model.overflows:
+            break
+        assert model.query(list(live)).all()
+
+
+def test_counters_are_the_keys_of_the_window():
+    """Without an overflow, the counters are those of a fresh filter with the window's keys."""
+    model = CountingBloomFilter(window=300, counters=1000, hashes=3, counter_bits=8)
+    keys = np.random.default_rng(5).integers(0, 500, 2000)
+    model.insert(keys)
+    assert model.overflows == 0
+    fresh = CountingBloomFilter(window=300, counters=1000, hashes=3, counter_bits=8)
+    fresh.insert(keys[-300:])
+    assert np.array_equal(model.memory, fresh.memory)
+    assert np.array_equal(model.queue, fresh.queue)
+    assert int(model.memory.sum()) == 900
+
+
+# Sizes
+
+
+def test_storage():
+    assert BloomFilter(bits=61, hashes=2).storage_bits == 61
+    assert PartitionedBloomFilter(bits=61, hashes=3).storage_bits == 60
+    assert BlockedBloomFilter(bits=61, hashes=3, block_bits=8).storage_bits == 56
+    assert DoubleBuffering(generation=5, bits=61, hashes=3).storage_bits == 60
+    assert A2Buffering(generation=5, bits=61, hashes=3).storage_bits == 60
+    assert ForgetfulBloomFilter(generation=5, past=2, bits=61, hashes=3).storage_bits == 60
+    assert StableBloomFilter(cells=61, hashes=2, decrements=1, cell_bits=3).storage_bits == 183
+    model = CountingBloomFilter(window=10, counters=61, hashes=2, key_bits=100)
+    assert (model.storage_bits, model.queue_bits) == (244, 1000)
+
+
+# State files
+
+
+def used(cls):
+    model = cls(**SMALL[cls], seed=3)
+    model.insert(np.random.default_rng(1).integers(0, 40, 57))
+    return model
+
+
+@pytest.mark.parametrize("cls", TWINS)
+def test_round_trip(cls, tmp_path):
+    model = used(cls)
+    model.save(tmp_path / "state")
+    for read in (load, Filter.load, cls.load):
+        copy = read(tmp_path / "state")
+        assert type(copy) is cls
+        assert copy == model
+        assert copy.parameters == model.parameters
+        assert contents(copy) == contents(model)
+        assert copy.insertions == 57
+        twin = used(cls)
+        keys = np.random.default_rng(2).integers(0, 40, 50)
+        assert copy.check_and_insert(keys).tolist() == twin.check_and_insert(keys).tolist()
+        assert copy == twin
+        assert copy != model
+
+
+def damaged(path, *, numbers=None, arrays=None):
+    header, held = read_state(path, ("lately-model-1",))
+    header["numbers"].update(numbers or {})
+    write_state(path, json.loads(json.dumps(header)), held | (arrays or {}))
+    with pytest.raises(StateFileError, match="damaged filter state") as caught:
+        load(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("cls", TWINS)
+@pytest.mark.parametrize("value", [-1, 1.5, "1", True])
+def test_numbers_in_the_file_wrong(cls, value, tmp_path):
+    for name in used(cls)._state()[0]:
+        used(cls).save(tmp_path / "state")
+        assert f"{name}: {value!r} does not fit" in damaged(
+            tmp_path / "state", numbers={name: value}
+        )
+
+
+@pytest.mark.parametrize("cls", TWINS)
+def test_arrays_in_the_file_wrong(cls, tmp_path):
+    for name, array in used(cls)._state()[1].items():
+        for wrong in (array[:-1], array.astype(np.int16), array.reshape(1, -1, 1)):
+            used(cls).save(tmp_path / "state")
+            damaged(tmp_path / "state", arrays={name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "most"),
+    [
+        (CountingBloomFilter, "counters", 3),
+        (StableBloomFilter, "cells", 3),
+        (Swamp, "buffer", 31),
+    ],
+)
+def test_values_in_the_file_wrong(cls, name, most, tmp_path):
+    array = used(cls)._state()[1][name].copy()
+    array[0] = most + 1
+    used(cls).save(tmp_path / "state")
+    assert f"{name}: {most + 1} is more than {most}" in damaged(
+        tmp_path / "state", arrays={name: array}
+    )
+
+
+@pytest.mark.parametrize(("cls", "name"), [(CountingBloomFilter, "queue"), (Swamp, "buffer")])
+def test_more_in_the_file_than_was_inserted(cls, name, tmp_path):
+    used(cls).save(tmp_path / "state")
+    assert f"{name}: holds more than 2" in damaged(tmp_path / "state", numbers={"insertions": 2})
+
+
+def test_keys_in_the_file_wrong(tmp_path):
+    model = CountingBloomFilter(window=3, counters=8, hashes=1, key_bits=4)
+    model.insert([1, 2, 3])
+    model.save(tmp_path / "state")
+    message = damaged(tmp_path / "state", arrays={"queue": np.full((3, 1), 16, np.uint64)})
+    assert "keys: must be below 2**4" in message
+
+
+@pytest.mark.parametrize("cls", [DoubleBuffering, A2Buffering, ForgetfulBloomFilter])
+def test_generation_in_the_file_too_full(cls, tmp_path):
+    used(cls).save(tmp_path / "state")
+    message = damaged(tmp_path / "state", numbers={"filled": SMALL[cls]["generation"] + 1})
+    assert "filled: " in message
+
+
+# Bad parameters
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "value", "message"),
+    [
+        (BloomFilter, "bits", 1, "bits: must be at least 2, not 1"),
+        (BloomFilter, "bits", 2**32 + 1, "bits: must be at most 4294967296, not 4294967297"),
+        (BloomFilter, "hashes", 0, "hashes: must be at least 1, not 0"),
+        (BloomFilter, "seed", -1, "seed: must be at least 0, not -1"),
+        (BloomFilter, "key_bits", 0, "key_bits: must be at least 1, not 0"),
+        (
+            PartitionedBloomFilter,
+            "bits",
+            5,
+            "bits: must be at least 2 for each of 3 hash functions, not 5",
+        ),
+        (BlockedBloomFilter, "block_bits", 1, "block_bits: must be at least 2, not 1"),
+        (BlockedBloomFilter, "block_bits", 62, "block_bits: must be at most bits = 61, not 62"),
+        (CountingBloomFilter, "window", 0, "window: must be at least 1, not 0"),
+        (CountingBloomFilter, "counters", 1, "counters: must be at least 2, not 1"),
+        (CountingBloomFilter, "hashes", 0, "hashes: must be at least 1, not 0"),
+        (CountingBloomFilter, "counter_bits", 0, "counter_bits: must be at least 1, not 0"),
+        (CountingBloomFilter, "counter_bits", 9, "counter_bits: must be at most 8, not 9"),
+        (
+            CountingBloomFilter,
+            "saturated",
+            "lost",
+            "saturated: must be 'kept' or 'decremented', not 'lost'",
+        ),
+        (StableBloomFilter, "cells", 1, "cells: must be at least 2, not 1"),
+        (StableBloomFilter, "hashes", 0, "hashes: must be at least 1, not 0"),
+        (StableBloomFilter, "decrements", 0, "decrements: must be at least 1, not 0"),
+        (StableBloomFilter, "decrements", 42, "decrements: must be at most 41, not 42"),
+        (StableBloomFilter, "cell_bits", 0, "cell_bits: must be at least 1, not 0"),
+        (StableBloomFilter, "cell_bits", 9, "cell_bits: must be at most 8, not 9"),
+        (DoubleBuffering, "generation", 0, "generation: must be at least 1, not 0"),
+        (DoubleBuffering, "bits", 3, "bits: must be at least 4, not 3"),
+        (A2Buffering, "hashes", 0, "hashes: must be at least 1, not 0"),
+        (ForgetfulBloomFilter, "generation", 0, "generation: must be at least 1, not 0"),
+        (ForgetfulBloomFilter, "past", 0, "past: must be at least 1, not 0"),
+        (ForgetfulBloomFilter, "bits", 0, "bits: must be at least 1, not 0"),
+        (
+            ForgetfulBloomFilter,
+            "bits",
+            9,
+            "bits: must be 2 to 2**32 for each of 5 segments, not 9",
+        ),
+        (ForgetfulBloomFilter, "hashes", 0, "hashes: must be at least 1, not 0"),
+        (Swamp, "window", 0, "window: must be at least 1, not 0"),
+        (Swamp, "fingerprint_bits", 0, "fingerprint_bits: must be at least 1, not 0"),
+        (Swamp, "fingerprint_bits", 65, "fingerprint_bits: must be at most 64, not 65"),
+    ],
+)
+def test_parameter_wrong(cls, name, value, message):
+    with pytest.raises(SpecificationError, match=f"^{re.escape(message)}$"):
+        cls(**(SMALL[cls] | {name: value}))
+
+
+@pytest.mark.parametrize("cls", TWINS)
+def test_parameter_of_the_wrong_kind(cls):
+    for name in SMALL[cls] | {"seed": 0, "key_bits": 64}:
+        for value in (1.5, "2", True):
+            with pytest.raises(TypeError, match=f"^{name}: must be an integer, not {value!r}$"):
+                cls(**(SMALL[cls] | {name: value}))
+
+
+@pytest.mark.parametrize("cls", TWINS)
+@pytest.mark.parametrize("call", ["insert", "query", "check_and_insert"])
+def test_keys_wrong(cls, call):
+    model = cls(**SMALL[cls], key_bits=8)
+    before = cls(**SMALL[cls], key_bits=8)
+    for keys, error, message in [
+        ([0.5], TypeError, "keys: must be integers, not float64"),
+        ([[1, 2]], ValueError, "keys: must have shape"),
+        ([1, 256], ValueError, r"keys: must be below 2\*\*8"),
+        ([-1], ValueError, "keys: must not be negative, not -1"),
+    ]:
+        with pytest.raises(error, match=message):
+            getattr(model, call)(keys)
+    assert model == before

@@ -1,0 +1,660 @@
+"""Cuckoo dictionary against its scalar twin, its guarantees and its bounds."""
+
+import math
+import random
+
+import numpy as np
+import pytest
+from paths import PATHS, taking
+
+from lately.golden import CuckooDictionary, SpecificationError, StateFileError, load
+from lately.golden.cuckoo.scalar_cuckoo import ScalarCuckoo
+from lately.golden.cuckoo.sizes import (
+    cuckoo_error_bound,
+    cuckoo_signature_bits,
+    time_decaying_space_bound,
+)
+from lately.golden.states import write_state
+from lately.intervals import clopper_pearson
+
+
+def twin_of(model):
+    return ScalarCuckoo(
+        n=model.window,
+        gamma=model.positions,
+        K=model.signature_bits,
+        moves=model.moves,
+        seed=model.seed,
+        key_bits=model.key_bits,
+    )
+
+
+def as_array(model, keys):
+    words = -(-model.key_bits // 64)
+    if words == 1:
+        return np.array(keys, np.uint64)
+    mask = (1 << 64) - 1
+    return np.array(
+        [[key >> 64 * word & mask for word in range(words)] for key in keys], np.uint64
+    ).reshape(-1, words)
+
+
+def assert_same_state(model, twin):
+    assert model.timestamps.tolist() == twin.T
+    assert model.signatures.tolist() == twin.S
+    assert model.other_positions.tolist() == twin.P
+    keys, times = model.overflow_entries
+    assert times.tolist() == [t for _, t in twin.L]
+    assert keys.tolist() == as_array(model, [x for x, _ in twin.L]).reshape(keys.shape).tolist()
+    assert model.insertions == twin.i
+
+
+def filled(**parameters):
+    """A small dictionary with keys in both tables and in the list."""
+    model = CuckooDictionary(**{"window": 12, "positions": 5, "signature_bits": 2} | parameters)
+    model.insert(np.arange(100))
+    assert model.overflow
+    return model
+
+
+# Against the twin
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_like_the_twin(seed):
+    draw = random.Random(seed)
+    key_bits = draw.choice([1, 4, 64, 100, 130])
+    with taking(PATHS[seed % 2]):
+        model = CuckooDictionary(
+            window=draw.randint(1, 12),
+            positions=draw.randint(1, 20),
+            signature_bits=draw.choice([0, 1, 3]),
+            moves=draw.randint(1, 9),
+            seed=seed % 4,
+            key_bits=key_bits,
+        )
+    twin = twin_of(model)
+    universe = [draw.randrange(1 << key_bits) for _ in range(draw.randint(1, 30))]
+    for _ in range(20):
+        keys = [draw.choice(universe) for _ in range(draw.randint(0, 9))]
+        window = draw.randint(1, model.window)
+        expected = []
+        for key in keys:
+            expected.append(twin.query(key, window))
+            twin.insert(key)
+        if draw.random() < 0.5:
+            assert model.check_and_insert(as_array(model, keys), window).tolist() == expected
+        else:
+            model.insert(as_array(model, keys))
+        assert_same_state(model, twin)
+        asked = [*universe[:6], *(draw.randrange(1 << key_bits) for _ in range(3))]
+        array = as_array(model, asked)
+        assert model.query(array, window).tolist() == [twin.query(x, window) for x in asked]
+        assert model.last_update(array).tolist() == [twin.last_update(x) for x in asked]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_like_the_twin_past_a_chunk(path, monkeypatch):
+    monkeypatch.setattr("lately.golden.cuckoo.dictionary._CHUNK", 7)
+    with taking(path):
+        model = CuckooDictionary(window=20, positions=12, signature_bits=2)
+    twin = twin_of(model)
+    keys = np.random.default_rng(5).integers(0, 60, 400)
+    expected = []
+    for key in keys.tolist():
+        expected.append(twin.query(key, 20))
+        twin.insert(key)
+    assert model.check_and_insert(keys).tolist() == expected
+    assert_same_state(model, twin)
+    assert model.query(np.arange(60)).tolist() == [twin.query(x, 20) for x in range(60)]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_long_relocations_like_the_twin(path):
+    with taking(path):
+        model = CuckooDictionary(window=100, positions=52, signature_bits=4, seed=2)
+    twin = twin_of(model)
+    keys = np.random.default_rng(6).integers(0, 1000, 700)
+    model.insert(keys)
+    for key in keys.tolist():
+        twin.insert(key)
+    assert_same_state(model, twin)
+    print(f"{model.overflow} of 100 in the list, {model.moved} moves")
+    assert model.overflow > 4
+    assert model.moved > 100
+
+
+def test_keys_alike_in_list_and_tables():
+    """A key of the list whose positions and signature another has in the tables by now."""
+    both = 0
+    for seed in range(10):
+        rng = random.Random(seed)
+        model = CuckooDictionary(window=8, positions=3, moves=1, seed=seed)
+        twin = twin_of(model)
+        for _ in range(300):
+            key, window = rng.randrange(30), rng.randint(1, 8)
+            listed = [x for x, _ in twin.L]
+            expected = twin.query(key, window)
+            both += key in listed and ages_differ(twin, key)
+            twin.insert(key)
+            assert model.check_and_insert([key], window).tolist() == [expected]
+            assert_same_state(model, twin)
+    print(f"{both} such keys")
+    assert both
+
+
+def ages_differ(twin, key):
+    """Whether a key of the list is reported as younger than its entry there."""
+    return twin.last_update(key) < next(twin.d(t) for x, t in twin.L if x == key)
+
+
+# Guarantees
+
+
+@pytest.mark.parametrize("positions", [3, 20, 100])
+@pytest.mark.parametrize("window", [1, 2, 7, 50])
+def test_every_key_of_every_window_is_reported(window, positions):
+    rng = np.random.default_rng(window * 1000 + positions)
+    model = CuckooDictionary(window=window, positions=positions, signature_bits=3)
+    inserted = []
+    for _ in range(3 * window + 20):
+        keys = rng.integers(0, 3 * window, rng.integers(1, 4))
+        model.insert(keys)
+        inserted += keys.tolist()
+        for w in {1, (window + 1) // 2, window}:
+            assert model.query(np.array(inserted[-w:]), w).all()
+
+
+def test_last_update_is_exact_without_collisions():
+    model = CuckooDictionary(window=100, signature_bits=32)
+    keys = np.random.default_rng(1).integers(0, 400, 3000)
+    model.insert(keys)
+    last = {key: age for age, key in reversed([*enumerate(keys[::-1].tolist(), 1)])}
+    asked = np.arange(400)
+    expected = [age if (age := last.get(key, 101)) <= 100 else -1 for key in range(400)]
+    assert model.last_update(asked).tolist() == expected
+    for w in (1, 50, 99, 100):
+        within = [0 < age <= w for age in expected]
+        assert model.query(asked, w).tolist() == within
+
+
+def test_last_update_is_never_too_old():
+    model = CuckooDictionary(window=200, positions=60)
+    keys = np.random.default_rng(2).integers(0, 500, 5000)
+    model.insert(keys)
+    recent = keys[-200:]
+    age = 200 - np.arange(200)
+    ages = model.last_update(recent)
+    assert (ages > 0).all()
+    assert (ages <= age).all()
+
+
+# Edges
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 10, 40])
+def test_expires_at_exactly_the_last_insertion(window):
+    model = CuckooDictionary(window=window, signature_bits=20)
+    for start in {0, 1, window - 1, window, 2 * window - 1, 2 * window}:
+        model.clear()
+        model.insert(np.full(start, 7))
+        model.insert([1])
+        for age in range(1, window + 1):
+            assert model.last_update([1]).tolist() == [age]
+            assert model.query([1], age).tolist() == [True]
+            assert age == 1 or model.query([1], age - 1).tolist() == [False]
+            model.insert([7])
+        assert model.last_update([1]).tolist() == [-1]
+        assert not model.query([1]).any()
+
+
+def test_check_answers_from_before_the_insertion():
+    model = CuckooDictionary(window=5, signature_bits=20)
+    stream = [1, 1, 2, 3, 4, 5, 1, 9, 9, 9, 9, 9, 9, 1]
+    seen = [False, True] + [False] * 4 + [True, False] + [True] * 5 + [False]
+    assert model.check_and_insert(stream).tolist() == seen
+    model.clear()
+    seen_within_4 = seen.copy()
+    seen_within_4[6] = False
+    assert model.check_and_insert(stream, window=4).tolist() == seen_within_4
+
+
+def test_no_ghost_when_timestamps_wrap():
+    model = CuckooDictionary(window=10, signature_bits=20)
+    model.insert(np.arange(10))
+    for _ in range(500):
+        model.insert([77])
+        if model.insertions >= 20:
+            assert not model.query(np.arange(10)).any()
+    assert model.insertions > 20 * 2 * model.window
+    assert model.occupied == 1
+
+
+def test_sweep_is_just_in_time():
+    """Every position is reset when its entry's distance is n + 1 to 2 n, before it is 1 again."""
+    window = 6
+    distances = set()
+    model = CuckooDictionary(window=window, signature_bits=20, seed=3)
+    for key in range(100):
+        model.clear()
+        model.insert([1000] * (key % 13))
+        model.insert([key])
+        distance = 1
+        while model.occupied == 2 or (model.occupied == 1 and not key % 13 and distance == 1):
+            model.insert([1000])
+            distance += 1
+        distances.add(distance)
+    print(sorted(distances))
+    assert distances == set(range(window + 1, 2 * window + 1))
+
+
+def test_empty_position_matches_nothing():
+    """Position 0 and signature 0 of an empty position are no entry."""
+    model = CuckooDictionary(window=3, positions=1)
+    assert not model.query(np.arange(50)).any()
+    assert model.last_update(np.arange(50)).tolist() == [-1] * 50
+
+
+def test_repeated_key_keeps_one_entry():
+    model = CuckooDictionary(window=1000, signature_bits=8)
+    model.insert(np.full(900, 5))
+    assert model.occupied == 1
+    assert model.last_update([5]).tolist() == [1]
+
+
+def test_expired_entry_is_refreshed_in_its_place():
+    model = CuckooDictionary(window=50, positions=8000)
+    model.insert([5])
+    before = np.argwhere(model.timestamps).tolist()
+    model.insert(np.full(50, 6))
+    assert not model.query([5]).any()
+    assert before[0] in np.argwhere(model.timestamps).tolist()
+    model.insert([5])
+    assert before[0] in np.argwhere(model.timestamps).tolist()
+    assert model.occupied == 2
+
+
+# The list
+
+
+def crowded():
+    """One position a table and 31 signatures at most: two entries, the others in the list."""
+    return CuckooDictionary(window=8, positions=1, signature_bits=20, moves=4)
+
+
+def test_list_holds_what_finds_no_place():
+    model = crowded()
+    model.insert([1, 2, 3, 4])
+    keys, times = model.overflow_entries
+    assert keys.tolist() == [[3], [4]]
+    assert times.tolist() == [4, 5]
+    assert model.overflow == model.overflow_peak == 2
+    assert model.query([1, 2, 3, 4, 5]).tolist() == [True] * 4 + [False]
+    assert model.last_update([1, 2, 3, 4]).tolist() == [4, 3, 2, 1]
+    assert model.query([1, 2, 3, 4], 2).tolist() == [False, False, True, True]
+    assert model.overflow_bits == 2 * (64 + 5)
+
+
+def test_failed_relocation_changes_nothing():
+    model = crowded()
+    model.insert([1, 2])
+    tables = model.timestamps, model.signatures, model.other_positions
+    model.insert([3])
+    assert model.moved == 0
+    for before, after in zip(
+        tables, (model.timestamps, model.signatures, model.other_positions), strict=True
+    ):
+        assert np.array_equal(before, after)
+
+
+def test_list_expires_at_exactly_the_last_insertion():
+    model = crowded()
+    model.insert([1, 2, 3])
+    assert model.overflow == 1
+    model.insert([1, 2] * 3 + [1])
+    assert model.last_update([3]).tolist() == [8]
+    assert model.overflow == 1
+    model.insert([2])
+    assert model.overflow == 0
+    assert model.last_update([3]).tolist() == [-1]
+    assert model.overflow_peak == 1
+
+
+def test_key_of_the_list_comes_again():
+    model = crowded()
+    model.insert([1, 2, 3, 4, 3])
+    keys, _ = model.overflow_entries
+    assert keys.tolist() == [[4], [3]]
+    assert model.last_update([3, 4]).tolist() == [1, 2]
+    assert model.check_and_insert([4, 3]).tolist() == [True, True]
+
+
+def test_key_of_the_list_finds_a_place_later():
+    model = crowded()
+    model.insert([1, 2, 3, 3, 3, 3, 3, 3, 3])
+    # Key 1 has expired: its position is free for key 3.
+    assert model.overflow == 0
+    assert model.last_update([1, 2, 3]).tolist() == [-1, 8, 1]
+    model.insert([3] * 20)
+    assert model.occupied == 1
+
+
+def test_list_of_wide_keys():
+    model = CuckooDictionary(window=8, positions=1, signature_bits=20, moves=4, key_bits=128)
+    keys = np.array([[1, 0], [0, 1], [5, 9], [9, 5], [5, 5]], np.uint64)
+    model.insert(keys[:4])
+    assert model.overflow == 2
+    assert model.last_update(keys).tolist() == [4, 3, 2, 1, -1]
+    assert model.query(keys, 2).tolist() == [False, False, True, True, False]
+    assert model.overflow_bits == 2 * (128 + 5)
+
+
+def test_list_is_short_at_the_paper_s_load():
+    model = CuckooDictionary(window=2000)
+    model.insert(np.arange(20000))
+    print(f"peak {model.overflow_peak}, {model.moved / 20000:.3f} moves per insertion")
+    assert model.overflow_peak <= 3
+    assert model.moved < 20000
+
+
+# Rates
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize(
+    ("positions", "signature_bits"), [(2000, 0), (1000, 0), (500, 2), (300, 4)]
+)
+def test_false_positive_rate(positions, signature_bits):
+    model = CuckooDictionary(
+        window=1000, positions=positions, signature_bits=signature_bits, seed=11
+    )
+    rng = np.random.default_rng(positions)
+    trials, hits, expected = 4_000_000, 0, []
+    for _ in range(5):
+        model.insert(rng.integers(0, 1 << 40, 1700))
+        fresh = rng.integers(1 << 41, 1 << 63, trials // 5)
+        hits += int(model.query(fresh).sum())
+        expected.append(model.expected_false_positive_rate())
+    theory = float(np.mean(expected))
+    low, high = clopper_pearson(hits, trials, confidence=0.999)
+    print(f"{hits / trials:.3g} in [{low:.3g}, {high:.3g}], theory {theory:.3g}")
+    assert low <= theory <= high
+    assert high < model.error_bound
+
+
+@pytest.mark.statistics
+def test_false_positive_rate_within_smaller_windows():
+    model = CuckooDictionary(window=1000, positions=600, seed=1)
+    rng = np.random.default_rng(9)
+    model.insert(rng.integers(0, 1 << 40, 3000))
+    fresh = rng.integers(1 << 41, 1 << 63, 300_000)
+    for window in (100, 500, 1000):
+        hits = int(model.query(fresh, window).sum())
+        low, high = clopper_pearson(hits, len(fresh), confidence=0.999)
+        theory = model.expected_false_positive_rate(window)
+        print(f"{window}: {hits} in [{low:.3g}, {high:.3g}], theory {theory:.3g}")
+        assert low <= theory <= high
+
+
+@pytest.mark.statistics
+def test_regular_keys():
+    """Counters and strides are no worse than random keys."""
+    for stride in (1, 1000, 1 << 20):
+        model = CuckooDictionary(window=1000, positions=1000)
+        model.insert(np.arange(3000) * stride)
+        fresh = np.arange(3000, 203_000) * stride
+        hits = int(model.query(fresh).sum())
+        low, high = clopper_pearson(hits, len(fresh), confidence=0.999)
+        print(f"stride {stride}: {hits} hits, {model.expected_false_positive_rate():.3g}")
+        assert low <= model.expected_false_positive_rate() <= high
+
+
+# Sizes
+
+
+@pytest.mark.parametrize("positions", [1, 3, 1000, 1667, 2000, 5000, 1 << 20])
+@pytest.mark.parametrize("error_rate", [0.5, 0.1, 0.01, 1e-3, 2 / 5000, 1e-6])
+def test_signature_bits(positions, error_rate):
+    bits = cuckoo_signature_bits(positions=positions, error_rate=error_rate)
+    assert bits == max(0, math.ceil(math.log2(1 / error_rate) - math.log2(positions) + 1 - 1e-9))
+    model = CuckooDictionary.for_error_rate(window=10, positions=positions, error_rate=error_rate)
+    assert model.signature_bits == bits
+    assert model.error_bound <= error_rate
+
+
+def test_error_bound():
+    assert cuckoo_error_bound(positions=1000, signature_bits=0) == 0.002
+    assert cuckoo_error_bound(positions=1000, signature_bits=4) == 0.000125
+    assert cuckoo_error_bound(positions=1, signature_bits=0) == 1
+
+
+def test_space_bound():
+    bound = time_decaying_space_bound(window=1000, universe=100_000, error_rate=0.001)
+    assert bound == pytest.approx(900 * math.log2(900))
+    assert time_decaying_space_bound(window=1000, universe=10**6, error_rate=0.001) == 0
+    assert time_decaying_space_bound(window=1, universe=10**6, error_rate=1e-9) == 0
+
+
+def test_storage():
+    model = CuckooDictionary(window=1000, signature_bits=4)
+    # Timestamps of 0 to 2000, positions of 0 to 1999.
+    assert model.entry_bits == 11 + 11 + 4
+    assert model.storage_bits == 2 * 2000 * 26
+    assert model.variable_length_bits == 4000
+    model.insert(np.arange(100))
+    assert model.occupied == 100
+    assert model.variable_length_bits == 4000 + 100 * 26
+    assert CuckooDictionary(window=1024).entry_bits == 12 + 11
+
+
+def test_defaults():
+    model = CuckooDictionary(window=1000)
+    assert model.parameters == {
+        "window": 1000,
+        "signature_bits": 0,
+        "positions": 2000,
+        "moves": 30,
+        "seed": 0,
+        "key_bits": 64,
+    }
+    assert CuckooDictionary.for_error_rate(window=1000, error_rate=1e-4).parameters == {
+        **model.parameters,
+        "signature_bits": 4,
+    }
+    numbers = {name: np.int64(value) for name, value in model.parameters.items()}
+    assert CuckooDictionary(**numbers) == model
+
+
+# State
+
+
+def test_clear():
+    model = filled()
+    model.clear()
+    fresh = CuckooDictionary(**model.parameters)
+    assert model == fresh
+    model.insert(np.arange(30))
+    fresh.insert(np.arange(30))
+    assert model == fresh
+
+
+def test_differences():
+    model = filled()
+    assert model == filled()
+    assert model != filled(seed=1)
+    other = filled()
+    other.insert([3])
+    assert model != other
+
+
+@pytest.mark.parametrize("key_bits", [64, 100])
+def test_round_trip(tmp_path, key_bits):
+    path = tmp_path / "state"
+    model = CuckooDictionary(window=12, positions=5, signature_bits=2, key_bits=key_bits, seed=4)
+    rng = np.random.default_rng(8)
+    shape = () if key_bits == 64 else (2,)
+    model.insert(rng.integers(0, 1 << 36, (50, *shape)))
+    assert model.overflow
+    model.save(path)
+    for read in (load, CuckooDictionary.load):
+        copy = read(path)
+        assert copy == model
+        for _ in range(20):
+            keys = rng.integers(0, 1 << 4, (5, *shape))
+            assert np.array_equal(copy.check_and_insert(keys), model.check_and_insert(keys))
+            assert copy == model
+        model = CuckooDictionary.load(path)
+
+
+def crafted(path, *, numbers=None, **arrays):
+    """Write a state file whose digest is right and whose state is damaged."""
+    model = filled()
+    kept, state = model._state()
+    header = {
+        "format": "lately-model-1",
+        "filter": "CuckooDictionary",
+        "parameters": model.parameters,
+        "numbers": kept | (numbers or {}),
+    }
+    write_state(path, header, state | arrays)
+    return path
+
+
+def test_crafted_like_save(tmp_path):
+    assert load(crafted(tmp_path / "state")) == filled()
+
+
+@pytest.mark.parametrize("value", [-1, True, 0.5, "3", None])
+@pytest.mark.parametrize("name", ["insertions", "moved", "overflow_peak", "coin"])
+def test_damaged_numbers(tmp_path, name, value):
+    path = crafted(tmp_path / "state", numbers={name: value})
+    with pytest.raises(StateFileError, match="is no count"):
+        load(path)
+
+
+@pytest.mark.parametrize("coin", [0, 1 << 64])
+def test_damaged_generator(tmp_path, coin):
+    path = crafted(tmp_path / "state", numbers={"coin": coin})
+    with pytest.raises(StateFileError, match="is no state of the generator"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"), [("timestamps", 24), ("other_positions", 4), ("signatures", 3)]
+)
+def test_damaged_tables(tmp_path, name, most):
+    _, arrays = filled()._state()
+    for value in (-1, most + 1):
+        values = arrays[name].copy()
+        values[1, 2] = value
+        path = crafted(tmp_path / "state", **{name: values})
+        with pytest.raises(StateFileError, match=f"{name}: must be between 0 and {most}"):
+            load(path)
+    for values in (arrays[name][:, :4], arrays[name].astype(np.int32)):
+        path = crafted(tmp_path / "state", **{name: values})
+        with pytest.raises(StateFileError, match=rf"{name}: must be int64 of shape \(2, 5\)"):
+            load(path)
+
+
+def test_damaged_list(tmp_path):
+    _, arrays = filled()._state()
+    keys, times = arrays["overflow_keys"], arrays["overflow_timestamps"]
+    expired = times.copy()
+    expired[0] = (filled()._now + 11) % 24 + 1
+    twice = keys.copy()
+    twice[1] = twice[0]
+    for message, damaged in [
+        ("not in the order of their insertion", {"overflow_timestamps": times[::-1].copy()}),
+        ("not in the order of their insertion", {"overflow_timestamps": times * 0}),
+        ("not in the order of their insertion", {"overflow_timestamps": expired}),
+        ("in the list twice", {"overflow_keys": twice}),
+        ("must be int64 of shape", {"overflow_timestamps": times[1:]}),
+        ("keys in the list are not such", {"overflow_keys": keys.astype(np.int64)}),
+        ("keys in the list are not such", {"overflow_keys": keys[:, 0]}),
+        (r"must have shape \(n,\)", {"overflow_keys": np.hstack([keys, keys])}),
+    ]:
+        path = crafted(tmp_path / "state", **damaged)
+        with pytest.raises(StateFileError, match=message):
+            load(path)
+    path = crafted(tmp_path / "state", numbers={"overflow_peak": 1})
+    with pytest.raises(StateFileError, match="more than there ever were"):
+        load(path)
+
+
+# Wrong parameters
+
+
+@pytest.mark.parametrize("name", ["window", "positions", "moves", "key_bits"])
+def test_count_wrong(name):
+    parameters = {"window": 5} | {name: 0}
+    with pytest.raises(SpecificationError, match=f"{name}: must be at least 1, not 0"):
+        CuckooDictionary(**parameters)
+    for value in (1.0, "1", True):
+        with pytest.raises(TypeError, match=f"{name}: must be an integer, not {value!r}"):
+            CuckooDictionary(**{"window": 5} | {name: value})
+
+
+def test_positions_wrong():
+    with pytest.raises(SpecificationError, match="positions: must be at most 1073741824"):
+        CuckooDictionary(window=5, positions=(1 << 30) + 1)
+    with pytest.raises(SpecificationError, match="positions: must be at most 1073741824"):
+        CuckooDictionary(window=1 << 30)
+
+
+def test_signature_bits_wrong():
+    with pytest.raises(SpecificationError, match="signature_bits: must be at least 0, not -1"):
+        CuckooDictionary(window=5, signature_bits=-1)
+    with pytest.raises(SpecificationError, match="signature_bits: must be at most 32, not 33"):
+        CuckooDictionary(window=5, signature_bits=33)
+    with pytest.raises(TypeError, match=r"signature_bits: must be an integer, not 2\.0"):
+        CuckooDictionary(window=5, signature_bits=2.0)
+
+
+def test_seed_wrong():
+    with pytest.raises(SpecificationError, match="seed: must be at least 0, not -1"):
+        CuckooDictionary(window=5, seed=-1)
+
+
+def test_error_rate_wrong():
+    for value in (0, 1, -0.5, 2.0, math.nan):
+        with pytest.raises(SpecificationError, match="error_rate: must be between 0 and 1, not"):
+            CuckooDictionary.for_error_rate(window=5, error_rate=value)
+    with pytest.raises(TypeError, match="error_rate: must be a number, not '1'"):
+        CuckooDictionary.for_error_rate(window=5, error_rate="1")
+    with pytest.raises(SpecificationError, match=r"error_rate: must be at least 4\.66e-11"):
+        CuckooDictionary.for_error_rate(window=5, error_rate=1e-12)
+
+
+def test_space_bound_wrong():
+    with pytest.raises(SpecificationError, match="window: must be at least 1, not 0"):
+        time_decaying_space_bound(window=0, universe=5, error_rate=0.1)
+    with pytest.raises(SpecificationError, match="universe: must be at least 1, not 0"):
+        time_decaying_space_bound(window=5, universe=0, error_rate=0.1)
+    with pytest.raises(SpecificationError, match="error_rate: must be between 0 and 1, not 1"):
+        time_decaying_space_bound(window=5, universe=5, error_rate=1)
+
+
+def test_query_window_wrong():
+    model = CuckooDictionary(window=5)
+    for ask in (model.query, model.check_and_insert):
+        with pytest.raises(SpecificationError, match="window: must be at most 5, not 6"):
+            ask([1], 6)
+        with pytest.raises(SpecificationError, match="window: must be at least 1, not 0"):
+            ask([1], window=0)
+        with pytest.raises(TypeError, match=r"window: must be an integer, not 2\.5"):
+            ask([1], 2.5)
+    with pytest.raises(SpecificationError, match="window: must be at most 5, not 6"):
+        model.expected_false_positive_rate(6)
+    assert model.insertions == 0
+
+
+def test_keys_wrong():
+    model = CuckooDictionary(window=5, key_bits=8)
+    for use in (model.insert, model.query, model.check_and_insert, model.last_update):
+        with pytest.raises(TypeError, match="keys: must be integers"):
+            use([0.5])
+        with pytest.raises(ValueError, match=r"keys: must be below 2\*\*8"):
+            use([1, 256])
+        with pytest.raises(ValueError, match="keys: must have shape"):
+            use([[1, 2]])
+    assert model.insertions == 0

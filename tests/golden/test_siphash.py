@@ -1,0 +1,220 @@
+"""SipHash: published vectors, Python's own hash, the scalar twin, and the pipeline."""
+
+import csv
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lately.golden.hash.siphash import check_secret, message_words, pipeline_latency, siphash
+from lately.golden.ring import scalar
+from lately.hdl.hash.siphash import SipHash
+
+SEED = 2012
+DATA = Path(__file__).parents[1] / "data" / "siphash_2_4.csv"
+COUNTING = int.from_bytes(bytes(range(16)), "little")
+WIDTHS = [1, 8, 16, 32, 56, 57, 64, 104, 128]
+
+
+def words_of(message):
+    """Message as a key: shape (1, words)."""
+    padded = message.ljust(-(-len(message) // 8) * 8, b"\0")
+    return np.frombuffer(padded, "<u8").reshape(1, -1)
+
+
+def key_words(keys, key_bits):
+    words = -(-key_bits // 64)
+    return np.array(
+        [[key >> 64 * word & (1 << 64) - 1 for word in range(words)] for key in keys], np.uint64
+    ).reshape(len(keys), words)
+
+
+def hash_of(message, secret, **rounds):
+    return int(siphash(words_of(message), secret, key_bits=8 * len(message), **rounds)[0])
+
+
+def published():
+    """Vectors of the authors' reference code: length of the message 00 01 02 ..., hash."""
+    with open(DATA, newline="") as file:
+        return [(int(row["length"]), int(row["hash"], 16)) for row in csv.DictReader(file)]
+
+
+# The function
+
+
+def test_paper_s_vector():
+    """Appendix A: key 00 to 0f, message 00 to 0e."""
+    message, secret = bytes(range(15)), bytes(range(16))
+    assert hash_of(message, COUNTING, compression=2, finalization=4) == 0xA129CA6149BE45E5
+    assert scalar.siphash(message, secret, c=2, d=4) == 0xA129CA6149BE45E5
+
+
+@pytest.mark.parametrize(("length", "expected"), published())
+def test_published_vectors(length, expected):
+    message = bytes(range(length))
+    assert hash_of(message, COUNTING, compression=2, finalization=4) == expected
+    assert scalar.siphash(message, bytes(range(16)), c=2, d=4) == expected
+
+
+def test_published_vectors_are_all_there():
+    assert [length for length, _ in published()] == list(range(64))
+
+
+def test_python_s_own_hash():
+    """SipHash-1-3, with which Python hashes bytes; PYTHONHASHSEED=0 is the secret 0."""
+    choose = random.Random(SEED)
+    messages = [choose.randbytes(length) for length in (*range(1, 40), 255, 256, 257)]
+    program = (
+        "import json, sys; messages = json.load(sys.stdin); "
+        "print(json.dumps([sys.hash_info.algorithm, sys.hash_info.cutoff, "
+        "[hash(bytes.fromhex(message)) for message in messages]]))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps([message.hex() for message in messages]),
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    algorithm, cutoff, hashes = json.loads(answer.stdout)
+    assert (algorithm, cutoff) == ("siphash13", 0), "this Python hashes bytes in another way"
+    for message, expected in zip(messages, hashes, strict=True):
+        found = hash_of(message, 0)
+        found -= (found >> 63) << 64
+        assert (-2 if found == -1 else found) == expected
+        assert scalar.siphash(message, bytes(16)) == hash_of(message, 0)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    key_bits=st.integers(1, 300),
+    rounds=st.tuples(st.integers(1, 3), st.integers(1, 5)),
+    data=st.data(),
+)
+def test_scalar_twin(key_bits, rounds, data):
+    pairs = data.draw(
+        st.lists(
+            st.tuples(st.integers(0, (1 << key_bits) - 1), st.integers(0, (1 << 128) - 1)),
+            min_size=1,
+            max_size=5,
+        )
+    )
+    keys, secrets = zip(*pairs, strict=True)
+    chosen = {"compression": rounds[0], "finalization": rounds[1]}
+    expected = [
+        scalar.siphash(
+            key.to_bytes(-(-key_bits // 8), "little"),
+            secret.to_bytes(16, "little"),
+            c=rounds[0],
+            d=rounds[1],
+        )
+        for key, secret in pairs
+    ]
+    words = key_words(keys, key_bits)
+    together = siphash(words, key_words(secrets, 128), key_bits=key_bits, **chosen)
+    assert together.tolist() == expected
+    apart = [
+        siphash(words[n : n + 1], secret, key_bits=key_bits, **chosen)[0]
+        for n, secret in enumerate(secrets)
+    ]
+    assert apart == expected
+
+
+def test_no_keys():
+    assert siphash(np.zeros((0, 2), np.uint64), 1, key_bits=100).shape == (0,)
+
+
+def test_words_of_a_message():
+    # The length takes the top byte of the last word.
+    assert [message_words(bits) for bits in (1, 56, 57, 64, 104, 120, 121)] == [
+        1, 1, 2, 2, 2, 2, 3,
+    ]  # fmt: skip
+
+
+# Secrets
+
+
+@pytest.mark.parametrize("secret", [1.0, "1", None, True, b"\0" * 16])
+def test_secret_not_an_integer(secret):
+    name = type(secret).__name__
+    with pytest.raises(TypeError, match=f"^secret: must be an integer, not {name}$"):
+        check_secret(secret)
+
+
+def test_secret_wrong():
+    with pytest.raises(ValueError, match=r"^secret: must be at least 0, not negative$"):
+        check_secret(-5)
+    with pytest.raises(ValueError, match=r"^secret: must be below 2\*\*128, not of 129 bits$"):
+        check_secret(1 << 128)
+    assert check_secret((1 << 128) - 1) == (1 << 128) - 1
+    assert type(check_secret(np.uint64(3))) is int
+
+
+# The pipeline
+
+
+def simulate(hasher, inputs):
+    """Give one (key, secret) per clock; return what comes out `latency` clocks later."""
+    outputs = []
+
+    async def bench(ctx):
+        for clock in range(len(inputs) + hasher.latency):
+            if clock < len(inputs):
+                ctx.set(hasher.key, inputs[clock][0])
+                ctx.set(hasher.secret, inputs[clock][1])
+            if clock >= hasher.latency:
+                outputs.append(ctx.get(hasher.state))
+            await ctx.tick()
+
+    simulator = Simulator(hasher)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return outputs
+
+
+@pytest.mark.parametrize("key_bits", WIDTHS)
+def test_pipeline_equals_golden(key_bits):
+    """Secrets change as soon as they may, and keys without a secret of theirs lie between."""
+    choose = random.Random(SEED + key_bits)
+    print(f"seed {SEED + key_bits}")
+    inputs, counted = [], []
+    for burst in (1, 2, 3, 20, 1, 1):
+        secret = choose.choice([0, (1 << 128) - 1, *(choose.getrandbits(128) for _ in range(8))])
+        clocks = SipHash.SETTLE + burst + SipHash.HOLD
+        inputs += [(choose.getrandbits(key_bits), secret) for _ in range(clocks)]
+        counted += [False] * SipHash.SETTLE + [True] * burst + [False] * SipHash.HOLD
+    keys, secrets = zip(*inputs, strict=True)
+    expected = siphash(
+        key_words(keys, key_bits), key_words(secrets, 128), key_bits=key_bits
+    ).tolist()
+    found = simulate(SipHash(key_bits=key_bits), inputs)
+    compared = [(got, want) for got, want, use in zip(found, expected, counted, strict=True) if use]
+    assert len(compared) == 28
+    assert [got for got, _ in compared] == [want for _, want in compared]
+
+
+@pytest.mark.parametrize("key_bits", [8, 64])
+def test_extreme_keys(key_bits):
+    keys = [0, (1 << key_bits) - 1] * 3 + [1 << bit for bit in range(key_bits)]
+    for secret in (0, (1 << 128) - 1):
+        inputs = [(0, secret)] * SipHash.SETTLE + [(key, secret) for key in keys]
+        expected = siphash(key_words(keys, key_bits), secret, key_bits=key_bits).tolist()
+        # The last keys leave with the secret still held.
+        assert simulate(SipHash(key_bits=key_bits), inputs)[SipHash.SETTLE :] == expected
+
+
+def test_latency():
+    assert [pipeline_latency(bits) for bits in (8, 32, 56, 57, 64, 104, 128)] == [
+        21, 21, 21, 26, 26, 26, 31,
+    ]  # fmt: skip
+    assert SipHash(key_bits=104).latency == pipeline_latency(104)

@@ -1,0 +1,639 @@
+"""Specifications: every rule with its message, text round trips, and figures by hand."""
+
+import math
+import os
+import re
+from dataclasses import FrozenInstanceError, fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lately.golden import FAMILIES, PRESETS, FilterSpec, SpecificationError, preset
+from lately.golden.analysis import apbf_false_positive_rate
+from lately.golden.hash.siphash import pipeline_latency
+
+NAMES = [field.name for field in fields(FilterSpec)]
+
+APBF = {"family": "apbf", "k": 3, "l": 2, "slice_bits": 64}
+APBBF = {
+    "family": "apbbf", "k": 2, "l": 3, "block_bits": 64, "hashes_per_block": 4, "blocks": 16,
+}  # fmt: skip
+GEBF = {"family": "gebf", "window": 100, "epochs": 4, "hashes": 2, "bits": 640}
+BLOCKED = {**GEBF, "family": "blocked-gebf", "block_bits": 32}
+ALL = [APBF, APBBF, GEBF, BLOCKED]
+
+
+def refusal(values):
+    with pytest.raises(SpecificationError) as caught:
+        FilterSpec.from_dict(values)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+# Rules of single fields
+
+
+@pytest.mark.parametrize("family", ["bloom", "APBF", "", None, 3, ["gebf"], {"gebf": 1}, "a\nb"])
+def test_family_wrong(family):
+    assert refusal({**APBF, "family": family}) == (
+        f"family: must be one of apbf, apbbf, gebf, blocked-gebf, not {family!r}"
+    )
+
+
+def test_family_missing():
+    assert refusal({}) == "family: must be one of apbf, apbbf, gebf, blocked-gebf, not None"
+    with pytest.raises(TypeError, match="family"):
+        FilterSpec()
+
+
+@pytest.mark.parametrize("values", ALL, ids=lambda values: values["family"])
+def test_required_field_missing(values):
+    assert set(values) - {"family"} == set(FAMILIES[values["family"]])
+    for name in FAMILIES[values["family"]]:
+        rest = {key: value for key, value in values.items() if key != name}
+        expected = f"{name}: must be given for family {values['family']}, not None"
+        assert refusal(rest) == expected
+        assert refusal({**rest, name: None}) == expected
+
+
+@pytest.mark.parametrize("values", ALL, ids=lambda values: values["family"])
+def test_field_of_another_family(values):
+    optional = {"family", "window", "generation", "key_bits", "seed", "lanes", "clear"}
+    optional |= {"hash", "rekey"}
+    foreign = set(NAMES) - set(values) - optional
+    assert foreign
+    for name in foreign:
+        assert refusal({**values, name: 2}) == (
+            f"{name}: must not be given for family {values['family']}, not 2"
+        )
+
+
+@pytest.mark.parametrize("values", ALL, ids=lambda values: values["family"])
+@pytest.mark.parametrize("bad", [True, False, 2.0, "2", [2], np.int64(2), math.nan])
+def test_value_not_an_integer(values, bad):
+    optional = ("window", "generation", "key_bits", "seed", "lanes", "clear")
+    for name in (*FAMILIES[values["family"]], *optional):
+        assert refusal({**values, name: bad}) == f"{name}: must be an integer, not {bad!r}"
+
+
+@pytest.mark.parametrize("values", ALL, ids=lambda values: values["family"])
+@pytest.mark.parametrize("bad", [0, -1, -(10**30)])
+def test_value_below_one(values, bad):
+    for name in (*FAMILIES[values["family"]], "window", "generation", "key_bits", "lanes", "clear"):
+        assert refusal({**values, name: bad}) == f"{name}: must be at least 1, not {bad}"
+
+
+@pytest.mark.parametrize("values", ALL, ids=lambda values: values["family"])
+def test_value_beyond_reason(values):
+    limits = {
+        "l": 32767, "epochs": 32767, "k": 4096, "hashes": 4096, "hashes_per_block": 4096,
+        "key_bits": 4096,
+    }  # fmt: skip
+    for name in (*FAMILIES[values["family"]], "window", "generation", "key_bits", "lanes", "clear"):
+        rule = limits.get(name, "2**48")
+        for bad in (limits.get(name, 1 << 48) + 1, 1 << 64, 10**400):
+            assert refusal({**values, name: bad}) == f"{name}: must be at most {rule}, not {bad}"
+
+
+def test_seed_wrong():
+    assert refusal({**APBF, "seed": -1}) == "seed: must be at least 0, not -1"
+    assert refusal({**APBF, "seed": 1 << 64}) == f"seed: must be below 2**64, not {1 << 64}"
+    assert FilterSpec(**APBF, seed=(1 << 64) - 1).seed == (1 << 64) - 1
+    assert FilterSpec(**APBF, seed=0) == FilterSpec(**APBF)
+
+
+def test_key_bits_edges():
+    assert FilterSpec(**APBF, key_bits=4096).key_bits == 4096
+    assert FilterSpec(**APBF, key_bits=1).key_bits == 1
+
+
+def test_lanes_wrong():
+    assert refusal({**APBF, "lanes": 3}) == "lanes: must be 1, 2 or 4, not 3"
+
+
+@pytest.mark.parametrize(("lanes", "shards"), [(1, 1), (2, 3), (4, 6)])
+def test_shards(lanes, shards):
+    spec = FilterSpec(**APBF | {"slice_bits": 64 * shards}, lanes=lanes)
+    assert (spec.shards, spec.part_bits, spec.shard_bits) == (shards, 64 * shards, 64)
+    assert spec.index_sizes == (64,)
+    assert spec.clear_words == 4
+    assert spec.minimum_generation == (5 if lanes == 1 else 8 * lanes)
+    spec.check_buildable()
+
+
+def test_shards_of_blocks():
+    spec = FilterSpec(**APBBF | {"blocks": 6 * 128}, lanes=4)
+    assert spec.index_sizes == (128, *(spec.cells,) * spec.parts)
+    assert spec.shard_bits == 128 * spec.cells
+    assert spec.minimum_generation == 4 * (spec.clear_words + 1)
+
+
+def test_shards_wrong():
+    wrong = {**APBF, "slice_bits": 64, "lanes": 2}
+    assert refusal(wrong) == "slice_bits: must be a multiple of the 3 shards of 2 lanes, not 64"
+    wrong = {**APBBF, "blocks": 64, "lanes": 4}
+    assert refusal(wrong) == "blocks: must be a multiple of the 6 shards of 4 lanes, not 64"
+
+
+def test_shards_of_bits_are_whole():
+    spec = FilterSpec(
+        family="gebf", window=100, epochs=4, hashes=2, bits=5 * 2 * (6 * 8 + 5), lanes=4
+    )
+    assert (spec.cells, spec.shard_bits) == (48, 8)
+    spec = FilterSpec(
+        family="blocked-gebf", window=100, epochs=4, hashes=2, block_bits=16,
+        bits=5 * 16 * (3 * 4 + 2), lanes=2,
+    )  # fmt: skip
+    assert (spec.segment_blocks, spec.index_sizes[0]) == (12, 4)
+
+
+def test_lanes_need_h3():
+    wrong = {**APBF, "slice_bits": 96, "lanes": 2, "hash": "siphash"}
+    assert refusal(wrong) == "hash: must be h3 for several lanes, not 'siphash'"
+
+
+def test_lanes_short_generation():
+    spec = FilterSpec(**APBF | {"slice_bits": 6 * 256}, lanes=4, clear=16, generation=67)
+    with pytest.raises(SpecificationError, match=r"at least 68 .* 4 insertions in each"):
+        spec.check_buildable()
+
+
+def test_clear_wrong():
+    assert refusal({**APBF, "clear": 24}) == "clear: must be a power of two, not 24"
+    assert FilterSpec(**APBF, clear=1).clear == 1
+
+
+@pytest.mark.parametrize("bad", ["sip", "H3", "", None, 3, True, ["h3"]])
+def test_hash_wrong(bad):
+    assert refusal({**APBF, "hash": bad}) == f"hash: must be one of h3, siphash, not {bad!r}"
+
+
+@pytest.mark.parametrize("bad", [0, 1, "true", None, 1.0, np.True_])
+def test_rekey_wrong(bad):
+    assert refusal({**APBF, "hash": "siphash", "rekey": bad}) == (
+        f"rekey: must be True or False, not {bad!r}"
+    )
+
+
+def test_rekey_needs_a_keyed_hash():
+    assert refusal({**APBF, "rekey": True}) == "rekey: must be False for hash h3, not True"
+    assert FilterSpec(**APBF, hash="siphash").rekey is False
+    assert FilterSpec(**APBF, hash="siphash", rekey=True).rekey is True
+    assert FilterSpec(**APBF, hash="h3", rekey=False) == FilterSpec(**APBF)
+
+
+# Rules of a segment
+
+
+@pytest.mark.parametrize("values", [APBBF, BLOCKED], ids=lambda values: values["family"])
+def test_block_bits_wrong(values):
+    assert refusal({**values, "block_bits": 48}) == "block_bits: must be a power of two, not 48"
+
+
+@pytest.mark.parametrize("bad", [3, 64, 128])
+def test_hashes_per_block_wrong(bad):
+    assert refusal({**APBBF, "hashes_per_block": bad}) == (
+        f"hashes_per_block: must be a power of two below block_bits = 64, not {bad}"
+    )
+    assert FilterSpec(**{**APBBF, "hashes_per_block": 32}).cells == 2
+
+
+def test_gebf_bits_wrong():
+    # 5 segments of 2 parts of 2 bits.
+    assert FilterSpec(**{**GEBF, "bits": 20}).cells == 2
+    assert refusal({**GEBF, "bits": 19}) == (
+        "bits: must be at least 2 per hash and segment = 20, not 19"
+    )
+
+
+def test_blocked_gebf_bits_wrong():
+    assert FilterSpec(**{**BLOCKED, "bits": 160}).segment_blocks == 1
+    assert refusal({**BLOCKED, "bits": 159}) == (
+        "bits: must be at least one block in each segment = 160, not 159"
+    )
+
+
+def test_blocked_gebf_hashes_wrong():
+    assert refusal({**BLOCKED, "hashes": 32}) == "hashes: must be below block_bits = 32, not 32"
+    assert FilterSpec(**{**BLOCKED, "hashes": 31}).cells == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "name"),
+    [
+        (APBF, "slice_bits", "slice_bits"),
+        (APBBF, "blocks", "blocks"),
+        ({**GEBF, "hashes": 1, "epochs": 1}, "bits", "bits"),
+    ],
+)
+def test_index_range_wrong(values, field, name):
+    segments = 2 if field == "bits" else 1
+    assert max(FilterSpec(**{**values, field: segments << 32}).index_sizes) == 1 << 32
+    assert refusal({**values, field: segments * ((1 << 32) + 1)}) == (
+        f"{name}: must give at most 2**32 cells or blocks in a part, not {(1 << 32) + 1}"
+    )
+
+
+# Window and generation
+
+
+def test_window_wrong():
+    assert refusal({**APBF, "generation": 10, "window": 21}) == (
+        "window: must be at most 2 generations of 10 insertions = 20, not 21"
+    )
+    assert refusal({**GEBF, "generation": 24}) == (
+        "window: must be at most 4 generations of 24 insertions = 96, not 100"
+    )
+    assert FilterSpec(**APBF, generation=10, window=20).window == 20
+
+
+def test_window_gives_generation():
+    assert FilterSpec(**APBF, window=20).generation == 10
+    assert FilterSpec(**APBF, window=21).generation == 11
+    assert FilterSpec(**APBF, window=21).window == 21
+    assert FilterSpec(**APBF, window=1).generation == 1
+    assert FilterSpec(**APBF, window=21).guaranteed_window == 22
+
+
+def test_gebf_epoch():
+    assert FilterSpec(**GEBF).generation == 25
+    assert FilterSpec(**{**GEBF, "window": 101}).generation == 26
+    assert FilterSpec(**{**GEBF, "window": 3}).generation == 1
+
+
+def test_fields_are_frozen():
+    spec = FilterSpec(**APBF)
+    with pytest.raises(FrozenInstanceError):
+        spec.k = 4
+    assert hash(spec) == hash(FilterSpec(**APBF))
+
+
+# Derived figures, by hand
+
+# family, g, window, slack, memory, storage, clear words, index sizes, hash functions
+FIGURES = {
+    # n = ln(1/2) / ln(15/16) = 10.74; g = floor(1024 n / 2); 7 segments of 65536 bits.
+    "default": (5498, 27490, 10996, 458752, 524288, 1024, (1024, 16, 16, 16, 16), 8),
+    # g = floor(4096 n / 3); 12 segments of 262144 bits.
+    "large": (14663, 131967, 43989, 3145728, 3407872, 4096, (4096, 16, 16, 16, 16), 13),
+    # g = floor(256 n / 2); 6 segments of 16384 bits.
+    "small": (1374, 5496, 2748, 98304, 114688, 256, (256, 16, 16, 16, 16), 7),
+    # n = ln(1/2) / ln(3/4) = 2.409; g = floor(4 n / 2); 4 segments of 32 bits.
+    "tiny": (4, 8, 8, 128, 160, 2, (4, 4, 4), 5),
+    # g = floor(16384 ln 2 / 10); 17 slices.
+    "apbf-default": (1135, 7945, 11350, 278528, 294912, 1024, (16384,), 18),
+    "apbf-tiny": (7, 14, 21, 160, 192, 4, (32,), 6),
+    # Epochs of 20000 / 8; 9 segments of 4 parts.
+    "gebf-default": (2500, 20000, 2500, 294912, 327680, 512, (8192,) * 4, 1),
+    "gebf-tiny": (8, 16, 8, 96, 128, 2, (16, 16), 1),
+    # 9 segments of 32768 bits in 512 blocks.
+    "blocked-gebf-default": (
+        2500, 20000, 2500, 294912, 327680, 512, (512, 16, 16, 16, 16), 1,
+    ),
+    "blocked-gebf-tiny": (8, 16, 8, 96, 128, 2, (4, 4, 4), 1),
+    # g = floor(3 * 1024 n / 2) and floor(6 * 1024 n / 2); the indices are those in a shard.
+    "two-lanes": (16496, 82480, 32992, 1376256, 1572864, 1024, (1024, 16, 16, 16, 16), 8),
+    "four-lanes": (32993, 164965, 65986, 2752512, 3145728, 1024, (1024, 16, 16, 16, 16), 8),
+    # g = floor(24 n / 2) and floor(48 n / 2) with the n of tiny.
+    "two-lanes-tiny": (28, 56, 56, 768, 960, 4, (8, 4, 4), 5),
+    "four-lanes-tiny": (57, 114, 114, 1536, 1920, 4, (8, 4, 4), 5),
+}  # fmt: skip
+# The hash changes none of them.
+FIGURES |= {"siphash-default": FIGURES["default"], "siphash-tiny": FIGURES["tiny"]}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures(name):
+    spec = preset(name)
+    assert (
+        spec.generation,
+        spec.window,
+        spec.slack,
+        spec.memory_bits,
+        spec.storage_bits,
+        spec.clear_words,
+        spec.index_sizes,
+        spec.hash_functions,
+    ) == FIGURES[name]
+    assert spec.guaranteed_window == spec.window
+    if spec.lanes == 1:
+        assert spec.minimum_generation == spec.clear_words + 1
+
+
+def test_figures_cover_the_presets():
+    assert set(FIGURES) | {"apbbf-default", "apbbf-tiny"} == set(PRESETS)
+    assert preset("apbbf-default") is preset("default")
+    assert preset("apbbf-tiny") is preset("tiny")
+
+
+def test_keyed_presets():
+    keyed = {"hash": "siphash", "rekey": True}
+    assert preset("siphash-default") == replace(preset("default"), **keyed)
+    assert preset("siphash-tiny") == replace(preset("tiny"), key_bits=16, **keyed)
+
+
+def test_preset_wrong():
+    with pytest.raises(SpecificationError) as caught:
+        preset("huge")
+    assert str(caught.value) == f"preset: must be one of {', '.join(PRESETS)}, not 'huge'"
+
+
+@pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
+def test_ring(spec):
+    run, target = (spec.k, spec.l) if spec.k else (1, spec.epochs)
+    assert spec.run == run
+    assert spec.window_generations == target
+    assert spec.ring_segments == run + target
+    assert spec.segments == run + target + 1
+    assert spec.latency == sum(spec.latency_terms.values())
+
+
+def test_sizes_that_do_not_divide():
+    spec = FilterSpec(**{**GEBF, "bits": 650, "hashes": 3})
+    assert spec.cells == 650 // 5 // 3
+    assert spec.memory_bits == 5 * 3 * 43
+    spec = FilterSpec(**{**BLOCKED, "bits": 5 * 32 * 2 + 159, "hashes": 3})
+    assert (spec.segment_blocks, spec.cells, spec.part_bits) == (2, 10, 20)
+    assert replace(spec, clear=8).clear_words == 3
+
+
+# False positives
+
+
+def test_npws_by_hand():
+    full = 1 - (1 - 1 / 16384) ** 11350
+    assert preset("apbf-default").npws == pytest.approx(
+        sum(full**i for i in range(10)) / 7, rel=1e-12
+    )
+    # A block holds a binomial number of keys.
+    load, odds = 2 * 5498, 1 / 1024
+    block = sum(
+        math.comb(4, s) * (-1) ** s * (1 - odds * (1 - (15 / 16) ** s)) ** load for s in range(5)
+    )
+    assert preset("default").npws == pytest.approx((1 + block) / 5, rel=1e-9)
+    assert preset("gebf-default").npws == 1 / 8
+
+
+def test_worst_rate_by_hand():
+    spec = preset("apbf-default")
+    fills = [1 - (1 - 1 / 16384) ** (1135 * (i + 1)) for i in range(10)]
+    expected = apbf_false_positive_rate(10, 7, fills=fills + fills[-1:] * 7)
+    assert spec.worst_false_positive_rate == pytest.approx(expected, rel=1e-10)
+    spec = preset("gebf-default")
+    segment = (1 - (1 - 1 / 8192) ** 2500) ** 4
+    assert spec.worst_false_positive_rate == pytest.approx(1 - (1 - segment) ** 9, rel=1e-10)
+    empty_guard = 1 - (1 - segment) ** 8
+    assert spec.false_positive_rate(phase=0) == pytest.approx(empty_guard, rel=1e-10)
+
+
+@pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
+def test_mean_rate_is_that_after_each_insertion(spec):
+    """All of them, or a sample at even distances where a sum would take long."""
+    moments = np.arange(1, spec.generation + 1)
+    if spec.generation > 500:
+        moments = (np.arange(500) + 0.5) / 500 * spec.generation + 0.5
+    rates = [spec.false_positive_rate(phase=i / spec.generation) for i in moments]
+    print(f"mean {spec.mean_false_positive_rate:.9g}, of the moments {np.mean(rates):.9g}")
+    assert spec.mean_false_positive_rate == pytest.approx(np.mean(rates), rel=1e-5)
+
+
+def test_mean_rate_of_generations_of_one_insertion_is_the_worst():
+    spec = FilterSpec(family="gebf", window=4, epochs=4, hashes=3, bits=5 * 3 * 8)
+    assert spec.generation == 1
+    assert spec.mean_false_positive_rate == spec.worst_false_positive_rate
+
+
+@pytest.mark.parametrize("generation", [32, 33])
+def test_mean_rate_as_a_sum_and_as_an_integral(generation):
+    spec = FilterSpec(family="apbf", k=3, l=4, slice_bits=128, generation=generation)
+    rates = [spec.false_positive_rate(phase=i / generation) for i in range(1, generation + 1)]
+    assert spec.mean_false_positive_rate == pytest.approx(np.mean(rates), rel=1e-5)
+
+
+@pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
+def test_rate_grows_to_the_worst(spec):
+    rates = [spec.false_positive_rate(phase=phase / 8) for phase in range(9)]
+    assert rates == sorted(rates)
+    assert rates[0] < spec.mean_false_positive_rate < rates[-1]
+    assert rates[-1] == spec.worst_false_positive_rate
+    with pytest.raises(ValueError, match=r"phase: must be in 0 to 1, not 1\.5"):
+        spec.false_positive_rate(phase=1.5)
+
+
+# Hardware
+
+
+@pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
+def test_presets_are_buildable(spec):
+    spec.check_buildable()
+
+
+def unbuildable(spec):
+    with pytest.raises(SpecificationError) as caught:
+        spec.check_buildable()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({**APBF, "slice_bits": 1024}, 32),
+        ({**APBBF, "blocks": 64}, 32),
+        ({**GEBF, "bits": 5 * 2 * 1024, "window": 4}, 32),
+        ({**BLOCKED, "bits": 5 * 2 * 1024, "window": 4}, 32),
+    ],
+    ids=lambda values: values["family"] if isinstance(values, dict) else "",
+)
+def test_shortest_generation(values, words):
+    spec = FilterSpec(**values, generation=words + 1, clear=32)
+    assert (spec.clear_words, spec.minimum_generation) == (words, words + 1)
+    spec.check_buildable()
+    assert unbuildable(FilterSpec(**values, generation=words, clear=32)) == (
+        f"generation: must be at least {words + 1} ({spec.part_bits} bits of a part / 32 cleared "
+        f"per clock = {words} clocks, and one to shift), not {words}"
+    )
+
+
+def test_clear_wider_than_a_part():
+    FilterSpec(**APBF, clear=64).check_buildable()
+    assert unbuildable(FilterSpec(**APBF, clear=128)) == (
+        "clear: must be at most the 64 bits of a part, not 128"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "size"),
+    [
+        ({**APBF, "slice_bits": 100}, 100),
+        ({**APBBF, "blocks": 17}, 17),
+        ({**GEBF, "bits": 650}, 65),
+        ({**BLOCKED, "hashes": 3}, 10),
+        ({**BLOCKED, "bits": 5 * 96}, 3),
+    ],
+)
+def test_sizes_not_a_power_of_two(values, size):
+    assert unbuildable(FilterSpec(**values)) == (
+        f"{values['family']}: hardware needs blocks and parts of a power of two bits, not {size}"
+    )
+
+
+# Text
+
+
+@pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
+def test_toml_round_trip(spec, tmp_path):
+    path = tmp_path / "filter.toml"
+    spec.to_toml(path)
+    assert path.read_text() == spec.toml()
+    assert FilterSpec.from_toml(path) == spec
+    assert FilterSpec.from_toml(str(path)) == spec
+    assert FilterSpec.from_dict(spec.to_dict()) == spec
+    assert None not in spec.to_dict().values()
+
+
+def test_toml_text():
+    assert FilterSpec(**GEBF, seed=7, clear=32).toml() == (
+        'family = "gebf"\nwindow = 100\nepochs = 4\nhashes = 2\nbits = 640\ngeneration = 25\n'
+        'key_bits = 64\nseed = 7\nlanes = 1\nclear = 32\nhash = "h3"\nrekey = false\n'
+    )
+    keyed = FilterSpec(**GEBF, hash="siphash", rekey=True).toml()
+    assert keyed.endswith('clear = 16\nhash = "siphash"\nrekey = true\n')
+
+
+def test_toml_of_before_there_were_keyed_hashes(tmp_path):
+    path = tmp_path / "filter.toml"
+    spec = FilterSpec(**GEBF)
+    path.write_text(spec.toml().partition("hash = ")[0])
+    assert FilterSpec.from_toml(path) == spec
+
+
+def test_hash_stages():
+    terms = preset("default").latency_terms
+    keyed = preset("siphash-default").latency_terms
+    assert (terms["fold"], terms["mix"]) == (3, 4)
+    assert keyed["siphash"] == pipeline_latency(64)
+    rest = [(name, clocks) for name, clocks in terms.items() if name not in ("fold", "mix")]
+    assert [(name, clocks) for name, clocks in keyed.items() if name != "siphash"] == rest
+    assert list(keyed).index("siphash") == list(terms).index("fold")
+
+
+@pytest.mark.parametrize("name", ["windows", "", "K"])
+def test_field_unknown(name):
+    shown = name or "''"
+    assert refusal({**APBF, name: 5}) == (
+        f"{shown}: unknown field, must be one of {', '.join(NAMES)} (value 5)"
+    )
+
+
+def test_field_unknown_on_one_line():
+    assert refusal({**APBF, "a\nb": "c\nd"}).startswith("'a\\nb': unknown field, ")
+
+
+def toml_refusal(path, content):
+    path.write_bytes(content)
+    with pytest.raises(SpecificationError) as caught:
+        FilterSpec.from_toml(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+    return message.removeprefix(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x7fELF\x02\x01\x00\x00\xff",
+        b"\x00" * 100,
+        b"family = ",
+        b"family",
+        b'family = "gebf',
+        b"k = 1\nk = 2\n",
+        b'family = "gebf"\r\nseed = 1\x00',
+        b"{}",
+        b"seed = " + b"9" * 5000,
+        b"k = " + b"[" * 50000,
+        "family = 'gebf'".encode("utf-16"),
+        b"PK\x03\x04",
+    ],
+)
+def test_toml_wrong(content, tmp_path):
+    assert toml_refusal(tmp_path / "filter.toml", content).startswith("must be a TOML file: ")
+
+
+def test_toml_content_wrong(tmp_path):
+    path = tmp_path / "filter.toml"
+    text = FilterSpec(**APBF).toml().encode()
+    assert toml_refusal(path, b"") == (
+        "family: must be one of apbf, apbbf, gebf, blocked-gebf, not None"
+    )
+    assert toml_refusal(path, text.replace(b"k = 3", b"k = 0")) == "k: must be at least 1, not 0"
+    assert toml_refusal(path, text.replace(b"k = 3", b"k = true")) == (
+        "k: must be an integer, not True"
+    )
+    assert toml_refusal(path, text.replace(b"rekey = false", b"rekey = 0")) == (
+        "rekey: must be True or False, not 0"
+    )
+    assert toml_refusal(path, text.replace(b"k = 3", b'k = "3"')) == (
+        "k: must be an integer, not '3'"
+    )
+    assert toml_refusal(path, text.replace(b"k = 3", b"k = 3.0")) == (
+        "k: must be an integer, not 3.0"
+    )
+    assert toml_refusal(path, b"[filter]\nk = 3").startswith("filter: unknown field, ")
+    assert "l: must be given" in toml_refusal(path, re.sub(rb"\nl = 2", b"", text))
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_toml_damaged(data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("toml") / "filter.toml"
+    text = bytearray(preset("default").toml().encode())
+    if data.draw(st.booleans(), "cut"):
+        del text[data.draw(st.integers(0, len(text))) :]
+    for _ in range(data.draw(st.integers(1, 3), "flips")):
+        if text:
+            text[data.draw(st.integers(0, len(text) - 1))] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(text)
+    try:
+        spec = FilterSpec.from_toml(path)
+    except SpecificationError as error:
+        message = str(error)
+    else:
+        assert FilterSpec.from_dict(spec.to_dict()) == spec
+        return
+    assert message.startswith(f"{path}: ")
+    assert "\n" not in message
+
+
+def test_toml_absent(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        FilterSpec.from_toml(tmp_path / "none.toml")
+    with pytest.raises(IsADirectoryError):
+        FilterSpec.from_toml(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        preset("tiny").to_toml(tmp_path / "none" / "filter.toml")
+
+
+def test_toml_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "filter.toml"
+    preset("tiny").to_toml(path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="no space left"):
+        preset("default").to_toml(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+    monkeypatch.undo()
+    monkeypatch.setattr(FilterSpec, "toml", full)
+    with pytest.raises(OSError, match="no space left"):
+        preset("default").to_toml(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

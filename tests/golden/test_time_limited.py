@@ -1,0 +1,909 @@
+"""Time-limited filters against their scalar twins, and what they promise to the unit of time."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lately.golden import APBF, SpecificationError, StateFileError, load
+from lately.golden.filter import Filter
+from lately.golden.ring.scalar_time_limited import (
+    ScalarPooledTimeLimitedAPBF,
+    ScalarTimeLimitedAPBF,
+)
+from lately.golden.ring.slices import check_now, check_timestamps, find_runs, test_and_set
+from lately.golden.ring.time_limited import TimeLimitedAPBF, slice_bits, slice_capacity
+from lately.golden.ring.time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
+from lately.golden.states import read_state, write_state
+from lately.intervals import clopper_pearson
+
+test_and_set.__test__ = False  # a function of the models, by name only a test
+
+LARGE = {"k": 4, "l": 5, "span": 1000, "capacity": 100_000}
+"""So large that a chance match is not to be expected."""
+
+POOL = {"k": 4, "l": 5, "span": 1000, "slice_bits": 1 << 20, "generation": 10}
+
+
+def random_keys(count, seed):
+    return np.random.default_rng(seed).integers(0, 1 << 63, count, np.uint64)
+
+
+# Against the twins
+
+
+@st.composite
+def operations(draw, span):
+    """Batches (operation, keys, timestamps), with steps of time about the span's edges."""
+    steps = st.sampled_from([0, 0, 0, 1, 1, 2, 3, span // 2, span, span + 1, 2 * span])
+    pool = draw(st.lists(st.integers(0, 255), min_size=1, max_size=8))
+    batches, now = [], draw(st.integers(0, 50))
+    for _ in range(draw(st.integers(1, 8))):
+        count = draw(st.integers(1, 30))
+        # Slow or fast: few batches mix all steps.
+        step = draw(st.one_of(steps.map(st.just), st.just(steps)))
+        times = []
+        for size in draw(st.lists(step, min_size=count, max_size=count)):
+            now += size
+            times.append(now)
+        keys = draw(st.lists(st.sampled_from(pool), min_size=count, max_size=count))
+        batches.append((draw(st.sampled_from(["insert", "check", "query"])), keys, times))
+    return batches
+
+
+def perform(model, twin, batch):
+    """Perform a batch on both; queries do not move the time on."""
+    operation, keys, times = batch
+    last = -1 if twin.last is None else twin.last
+    times = [max(time, last) for time in times]
+    if operation == "insert":
+        model.insert(keys, times)
+        for key, time in zip(keys, times, strict=True):
+            twin.insert(key, time)
+    elif operation == "check":
+        expected = [twin.check_and_insert(key, t) for key, t in zip(keys, times, strict=True)]
+        assert model.check_and_insert(keys, times).tolist() == expected
+    else:
+        expected = [twin.query(key, time) for key, time in zip(keys, times, strict=True)]
+        assert model.query(keys, times).tolist() == expected
+
+
+def as_integer(bits):
+    return sum(1 << int(bit) for bit in np.flatnonzero(bits))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_time_limited_is_its_twin(data):
+    span = data.draw(st.integers(1, 40), "span")
+    k, l = data.draw(st.integers(1, 5), "k"), data.draw(st.integers(1, 6), "l")
+    capacity = data.draw(st.integers(1, 60), "capacity")
+    limit = data.draw(st.sampled_from([200, 1000]), "limit")
+    chosen = {
+        "k": k,
+        "l": l,
+        "span": span,
+        "capacity": capacity,
+        "slice_bits_limit": max(limit, slice_bits(-(-capacity // l) * k)),
+        "seed": data.draw(st.integers(0, 3), "seed"),
+        "key_bits": 8,
+    }
+    model, twin = TimeLimitedAPBF(**chosen), ScalarTimeLimitedAPBF(**chosen)
+    for batch in data.draw(operations(span), "batches"):
+        perform(model, twin, batch)
+        assert model.slice_sizes == [s.m for s in twin.s]
+        assert model.slice_insertions == [s.n for s in twin.s]
+        assert model.settled_times == [s.t for s in twin.s]
+        assert (model.generation, model.last_insertion) == (twin.g, twin.last)
+        assert [as_integer(model.segment(i)) for i in range(len(twin.s))] == [
+            s.bits for s in twin.s
+        ]
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_pool_is_its_twin(data):
+    span = data.draw(st.integers(1, 40), "span")
+    l = data.draw(st.integers(1, 6), "l")
+    chosen = {
+        "k": data.draw(st.integers(1, 5), "k"),
+        "l": l,
+        "span": span,
+        "slice_bits": data.draw(st.sampled_from([1, 5, 16, 64]), "slice_bits"),
+        "generation": data.draw(st.sampled_from([None, 1, 3, 10]), "generation"),
+        "generation_span": data.draw(
+            st.one_of(st.none(), st.integers(span // l + 1, span + 1)), "generation_span"
+        ),
+        "when_full": data.draw(st.sampled_from(["shorten", "overfill"]), "when_full"),
+        "seed": data.draw(st.integers(0, 3), "seed"),
+        "key_bits": 8,
+    }
+    model, twin = PooledTimeLimitedAPBF(**chosen), ScalarPooledTimeLimitedAPBF(**chosen)
+    for batch in data.draw(operations(span), "batches"):
+        perform(model, twin, batch)
+        memory = model.memory
+        for i, part in enumerate([*twin.s, twin.spare]):
+            physical = (model.ring_position + i) % len(memory)
+            assert part.h == physical
+            assert as_integer(memory[physical]) == part.bits
+        assert model.settled_times == [s.t for s in twin.s]
+        assert model.last_insertion == twin.last
+        assert (model.shortened, model.overfilled) == (twin.shortened, twin.overfilled)
+        for now in (twin.last or 0) + np.array([0, 1, span - 1, span, span + 1]):
+            assert model.status(int(now)) == twin.status(int(now))
+            assert model.guaranteed_span(int(now)) == twin.guaranteed_span(int(now))
+
+
+@pytest.mark.parametrize("make", [TimeLimitedAPBF, ScalarTimeLimitedAPBF])
+def test_capacity_of_the_new_slice_by_hand(make):
+    """k = 3, first slices of 9 insertions, so generations of 3; then the rate doubles.
+
+    The first 3 insertions take 6 units, of a span of 12 in l = 2: g* = ceil(3 * 6 / 6) = 3, and
+    no slice limits that. Those after the shift take 3: g* = 6. Now s_1 has room for 9 - 3 in 2
+    generations, and s_2 for 9 - 6 in one: the latter limits, to 3 in it; then s_1 has room for 3
+    in one, and limits again. So c_0 = 3 + 3 + 6 = 12.
+    """
+    model = make(k=3, l=2, span=12, capacity=6)
+    times = [0, 2, 4, 6, 6, 7, 8, 8, 8, 9]
+    for time in times[:3]:
+        insert_one(model, time)
+    assert capacities(model)[0] == 9
+    for time in times[3:6]:
+        insert_one(model, time)
+    assert capacities(model)[:3] == [9, 9, 9]
+    insert_one(model, times[6])
+    assert capacities(model)[0] == 12
+
+
+def insert_one(model, time):
+    if isinstance(model, TimeLimitedAPBF):
+        model.insert([1], [time])
+    else:
+        model.insert(1, time)
+
+
+def capacities(model):
+    if isinstance(model, TimeLimitedAPBF):
+        return [slice_capacity(size) for size in model.slice_sizes]
+    return [s.c for s in model.s]
+
+
+@pytest.mark.parametrize("capacity", [*range(1, 300), 10**6, 10**9])
+def test_slice_holds_its_capacity_exactly(capacity):
+    assert slice_capacity(slice_bits(capacity)) == capacity
+
+
+# What both promise
+
+
+def time_limited(**changed):
+    return TimeLimitedAPBF(**(LARGE | changed))
+
+
+def pooled(**changed):
+    return PooledTimeLimitedAPBF(**(POOL | changed))
+
+
+BOTH = pytest.mark.parametrize("make", [time_limited, pooled])
+
+
+@BOTH
+def test_reported_at_the_span_and_not_after(make):
+    model = make()
+    model.insert([7], [50])
+    assert model.query([7] * 4, [50, 51, 1050, 1051]).tolist() == [True, True, True, False]
+
+
+@BOTH
+def test_check_and_insert_at_the_span_and_after(make):
+    """The timestamp of the check decides, also where others come before in one call."""
+    for age, seen in ((1000, True), (1001, False)):
+        model = make()
+        assert not model.check_and_insert([7], [0])[0]
+        assert model.check_and_insert([7], [age])[0] == seen
+        model = make()
+        answers = model.check_and_insert([7, 8, 7], [0, age, age])
+        assert answers.tolist() == [False, False, seen or (make is time_limited and False)]
+
+
+@BOTH
+def test_fresh_filter_reports_nothing(make):
+    assert not make().query(np.arange(100), 0).any()
+    assert not make().query(np.arange(100), (1 << 62) - 1).any()
+
+
+@BOTH
+def test_query_changes_nothing(make):
+    model, same = make(), make()
+    for each in (model, same):
+        each.insert(np.arange(25), np.arange(25))
+    model.query(np.arange(100), 10_000)
+    assert model == same
+    model.clear()
+    assert model == make()
+
+
+@BOTH
+def test_no_operation(make):
+    model = make()
+    model.insert([], [])
+    assert model.query([], 5).shape == model.query([], []).shape == (0,)
+    assert model.check_and_insert([], []).shape == (0,)
+    assert model == make()
+
+
+@BOTH
+def test_wide_keys(make):
+    model = make(key_bits=100)
+    keys = np.random.default_rng(1).integers(0, 1 << 36, (40, 2), np.uint64)
+    model.insert(keys, np.arange(40))
+    assert model.query(keys, 40).all()
+    keys[:, 1] ^= np.uint64(1)
+    assert not model.query(keys, 40).any()
+
+
+@BOTH
+def test_same_in_one_call_and_in_many(make):
+    keys, times = random_keys(3000, 3) % np.uint64(500), np.cumsum(np.arange(3000) % 7)
+    one, many = make(span=900), make(span=900)
+    seen = one.check_and_insert(keys, times)
+    cuts = np.split(np.arange(3000), [1, 2, 700, 1900])
+    parts = [many.check_and_insert(keys[cut], times[cut]) for cut in cuts]
+    assert np.array_equal(np.concatenate(parts), seen)
+    assert one == many
+
+
+def bursty_times(count, seed):
+    """Steps of 0 to 3, then ten times fewer and ten times more, with silences and bursts."""
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(0, 4, count)
+    steps[count // 5 : 2 * count // 5] *= 10
+    steps[2 * count // 5 : 3 * count // 5] //= 3
+    steps[3 * count // 5 : 3 * count // 5 + 300] = 0
+    steps[rng.integers(0, count, 5)] = rng.integers(300, 3000, 5)
+    return np.cumsum(steps)
+
+
+def false_negatives(model, keys, times, batch=97):
+    """Insert distinct keys; query all of the span at the last insertion and later."""
+    missed = 0
+    for start in range(0, len(keys), batch):
+        stop = min(len(keys), start + batch)
+        model.insert(keys[start:stop], times[start:stop])
+        last = int(times[stop - 1])
+        for now in last + np.array([0, 1, model.span // 2, model.span]):
+            within = (times[:stop] >= now - model.span).nonzero()[0]
+            missed += int((~model.query(keys[within], now)).sum())
+    return missed
+
+
+SMALL = [
+    lambda: TimeLimitedAPBF(k=3, l=4, span=1000, capacity=10),
+    lambda: TimeLimitedAPBF(k=3, l=4, span=1000, capacity=10_000),
+    lambda: TimeLimitedAPBF(k=1, l=1, span=1000, capacity=100),
+    lambda: TimeLimitedAPBF(k=7, l=5, span=50, capacity=100, slice_bits_limit=500),
+    lambda: PooledTimeLimitedAPBF(k=3, l=4, span=1000, slice_bits=1024, when_full="overfill"),
+    lambda: PooledTimeLimitedAPBF(
+        k=3, l=4, span=50, slice_bits=64, generation_span=40, when_full="overfill"
+    ),
+    lambda: PooledTimeLimitedAPBF(k=1, l=1, span=300, slice_bits=64, when_full="overfill"),
+]
+
+
+@pytest.mark.parametrize("make", SMALL)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_false_negative(make, seed):
+    times = bursty_times(4000, seed)
+    assert false_negatives(make(), random_keys(4000, seed), times) == 0
+
+
+@pytest.mark.parametrize("make", SMALL)
+def test_repeated_keys_within_the_span_are_seen(make):
+    """A check-and-insert sees every key whose last insertion is within the span."""
+    keys, times = random_keys(6000, 5) % np.uint64(200), bursty_times(6000, 5)
+    model = make()
+    seen = model.check_and_insert(keys, times)
+    latest, repeats = {}, 0
+    for key, time, answer in zip(keys.tolist(), times.tolist(), seen.tolist(), strict=True):
+        if key in latest and time - latest[key] <= model.span:
+            repeats += 1
+            assert answer
+        latest[key] = time
+    assert repeats > 1000
+
+
+def last_times(keys, times, generations, later):
+    """Time of the last insertion of each key's generation, and `later` generations on."""
+    last = {}
+    for generation, time in zip(generations, times, strict=True):
+        last[generation] = time
+    return [last[min(generation + later, generations[-1])] for generation in generations]
+
+
+@BOTH
+def test_reported_until_its_generation_is_past_and_traceless_after_k(make):
+    """Surely until the span after the last insertion of its generation; no trace after k."""
+    model = make() if make is pooled else make(capacity=50, slice_bits_limit=1 << 22)
+    if make is time_limited:
+        # Slices so large that nothing matches by chance, though generations are short.
+        model._first_bits = 1 << 20
+        model.clear()
+        model._generation = model._left = 10
+    keys, times = random_keys(200, 6), np.cumsum(np.random.default_rng(6).integers(0, 200, 200))
+    generations = []
+    for key, time in zip(keys, times, strict=True):
+        model.insert([key], [time])
+        generations.append(model.shifts)
+    shifts = model.shifts
+    assert shifts > 4
+    sure = last_times(keys, times, generations, 0)
+    final = last_times(keys, times, generations, model.k - 1)
+    now = int(times[-1])
+    for key, until, end in zip(keys, sure, final, strict=True):
+        if until + model.span >= now:
+            assert model.query([key], until + model.span)[0]
+        if end + model.span + 1 >= now:
+            assert not model.query([key], end + model.span + 1)[0]
+    assert not model.query(keys, now + model.span + 1).any()
+
+
+# Time-limited filter
+
+
+def test_idle_filter_ages_without_an_insertion():
+    model = TimeLimitedAPBF(k=5, l=7, span=60, capacity=1000)
+    model.insert(np.arange(10), np.full(10, 100))
+    assert model.query(np.arange(10), 160).all()
+    assert not model.query(np.arange(10), 161).any()
+
+
+@pytest.mark.parametrize(("silence", "seen"), [(60, True), (61, False)])
+def test_silence_longer_than_the_span_empties_the_slices(silence, seen):
+    model = TimeLimitedAPBF(k=5, l=7, span=60, capacity=10_000)
+    model.insert(np.arange(10), np.full(10, 100))
+    model.insert([99], [100 + silence])
+    now = 100 + silence
+    assert model.query([99], now)[0]
+    assert model.query(np.arange(10), now).all() == seen
+    assert sum(int(model.segment(i).sum()) for i in range(12)) == (5 if not seen else 55)
+
+
+def test_silence_within_one_call():
+    keys, times = np.arange(400) % 40, np.repeat(np.arange(10) * 61, 40)
+    model = TimeLimitedAPBF(k=5, l=7, span=60, capacity=10_000)
+    assert not model.check_and_insert(keys, times).any()
+
+
+def test_slices_beyond_the_base_are_dropped_by_a_silence():
+    model = TimeLimitedAPBF(k=3, l=2, span=1000, capacity=10)
+    model.insert(random_keys(500, 1), np.arange(500) // 2)
+    assert len(model.slice_sizes) > 5
+    model.insert([1], [5000])
+    assert len(model.slice_sizes) == 5
+    assert model.settled_times == [None] * 5
+    assert model.slice_insertions == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("size", [101, 102, 103, 127])
+def test_reused_slice_is_all_zero(size):
+    """Sizes that no byte divides; each new slice holds the one key of its first insertion."""
+    model = TimeLimitedAPBF(k=2, l=2, span=20, capacity=size * 2 // 5)
+    shifts = 0
+    for time, key in enumerate(random_keys(600, size)):
+        model.insert([key], [time])
+        if model.shifts > shifts:
+            shifts = model.shifts
+            assert model.segment(0).sum() == 1
+            assert model.slice_insertions[0] == 1
+    assert shifts > 20
+
+
+def test_shift_comes_with_the_insertion_that_finds_the_generation_used_up():
+    model = TimeLimitedAPBF(k=4, l=5, span=1000, capacity=50)
+    assert model.generation == 10
+    model.insert(np.arange(10), np.arange(10) * 10)
+    assert model.shifts == 0
+    model.insert([10], [100])
+    assert model.shifts == 1
+    assert model.settled_times[4] == 90
+
+
+def steady(model, rate, spans, seed):
+    """Insert distinct keys, `rate` of them per span, for a number of spans."""
+    count = int(rate * spans)
+    start = 0 if model.last_insertion is None else model.last_insertion + 1
+    times = start + np.arange(count) * model.span // rate
+    keys = random_keys(count, seed)
+    model.insert(keys, times)
+    return keys, times
+
+
+def test_steady_rate_leads_to_the_size_of_the_paper():
+    """k + l slices of ceil(k g / ln 2) bits, from a first capacity that is too small or large."""
+    for capacity in (50, 1000, 20_000):
+        model = TimeLimitedAPBF(k=4, l=3, span=10_000, capacity=capacity)
+        steady(model, 1000, 40, 1)
+        generation = -(-1000 // 3)
+        assert model.generation == generation
+        assert model.slice_sizes == [slice_bits(4 * generation)] * 7
+        assert model.slice_insertions[4:] == [4 * generation] * 3
+
+
+def test_growth_and_shrinkage_with_the_rate():
+    """Ten times the rate adds slices, and larger ones; both go back with it."""
+    model = TimeLimitedAPBF(k=4, l=5, span=10_000, capacity=250)
+    steady(model, 250, 10, 1)
+    assert model.slice_sizes == [slice_bits(4 * 50)] * 9
+    most = 0
+    for seed in range(100):
+        steady(model, 2500, 1 / 100, seed)
+        most = max(most, len(model.slice_sizes))
+    assert most > 9
+    steady(model, 2500, 8, 100)
+    assert model.slice_sizes == [slice_bits(4 * 500)] * 9
+    steady(model, 250, 25, 101)
+    assert model.slice_sizes == [slice_bits(4 * 50)] * 9
+
+
+def test_burst_in_one_unit_of_time_is_bounded_by_the_limit():
+    model = TimeLimitedAPBF(k=4, l=6, span=10**9, capacity=60, slice_bits_limit=5000)
+    keys = random_keys(5000, 1)
+    model.insert(keys, np.zeros(5000, np.int64))
+    assert model.query(keys, 10**9).all()
+    assert max(model.slice_sizes) == 5000
+    assert not model.query(keys, 10**9 + 1).any()
+
+
+def test_slices_of_fewer_insertions_than_k():
+    """Generations have one insertion at least, though slices then take more than they should."""
+    model = TimeLimitedAPBF(k=6, l=4, span=100, capacity=1)
+    assert false_negatives(model, random_keys(500, 1), np.arange(500) * 60) == 0
+    assert model.generation == 1
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize(("k", "l", "capacity"), [(4, 3, 3000), (7, 5, 1000), (8, 8, 2000)])
+def test_rate_of_false_positives_is_that_of_the_fill_ratios(k, l, capacity):
+    """Slices of many sizes, as left by a rate that changed; keys that were never inserted."""
+    model = TimeLimitedAPBF(k=k, l=l, span=10_000, capacity=capacity)
+    for seed, rate in enumerate((2000, 700, 5000)):
+        steady(model, rate, 1.7, seed)
+    assert len(set(model.slice_sizes)) >= 3
+    now = model.last_insertion
+    hits = int(model.query(random_keys(400_000, 9), now).sum())
+    low, high = clopper_pearson(hits, 400_000, confidence=0.999)
+    expected = model.estimated_false_positive_rate(now)
+    print(f"measured {low:.6f} to {high:.6f}, expected {expected:.6f}")
+    assert low <= expected <= high
+    assert model.estimated_false_positive_rate(now + 10_001) == 0
+
+
+@pytest.mark.statistics
+def test_sequential_keys_meet_the_rate():
+    model = TimeLimitedAPBF(k=7, l=5, span=10_000, capacity=2000)
+    model.insert(np.arange(9000), np.arange(9000) * 5)
+    now = model.last_insertion
+    hits = int(model.query(np.arange(10**6, 10**6 + 400_000), now).sum())
+    low, high = clopper_pearson(hits, 400_000, confidence=0.999)
+    expected = model.estimated_false_positive_rate(now)
+    print(f"measured {low:.6f} to {high:.6f}, expected {expected:.6f}")
+    assert low <= expected <= high
+
+
+# Pool
+
+
+def test_pool_that_ends_generations_by_number_is_an_apbf():
+    """Bit for bit, the spare included, where the span is longer than any test."""
+    shape = {"k": 5, "l": 6, "slice_bits": 512, "seed": 7}
+    model = PooledTimeLimitedAPBF(**shape, span=1 << 40)
+    ring = APBF(**shape)
+    rng = np.random.default_rng(8)
+    for now in range(40):
+        keys = rng.integers(0, 400, 50)
+        seen = model.check_and_insert(keys, np.full(50, now))
+        assert np.array_equal(seen, ring.check_and_insert(keys))
+        assert np.array_equal(model.memory, ring.memory[:, 0])
+        assert model.ring_position == ring.ring_position
+    assert model.shortened == model.shifts - 6 > 0
+    assert model.worst_false_positive_rate == pytest.approx(ring.spec.worst_false_positive_rate)
+
+
+def pool_at_rate(when_full, rate, spans=6, **changed):
+    model = pooled(when_full=when_full, **changed)
+    keys, times = steady(model, rate, spans, 1)
+    return model, keys, times
+
+
+@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+def test_pool_keeps_everything_at_the_rate_it_is_made_for(when_full):
+    """A span of 1000 in 5 generations of 10 at least."""
+    model, keys, times = pool_at_rate(when_full, 50)
+    assert model.status(int(times[-1])) is PoolStatus.OK
+    assert model.guaranteed_span(int(times[-1])) == 1000
+    assert (model.shortened, model.overfilled) == (0, 0)
+    within = times >= times[-1] - 1000
+    assert model.query(keys[within], times[-1]).all()
+
+
+def test_pool_shortens_the_window():
+    model, keys, times = pool_at_rate("shorten", 100)
+    now = int(times[-1])
+    assert model.status(now) is PoolStatus.WINDOW_SHORTENED
+    assert model.overfilled == 0
+    kept = model.guaranteed_span(now)
+    assert 400 <= kept < 1000
+    within = times >= now - kept
+    assert model.query(keys[within], now).all()
+    assert not model.query(keys[(times < now - kept) & (times >= now - 1000)], now).all()
+    # The lost slice would be past the span by itself.
+    lost = now - kept - 1
+    assert model.status(lost + 1000) is PoolStatus.WINDOW_SHORTENED
+    assert model.guaranteed_span(lost + 1000) == 999
+    assert model.status(lost + 1001) is PoolStatus.OK
+    assert model.guaranteed_span(lost + 1001) == 1000
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_pool_guarantees_what_it_says(seed):
+    """Whatever the rate, every key of the guaranteed span is reported."""
+    model = PooledTimeLimitedAPBF(k=3, l=4, span=300, slice_bits=64)
+    keys, times = random_keys(4000, seed), bursty_times(4000, seed)
+    states = set()
+    for start in range(0, 4000, 53):
+        model.insert(keys[start : start + 53], times[start : start + 53])
+        stop = min(4000, start + 53)
+        for now in int(times[stop - 1]) + np.array([0, 1, 100, 300]):
+            kept = model.guaranteed_span(int(now))
+            within = times[:stop] >= now - kept
+            assert model.query(keys[:stop][within], now).all()
+            states.add(model.status(int(now)))
+    assert states == {PoolStatus.OK, PoolStatus.WINDOW_SHORTENED}
+
+
+def test_pool_overfills():
+    model, keys, times = pool_at_rate("overfill", 100)
+    now = int(times[-1])
+    assert model.status(now) is PoolStatus.RATE_EXCEEDED
+    assert model.guaranteed_span(now) == 1000
+    assert model.shortened == 0
+    assert model.overfilled > 100
+    assert model.query(keys[times >= now - 1000], now).all()
+    # After the last overfull slice is past the span all is well again.
+    assert model.status(now + 1000) is PoolStatus.RATE_EXCEEDED
+    assert model.status(now + 1001) is PoolStatus.OK
+
+
+def test_pool_recovers_from_a_burst():
+    for when_full in ("shorten", "overfill"):
+        model, _, _ = pool_at_rate(when_full, 100)
+        _, times = steady(model, 40, 4, 2)
+        assert model.status(int(times[-1])) is PoolStatus.OK
+
+
+def test_pool_loses_all_of_an_instant():
+    """More than l generations within one unit of time: not even age 0 is guaranteed."""
+    model = pooled()
+    keys = random_keys(110, 1)
+    model.insert(keys, np.full(110, 5))
+    assert model.guaranteed_span(5) == -1
+    assert model.status(5) is PoolStatus.WINDOW_SHORTENED
+    assert model.guaranteed_span(6) == 0
+    assert model.query(keys[-60:], 5).all()
+
+
+def test_pool_shifts_at_the_very_insertion():
+    """Full: with the insertion after; old: with the first one that is old enough."""
+    model = pooled()
+    model.insert(np.arange(10), np.zeros(10, int))
+    assert model.shifts == 0
+    model.insert([10], [0])
+    assert model.shifts == 1
+    assert model.generation_span == 201
+    model.insert([11], [200])
+    assert model.shifts == 1
+    model.insert([12], [201])
+    assert model.shifts == 2
+    model.insert([13], [401])
+    assert model.shifts == 2
+    model.insert([14], [402])
+    assert model.shifts == 3
+
+
+@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+def test_pool_is_never_run_out_by_time_alone(when_full):
+    """Slow streams of any rhythm, with the least generation span that is allowed."""
+    for l, span in ((1, 10), (3, 10), (5, 1000), (7, 20)):
+        model = PooledTimeLimitedAPBF(
+            k=2, l=l, span=span, slice_bits=64, generation=10**6, when_full=when_full
+        )
+        steps = np.random.default_rng(l).integers(0, span // l + 2, 3000)
+        model.insert(np.arange(3000), np.cumsum(steps))
+        assert model.shifts > 100
+        assert (model.shortened, model.overfilled) == (0, 0)
+
+
+def test_pool_with_reserve_takes_bursts():
+    """Generations of twice the time leave half of the slices to generations that are full."""
+    times = np.concatenate([[0] * 9 + [150] * 60, np.arange(150, 4000, 30)])
+    keys = random_keys(len(times), 1)
+    plain, reserve = pooled(l=10), pooled(l=10, generation_span=250)
+    for model in (plain, reserve):
+        model.insert(keys, times)
+    assert reserve.shortened == 0
+    assert plain.generation_span == 101
+    assert plain.shortened >= reserve.shortened
+
+
+def test_pool_check_answers_from_before_the_shift():
+    """The key is in the slice that its own insertion retires within the span."""
+    model = PooledTimeLimitedAPBF(k=1, l=1, span=100, slice_bits=1 << 16, generation=1)
+    model.insert([1, 2], [0, 1])
+    assert model.check_and_insert([1], [2])[0]
+    assert model.shortened == 1
+    model.insert([3, 4], [3, 4])
+    assert not model.query([1], 4)[0]
+
+
+@pytest.mark.statistics
+def test_pool_rate_is_within_its_bound():
+    model = PooledTimeLimitedAPBF(k=7, l=5, span=10_000, slice_bits=4096)
+    bound = model.worst_false_positive_rate
+    steady(model, 3 * 5 * model.generation, 4, 1)
+    assert model.status(model.last_insertion) is PoolStatus.WINDOW_SHORTENED
+    hits = int(model.query(random_keys(400_000, 2), model.last_insertion).sum())
+    low, high = clopper_pearson(hits, 400_000, confidence=0.999)
+    print(f"measured {low:.6f} to {high:.6f}, bound {bound:.6f}")
+    assert low <= bound
+    over = PooledTimeLimitedAPBF(k=7, l=5, span=10_000, slice_bits=4096, when_full="overfill")
+    steady(over, 3 * 5 * over.generation, 4, 1)
+    hits = int(over.query(random_keys(400_000, 2), over.last_insertion).sum())
+    assert clopper_pearson(hits, 400_000)[0] > bound
+
+
+# Keys and timestamps that are refused
+
+WRONG_TIMES = [
+    ([1], [1.5], TypeError, "timestamps: must be integers, not float64"),
+    ([1], ["now"], TypeError, "timestamps: must be integers, not <U3"),
+    ([1, 2], [5], ValueError, "timestamps: must have shape (2,), one per key, not (1,)"),
+    ([1], 5, ValueError, "timestamps: must have shape (1,), one per key, not ()"),
+    ([1], [-1], ValueError, "timestamps: must be at least 0 and below 2**62, not -1"),
+    ([1], [1 << 62], ValueError, "timestamps: must be at least 0 and below 2**62, not 46116"),
+    ([1, 2], [50, 49], ValueError, "timestamps: must never decrease, not 49 after 50"),
+    ([1], [9], ValueError, "timestamps: must never decrease, not 9 after 10"),
+    ([1.5], [20], TypeError, "keys: must be integers"),
+]
+
+
+@BOTH
+@pytest.mark.parametrize(("keys", "times", "error", "message"), WRONG_TIMES)
+def test_insertion_wrong(make, keys, times, error, message):
+    model, same = make(), make()
+    for each in (model, same):
+        each.insert([1], [10])
+    for operation in (model.insert, model.check_and_insert):
+        with pytest.raises(error, match=re.escape(message)):
+            operation(keys, times)
+    assert model == same
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("now", "error", "message"),
+    [
+        (10.0, TypeError, "now: must be integers, not float64"),
+        (9, ValueError, "now: must not be before the last insertion, at 10, not 9"),
+        ([10, 9], ValueError, "now: must not be before the last insertion, at 10, not 9"),
+        ([10, 11, 12], ValueError, "now: must have shape () or (2,), not (3,)"),
+        (-1, ValueError, "now: must be at least 0 and below 2**62, not -1"),
+    ],
+)
+def test_query_wrong(make, now, error, message):
+    model = make()
+    model.insert([1], [10])
+    with pytest.raises(error, match=re.escape(message)):
+        model.query([1, 2], now)
+
+
+@pytest.mark.parametrize("ask", ["status", "guaranteed_span"])
+def test_status_before_the_last_insertion(ask):
+    model = pooled()
+    model.insert([1], [10])
+    with pytest.raises(ValueError, match="now: must not be before the last insertion"):
+        getattr(model, ask)(9)
+
+
+def test_checked_times_are_as_given():
+    assert check_timestamps([3, 3, 7], 3, -1).dtype == np.int64
+    assert check_now(np.uint64(5), 2, -1).tolist() == [5, 5]
+
+
+def test_runs_and_setting_by_hand():
+    matches = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], bool)
+    assert find_runs(matches, 2, 3).tolist() == [True, True, True]
+    assert find_runs(matches, 3, 3).tolist() == [False, False, True]
+    assert find_runs([], 1, 2).tolist() == [False, False]
+    bits = np.array([False, True, False])
+    assert test_and_set(bits, np.array([0, 1, 0, 2, 2])).tolist() == [0, 1, 1, 0, 1]
+    assert bits.all()
+
+
+# Parameters
+
+WRONG = [
+    ({"k": 0}, SpecificationError, "k: must be at least 1, not 0"),
+    ({"l": 0}, SpecificationError, "l: must be at least 1, not 0"),
+    ({"l": 2.0}, TypeError, "l: must be an integer, not 2.0"),
+    ({"span": 0}, SpecificationError, "span: must be at least 1, not 0"),
+    ({"span": 1 << 62}, SpecificationError, "span: must be at most 4611686018427387903, not"),
+    ({"seed": -1}, SpecificationError, "seed: must be at least 0, not -1"),
+    ({"key_bits": 0}, SpecificationError, "key_bits: must be at least 1, not 0"),
+]
+WRONG_TIME_LIMITED = [
+    ({"capacity": 0}, SpecificationError, "capacity: must be at least 1, not 0"),
+    ({"capacity": "100"}, TypeError, "capacity: must be an integer, not '100'"),
+    (
+        {"slice_bits_limit": 1},
+        SpecificationError,
+        "slice_bits_limit: must be at least 2, not 1",
+    ),
+    (
+        {"slice_bits_limit": (1 << 32) + 1},
+        SpecificationError,
+        "slice_bits_limit: must be at most 4294967296, not 4294967297",
+    ),
+    (
+        {"slice_bits_limit": 100_000},
+        SpecificationError,
+        "capacity: must fit into slices of slice_bits_limit = 100000 bits, not need 115416 for "
+        "100000 keys",
+    ),
+]
+WRONG_POOLED = [
+    ({"slice_bits": 0}, SpecificationError, "slice_bits: must be at least 1, not 0"),
+    ({"slice_bits": (1 << 32) + 1}, SpecificationError, "slice_bits: must be at most 4294967296"),
+    ({"generation": 0}, SpecificationError, "generation: must be at least 1, not 0"),
+    ({"generation": 1.5}, TypeError, "generation: must be an integer, not 1.5"),
+    ({"generation_span": 0}, SpecificationError, "generation_span: must be at least 1, not 0"),
+    (
+        {"generation_span": 200},
+        SpecificationError,
+        "generation_span: must be at least 201 for l = 5 generations to take longer than "
+        "span = 1000, not 200",
+    ),
+    (
+        {"generation_span": 1002},
+        SpecificationError,
+        "generation_span: must be at most 1001, not 1002",
+    ),
+    ({"when_full": 1}, TypeError, "when_full: must be a string, not 1"),
+    (
+        {"when_full": "panic"},
+        SpecificationError,
+        "when_full: must be one of shorten, overfill, not panic",
+    ),
+]
+
+
+@pytest.mark.parametrize(("changed", "error", "message"), WRONG + WRONG_TIME_LIMITED)
+def test_time_limited_parameters_wrong(changed, error, message):
+    with pytest.raises(error, match="^" + re.escape(message)):
+        time_limited(**changed)
+
+
+@pytest.mark.parametrize(("changed", "error", "message"), WRONG + WRONG_POOLED)
+def test_pooled_parameters_wrong(changed, error, message):
+    with pytest.raises(error, match="^" + re.escape(message)):
+        pooled(**changed)
+
+
+# Files
+
+
+def used(make):
+    model = make(capacity=100) if make is time_limited else make(slice_bits=300)
+    model.insert(random_keys(400, 1), bursty_times(400, 1))
+    return model
+
+
+@BOTH
+def test_round_trip_goes_on_bit_for_bit(make, tmp_path):
+    model = used(make)
+    path = tmp_path / "filter.state"
+    model.save(path)
+    copies = [load(path), Filter.load(path), type(model).load(path)]
+    times = model.last_insertion + bursty_times(400, 2)
+    keys = random_keys(400, 3) % np.uint64(60)
+    seen = model.check_and_insert(keys, times)
+    for copy in copies:
+        assert type(copy) is type(model)
+        assert copy != model
+        assert np.array_equal(copy.check_and_insert(keys, times), seen)
+        assert copy == model
+
+
+@BOTH
+def test_fresh_round_trip(make, tmp_path):
+    make(seed=3).save(tmp_path / "filter.state")
+    assert load(tmp_path / "filter.state") == make(seed=3)
+
+
+def damaged(make, path, change):
+    """Write a state of which the function changes numbers and arrays, and load it."""
+    used(make).save(path)
+    header, arrays = read_state(path, ("lately-model-1",))
+    change(header["numbers"], arrays)
+    write_state(path, header, arrays)
+    with pytest.raises(StateFileError, match="damaged filter state") as caught:
+        load(path)
+    return str(caught.value).partition("damaged filter state: ")[2]
+
+
+def setting(name, *place, to):
+    """Return a change of one of the numbers."""
+
+    def change(numbers, _):
+        part = numbers
+        for index in (name, *place[:-1]) if place else ():
+            part = part[index]
+        part[place[-1] if place else name] = to
+
+    return change
+
+
+DAMAGED_TIME_LIMITED = [
+    (setting("function", to=4), "function: 4 does not fit the filter"),
+    (setting("function", to=True), "function: True does not fit the filter"),
+    (setting("generation", 0, to=0), "generation: 0 does not fit the filter"),
+    (setting("generation", 1, to=10**9), "insertions left: 1000000000 does not fit the filter"),
+    (setting("generation", to=[1]), "not enough values"),
+    (setting("times", 1, to=-2), "last insertion: -2 does not fit the filter"),
+    (setting("times", 0, to=1 << 61), "first insertion: 2305843009213693952 does not fit"),
+    (setting("counters", 0, to=-1), "insertions: -1 does not fit the filter"),
+    (setting("counters", 1, to=401), "shifts: 401 does not fit the filter"),
+    (setting("slices", to=[[8, 0, -1]] * 8), "slices: 8 does not fit the filter"),
+    (setting("slices", 2, 0, to=0), "bits of a slice: 0 does not fit the filter"),
+    (setting("slices", 2, 0, to=(1 << 24) + 1), "bits of a slice: 16777217 does not fit"),
+    (setting("slices", 2, 0, to=9.0), "bits of a slice: 9.0 does not fit the filter"),
+    (setting("slices", 2, 1, to=401), "insertions into a slice: 401 does not fit the filter"),
+    (setting("slices", 2, 2, to=5), "settled time: 5 does not fit the filter"),
+    (setting("slices", 4, 2, to=1 << 61), "settled time: 2305843009213693952 does not fit"),
+    (setting("slices", 5, 2, to=1 << 60), "settled time: 1152921504606846976 does not fit"),
+    (lambda numbers, arrays: numbers.pop("slices"), "'slices'"),
+    (lambda numbers, arrays: arrays.pop("bits"), "'bits'"),
+    (lambda numbers, arrays: arrays.update(bits=arrays["bits"][:-1]), "bits: "),
+    (lambda numbers, arrays: arrays.update(bits=arrays["bits"].astype(float)), "bits: "),
+]
+DAMAGED_POOLED = [
+    (setting("ring", 0, to=10), "ring position: 10 does not fit the filter"),
+    (setting("ring", 1, to=401), "insertions of the generation: 401 does not fit the filter"),
+    (setting("ring", to=[1, 2, 3]), "too many values"),
+    (setting("times", 1, to=1 << 62), "last insertion: 4611686018427387904 does not fit"),
+    (setting("times", 0, to=1 << 61), "first insertion: 2305843009213693952 does not fit"),
+    (setting("times", 2, to=1 << 61), "time of what was lost: 2305843009213693952 does not fit"),
+    (setting("counters", 0, to="1"), "insertions: '1' does not fit the filter"),
+    (setting("counters", 1, to=401), "shifts: 401 does not fit the filter"),
+    (setting("counters", 2, to=401), "shortened: 401 does not fit the filter"),
+    (setting("counters", 3, to=401), "overfilled: 401 does not fit the filter"),
+    (setting("settled", to=[-1] * 8), "settled times: 8 does not fit the filter"),
+    (setting("settled", 0, to=3), "settled time: 3 does not fit the filter"),
+    (setting("settled", 4, to=1 << 61), "settled time: 2305843009213693952 does not fit"),
+    (setting("settled", 5, to=1 << 60), "settled time: 1152921504606846976 does not fit"),
+    (setting("overfull", to=[False] * 8), "overfull slices: 8 does not fit the filter"),
+    (setting("overfull", 0, to=1), "overfull slices: [1, "),
+    (lambda numbers, arrays: numbers.pop("ring"), "'ring'"),
+    (lambda numbers, arrays: arrays.update(bits=arrays["bits"][:-1]), "bits: "),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), DAMAGED_TIME_LIMITED)
+def test_damaged_time_limited(tmp_path, change, message):
+    assert damaged(time_limited, tmp_path / "filter.state", change).startswith(message)
+
+
+@pytest.mark.parametrize(("change", "message"), DAMAGED_POOLED)
+def test_damaged_pooled(tmp_path, change, message):
+    assert damaged(pooled, tmp_path / "filter.state", change).startswith(message)

@@ -1,0 +1,426 @@
+"""Timing Bloom filters against their scalar twin, and what their window promises."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from paths import PATHS, taking
+
+from lately.golden import SpecificationError, StateFileError, load
+from lately.golden.states import read_state, write_state
+from lately.golden.timestamp import timestamps as module
+from lately.golden.timestamp.scalar_timing import ScalarBTBF
+from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
+from lately.intervals import clopper_pearson
+
+
+@st.composite
+def filters(draw):
+    chosen = {
+        "window": draw(st.integers(1, 30)),
+        "cells": draw(st.integers(1, 40)),
+        "hashes": draw(st.integers(1, 5)),
+        "padding": draw(st.one_of(st.none(), st.integers(0, 20))),
+        "seed": draw(st.integers(0, 3)),
+        "key_bits": draw(st.sampled_from([4, 64, 100])),
+    }
+    block = draw(st.one_of(st.none(), st.integers(1, 40)))
+    with taking(draw(st.sampled_from(PATHS))):
+        if block is None:
+            return TimingBloomFilter(**chosen)
+        return BlockTimingBloomFilter(**chosen, block=block)
+
+
+def twin_of(model):
+    return ScalarBTBF(
+        w=model.window,
+        m=model.cells,
+        k=model.hashes,
+        P=model.padding,
+        B=model.block,
+        seed=model.seed,
+        key_bits=model.key_bits,
+    )
+
+
+def as_keys(keys, key_bits):
+    return np.array([[key, 0] for key in keys]) if key_bits > 64 else np.array(keys)
+
+
+def assert_same_state(model, twin):
+    assert model.timestamps.tolist() == twin.theta
+    assert (model.timestamp, model.filled) == (twin.T_plus, twin.b)
+
+
+@settings(max_examples=120, deadline=None)
+@given(model=filters(), chunk=st.sampled_from([1, 3, 1 << 14]), data=st.data())
+def test_scalar_twin(model, chunk, data):
+    twin = twin_of(model)
+    keys = data.draw(st.lists(st.integers(0, 15), min_size=1, max_size=150), "keys")
+    while keys:
+        size = data.draw(st.integers(1, len(keys)), "size")
+        batch, keys = keys[:size], keys[size:]
+        array = as_keys(batch, model.key_bits)
+        kind = data.draw(st.sampled_from(["insert", "check", "inspect"]), "kind")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "_CHUNK", chunk)
+            if kind == "insert":
+                model.insert(array)
+                for key in batch:
+                    twin.insert(key)
+            elif kind == "check":
+                seen = model.check_and_insert(array).tolist()
+                assert seen == [twin.check_and_insert(key) for key in batch]
+            else:
+                found = evidence_of(model.inspect_and_insert(array))
+                for key, ours in zip(batch, found, strict=True):
+                    assert ours == twin.evidence(key)
+                    twin.insert(key)
+        assert_same_state(model, twin)
+        asked = as_keys(range(16), model.key_bits)
+        assert evidence_of(model.inspect(asked)) == [twin.evidence(key) for key in range(16)]
+        window = data.draw(st.integers(1, model.window), "window")
+        for w in (window, None):
+            assert model.query(asked, w).tolist() == [twin.query(key, w) for key in range(16)]
+
+
+def evidence_of(evidence):
+    ages = [math.inf if age < 0 else age for age in evidence.age.tolist()]
+    columns = [evidence.oldest, evidence.touched, evidence.filled]
+    return list(zip(ages, *(column.tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize(("block", "padding"), [(1, 0), (1, None), (7, 0), (7, 3), (60, None)])
+@pytest.mark.parametrize("path", PATHS)
+def test_timestamps_go_round_many_times(path, block, padding):
+    with taking(path):
+        model = BlockTimingBloomFilter(window=50, block=block, cells=64, hashes=2, padding=padding)
+    twin = twin_of(model)
+    keys = np.random.default_rng(6).integers(0, 90, 3000)
+    assert len(keys) / block > 5 * (model.last_timestamp + 1)
+    seen = model.check_and_insert(keys).tolist()
+    assert seen == [twin.check_and_insert(key) for key in keys.tolist()]
+    assert_same_state(model, twin)
+
+
+# The window
+
+
+def alone_and_others(model):
+    """Return a key, and one that touches none of its cells."""
+    rows = np.stack(
+        model._hash.indices(model._hash.state(np.arange(50, dtype=np.uint64)[:, None]), 0), 1
+    )
+    apart = [key for key in range(1, 50) if not set(rows[key]) & set(rows[0])]
+    return 0, apart[0]
+
+
+@pytest.mark.parametrize("block", [1, 2, 5, 12, 40])
+@pytest.mark.parametrize("before", [0, 1, 3, 11])
+def test_expires_at_the_exact_insertion(block, before):
+    """Definition 9: a block is forgotten `window` insertions after its last one."""
+    window = 12
+    model = BlockTimingBloomFilter(window=window, block=block, cells=200, hashes=3)
+    key, other = alone_and_others(model)
+    model.insert([other] * before)
+    model.insert([key])
+    last_of_block = (before // block + 1) * block
+    for insertions in range(before + 1, before + 2 * window + 2 * block):
+        assert model.insertions == insertions
+        for w in (1, 5, window):
+            reported = insertions < last_of_block + w
+            assert model.query([key], w)[0] == reported
+            # An insertion age below the window is never missed.
+            assert reported or insertions - before - 1 >= w
+        age = max(insertions - last_of_block, 0)
+        assert model.ages([key])[0] == (age if insertions < last_of_block + window else -1)
+        model.insert([other])
+
+
+def test_timing_filter_forgets_after_exactly_the_window():
+    model = TimingBloomFilter(window=5, cells=100, hashes=2)
+    key, other = alone_and_others(model)
+    model.insert([key])
+    answers = []
+    for _ in range(7):
+        answers.append((bool(model.query([key])[0]), int(model.ages([key])[0])))
+        model.insert([other])
+    assert answers == [(True, age) for age in range(5)] + [(False, -1)] * 2
+
+
+@settings(max_examples=100, deadline=None)
+@given(model=filters(), data=st.data())
+def test_no_false_negatives(model, data):
+    keys = data.draw(st.lists(st.integers(0, 15), min_size=1, max_size=120), "keys")
+    model.insert(as_keys(keys, model.key_bits))
+    for window in {1, model.window // 2 or 1, model.window}:
+        recent = sorted(set(keys[-window:]))
+        assert model.query(as_keys(recent, model.key_bits), window).all()
+
+
+# The sweep
+
+
+@pytest.mark.parametrize(
+    ("window", "block", "padding"), [(6, 1, 0), (6, 1, 3), (6, 3, 0), (6, 3, 2), (16, 8, 1)]
+)
+def test_sweep_is_just_in_time(window, block, padding):
+    """With one cell fewer after each insertion a timestamp comes round before it is marked."""
+    cells = 12 * block * (padding + 1)
+    model = BlockTimingBloomFilter(
+        window=window, block=block, cells=cells, hashes=1, padding=padding
+    )
+    key, other = alone_and_others(model)
+    assert model.swept == 12
+
+    def remembered(swept, start):
+        twin = twin_of(model)
+        twin.per_insertion = swept
+        around = [other] * (block - 1 + block * (model.last_timestamp + 1))
+        for inserted in [other] * (start * block) + [key] + around:
+            twin.insert(inserted)
+        return twin.query(key)
+
+    assert not any(remembered(12, start) for start in range(13))
+    assert any(remembered(11, start) for start in range(13))
+
+
+def test_padding_is_the_least_for_the_sweep():
+    for cells in (1, 7, 100, 101, 1024):
+        for hashes in (1, 3, 10):
+            for block in (1, 4, 200):
+                model = BlockTimingBloomFilter(window=30, block=block, cells=cells, hashes=hashes)
+                assert model.swept <= hashes
+                if model.padding:
+                    less = BlockTimingBloomFilter(
+                        window=30, block=block, cells=cells, hashes=hashes,
+                        padding=model.padding - 1,
+                    )  # fmt: skip
+                    assert less.swept > hashes
+
+
+def test_example_of_the_paper():
+    """Section 3.2: a window of 2**20 and 15,112,980 cells take 21 bits each, 303 a key."""
+    model = TimingBloomFilter(window=1 << 20, cells=15_112_980, hashes=15)
+    assert model.padding == 1_007_531
+    assert model.timestamp_bits == 21
+    assert model.storage_bits / model.window == pytest.approx(303, abs=0.5)
+
+
+def test_bits_of_a_cell():
+    """All of T_omega + 1 timestamps, and the mark."""
+    model = TimingBloomFilter(window=4, cells=10, hashes=2, padding=0)
+    assert (model.last_timestamp, model.expired, model.timestamp_bits) == (5, 6, 3)
+    model = TimingBloomFilter(window=4, cells=10, hashes=2, padding=2)
+    assert (model.last_timestamp, model.expired, model.timestamp_bits) == (7, 8, 4)
+    model = BlockTimingBloomFilter(window=6, block=3, cells=10, hashes=2, padding=0)
+    assert (model.last_timestamp, model.timestamp_bits, model.storage_bits) == (3, 3, 30)
+
+
+# False positives
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("block", [1, 64, 700])
+def test_false_positive_rate(block):
+    """Equation 1 over the insertions of the blocks that have not expired."""
+    hits = trials = 0
+    theory = []
+    for seed in range(20):
+        model = BlockTimingBloomFilter(window=500, block=block, cells=2500, hashes=3, seed=seed)
+        model.insert(np.arange(2000 + 13 * seed))
+        alive = model.insertions - (model.insertions - model.window) // block * block
+        theory.append((1 - (1 - 1 / model.cells) ** (model.hashes * alive)) ** model.hashes)
+        hits += int(model.query(np.arange(10**6, 10**6 + 5000)).sum())
+        trials += 5000
+    low, high = clopper_pearson(hits, trials, confidence=0.999)
+    print(f"block {block}: {hits / trials:.4f}, theory {np.mean(theory):.4f}")
+    assert low < np.mean(theory) < high
+
+
+# Contracts
+
+
+@pytest.fixture
+def model():
+    model = BlockTimingBloomFilter(window=40, block=6, cells=80, hashes=3, seed=2)
+    model.insert(np.arange(500))
+    return model
+
+
+def test_same_key_twice_in_one_call(model):
+    assert model.check_and_insert([10**6] * 3).tolist()[1:] == [True, True]
+
+
+def test_query_changes_nothing(model):
+    before = model.timestamps
+    model.query(np.arange(700))
+    model.ages(np.arange(700))
+    model.inspect(np.arange(700))
+    assert np.array_equal(model.timestamps, before)
+    assert model.insertions == 500
+
+
+def test_types(model):
+    assert model.query([]).dtype == model.check_and_insert([]).dtype == np.bool_
+    assert model.ages([1]).dtype == model.inspect([]).age.dtype == np.int64
+    assert model.timestamps.dtype == np.uint32
+
+
+def test_batch_longer_than_a_chunk():
+    together = TimingBloomFilter(window=20_000, cells=60_000, hashes=3)
+    apart = TimingBloomFilter(window=20_000, cells=60_000, hashes=3)
+    keys = np.random.default_rng(5).integers(0, 30_000, 60_000)
+    seen = together.check_and_insert(keys)
+    parts = [apart.check_and_insert(part) for part in np.array_split(keys, 77)]
+    assert np.array_equal(seen, np.concatenate(parts))
+    assert together == apart
+
+
+def test_clear_forgets_everything(model):
+    model.clear()
+    assert model == BlockTimingBloomFilter(window=40, block=6, cells=80, hashes=3, seed=2)
+    assert not model.query(np.arange(500)).any()
+
+
+def test_parameters(model):
+    assert model.parameters == {
+        "window": 40, "block": 6, "cells": 80, "hashes": 3, "padding": 4, "seed": 2, "key_bits": 64,
+    }  # fmt: skip
+    assert type(model)(**model.parameters).parameters == model.parameters
+
+
+# State files
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "filter.state"
+
+
+def test_round_trip(model, path):
+    model.save(path)
+    for read in (load, BlockTimingBloomFilter.load, module.TimestampFilter.load):
+        copy = read(path)
+        assert type(copy) is BlockTimingBloomFilter
+        assert copy == model
+        keys = np.random.default_rng(1).integers(0, 700, 300)
+        again = read(path)
+        assert np.array_equal(copy.check_and_insert(keys), again.check_and_insert(keys))
+        assert copy == again != model
+
+
+def test_filter_of_another_kind(model, path):
+    model.save(path)
+    with pytest.raises(StateFileError, match="expected the state of TimingBloomFilter"):
+        TimingBloomFilter.load(path)
+
+
+def craft(path, model, *, numbers=None, parameters=None, timestamps=None):
+    """Write a state file that is whole, but not of a filter's making."""
+    model.save(path)
+    header, arrays = read_state(path, ("lately-model-1",))
+    header["numbers"] |= numbers or {}
+    header["parameters"] |= parameters or {}
+    arrays["timestamps"] = arrays["timestamps"] if timestamps is None else timestamps
+    write_state(path, header, arrays)
+    return path
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 70, True, 1.5, "7", None, [3]])
+def test_insertions_in_the_file_wrong(model, path, value):
+    with pytest.raises(StateFileError, match="damaged filter state: insertions: must be"):
+        load(craft(path, model, numbers={"insertions": value}))
+
+
+def test_after_very_many_insertions(path):
+    model = TimingBloomFilter(window=20, cells=90, hashes=2)
+    timestamps = model.timestamps
+    late = load(craft(path, model, numbers={"insertions": 1 << 61}, timestamps=timestamps))
+    keys = np.random.default_rng(3).integers(0, 60, 400)
+    assert np.array_equal(late.check_and_insert(keys), model.check_and_insert(keys))
+
+
+def test_insertions_in_the_file_too_few(model, path):
+    with pytest.raises(StateFileError, match="must be of the 6 insertions that there were"):
+        load(craft(path, model, numbers={"insertions": 6}))
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "message"),
+    [
+        (np.zeros(79, np.uint32), r"must be uint32 of shape \(80,\), not uint32 of shape \(79,\)"),
+        (np.zeros(80, np.int64), "must be uint32 of shape"),
+        (np.full(80, 99, np.uint32), "must be at most 13, not 99"),
+    ],
+)
+def test_timestamps_in_the_file_wrong(model, path, timestamps, message):
+    with pytest.raises(StateFileError, match=message):
+        load(craft(path, model, timestamps=timestamps))
+
+
+def test_timestamp_of_a_block_without_insertions(model, path):
+    model.insert(np.arange(4))
+    assert model.filled == 0
+    timestamps = model.timestamps
+    timestamps[3] = model.timestamp
+    with pytest.raises(StateFileError, match="must be of the 504 insertions that there were"):
+        load(craft(path, model, timestamps=timestamps))
+
+
+def test_parameters_in_the_file_wrong(model, path):
+    with pytest.raises(StateFileError, match="damaged filter state: block: must be at least 1"):
+        load(craft(path, model, parameters={"block": 0}))
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("window", 0, "window: must be at least 1, not 0"),
+        ("window", 1 << 31, f"window: must be at most {1 << 30}, not"),
+        ("block", 0, "block: must be at least 1, not 0"),
+        ("block", 1 << 31, f"block: must be at most {1 << 30}, not"),
+        ("cells", 0, "cells: must be at least 1, not 0"),
+        ("cells", 1 << 31, f"cells: must be at most {1 << 30}, not"),
+        ("hashes", 0, "hashes: must be at least 1, not 0"),
+        ("hashes", 2000, "hashes: must be at most 1024, not 2000"),
+        ("padding", -1, "padding: must be at least 0, not -1"),
+        ("padding", 1 << 31, f"padding: must be at most {1 << 30}, not"),
+        ("seed", -1, "seed: must be at least 0, not -1"),
+        ("key_bits", 0, "key_bits: must be at least 1, not 0"),
+    ],
+)
+def test_parameter_wrong(name, value, message):
+    sizes = {"window": 9, "block": 2, "cells": 20, "hashes": 2} | {name: value}
+    with pytest.raises(SpecificationError, match=message):
+        BlockTimingBloomFilter(**sizes)
+
+
+@pytest.mark.parametrize("name", ["window", "block", "cells", "hashes", "padding"])
+@pytest.mark.parametrize("value", [1.5, "3", True])
+def test_parameter_of_the_wrong_kind(name, value):
+    sizes = {"window": 9, "block": 2, "cells": 20, "hashes": 2} | {name: value}
+    with pytest.raises(TypeError, match=f"{name}: must be an integer, not"):
+        BlockTimingBloomFilter(**sizes)
+
+
+@pytest.mark.parametrize(("window", "message"), [(41, "at most 40, not 41"), (0, "at least 1")])
+def test_window_of_a_query_wrong(model, window, message):
+    with pytest.raises(SpecificationError, match=f"window: must be {message}"):
+        model.query([1], window)
+
+
+def test_keys_wrong(model):
+    before = model.timestamps
+    for method in (model.insert, model.query, model.check_and_insert, model.inspect_and_insert):
+        with pytest.raises(TypeError, match="keys: must be integers"):
+            method([1.5])
+        with pytest.raises(ValueError, match="keys: must not be negative"):
+            method([1, -1])
+    assert np.array_equal(model.timestamps, before)
+    assert model.insertions == 500

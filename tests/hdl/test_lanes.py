@@ -1,0 +1,453 @@
+"""Several keys a clock: parts alone, and the whole unit against the golden model, bit for bit."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from lately.bench.lane_rates import drawn_streams, measure
+from lately.golden import FilterSpec, Operation, SpecificationError, from_spec, preset
+from lately.golden.hash.functions import KeyHash
+from lately.golden.spec import LEAST_BEATS
+from lately.hdl.lanes.shard import ordered_steps, steps_layout
+from lately.hdl.lanes.unit import (
+    Collector,
+    LaneUnit,
+    Places,
+    Repeats,
+    ShardSelect,
+    ShiftFinder,
+    filter_unit,
+)
+from lately.hdl.memory.paged import PagedMemory, address_maps
+from lately.hdl.unit import FilterUnit
+from lately.sim import CompiledLanes
+from lately.sim.replay.compiled_lanes import Beats
+
+SEED = 20261121
+
+
+def simulate(component, bench):
+    simulator = Simulator(component)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+# Parts
+
+
+@pytest.mark.parametrize(("depth", "latency"), [(8, 3), (16, 3), (32, 4), (128, 6)])
+@pytest.mark.parametrize(("width", "number"), [(9, 0), (9, 3), (70, 1)])
+def test_paged_memory(depth, latency, width, number):
+    memories = number + 1
+    memory = PagedMemory(depth=depth, width=width, number=number, memories=memories)
+    assert memory.latency == latency
+    draw = random.Random(SEED)
+    held = [0] * depth
+    writes, asked = [], []
+
+    async def bench(ctx):
+        for _ in range(600):
+            write, address, value = (
+                draw.random() < 0.5,
+                draw.randrange(depth),
+                draw.getrandbits(width),
+            )
+            reading = draw.randrange(depth)
+            ctx.set(memory.write, write)
+            ctx.set(memory.write_address, address)
+            ctx.set(memory.value, value)
+            ctx.set(memory.read_address, reading)
+            # A read sees all writes but that of its own clock.
+            if writes and (done := writes[-1]):
+                held[done[0]] = done[1]
+            asked.append(held[reading])
+            writes.append((address, value) if write else None)
+            if len(asked) > latency:
+                assert ctx.get(memory.word) == asked[-1 - latency]
+            await ctx.tick()
+
+    simulate(memory, bench)
+
+
+@pytest.mark.parametrize(("width", "count"), [(1, 2), (3, 4), (5, 8), (7, 20)])
+def test_address_maps(width, count):
+    """Each is one-to-one, and no bit of an address is that of another map."""
+    bits = set()
+    for rows, inverted in address_maps(width, count):
+        addresses = range(1 << width)
+        mapped = [
+            sum(((address & mask).bit_count() & 1) << bit for bit, mask in enumerate(rows))
+            for address in addresses
+        ]
+        assert len(set(mapped)) == 1 << width
+        bits |= {(mask, inverted) for mask in rows}
+    assert len(bits) == width * count
+    with pytest.raises(ValueError, match=f"Maps of {width} bits must be at most"):
+        address_maps(width, 1 << width + 1)
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_shard_select(lanes):
+    spec = preset({2: "two-lanes", 4: "four-lanes"}[lanes])
+    golden = KeyHash(
+        key_bits=64, sizes=spec.index_sizes, functions=spec.hash_functions, seed=spec.seed,
+        shards=spec.shards,
+    )  # fmt: skip
+    states = np.random.default_rng(SEED).integers(0, 1 << 64, 200, np.uint64)
+    select = ShardSelect(spec=spec)
+    numbers, one_hots = [], []
+
+    async def bench(ctx):
+        for state in [*states.tolist(), 0, 0, 0]:
+            ctx.set(select.state, state)
+            await ctx.tick()
+            numbers.append(ctx.get(select.number))
+            one_hots.append(ctx.get(select.one_hot))
+
+    simulate(select, bench)
+    expected = golden.shard(states).tolist()
+    assert set(expected) == set(range(spec.shards))
+    assert numbers[select.LATENCY - 1 :][: len(expected)] == expected
+    assert one_hots[select.LATENCY :][: len(expected)] == [1 << shard for shard in expected]
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+@pytest.mark.parametrize("share", [0.1, 0.6, 1.0])
+@pytest.mark.parametrize("more", [0, 3])
+def test_shift_finder(lanes, share, more):
+    """The ring turns for the first insertion after those of a generation, and there alone."""
+    generation = lanes * LEAST_BEATS + more
+    finder = ShiftFinder(lanes=lanes, generation=generation)
+    draw = random.Random(SEED)
+    expected, found = [], []
+    count = 0
+
+    async def bench(ctx):
+        nonlocal count
+        for _ in range(1500):
+            turn = draw.random() < 0.02
+            inserts = [draw.random() < share for _ in range(lanes)]
+            count = 0 if turn else count
+            shifts = 0
+            for lane, inserted in enumerate(inserts):
+                if inserted and count == generation:
+                    shifts |= 1 << lane
+                    count = 0
+                count += inserted
+            ctx.set(finder.turn, turn)
+            ctx.set(finder.inserts, sum(bit << lane for lane, bit in enumerate(inserts)))
+            expected.append(shifts)
+            await ctx.tick()
+            found.append(ctx.get(finder.shifts))
+
+    simulate(finder, bench)
+    late = finder.LATENCY - 1
+    assert sum(map(bool, expected)) > (2 if share < 0.5 else 20)
+    assert found[late:] == expected[: len(found) - late]
+
+
+def test_repeats():
+    """A lane repeats an earlier one that inserts the same state, whatever bit differs else."""
+    lanes = 4
+    repeats = Repeats(lanes=lanes)
+    draw = random.Random(SEED)
+    beats, found = [], []
+
+    async def bench(ctx):
+        for number in range(400):
+            base = draw.getrandbits(64)
+            states = [base ^ (draw.random() < 0.5) << draw.randrange(64) for _ in range(lanes)]
+            inserts = [draw.random() < 0.6 for _ in range(lanes)]
+            beats.append((states, inserts))
+            ctx.set(repeats.states, sum(state << 64 * n for n, state in enumerate(states)))
+            if number >= repeats.LATENCY - 2:
+                given = beats[number - (repeats.LATENCY - 2)][1]
+                ctx.set(repeats.inserts, sum(bit << n for n, bit in enumerate(given)))
+            await ctx.tick()
+            found.append(ctx.get(repeats.repeats))
+
+    simulate(repeats, bench)
+    expected = [
+        sum(
+            any(states[i] == states[lane] and inserts[i] for i in range(lane)) << lane
+            for lane in range(lanes)
+        )
+        for states, inserts in beats
+    ]
+    assert len(set(expected)) > 6
+    late = repeats.LATENCY - 1
+    assert found[late:] == expected[: len(found) - late]
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_ordered_steps(lanes):
+    from amaranth.hdl import Module, Signal
+
+    wanted = Signal(lanes + 1)
+    steps = Signal(steps_layout(lanes))
+    m = Module()
+    m.d.comb += steps.eq(ordered_steps(m, wanted))
+
+    async def bench(ctx):
+        for flags in range(1 << lanes + 1):
+            ctx.set(wanted, flags)
+            await ctx.tick()
+            codes = [lanes] * (flags >> lanes) + [n for n in range(lanes) if flags >> n & 1]
+            assert [ctx.get(steps.codes[n]) for n in range(len(codes))] == codes
+            assert ctx.get(steps.more) == (1 << max(0, len(codes) - 1)) - 1
+
+    simulate(m, bench)
+
+
+def test_places_at_the_edge():
+    places = Places(enough=3)
+    rooms = []
+
+    async def bench(ctx):
+        for comes, leaves in [(1, 0)] * 4 + [(0, 0)] * 4 + [(0, 1)] + [(0, 0)] * 4:
+            ctx.set(places.comes, comes)
+            ctx.set(places.leaves, leaves)
+            await ctx.tick()
+            rooms.append(ctx.get(places.room))
+
+    simulate(places, bench)
+    # Three are enough; the fourth is too many, four clocks after it came.
+    assert rooms == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]
+
+
+# Beats
+
+
+def test_beats_fill_lanes_in_order():
+    operations = np.array([3, 3, 4, 1, 2, 3, 5, 4, 3], np.uint8)
+    beats = Beats(operations, 2)
+    assert beats.turns.tolist() == [0, 1, 0, 2, 1]
+    assert beats.places.tolist() == [0, 1, -1, 2, 3, 4, -1, -1, 8]
+
+
+def test_beats_skip():
+    operations = np.full(4, 3, np.uint8)
+    beats = Beats(operations, 4, np.array([False, True, False, False]))
+    assert beats.turns.tolist() == [0, 0]
+    assert beats.places.tolist() == [0, 4, 5, 6]
+
+
+# The unit
+
+
+def test_lanes_wrong():
+    with pytest.raises(SpecificationError, match=r"^lanes: must be 1 for FilterUnit, not 2$"):
+        FilterUnit(preset("two-lanes-tiny"))
+    with pytest.raises(SpecificationError, match=r"^lanes: must be 2 or 4 for LaneUnit, not 1$"):
+        LaneUnit(preset("tiny"))
+    spec = FilterSpec(
+        family="gebf", window=400, epochs=4, hashes=2, bits=5 * 2 * 3 * 64, lanes=2, clear=8
+    )
+    with pytest.raises(SpecificationError, match=r"^lanes: must be 1 for bit-sliced memory, not 2"):
+        filter_unit(spec, organisation="bit-sliced")
+
+
+@pytest.fixture(
+    scope="module",
+    params=["two-lanes-tiny", pytest.param("four-lanes-tiny", marks=pytest.mark.slow)],
+)
+def unit(request):
+    with CompiledLanes(preset(request.param)) as opened:
+        yield opened
+
+
+CASES = {
+    "full beats": {},
+    "empty lanes": {"skips": 0.3},
+    "pauses": {"skips": 0.2, "pause_before": 0.5, "pause_after": 0.5},
+    "taken seldom": {"pause_after": 0.9},
+    "turns": {"skips": 0.2, "turns": 0.05},
+    "many turns": {"turns": 0.4, "pause_before": 0.2},
+    "one key": {"keys": 1},
+    "two keys": {"keys": 2, "skips": 0.1},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_mixed_operations(unit, case):
+    """Verdicts, ages and every bit of memory are those of the sequence, one after another."""
+    options = {"skips": 0.0, "turns": 0.0, "keys": 200} | CASES[case]
+    print(f"seed {SEED}")
+    draw = np.random.default_rng([SEED, list(CASES).index(case)])
+    count = 3000
+    operations = draw.choice([0, 1, 2, 3, 3, 3], count).astype(np.uint8)
+    turns = draw.random(count) < options.pop("turns")
+    operations[turns] = draw.choice([Operation.SHIFT] * 3 + [Operation.CLEAR], turns.sum())
+    keys = draw.integers(0, options.pop("keys"), count).astype(np.uint64)
+    # A burst on one key in the midst of others.
+    keys[1000:1200] = keys[1000]
+    skips = draw.random(count) < options.pop("skips")
+    unit.reset()
+    golden = from_spec(unit.spec)
+    verdicts = unit.apply(operations, keys, skips=skips, seed=SEED, **options)
+    expected = golden.apply(operations, keys)
+    assert verdicts.age.tolist() == expected.age.tolist()
+    assert verdicts.seen.tolist() == expected.seen.tolist()
+    assert np.array_equal(unit.memory, golden.memory)
+
+
+@pytest.mark.parametrize("before", range(5))
+def test_shift_on_every_lane(unit, before):
+    """The insertion that turns the ring comes in each lane of a beat, and in others' company."""
+    spec = unit.spec
+    unit.reset()
+    golden = from_spec(spec)
+    keys = np.arange(spec.generation + 12) % 251
+    operations = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+    skips = np.arange(len(keys)) == before
+    ages = unit.apply(operations, keys, skips=skips).age
+    assert ages.tolist() == golden.apply(operations, keys).age.tolist()
+    assert golden.shifts == 1
+    assert np.array_equal(unit.memory, golden.memory)
+
+
+def test_parts_of_a_sequence(unit, monkeypatch):
+    """Looking after interrupts in between changes neither answers nor clocks."""
+    draw = np.random.default_rng(SEED)
+    keys = draw.integers(0, 250, 4001)
+    found = []
+    for beats in (1 << 14, 37):
+        monkeypatch.setattr("lately.sim.replay.compiled_lanes._CHUNK", beats)
+        unit.reset()
+        before = unit.cycles
+        seen = unit.check_and_insert(keys)
+        found.append((unit.cycles - before, seen.tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("under_way", [Collector.UNDER_WAY, Collector.UNDER_WAY - 1])
+def test_answers_are_not_taken(under_way, monkeypatch):
+    """A unit in full flow whose answers nobody takes holds as many as it can, and no more."""
+    monkeypatch.setattr(Collector, "UNDER_WAY", under_way)
+    spec = preset("two-lanes-tiny")
+    unit = LaneUnit(spec)
+    keys = np.arange(2 * 300) % 251
+    seen = []
+
+    async def bench(ctx):
+        ctx.set(unit.i.valid, 1)
+        sent = 0
+        for clock in range(900):
+            taken = clock > 400
+            ctx.set(unit.o.ready, taken)
+            for lane in range(2):
+                at = min(2 * sent + lane, len(keys) - 1)
+                operation = {"valid": 1, "query": 1, "insert": 1, "key": int(keys[at]), "tag": 0}
+                ctx.set(unit.i.p.lanes[lane], operation)
+            ctx.set(unit.i.valid, sent < 300)
+            sent += ctx.get(unit.i.ready) and sent < 300
+            if taken and ctx.get(unit.o.valid):
+                seen.extend(ctx.get(unit.o.p.lanes[lane].seen) for lane in range(2))
+            await ctx.tick()
+
+    simulate(unit, bench)
+    whole = seen == from_spec(spec).check_and_insert(keys).tolist()
+    assert whole == (under_way == Collector.UNDER_WAY)
+
+
+def test_equal_keys_in_a_beat(unit):
+    """A key that is asked, inserted and asked again in one beat, with and without a turn."""
+    unit.reset()
+    golden = from_spec(unit.spec)
+    pattern = [1, 2, 1, 3, 3, 3, 1, 1, 2, 2, 1, 4, 1, 2, 1, 1]
+    operations = np.array(pattern * 20, np.uint8)
+    keys = np.repeat(np.arange(40), 8)
+    expected = golden.apply(operations, keys).age.tolist()
+    assert unit.apply(operations, keys).age.tolist() == expected
+    assert np.array_equal(unit.memory, golden.memory)
+
+
+def test_reset_in_mid_stream(unit):
+    """Nothing of what was under way shows after a reset."""
+    draw = np.random.default_rng(SEED)
+    for idle in (0, 3, 17):
+        unit.apply(np.full(300, 3, np.uint8), draw.integers(0, 256, 300))
+        unit.idle(idle)
+        unit.reset()
+        golden = from_spec(unit.spec)
+        keys = draw.integers(0, 256, 150)
+        assert np.array_equal(unit.check_and_insert(keys), golden.check_and_insert(keys))
+        assert np.array_equal(unit.memory, golden.memory)
+
+
+def test_latency(unit):
+    latency = LaneUnit(unit.spec).latency
+    unit.reset()
+    unit.idle(1000)
+    clocks = []
+    for pause in range(30):
+        before = unit.cycles
+        unit.apply([Operation.QUERY], [pause])
+        clocks.append(unit.cycles - before - 1)
+        unit.idle(200 + pause)
+    assert min(clocks) == latency
+    assert max(clocks) == latency + Collector.POLL - 1
+    assert latency == unit.spec.latency
+
+
+def test_one_key_is_not_bound_by_its_shard(unit):
+    unit.reset()
+    unit.idle(1000)
+    before = unit.cycles
+    unit.check_and_insert(np.zeros(4000, np.uint64))
+    # A shard performs one operation per clock; the ring turns every 14 beats here.
+    assert 4000 / (unit.cycles - before) > 1
+
+
+def test_queries_flow_in_all_lanes(unit):
+    """Where nothing turns and no shard has too much, all beats are full."""
+    unit.reset()
+    unit.idle(1000)
+    keys = np.random.default_rng(SEED).integers(0, 1 << unit.spec.key_bits, 8000, np.uint64)
+    before = unit.cycles
+    unit.apply(np.full(len(keys), Operation.QUERY, np.uint8), keys)
+    assert len(keys) / (unit.cycles - before) > 0.95 * unit.spec.lanes
+
+
+def test_keys_of_one_shard(unit):
+    """Keys that are chosen for their shard cost throughput: one operation per clock is left."""
+    spec = unit.spec
+    key_hash = KeyHash(
+        key_bits=spec.key_bits, sizes=spec.index_sizes, functions=spec.hash_functions,
+        seed=spec.seed, shards=spec.shards,
+    )  # fmt: skip
+    keys = np.arange(1 << spec.key_bits, dtype=np.uint64)
+    keys = keys[key_hash.shard(key_hash.state(key_hash.check_keys(keys))) == 0]
+    # No key twice in a beat, so that none is known without its shard.
+    stream = np.tile(keys, 3000 // len(keys))
+    assert len(keys) >= spec.lanes
+    unit.reset()
+    before = unit.cycles
+    seen = unit.check_and_insert(stream)
+    golden = from_spec(spec)
+    assert np.array_equal(seen, golden.check_and_insert(stream))
+    assert np.array_equal(unit.memory, golden.memory)
+    assert len(stream) / (unit.cycles - before) < 1
+
+
+def test_measure():
+    spec = replace(preset("tiny"), key_bits=64)
+    streams = drawn_streams(500)
+    assert len(np.unique(streams["random"])) == 500
+    assert len(np.unique(streams["one key"])) == 1
+    assert 0.4 < np.mean(streams["hot key"] == streams["random"][0]) < 0.6
+    figures = measure({"tiny": spec}, streams)
+    assert [run["stream"] for run in figures["runs"]] == [
+        "random",
+        "hot key",
+        "one key",
+        "one shard",
+    ]
+    for run in figures["runs"]:
+        assert run["mismatches"] == 0
+        assert run["operations_per_clock"] == run["operations"] / run["clocks"]
+        assert 0 < run["operations_per_clock"] <= run["lanes"]

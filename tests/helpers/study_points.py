@@ -1,0 +1,75 @@
+"""Points that test_reproduction.py measures: apart from it, as each process imports this."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+
+from lately.golden.errors import LatelyError
+from lately.workers.calls import tell, wanted
+
+
+def squares(point):
+    """Measure a point, once for each line of its log."""
+    with open(point["log"], "a") as log:
+        log.write(f"{point['number']}\n")
+    return {"square": point["number"] ** 2, "pair": (1, 2)}
+
+
+def dying(point):
+    """Measure a point, with a process that dies at the first try, or always."""
+    tried = Path(point["log"] + f".{point['number']}")
+    if point["number"] == 2 and (point["always"] or not tried.exists()):
+        tried.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return squares(point)
+
+
+def failing(point):
+    """Fail at one point."""
+    if point["number"] == 2:
+        raise LatelyError("no such stream")
+    return squares(point)
+
+
+def endless(point):
+    """Infinity is nothing that JSON can hold."""
+    return {"square": float("inf")}
+
+
+def slow(point):
+    """Take long, but for the first point."""
+    if point["number"]:
+        time.sleep(60)
+    return squares(point)
+
+
+def held(point):
+    """Wait until it is released, but for the first point; draw from its own seed."""
+    with open(point["log"], "a") as log:
+        log.write(f"{point['number']} {os.getpid()}\n")
+    while point["number"] and not Path(point["log"] + ".released").exists():
+        time.sleep(0.02)
+    draws = np.random.default_rng(point["number"]).random(1000)
+    return {"square": point["number"] ** 2, "pair": (1, 2), "mean": float(draws.mean())}
+
+
+def telling(point):
+    """Tell of two stages."""
+    tell(stage="first", share=0.25)
+    tell(stage="second", share=0.5)
+    time.sleep(0.5)  # What is told after the result may be lost.
+    return point
+
+
+def abandoned(point):
+    """Go on for as long as somebody wants it, but for the first point."""
+    if point["number"]:
+        is_wanted = wanted()
+        Path(point["log"] + ".started").touch()
+        while is_wanted():
+            time.sleep(0.02)
+        Path(point["log"] + ".ended").touch()
+    return point

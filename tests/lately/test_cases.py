@@ -1,0 +1,121 @@
+"""Which units are measured, and what is asked of them."""
+
+import pytest
+
+from lately.bench.cases import (
+    CASES,
+    GROUPS,
+    UnknownCaseError,
+    best_gebf,
+    gebf_choices,
+    segment_block_rams,
+    select,
+)
+from lately.boards.flow.devices import DEVICES, device
+from lately.golden import FilterSpec, preset
+
+
+def case(name):
+    (found,) = select([name])
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_case_can_be_built(case):
+    case.spec.check_buildable()
+    assert segment_block_rams(case.spec, device(case.device)) <= device(case.device).bram
+    assert case.group in GROUPS
+    assert case.seeds
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_aim_is_stricter(case):
+    assert (case.floor_mhz is None) == (case.aim_mhz is None)
+    assert (case.floor_lut is None) == (case.aim_lut is None)
+    if case.floor_mhz is not None:
+        assert case.aim_mhz > case.floor_mhz
+    if case.floor_lut is not None:
+        assert case.aim_lut < case.floor_lut
+
+
+def test_names_are_different():
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+
+
+def test_what_is_asked():
+    asked = {
+        case.name: (case.floor_mhz, case.aim_mhz)
+        for case in CASES
+        if case.group == "units" and case.floor_mhz is not None
+    }
+    assert asked == {
+        "apbbf/ecp5-25k-6": (320, 360),
+        "apbbf/ecp5-25k-8": (410, 450),
+        "apbbf-k3-l8/ecp5-25k-6": (320, 350),
+        "apbf/ecp5-25k-6": (300, 340),
+        "gebf/ecp5-85k-6": (280, 320),
+        "blocked-gebf/ecp5-25k-6": (300, 340),
+        "large/ecp5-85k-6": (280, 330),
+        "small/ice40-hx8k": (125, 160),
+        "small/ice40-up5k": (70, 85),
+    }
+    limits = [(c.floor_lut, c.aim_lut, c.floor_bram) for c in select(["apbbf/ecp5*"])]
+    assert limits == [(1900, 1500, 32)] * 2
+    assert all(len(case.seeds) == 5 for case in CASES if case.group == "units")
+
+
+def test_growth_doubles_until_the_device_is_full():
+    growth = [case.spec for case in select(["growth"])]
+    assert [spec.blocks for spec in growth] == [32 << step for step in range(8)]
+    assert growth[0].window < 1 << 10 < growth[1].window
+    twice = FilterSpec(
+        **growth[-1].to_dict() | {"blocks": 8192, "window": None, "generation": None}
+    )
+    assert segment_block_rams(twice, device("ecp5-85k-6")) > device("ecp5-85k-6").bram
+
+
+def test_gowin_devices_are_cases():
+    units = {case.device for case in CASES if case.group == "units"}
+    assert {name for name in DEVICES if name.startswith("gowin")} <= units
+
+
+# GEBF
+
+
+def test_gebf_is_the_best_by_theory():
+    rates = {spec.hashes: spec.worst_false_positive_rate for spec in gebf_choices()}
+    assert list(rates) == list(range(1, 17))
+    assert min(rates, key=rates.__getitem__) == 8
+    assert case("gebf/*").spec == best_gebf()
+    assert best_gebf().worst_false_positive_rate == pytest.approx(0.0170, abs=5e-5)
+
+
+def test_gebf_memory_is_that_asked_for_rounded_up():
+    # 14 bits for each of 20,000 items in 9 segments of 31,111 bits, or 32,768.
+    for spec in gebf_choices():
+        assert spec.parts * spec.part_bits <= 32768 < 2 * spec.parts * spec.part_bits
+        assert spec.memory_bits / spec.window < 14.75
+    assert best_gebf().memory_bits >= 14 * 20_000
+
+
+def test_gebf_is_too_large_for_the_smaller_device():
+    assert segment_block_rams(best_gebf(), device("ecp5-25k-6")) == 80 > 56
+
+
+# Choice
+
+
+def test_select():
+    assert select([]) == list(CASES)
+    assert [case.name for case in select(["tiny/*"])] == ["tiny/ecp5-25k-6", "tiny/ice40-hx8k"]
+    assert {case.group for case in select(["tiny"])} == {"tiny"}
+    assert len(select(["tiny", "tiny/*"])) == 5
+    assert case("large/ecp5-85k-6").spec == preset("large")
+
+
+def test_select_wrong():
+    with pytest.raises(
+        UnknownCaseError, match=r"^case: must match a case that --list names, .*, not 'huge'$"
+    ):
+        select(["tiny", "huge"])

@@ -1,0 +1,433 @@
+"""The command line as a program: streams, exit status, files, messages."""
+
+import gzip
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from lately.cli import app as cli
+from lately.golden import SpecificationError, from_spec
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
+KEYS = {
+    "operations",
+    "cycles",
+    "cycles_per_operation",
+    "shifts",
+    "mismatches",
+    "false_negatives",
+    "false_positive_rate",
+    "predicted_false_positive_rate",
+    "stale_positive_rate",
+    "repeats",
+}
+GOLDEN = ("--engine", "golden")
+
+
+def lately(*arguments, **options):
+    return subprocess.run([*LATELY, *map(str, arguments)], capture_output=True, **options)
+
+
+def error(*arguments):
+    """Message of a command that must fail with one line, in process."""
+    done = CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
+    assert done.exit_code in (1, 2), done
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("lately: error: ")
+    return line.removeprefix("lately: error: ")
+
+
+def figures(*arguments):
+    done = CliRunner().invoke(cli.main, ["run", "--json", *GOLDEN, *map(str, arguments)])
+    assert (done.exit_code, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def keys(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("".join(f"{number % 700}\n" for number in range(2000)))
+    return path
+
+
+def test_help_is_light():
+    program = (
+        "import sys\nfrom lately.cli.app import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "heavy = 'numpy scipy matplotlib amaranth rich pyarrow jinja2 apachelogs'.split()\n"
+        "print([name for name in heavy if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert re.search(rb"run +Replay a stream", done.stdout)
+    assert done.stderr.strip() == b"[]"
+
+
+def test_run_help_has_examples():
+    done = CliRunner().invoke(cli.main, ["run", "--help"])
+    assert done.exit_code == 0
+    assert "lately run access.log.zst --key client,agent" in done.stdout
+
+
+def test_version():
+    done = CliRunner().invoke(cli.main, ["--version"])
+    assert done.stdout.startswith("lately 0.")
+
+
+def test_no_command_shows_help():
+    done = CliRunner().invoke(cli.main, [])
+    assert done.exit_code == 2
+    assert "Commands:" in done.output
+
+
+def test_json(keys):
+    found = figures(keys)
+    assert set(found) >= KEYS
+    assert found["operations"] == 2000
+    assert found["repeats"] == 1300
+    assert found["false_negatives"] == 0
+    assert found["mismatches"] is None
+
+
+class Hardware:
+    """What `lately.sim` provides, without the hardware."""
+
+    def __init__(self, spec):
+        self._filter = from_spec(spec)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+    @property
+    def cycles(self):
+        return self._filter.operations + 25
+
+    @property
+    def statistics(self):
+        return {"operations": self._filter.operations, "shifts": self._filter.shifts}
+
+    @property
+    def memory(self):
+        return self._filter.memory
+
+    def check_and_insert(self, keys):
+        return self._filter.check_and_insert(keys)
+
+
+def test_hardware_is_the_default(keys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "lately.sim", SimpleNamespace(compiled_unit=Hardware))
+    done = CliRunner().invoke(cli.main, ["run", str(keys), "--json"])
+    found = json.loads(done.stdout)
+    assert (found["engine"], found["cycles"], found["mismatches"]) == ("rtl", 2025, 0)
+    assert found["cycles_per_operation"] == 2025 / 2000
+    done = CliRunner().invoke(cli.main, ["run", str(keys)])
+    assert "1.0125 per operation" in done.stdout
+
+
+def test_tables(keys):
+    done = CliRunner().invoke(cli.main, ["run", str(keys), *GOLDEN])
+    assert done.exit_code == 0
+    assert "1,300   of 1,300 within 27,490 insertions" in done.stdout
+    assert "guaranteed" in done.stdout
+
+
+def test_markup_in_a_name_is_text(tmp_path):
+    path = tmp_path / "[bold]keys"
+    path.write_text("a\n")
+    assert "[bold]keys" in CliRunner().invoke(cli.main, ["run", str(path), *GOLDEN]).stdout
+
+
+def test_standard_input_and_silence(keys):
+    packed = gzip.compress(keys.read_bytes())
+    done = lately("run", "-", "--json", *GOLDEN, "--limit", 1500, input=packed, check=True)
+    assert json.loads(done.stdout)["operations"] == 1500
+    assert done.stderr == b""
+
+
+def test_preset(keys):
+    assert figures(keys, "--preset", "tiny")["spec"]["key_bits"] == 8
+
+
+def test_spec(keys, tmp_path):
+    path = tmp_path / "filter.toml"
+    path.write_text('family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\n')
+    assert figures(keys, "--spec", path)["spec"]["family"] == "apbf"
+
+
+def test_window(keys):
+    found = figures(keys, "--window", 500, "--fpr", 0.01)
+    assert found["spec"]["window"] == 500
+    assert found["repeats"] == 0
+    assert found["predicted_false_positive_rate"] <= 0.01
+
+
+def test_log_key(tmp_path):
+    path = tmp_path / "log"
+    path.write_text(
+        "".join(
+            f'10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /{page} HTTP/1.1" 200 1\n'
+            for page in range(9)
+        )
+        + "garbage\n"
+    )
+    assert figures(path)["distinct_keys"] == 9
+    found = figures(path, "--key", "client")
+    assert found["distinct_keys"] == 1
+    assert found["malformed_lines"] == 1
+    assert found["malformed_examples"][0]["line"] == 10
+
+
+def test_out(keys, tmp_path):
+    out = tmp_path / "deep" / "out"
+    printed = figures(keys, "--out", out)
+    names = ["report.html", "report.json", "report.png", "verdicts.csv"]
+    assert sorted(os.listdir(out)) == names
+    report = json.loads((out / "report.json").read_text())
+    assert {name: report[name] for name in printed} == printed
+    assert report["checkpoints"][-1]["operations"] == 2000
+    assert sum(row["seen"] for row in report["distances"]) == 1300
+    rows = (out / "verdicts.csv").read_text().splitlines()
+    assert rows[:2] == ["index,timestamp,key,seen,class,distance", "0,,0,0,fresh,"]
+    assert rows[701] == "700,,0,1,guaranteed,700"
+    assert len(rows) == 2001
+
+
+def test_parquet(tmp_path):
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "keys.csv"
+    path.write_bytes(b"time,key\n1.5,a\n,caf\xe9\n2,a\n" + b"3,b\n" * 70_000)
+    figures(path, "--out", tmp_path / "out", "--verdicts", "parquet")
+    file = pq.ParquetFile(tmp_path / "out" / "verdicts.parquet")
+    assert file.num_row_groups == 2
+    first, second, third = file.read().slice(0, 3).to_pylist()
+    assert first == {
+        "index": 0, "timestamp": 1.5, "key": "a", "seen": False, "class": "fresh", "distance": None,
+    }  # fmt: skip
+    assert (second["timestamp"], second["key"]) == (None, "caf\\xe9")
+    assert (third["seen"], third["class"], third["distance"]) == (True, "guaranteed", 2)
+
+
+def test_csv_verdicts_keep_bytes(tmp_path):
+    path = tmp_path / "keys"
+    path.write_bytes(b"caf\xe9\n")
+    figures(path, "--out", tmp_path / "out")
+    assert b"caf\xe9" in (tmp_path / "out" / "verdicts.csv").read_bytes()
+
+
+# What goes wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "Missing argument 'TRACE'. (see 'lately run --help')"),
+        (["fly"], "No such command 'fly'. (see 'lately --help')"),
+        (["run", "x", "--window", "5"], "--window needs --fpr (see 'lately run --help')"),
+        (["run", "x", "--fpr", "0.1"], "--fpr needs --window (see 'lately run --help')"),
+        (["run", "x", "--limit", "0"], "Invalid value for '--limit': 0 is not in the range x>=1."),
+        (["run", "x", "--engine", "fpga"], "Invalid value for '--engine': 'fpga' is not one of"),
+        (
+            ["run", "x", "--spec", "f", "--preset", "tiny"],
+            "give one of --spec, --preset, or --window with --fpr, not several",
+        ),
+    ],
+)
+def test_usage_wrong(arguments, message):
+    assert error(*arguments).startswith(message)
+    assert CliRunner().invoke(cli.main, arguments).exit_code == 2
+
+
+def test_trace_missing(tmp_path):
+    assert error("run", tmp_path / "none") == f"{tmp_path}/none: No such file or directory"
+    assert error("run", tmp_path) == f"{tmp_path}: Is a directory"
+
+
+def test_field_wrong(tmp_path, keys):
+    path = tmp_path / "k.csv"
+    path.write_text("when,who\n1,2\n")
+    assert error("run", path, "--key", "whom") == (
+        f"key: must be a column of {path} ('when, who'), not 'whom'"
+    )
+
+
+def test_spec_wrong(tmp_path, keys):
+    path = tmp_path / "filter.toml"
+    assert error("run", keys, "--spec", path) == f"{path}: No such file or directory"
+    path.write_text("family = apbf")
+    assert f"{path}: must be a TOML file: " in error("run", keys, "--spec", path)
+    path.write_text('family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\nkey_bits = 5000\n')
+    assert error("run", keys, "--spec", path) == (
+        f"{path}: key_bits: must be at most 4096, not 5000"
+    )
+
+
+def test_preset_wrong(keys):
+    assert error("run", keys, "--preset", "huge").startswith("preset: must be one of default, ")
+
+
+def test_sizes_wrong(keys):
+    assert "fpr: must be a rate above 0 and below 1, not 3" in error(
+        "run", keys, "--window", 9, "--fpr", 3
+    )
+
+
+def test_unbuildable(tmp_path, keys):
+    path = tmp_path / "filter.toml"
+    path.write_text('family = "apbf"\nk = 3\nl = 2\nslice_bits = 1000\n')
+    assert "hardware needs blocks and parts of a power of two bits" in error(
+        "run", keys, "--spec", path
+    )
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_damage_leaves_what_was_there(tmp_path, before):
+    packed = gzip.compress("".join(f"{number * 7919}\n" for number in range(200_000)).encode())
+    path = tmp_path / "keys.gz"
+    path.write_bytes(packed[:-40])
+    out = tmp_path / "out"
+    if before:
+        out.mkdir()
+        (out / "report.json").write_text("{}")
+    message = error("run", path, *GOLDEN, "--out", out)
+    assert message.startswith(f"{path}: must be whole gzip data, but: ")
+    assert os.listdir(out) == ["report.json"] if before else not out.exists()
+
+
+def test_out_is_a_file(keys):
+    assert error("run", keys, *GOLDEN, "--out", keys) == (
+        f"out: must be a directory, not the file {keys}"
+    )
+
+
+def test_failure_is_reported_after_the_figures(keys, tmp_path, monkeypatch):
+    from lately.replay.run import RunResult
+
+    monkeypatch.setattr(RunResult, "failures", lambda result: ["mismatches: must be 0, not 3"])
+    arguments = ["run", str(keys), *GOLDEN, "--json", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(cli.main, arguments)
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["operations"] == 2000
+    assert done.stderr == "lately: error: mismatches: must be 0, not 3\n"
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+def raises(error):
+    def raiser(*_arguments):
+        raise error
+
+    return raiser
+
+
+@pytest.mark.parametrize(
+    ("cause", "message"),
+    [
+        (MemoryError(), "not enough memory"),
+        (ModuleNotFoundError(name="amaranth"), "needs amaranth: pip install 'lately[sim]'"),
+        (OSError(28, "No space left on device", "out/x"), "out/x: No space left on device"),
+        (SpecificationError("two\nlines"), "two lines"),
+    ],
+)
+def test_causes_outside(keys, monkeypatch, cause, message):
+    monkeypatch.setattr(cli, "_run", raises(cause))
+    assert error("run", keys) == message
+
+
+def test_defects_are_not_hidden(keys, monkeypatch):
+    monkeypatch.setattr(cli, "_run", raises(ZeroDivisionError()))
+    assert isinstance(CliRunner().invoke(cli.main, ["run", str(keys)]).exception, ZeroDivisionError)
+
+
+def test_nobody_reads(keys):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [*LATELY, "run", keys, *GOLDEN, "--json"], stdout=writer, stderr=subprocess.PIPE
+        )
+    finally:
+        os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr == b""
+
+
+def test_closed_streams(keys):
+    command = f"exec {shlex.join(LATELY)} run {shlex.quote(str(keys))} --engine golden"
+    done = subprocess.run(["/bin/sh", "-c", command + " >&- 2>&- <&-"], capture_output=True)
+    assert done.returncode == 0
+
+
+def test_interrupted(tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.json").write_text("{}")
+    command = [*LATELY, "run", "-", *GOLDEN, "--out", out]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    process.stdin.write(b"a\n" * 100_000)
+    process.stdin.flush()
+    deadline = time.monotonic() + 60
+    while len(os.listdir(out)) < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    process.stdin.close()
+    assert process.wait(60) == 130
+    assert process.stderr.read().strip() == b"lately: interrupted"
+    assert process.stdout.read() == b""
+    process.stdout.close()
+    process.stderr.close()
+    assert os.listdir(out) == ["report.json"]
+
+
+def test_progress_on_a_terminal(keys):
+    if sys.platform == "win32":
+        pytest.skip("a pseudo-terminal needs a POSIX system")
+    import pty
+
+    controller, terminal = pty.openpty()
+    command = [*LATELY, "run", keys, *GOLDEN, "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True)
+    os.close(terminal)
+    shown = b""
+    try:
+        while part := os.read(controller, 4096):
+            shown += part
+    except OSError:
+        pass  # Linux reports the closed end so.
+    os.close(controller)
+    assert b"Replaying" in shown
+    assert json.loads(done.stdout)["operations"] == 2000
+
+
+@pytest.mark.parametrize("name", ["apache_access.log.gz", "dns_queries.csv.gz"])
+def test_real_stream(name):
+    if not (DATA / name).exists():
+        pytest.skip(f"shared/data/{name} is absent")
+    found = figures(DATA / name, "--window", 20_000, "--fpr", 0.001)
+    assert found["repeats_found"] == found["repeats"] > 0
+
+
+def test_front_door_has_the_golden_names():
+    import lately
+    from lately.golden import APBBF, preset
+
+    assert lately.APBBF is APBBF
+    assert lately.preset is preset
+    with pytest.raises(AttributeError, match=r"^module 'lately' has no attribute 'nothing'$"):
+        _ = lately.nothing

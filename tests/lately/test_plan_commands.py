@@ -1,0 +1,150 @@
+"""`lately plan` as a program: tables, files, JSON, messages."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from lately.cli import app as cli
+from lately.golden import FilterSpec
+from lately.planner import Requirement, choose, promise
+
+SMALL = ("--window", "500", "--fpr", "0.05", "--family", "gebf")
+
+
+def run(*arguments):
+    done = CliRunner().invoke(cli.main, ["plan", *map(str, arguments)])
+    assert (done.exit_code, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+def error(*arguments):
+    """Message of a command that must fail with one line."""
+    done = CliRunner().invoke(cli.main, ["plan", *map(str, arguments)])
+    assert done.exit_code in (1, 2), done
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("lately: error: ")
+    return line.removeprefix("lately: error: ")
+
+
+def test_help_has_examples_and_says_what_slack_is():
+    text = " ".join(run("--help").split())
+    assert "lately plan --span 30s --rate 200e3" in text
+    assert "as a fraction of the window: none after (1 + F) N insertions" in text
+
+
+def test_table():
+    text = run(*SMALL)
+    assert text.startswith("Asked: window of 500 at 0.05\n")
+    (line,) = [line for line in text.splitlines() if line.startswith(" *   gebf")]
+    spec = choose(Requirement(window=500, false_positive_rate=0.05, families=("gebf",)))
+    assert f"r={spec.epochs} k={spec.hashes}, {spec.cells:,} bits" in line
+    assert f"{spec.storage_bits:,}" in line
+    assert f"cells {spec.cells // 2:,}: rate" in line
+
+
+def test_files_and_json(tmp_path):
+    toml, plot = tmp_path / "filter.toml", tmp_path / "front.svg"
+    found = json.loads(run(*SMALL, "--json", "--out", toml, "--plot", plot))
+    assert sorted(found) == ["candidates", "chosen", "front", "requirement"]
+    assert found["requirement"] == {
+        "window": 500, "false_positive_rate": 0.05, "slack": None, "families": ["gebf"],
+        "device": None, "any_size": False,
+    }  # fmt: skip
+    assert found["chosen"] == found["candidates"][0]
+    spec = FilterSpec.from_toml(toml)
+    assert spec.to_dict() == found["chosen"]["spec"]
+    spec.check_buildable()
+    assert plot.read_bytes().startswith(b"<?xml")
+    assert {binding["constraint"] for binding in found["chosen"]["binds"]} == {"rate"}
+
+
+def test_what_is_planned_runs(tmp_path):
+    toml, keys = tmp_path / "filter.toml", tmp_path / "keys"
+    run(*SMALL, "--out", toml)
+    keys.write_text("".join(f"{number % 300}\n" for number in range(2000)))
+    arguments = ["run", str(keys), "--engine", "golden", "--json", "--spec", str(toml)]
+    done = CliRunner().invoke(cli.main, arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["false_negatives"] == 0
+
+
+def test_device():
+    found = json.loads(run(*SMALL, "--device", "ice40-hx8k", "--json"))
+    assert found["requirement"]["device"] == "ice40-hx8k"
+    assert 0 < found["chosen"]["area"]["bram"] <= 32
+    assert "block RAMs" in run(*SMALL, "--device", "ice40-hx8k")
+
+
+def test_any_size():
+    found = json.loads(run(*SMALL, "--any-size", "--json"))["chosen"]
+    assert found["latency_clocks"] is None
+    assert found["bits"] == FilterSpec.from_dict(found["spec"]).memory_bits
+    assert "accesses" in run(*SMALL, "--any-size")
+
+
+def test_span():
+    arguments = ("--span", "500ms", "--rate", "2000.5", "--fpr", "0.05", "--family", "gebf")
+    found = json.loads(run(*arguments, "--json"))
+    assert found["requirement"]["window"] == 1001
+    models = [model["model"] for model in found["timed"]]
+    assert models == ["TimeLimitedAPBF", "PooledTimeLimitedAPBF", "TimingBloomFilter"]
+    text = run(*arguments)
+    assert "at twice the rate T / 2 and keys of the span are missed" in text
+    assert "TimeLimitedAPBF(k=" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "give either --window, or --span with --rate (see 'lately plan --help')"),
+        (("--window", 9), "give --fpr (see 'lately plan --help')"),
+        (("--span", "1s", "--fpr", 0.1), "--span needs --rate (see 'lately plan --help')"),
+        (("--rate", 5, "--fpr", 0.1), "--rate needs --span (see 'lately plan --help')"),
+        (
+            ("--window", 9, "--span", "1s", "--rate", 5, "--fpr", 0.1),
+            "give either --window, or --span with --rate (see 'lately plan --help')",
+        ),
+        (("--window", 9, "--fpr", 3), "fpr: must be a rate above 0 and below 1, not 3"),
+        (
+            ("--window", 9, "--fpr", 0.1, "--family", "bloom"),
+            "family: must be one of apbf, apbbf, gebf, blocked-gebf, not bloom",
+        ),
+        (
+            ("--window", 9, "--fpr", 0.1, "--plot", "x.jpg"),
+            "plot: must end in .svg, .png, .pdf, not 'x.jpg'",
+        ),
+    ],
+)
+def test_wrong(arguments, message):
+    assert error(*arguments) == message
+
+
+def test_device_wrong():
+    assert error(*SMALL, "--device", "x").startswith("device: must be one of ecp5-25k-6, ")
+
+
+def test_nothing_is_left_of_what_fails(tmp_path):
+    toml = tmp_path / "filter.toml"
+    error("--window", 10**6, "--fpr", 0.01, "--device", "ice40-up5k", "--out", toml,
+          "--family", "blocked-gebf")  # fmt: skip
+    assert not toml.exists()
+
+
+def test_validate(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    text = run("validate", "--points", 2, "--seed", 5, "--jobs", 1)
+    assert "2 met, 0 near, 0 not met, 0 ours alone" in text
+    found = json.loads(run("validate", "--points", 2, "--seed", 5, "--jobs", 1, "--json"))
+    assert (found["measured"], found["found"]) == (0, 2)
+
+
+def test_validate_fails(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    monkeypatch.setattr(promise, "broken", lambda point, result: ["too many"])
+    done = CliRunner().invoke(
+        cli.main, ["plan", "validate", "--points", "1", "--seed", "5", "--jobs", "1"]
+    )
+    assert done.exit_code == 1
+    assert done.stderr.strip().endswith(": too many")

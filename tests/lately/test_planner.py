@@ -1,0 +1,398 @@
+"""The planner: the cheapest in its space, within what was asked, and clear where nothing is."""
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from lately.boards.flow.devices import DEVICES
+from lately.golden import (
+    FAMILIES,
+    FilterSpec,
+    PooledTimeLimitedAPBF,
+    SpecificationError,
+    TimeLimitedAPBF,
+    TimingBloomFilter,
+)
+from lately.planner import Requirement, RequirementError, choose, plan, space
+from lately.planner.rates import keeps, worst_rates
+from lately.planner.requirement import distinct, span_seconds, window_of_span
+from lately.planner.search import cheapest
+from lately.planner.table import draw_plan, front_chart
+from lately.planner.timed import timed_models
+
+
+def asked(window, rate, **more):
+    return Requirement(window=window, false_positive_rate=rate, **more)
+
+
+# Rates
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("any_size", [False, True])
+def test_rates_are_those_of_the_specification(family, any_size):
+    requirement = asked(5000, 0.01, any_size=any_size)
+    shapes = space.shapes(family, requirement)
+    rng = np.random.default_rng(1)
+    shapes = shapes[rng.choice(len(shapes), 150)]
+    sizes = space.sizes(any_size)
+    usual = sizes[(sizes >= 2) & (sizes < 4096)]
+    size = rng.choice(usual, len(shapes))
+    fine = ~space.too_large(shapes, size, requirement)
+    shapes, size = shapes[fine], size[fine]
+    rates = worst_rates(shapes, size)
+    exact = [
+        shapes.spec(i, int(n), requirement).worst_false_positive_rate for i, n in enumerate(size)
+    ]
+    assert len(exact) > 20
+    # Alternating sums of 17 terms lose some figures, and only downwards.
+    assert (rates <= np.array(exact) * (1 + 1e-9)).all()
+    assert rates == pytest.approx(exact, rel=1e-6, abs=1e-7)
+    for limit in (1e-4, 0.03, 0.3):
+        clear = np.abs(rates - limit) > 1e-9
+        assert (keeps(shapes, size, limit) == (rates <= limit))[clear].all()
+
+
+# The cheapest
+
+SMALL = {
+    "GENERATIONS": (1, 2, 3, 4, 5, 8),
+    "RUNS": {"apbf": range(1, 6), "apbbf": (1, 2, 3), "gebf": (1,), "blocked-gebf": (1,)},
+    "PARTS": {"apbf": (1,), "apbbf": (2, 4), "gebf": range(1, 6), "blocked-gebf": range(1, 5)},
+    "BLOCK_BITS": {"apbbf": (32, 64), "blocked-gebf": (32, 64)},
+}
+SIZES = {False: [1 << e for e in range(11)], True: [1, 2, 3, 5, 8, 12, 20, 33, 60, 100, 250, 900]}
+
+
+def every_spec(family, window, any_size):
+    """Yield all specifications of the small space, from the definitions."""
+    generations, sizes = SMALL["GENERATIONS"], SIZES[any_size]
+    runs, parts = SMALL["RUNS"][family], SMALL["PARTS"][family]
+    blocks = SMALL["BLOCK_BITS"].get(family, [0])
+    clears = [16] if any_size else [1, 2, 4, 8, 16, 32, 64, 128, 256]
+    for k, l, b, B, size in itertools.product(runs, generations, parts, blocks, sizes):
+        values = {
+            "apbf": {"k": k, "l": l, "slice_bits": size},
+            "apbbf": {"k": k, "l": l, "block_bits": B, "hashes_per_block": b, "blocks": size},
+            "gebf": {"epochs": l, "hashes": b, "bits": (l + 1) * b * size},
+            "blocked-gebf": {"epochs": l, "hashes": b, "block_bits": B, "bits": (l + 1) * B * size},
+        }[family]
+        if l > window or (B and B // b < space.LEAST_CELLS):
+            continue
+        for clear in clears:
+            try:
+                spec = FilterSpec(family=family, window=window, clear=clear, **values)
+                if not any_size:
+                    spec.check_buildable()
+            except SpecificationError:
+                continue
+            if spec.part_bits >= 2:
+                yield spec
+            break
+
+
+@pytest.mark.parametrize("any_size", [False, True])
+@pytest.mark.parametrize(
+    ("window", "rate", "slack"),
+    [(3, 0.3, None), (40, 0.05, None), (40, 0.2, 0.5), (300, 0.01, None), (97, 0.1, 0.3)],
+)
+def test_none_is_cheaper(monkeypatch, window, rate, slack, any_size):
+    for name, values in SMALL.items():
+        monkeypatch.setattr(space, name, values)
+    monkeypatch.setattr("lately.planner.search.sizes", lambda any_size: np.array(SIZES[any_size]))
+    requirement = asked(window, rate, slack=slack, any_size=any_size)
+    found = cheapest(requirement)
+    for family in FAMILIES:
+        met = [
+            spec
+            for spec in every_spec(family, window, any_size)
+            if spec.worst_false_positive_rate <= rate
+            and (
+                slack is None
+                or spec.guaranteed_window + spec.slack <= (1 + Fraction(str(slack))) * window
+            )
+        ]
+        bits = [spec.memory_bits if any_size else spec.storage_bits for spec in met]
+        ranks = [
+            (n, s.segments * s.parts, s.worst_false_positive_rate)
+            for n, s in zip(bits, met, strict=True)
+        ]
+        if not met:
+            assert found[family] == []
+            continue
+        spec = found[family][0].spec
+        own = (found[family][0].cost, spec.segments * spec.parts, spec.worst_false_positive_rate)
+        assert own == pytest.approx(min(ranks))
+        assert any(replace(one, clear=spec.clear) == spec for one in met)
+
+
+@pytest.mark.parametrize(
+    ("window", "rate", "any_size"),
+    [
+        (3, 0.3, False),
+        (3, 0.3, True),
+        (10, 0.1, False),
+        (1000, 1e-3, True),
+        (10**6, 0.01, False),
+        (10**7, 1e-9, False),
+        pytest.param(10**7, 1e-9, True, marks=pytest.mark.slow),
+    ],
+)
+def test_what_was_asked_is_kept(window, rate, any_size):
+    requirement = asked(window, rate, any_size=any_size, key_bits=48, seed=5)
+    spec = choose(requirement)
+    assert spec.window == window
+    assert spec.guaranteed_window >= window
+    assert spec.worst_false_positive_rate <= rate
+    assert (spec.key_bits, spec.seed) == (48, 5)
+    if not any_size:
+        spec.check_buildable()
+
+
+def test_slack_is_kept_at_its_edge():
+    spec = choose(asked(1000, 0.01, slack=0.1, families=("gebf",)))
+    assert (spec.guaranteed_window + spec.slack) * 10 <= 11 * 1000
+    # Ten epochs of 100: just the slack that was asked.
+    exact = asked(1000, 0.5, slack=0.1, families=("gebf",), any_size=True)
+    assert choose(exact).epochs == 10
+    assert choose(replace(exact, slack=0.0999)).epochs > 10
+
+
+@pytest.mark.slow
+def test_never_dearer_than_blocked_filters_of_few_shapes():
+    """The smallest of a handful of usual shapes is no smaller."""
+    shapes = ((32, 2), (64, 2), (64, 4), (128, 4), (256, 8), (512, 8))
+    for window, rate in ((20_000, 0.01),):
+        best = math.inf
+        for k, l, (bits, hashes) in itertools.product(range(2, 5), range(2, 13), shapes):
+            spec = FilterSpec(
+                family="apbbf", window=window, k=k, l=l, block_bits=bits,
+                hashes_per_block=hashes, blocks=1,
+            )  # fmt: skip
+            while spec.storage_bits < best and spec.worst_false_positive_rate > rate:
+                spec = replace(spec, blocks=2 * spec.blocks)
+            best = min(best, spec.storage_bits)
+        assert choose(asked(window, rate)).storage_bits <= best
+
+
+def test_the_same_every_time():
+    requirement = asked(2000, 0.02, device=DEVICES["ecp5-25k-6"], families=("gebf", "blocked-gebf"))
+    one, two = (plan(requirement, front=True).to_dict() for _ in range(2))
+    assert json.dumps(one) == json.dumps(two)
+
+
+# The plan
+
+
+@pytest.fixture(scope="module")
+def planned():
+    return plan(asked(20_000, 0.01, slack=0.2), front=True)
+
+
+def test_candidates(planned):
+    assert planned.chosen is planned.candidates[0]
+    costs = [candidate.cost for candidate in planned.candidates]
+    assert costs == sorted(costs)
+    assert {candidate.spec.family for candidate in planned.candidates} == set(FAMILIES)
+    for candidate in planned.candidates:
+        spec = candidate.spec
+        assert spec.worst_false_positive_rate <= 0.01
+        assert candidate.slack <= 0.2
+        assert candidate.bits == candidate.cost == spec.storage_bits
+        assert candidate.latency == spec.latency
+        assert 1 <= candidate.accesses < spec.ring_segments + 1e-9
+
+
+def test_what_binds_breaks_what_it_says(planned):
+    """Built anew from the fields that are named."""
+    kinds = set()
+    for candidate in planned.candidates:
+        assert candidate.bindings
+        for binding in candidate.bindings:
+            values = candidate.spec.to_dict()
+            del values["generation"]
+            parts = candidate.spec.epochs and values["hashes"]
+            if binding.field == "epochs":
+                values["bits"] = values["bits"] // (values["epochs"] + 1) * (binding.value + 1)
+            if binding.field == "hashes" and candidate.spec.family == "gebf":
+                values["bits"] = values["bits"] // parts * binding.value
+            if binding.field == "cells":
+                values["bits"] = values["bits"] // candidate.spec.cells * binding.value
+            elif binding.field == "blocks" and parts:
+                values["bits"] = values["bits"] // candidate.spec.segment_blocks * binding.value
+            else:
+                values[binding.field] = binding.value
+            smaller = FilterSpec.from_dict(values)
+            kinds.add(binding.constraint)
+            if binding.constraint == "rate":
+                if binding.field == "hashes" and candidate.spec.family == "blocked-gebf":
+                    assert smaller.parts == binding.value
+                assert smaller.worst_false_positive_rate == pytest.approx(binding.reached)
+                assert binding.reached > 0.01
+            else:
+                trace = smaller.guaranteed_window + smaller.slack
+                assert trace / 20_000 - 1 == pytest.approx(binding.reached)
+                assert binding.reached > 0.2
+    assert "rate" in kinds
+
+
+def test_clearing_binds():
+    """Below a window that clears a segment, less is not possible."""
+    found = plan(asked(4, 0.01, families=("apbf",)))
+    constraints = [b for c in found.candidates for b in c.bindings if b.constraint == "clearing"]
+    print([str(binding) for c in found.candidates for binding in c.bindings])
+    assert all(str(binding).endswith("not cleared in time") for binding in constraints)
+
+
+def test_front_is_undominated(planned):
+    for family in FAMILIES:
+        own = [c for c in planned.front if c.spec.family == family]
+        assert len(own) > 1
+        costs = [c.cost for c in own]
+        rates = [c.spec.worst_false_positive_rate for c in own]
+        assert costs == sorted(set(costs))
+        assert rates == sorted(set(rates), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("ending", "head"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]
+)
+def test_drawing(planned, tmp_path, ending, head):
+    path = tmp_path / f"front.{ending}"
+    draw_plan(planned, path)
+    first = path.read_bytes()
+    assert first.startswith(head)
+    draw_plan(planned, path)
+    assert path.read_bytes() == first
+    assert [series.label for series in front_chart(planned).series] == [*FAMILIES, "chosen"]
+
+
+# What cannot be
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"window": 0}, r"window: must be 1 to 2\*\*32 insertions, not 0"),
+        ({"window": 10**12}, r"window: must be 1 to 2\*\*32 insertions, not 1000000000000"),
+        ({"false_positive_rate": 0.0}, "fpr: must be a rate above 0 and below 1, not 0"),
+        ({"false_positive_rate": math.nan}, "fpr: must be a rate above 0 and below 1, not nan"),
+        ({"slack": 0.0}, "slack: must be a fraction of the window above 0, not 0"),
+        ({"families": ("bloom",)}, "family: must be one of apbf, .*, not bloom"),
+        ({"key_bits": 0}, "key-bits: must be 1 to 4096, not 0"),
+        (
+            {"device": DEVICES["ice40-up5k"], "any_size": True},
+            "device: must not be given for sizes that no hardware has, not ice40-up5k",
+        ),
+    ],
+)
+def test_requirement_wrong(values, message):
+    with pytest.raises(RequirementError, match=f"^{message}$"):
+        Requirement(**{"window": 9, "false_positive_rate": 0.1} | values)
+
+
+def test_window_too_small_for_hardware():
+    with pytest.raises(RequirementError, match=r"^window: must be 2 insertions or more .* not 1$"):
+        choose(asked(1, 0.1))
+    assert choose(asked(1, 0.1, any_size=True)).window == 1
+    assert choose(asked(2, 0.1)).window == 2
+
+
+def test_slack_too_small():
+    with pytest.raises(RequirementError, match=r"^slack: must be at least ([\d.]+) ") as error:
+        choose(asked(10_000, 0.1, slack=1e-4))
+    least = float(str(error.value).split()[5])
+    assert least < 0.01
+    assert choose(asked(10_000, 0.1, slack=least)).slack <= least * 10_000
+
+
+def test_rate_too_small():
+    with pytest.raises(RequirementError, match=r"^fpr: must be at least .*cleared within") as error:
+        choose(asked(4, 1e-300))
+    lowest = float(str(error.value).split()[5].rstrip(","))
+    print(error.value)
+    assert 0 < lowest < 1e-3
+    assert choose(asked(4, lowest)).worst_false_positive_rate <= lowest
+
+
+def test_device_too_small():
+    requirement = asked(10**6, 0.01, device=DEVICES["ice40-hx8k"])
+    with pytest.raises(RequirementError, match=r"^device: ice40-hx8k cannot hold") as error:
+        plan(requirement)
+    text = str(error.value)
+    print(text)
+    assert "\n" not in text
+    assert "block RAMs of 32" in text
+    window = int(text.split("a window of ")[2].split()[0].replace(",", ""))
+    assert choose(replace(requirement, window=window)).window == window
+    with pytest.raises(RequirementError):
+        choose(replace(requirement, window=int(window * 1.2)))
+
+
+# Spans of time
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10s", 10),
+        ("500ms", Fraction(1, 2)),
+        ("1.5 h", 5400),
+        ("2min", 120),
+        ("7us", Fraction(7, 10**6)),
+    ],
+)
+def test_span(text, seconds):
+    assert span_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "s", "-1s", "0s", "1e3s", "10 d"])
+def test_span_wrong(text):
+    with pytest.raises(RequirementError, match=r"^span: must be a number above 0 and one of ns, "):
+        span_seconds(text)
+
+
+def test_window_of_a_span_is_rounded_up():
+    assert window_of_span(Fraction(10), 200_000.0) == 2_000_000
+    assert window_of_span(Fraction(1, 2), 3.0) == 2
+    # Not a binary fraction: 0.1 x 30 is 3 and not more.
+    assert window_of_span(Fraction(30), 0.1) == 3
+    with pytest.raises(RequirementError, match=r"^rate: must be keys per second above 0, not 0$"):
+        window_of_span(Fraction(1), 0.0)
+
+
+def test_timed_models_are_as_large_as_they_say():
+    window, span = 3000, 3000
+    found = {model.model: model for model in timed_models(asked(window, 0.01, slack=0.5))}
+    growing = TimeLimitedAPBF(span=span, **found["TimeLimitedAPBF"].parameters)
+    pooled = PooledTimeLimitedAPBF(span=span, **found["PooledTimeLimitedAPBF"].parameters)
+    timing = TimingBloomFilter(**found["TimingBloomFilter"].parameters)
+    keys = np.random.default_rng(1).integers(0, 1 << 63, 40_000, np.uint64)
+    fresh = np.random.default_rng(2).integers(1 << 63, 1 << 64, 40_000, np.uint64)
+    times = np.arange(len(keys))
+    for model in (growing, pooled):
+        model.insert(keys, times)
+        assert model.query(keys[-window:], int(times[-1])).all()
+        rate = model.query(fresh, int(times[-1])).mean()
+        print(type(model).__name__, rate)
+        assert rate < 0.012
+    timing.insert(keys)
+    assert abs(timing.query(fresh).mean() - 0.01) < 0.003
+    assert growing.storage_bits <= found["TimeLimitedAPBF"].bits * 1.1
+    assert pooled.storage_bits == found["PooledTimeLimitedAPBF"].bits
+    assert pooled.worst_false_positive_rate == pytest.approx(
+        found["PooledTimeLimitedAPBF"].worst_false_positive_rate
+    )
+    assert pooled.shortened == 0
+    assert timing.storage_bits == found["TimingBloomFilter"].bits
+
+
+def test_families_each_once_and_in_order():
+    assert distinct(["gebf", "apbf", "gebf"]) == ("apbf", "gebf")
+    assert distinct([]) == tuple(FAMILIES)
+    assert distinct(["x"]) == ("x",)

@@ -1,0 +1,134 @@
+"""What the planner says that filters cost, beside what was measured."""
+
+import json
+from dataclasses import replace
+
+import make_planner
+import numpy as np
+import pytest
+
+from lately.bench import measurements
+from lately.boards.flow.devices import DEVICES
+from lately.boards.flow.synthesis import count_unit
+from lately.golden import FilterSpec, preset
+from lately.planner import Requirement, choose, cost, plan, space
+from lately.planner.search import sized
+
+ROWS = json.loads(make_planner.COUNTS.read_text("utf-8"))
+RUNS = measurements.load(make_planner.ROOT / "docs" / "performance.json")
+
+
+def predicted(spec, device):
+    return cost.area(*cost.of_spec(spec), device, spec.key_bits)
+
+
+def test_block_rams_are_exact_in_all_runs():
+    """Those of several lanes, too: a shard is a filter, and the queues of ECP5 are in LUTs."""
+    assert len(RUNS) > 60
+    for run in RUNS:
+        device = DEVICES[run.report.device]
+        shard = run.spec if run.spec.lanes == 1 else run.spec.shard_spec()
+        each = int(cost.block_rams(*cost.of_spec(shard), device)[0])
+        assert each * run.spec.shards == run.report.bram, run.spec
+
+
+def test_block_rams_are_exact_in_all_counts():
+    assert len(ROWS) > 100
+    for row in ROWS:
+        spec, device = FilterSpec.from_dict(row["spec"]), DEVICES[row["device"]]
+        assert int(cost.block_rams(*cost.of_spec(spec), device)[0]) == row["bram"], spec
+
+
+def test_luts_and_flip_flops_are_within_the_stated_error():
+    units = [(FilterSpec.from_dict(row["spec"]), row["device"], row) for row in ROWS]
+    units += [
+        (run.spec, run.report.device, run.report.to_dict()) for run in RUNS if run.spec.lanes == 1
+    ]
+    for spec, name, counted in units:
+        area = predicted(spec, DEVICES[name])
+        assert abs(area.lut[0] / counted["lut"] - 1) <= area.lut_error, spec
+        assert abs(area.ff[0] / counted["ff"] - 1) <= area.ff_error, spec
+    for model in cost.models().values():
+        print(model["units"], model["lut_error"], model["ff_error"])
+        assert model["lut_error"] <= 0.2
+        assert model["ff_error"] <= 0.2
+
+
+def test_coefficients_are_those_of_the_counts():
+    fitted = make_planner.fit(ROWS)
+    for family, model in cost.models().items():
+        assert model["units"] == fitted[family]["units"]
+        for row in ROWS:
+            if DEVICES[row["device"]].family == family:
+                anew = make_planner.predicted(row, fitted)
+                now = make_planner.predicted(row, cost.models())
+                assert anew == pytest.approx(now, rel=1e-3)
+
+
+def test_page_has_the_residuals():
+    assert make_planner.table(cost.models()) in make_planner.PAGE.read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_counts_are_those_of_synthesis():
+    for row in (ROWS[0], ROWS[60]):
+        found = count_unit(FilterSpec.from_dict(row["spec"]), device=DEVICES[row["device"]])
+        assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])
+
+
+def test_places_of_results_are_those_of_the_unit():
+    """The latency that decides on them is reckoned twice, in arrays and in `FilterSpec`."""
+    for name in ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default"):
+        spec = preset(name)
+        named = cost.features(*cost.of_spec(spec), DEVICES["ecp5-85k-6"], spec.key_bits)
+        width = cost.TAG_BITS + 1 + (spec.window_generations).bit_length()
+        places = 1 << (spec.latency + 10).bit_length()
+        assert named["places of results"][0] == places * width
+
+
+@pytest.mark.parametrize("family", ["apbf", "apbbf", "gebf", "blocked-gebf"])
+@pytest.mark.parametrize("name", ["ecp5-25k-6", "ice40-hx8k", "gowin-gw2a-18"])
+def test_what_is_larger_costs_no_less(family, name):
+    """Which lets the smallest size of a shape stand for all."""
+    requirement = Requirement(window=20_000, false_positive_rate=0.01)
+    shapes = space.shapes(family, requirement)
+    shapes = shapes[:: max(1, len(shapes) // 200)]
+    sizes = space.sizes(False)[1:14]
+    shares = np.array(
+        [
+            cost.area(shapes, np.full(len(shapes), n), DEVICES[name], 64).share(DEVICES[name])
+            for n in sizes
+            if not space.too_large(shapes, np.full(len(shapes), n), requirement).all()
+        ]
+    )
+    assert (np.diff(shares, axis=0) >= -1e-12).all()
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_what_is_chosen_for_a_device_fits(name):
+    device = DEVICES[name]
+    found = plan(Requirement(window=2000, false_positive_rate=0.05, device=device))
+    for candidate in found.candidates:
+        candidate.spec.check_buildable()
+        area = predicted(candidate.spec, device)
+        assert int(area.bram[0]) == candidate.area["bram"] <= device.bram
+        assert area.lut[0] * (1 + area.lut_error) <= device.lut
+        assert area.ff[0] * (1 + area.ff_error) <= device.ff
+        share = area.bram[0] / device.bram + area.lut[0] / device.lut
+        assert candidate.cost == pytest.approx(share)
+
+
+def test_block_rams_of_the_device_decide():
+    """Fewer and larger memories where block RAMs are large."""
+    asked = Requirement(window=20_000, false_positive_rate=0.05)
+    bits = choose(asked)
+    ecp5 = choose(replace(asked, device=DEVICES["ecp5-25k-6"]))
+    assert ecp5.segments * ecp5.parts < bits.segments * bits.parts
+    assert ecp5.storage_bits >= bits.storage_bits
+
+
+def test_device_only_counts_what_fits():
+    asked = Requirement(window=2000, false_positive_rate=0.05, device=DEVICES["ice40-up5k"])
+    free = sized("apbf", replace(asked, device=None))
+    fitting = sized("apbf", asked)
+    assert len(fitting.shapes) < len(free.shapes)

@@ -1,0 +1,240 @@
+"""The studies of the GEBF paper: a point of each, and what is concluded from made-up ones."""
+
+import json
+
+import numpy as np
+import pytest
+
+from lately.golden import GEBF
+from lately.papers import gebf, gebf_readings, gebf_verdicts
+from lately.papers.gebf_runs import (
+    FILTERS,
+    LOGS,
+    QUERIES,
+    READINGS,
+    STREAMS,
+    UNIVERSE,
+    WINDOW,
+    DoubleHashedGEBF,
+    best_hashes,
+    draw_queries,
+    log_keys,
+    rates,
+    synthetic,
+)
+from lately.studies import streams
+from lately.studies.comparison import judge
+from lately.studies.study import Verdict
+
+STUDIES = {study.name: study for study in gebf.STUDIES}
+
+
+# Streams
+
+
+def test_bursty():
+    keys = streams.bursty(10_000, 1 << 40, length=1000, hot=5, share=0.6, seed=1)
+    assert keys.shape == (10_000,)
+    assert keys.dtype == np.uint64
+    assert int(keys.max()) < 1 << 40
+    for stretch in keys.reshape(10, 1000):
+        found, counts = np.unique(stretch, return_counts=True)
+        favourites = found[counts > 1]
+        assert len(favourites) == 5
+        assert 540 < counts[counts > 1].sum() < 660
+    assert np.array_equal(
+        keys, streams.bursty(10_000, 1 << 40, length=1000, hot=5, share=0.6, seed=1)
+    )
+
+
+def test_bursty_of_any_length():
+    assert len(streams.bursty(7, 10, length=3, hot=1, share=1.0, seed=0)) == 7
+    assert streams.bursty(0, 10, length=3, hot=1, share=1.0, seed=0).shape == (0,)
+
+
+@pytest.mark.parametrize("kind", gebf.KINDS)
+def test_queries(kind):
+    keys = synthetic(kind, 3)
+    queries = draw_queries(keys, WINDOW, 3)
+    live = keys[-WINDOW:]
+    assert len(queries.live) == len(queries.fresh) == QUERIES
+    assert len(queries.guarded) + len(queries.beyond) == QUERIES
+    assert np.isin(queries.live, live).all()
+    assert int(queries.fresh.min()) >= UNIVERSE > int(keys.max())
+    expired = np.concatenate([queries.guarded, queries.beyond])
+    assert not np.isin(expired, live).any()
+    assert np.isin(expired, keys[-2 * WINDOW :]).all()
+    last = {int(key): position for position, key in enumerate(keys)}
+    bound = len(keys) - WINDOW - WINDOW // 8
+    assert all(last[int(key)] >= bound for key in queries.guarded)
+    assert all(last[int(key)] < bound for key in queries.beyond)
+
+
+def test_nothing_has_expired():
+    queries = draw_queries(np.arange(100, dtype=np.uint64), 1000, 0)
+    assert len(queries.guarded) == len(queries.beyond) == 0
+    model = GEBF(window=1000, epochs=8, hashes=3, bits=20_000)
+    assert rates(model, np.arange(100, dtype=np.uint64), queries)["expired"] == 0
+
+
+# Filters
+
+
+def test_budgets():
+    for name, build in {**FILTERS, **READINGS}.items():
+        model = build(WINDOW, 14, 0)
+        bits = model.spec.bits if hasattr(model, "spec") else model.storage_bits
+        assert 0.98 * 14 * WINDOW <= bits <= 14 * WINDOW, name
+
+
+def test_hash_counts():
+    assert best_hashes(14 * WINDOW // 9, WINDOW // 8) == 9
+    assert best_hashes(14 * WINDOW // 4, WINDOW) == 2
+    assert best_hashes(1, 100) == 1
+
+
+def test_double_hashing():
+    """Bits of a block, each an odd step from the one before; no key is missed."""
+    model = DoubleHashedGEBF(
+        window=40, epochs=4, hashes=5, bits=5 * 64 * 6, block_bits=64, partitioned=False
+    )
+    model.insert([7])
+    positions = np.flatnonzero(model.segment(0)[0])
+    assert len(positions) == 5
+    assert len(set(positions // 64)) == 1
+    keys = np.random.default_rng(1).integers(0, 1 << 63, 400)
+    for n in range(1, 401):
+        model.insert(keys[n - 1 : n])
+        assert model.query(keys[max(0, n - 41) : n]).all()
+    steps = [
+        {(second - first) % 64 for first in own for second in own}
+        for own in _positions(model, keys)
+    ]
+    assert all(any(_progression(own, step) for step in range(1, 64, 2)) for own in steps)
+
+
+def _positions(model, keys):
+    layout = model._layout
+    states = layout.hash.state(layout.hash.check_keys(keys[:50]))
+    return (layout.positions(states, 0).T % 64).tolist()
+
+
+def _progression(differences, step):
+    """Whether they are those of five numbers, each `step` after the one before."""
+    return differences == {step * hop % 64 for hop in range(-4, 5)}
+
+
+# Studies
+
+
+def test_names():
+    assert [study.name for study in gebf.STUDIES] == [
+        "gebf-synthetic",
+        "gebf-readings",
+        "gebf-logs",
+    ]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("quick", [True, False])
+def test_points(name, quick):
+    points = STUDIES[name].points(quick)
+    assert json.loads(json.dumps(points)) == points
+    assert len({json.dumps(point) for point in points}) == len(points)
+    if (name, quick) == ("gebf-synthetic", False):
+        assert len(points) * len(FILTERS) == 225
+
+
+def test_synthetic_point():
+    study = STUDIES["gebf-synthetic"]
+    points = [p for p in study.points(True) if p["seed"] < 2 and p["stream"] == "uniform"]
+    results = [(point, study.measure(point)) for point in points]
+    assert json.loads(json.dumps(results[0][1])) == study.measure(points[0])
+    outcome = study.conclude(results)
+    found = {finding.what: finding for finding in outcome.findings}
+    fresh = found["uniform streams, GEBF r = 8: fresh keys reported"]
+    assert fresh.paper == "0.02225"
+    assert fresh.ours == pytest.approx(0.0225, abs=0.003)
+    assert fresh.verdict is Verdict.MET
+    assert found["GEBF, blocked or not: live keys missed"].verdict is Verdict.MET
+    assert len(outcome.findings) == 11
+    assert [series.label for series in outcome.charts[0].series] == [*FILTERS, "printed"]
+
+
+def test_readings(monkeypatch):
+    study = STUDIES["gebf-readings"]
+    kept = {
+        name: build
+        for name, build in READINGS.items()
+        if ("stable" not in name or "d = 2, K = 3, P for" in name) and "k = 8" not in name
+    }
+    monkeypatch.setattr(gebf_readings, "READINGS", kept)
+    monkeypatch.setattr(gebf_readings, "_stable_chart", lambda results: None)
+    monkeypatch.setattr(gebf_readings, "STREAMS", {"uniform": STREAMS["uniform"]})
+    results = [(point, study.measure(point)) for point in study.points(True)[:1]]
+    again = [({"seed": 1}, results[0][1])]
+    outcome = study.conclude(results + again)
+    assert [finding.what.split(":")[0] for finding in outcome.findings] == [
+        "GEBF", "blocked", "counting", "stable",
+    ]  # fmt: skip
+    nearest = outcome.findings[1]
+    assert nearest.what.startswith("blocked: k = 9, 256 bits, double hashing")
+    assert nearest.ours == pytest.approx(0.0708, abs=0.006)
+    assert outcome.notes[-2].count("\n") == len(kept) + 1
+    assert outcome.notes[-1].splitlines()[-1].startswith("| uniform | 20,000 | 0.02")
+
+
+def test_log_point(monkeypatch):
+    study = STUDIES["gebf-logs"]
+    points = [p for p in study.points(True) if p["log"] == "flights"]
+    monkeypatch.setattr(gebf, "log_keys", lambda name: log_keys(name)[:80_000])
+    results = [(point, study.measure(point)) for point in points[:1]]
+    results += [({"log": "elsewhere", "seed": 0, "bits_per_key": 14}, {"absent": True})]
+    outcome = study.conclude(results)
+    *figures, missed = outcome.findings
+    assert figures[1].verdict is figures[2].verdict is Verdict.NOT_MET
+    assert all(one.note.endswith("its order of the filters is found again.") for one in figures)
+    assert missed.verdict is Verdict.MET
+    assert outcome.findings[0].what == "flights, GEBF r = 8: fresh keys reported"
+    assert outcome.findings[0].ours < 0.001
+    assert outcome.notes[-1] == "Absent, and so not measured: elsewhere."
+
+
+def test_log_absent(monkeypatch, tmp_path):
+    monkeypatch.setitem(LOGS, "flights", (tmp_path / "none", WINDOW))
+    assert gebf.measure_log({"log": "flights", "seed": 0, "bits_per_key": 14}) == {"absent": True}
+    outcome = gebf.conclude_logs([({"log": "flights"}, {"absent": True})])
+    assert outcome.findings == []
+
+
+# Verdicts
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "holds", "verdict"),
+    [
+        (0.19, (0.1, 0.3), False, Verdict.MET),
+        (0.194, (0.193, 0.1945), False, Verdict.MET),
+        (0.2, (0.195, 0.22), True, Verdict.NEAR),
+        (0.2, (0.195, 0.22), False, Verdict.NEAR),
+        (0.21, (0.2, 0.22), True, Verdict.NOT_MET),
+        (0.21, (0.2, 0.22), False, Verdict.NOT_MET),
+    ],
+)
+def test_verdict(value, interval, holds, verdict):
+    found, note = gebf_verdicts.judge("0.19", value, interval, holds)
+    assert found is verdict is judge("0.19", value, *interval)
+    assert bool(note) == (verdict is not Verdict.MET)
+
+
+def test_a_missed_key_is_not_met():
+    assert gebf_verdicts.never("missed", 0, 1000).verdict is Verdict.MET
+    finding = gebf_verdicts.never("missed", 2, 1000)
+    assert finding.verdict is Verdict.NOT_MET
+    assert finding.low < finding.ours < finding.high
+
+
+def test_interval_of_one_seed():
+    results = [({"seed": 4}, {"a": {"fresh": value}}) for value in (0.1, 0.3, 0.2)]
+    assert gebf_verdicts.over_seeds(results, "a", "fresh") == (0.2, 0.2)
+    assert gebf_verdicts.median(results, "a", "fresh") == 0.2

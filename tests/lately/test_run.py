@@ -1,0 +1,371 @@
+"""Runs: figures against known streams, injected faults, sizing and the report."""
+
+import json
+import re
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lately.golden import FilterSpec, SpecificationError, from_spec, preset
+from lately.replay import run as run_module
+from lately.replay.oracle import Oracle
+from lately.replay.report import html, picture, rate_text
+from lately.replay.run import distance_edges, run
+from lately.replay.traces import TraceError, open_trace, text_keys
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALL = FilterSpec(family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, blocks=16)
+
+
+class GoldenUnit:
+    """Stands in for compiled hardware; wrong where it is told to be."""
+
+    def __init__(self, spec, *, flips=(), extra_shifts=0, upset=()):
+        self._upset = upset
+        self._filter = from_spec(spec)
+        self._flips = flips
+        self._extra_shifts = extra_shifts
+        self.calls = []
+
+    @property
+    def cycles(self):
+        return self._filter.operations + 20 * len(self.calls)
+
+    @property
+    def statistics(self):
+        names = ("operations", "insertions", "hits", "shifts")
+        counters = {name: getattr(self._filter, name) for name in names}
+        return counters | {"shifts": self._filter.shifts + self._extra_shifts}
+
+    @property
+    def memory(self):
+        memory = self._filter.memory
+        for place in self._upset:
+            memory[place] ^= True
+        return memory
+
+    def check_and_insert(self, keys):
+        start = self._filter.operations
+        seen = self._filter.check_and_insert(keys)
+        for index in self._flips:
+            if start <= index < start + len(keys):
+                seen[index - start] ^= True
+        self.calls.append(len(keys))
+        return seen
+
+
+def engine(**faults):
+    @contextmanager
+    def open_unit(spec):
+        yield GoldenUnit(spec, **faults)
+
+    return open_unit
+
+
+@pytest.fixture
+def stream(tmp_path):
+    """Lines of keys of which about half are repeats, some far apart."""
+    random = np.random.default_rng(3)
+    keys = np.where(random.random(6000) < 0.5, random.integers(0, 400, 6000), np.arange(6000) + 400)
+    keys[5990:] = keys[:10]
+    path = tmp_path / "keys"
+    path.write_text("".join(f"{key}\n" for key in keys))
+    return path
+
+
+def perform(path, spec=SMALL, **options):
+    with open_trace(path) as trace:
+        return run(trace, spec, **options)
+
+
+def test_figures_against_a_plain_count(stream):
+    result = perform(stream, engine="golden")
+    keys = text_keys(stream.read_text().split(), key_bits=64)
+    truth = Oracle(SMALL).check_and_insert(keys)
+    model = from_spec(SMALL)
+    seen = model.check_and_insert(keys)
+    figures = result.figures()
+    for name, kind in (("guaranteed", 0), ("stale", 1), ("fresh", 2)):
+        assert figures[f"{name}_queries"] == (truth.kind == kind).sum() > 0
+    assert figures["false_positives"] == seen[truth.kind == 2].sum() > 0
+    assert figures["stale_positives"] == seen[truth.kind == 1].sum() > 0
+    assert figures["false_negatives"] == 0
+    assert figures["repeats"] == figures["repeats_found"] == truth.repeat.sum()
+    assert figures["operations"] == 6000
+    assert figures["shifts"] == model.shifts == 5999 // SMALL.generation
+    assert figures["distinct_keys"] == len(set(keys.tolist()))
+    assert figures["cycles"] is figures["cycles_per_operation"] is figures["mismatches"] is None
+    assert result.failures() == []
+    low, high = figures["false_positive_interval"]
+    assert low < figures["false_positive_rate"] < high
+    assert result.distances.sum() == (truth.distance > 0).sum()
+    json.dumps(figures | result.series(), allow_nan=False)
+
+
+def test_distances_split_at_window_and_slack(stream):
+    result = perform(stream, engine="golden")
+    window, end = SMALL.guaranteed_window, SMALL.guaranteed_window + SMALL.slack
+    bins = result.series()["distances"]
+    assert {row["from"] for row in bins} >= {window + 1}
+    assert not any(row["not_seen"] for row in bins if row["below"] <= window + 1)
+    assert sum(row["seen"] + row["not_seen"] for row in bins if row["from"] > end) >= 10
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 100, 27_490, 10**7])
+def test_distance_edges(window):
+    spec = FilterSpec(
+        family="apbbf", window=window, k=2, l=1, block_bits=64, hashes_per_block=4, blocks=1
+    )
+    edges = distance_edges(spec)
+    assert edges[0] == 1
+    assert (np.diff(edges) > 0).all()
+    assert {spec.guaranteed_window + 1, spec.guaranteed_window + spec.slack + 1} <= set(edges)
+
+
+def test_independent_of_chunks(stream, monkeypatch):
+    whole = perform(stream, engine="golden")
+    monkeypatch.setattr(run_module, "_CHUNK", 37)
+    parts = perform(stream, engine="golden")
+    assert parts.series() == whole.series()
+    ignored = {"seconds": 0, "operations_per_second": 0}
+    assert parts.figures() | ignored == whole.figures() | ignored
+
+
+def test_checkpoints_are_few_and_even(stream, monkeypatch):
+    monkeypatch.setattr(run_module, "_FIRST_SPACING", 4)
+    result = perform(stream, engine="golden")
+    ends = [point.operations for point in result.checkpoints]
+    assert 100 <= len(ends) <= 256
+    assert set(np.diff(ends[:-1])) == {ends[0]}
+    assert ends[-1] == 6000
+    assert result.checkpoints[-1].repeats == result.repeats
+    assert len(result.checkpoints[-1].fill_ratios) == SMALL.ring_segments
+
+
+@pytest.mark.statistics
+def test_probes_agree_with_the_bits_that_are_set(stream):
+    figures = perform(stream, engine="golden").figures()
+    low, high = figures["probe_false_positive_interval"]
+    print(figures["probe_false_positive_rate"], figures["estimated_false_positive_rate"])
+    assert figures["probes"] > 100_000
+    assert low <= figures["estimated_false_positive_rate"] <= high
+
+
+def test_probes_are_not_keys_of_the_window(stream):
+    spec = preset("tiny")
+    figures = perform(stream, spec, engine="golden").figures()
+    # 8-bit keys: random ones are often in the window, and must not count as false positives.
+    assert 0 < figures["probes"] < figures["operations"] * run_module.PROBES
+    assert figures["distinct_keys"] == 256
+    assert figures["colliding_keys"] == len(set(stream.read_text().split())) - 256
+
+
+def test_rates_of_nothing_are_none(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("a\n")
+    figures = perform(path, engine="golden").figures()
+    assert figures["stale_positive_rate"] is None
+    assert figures["stale_positive_interval"] is None
+    assert figures["false_positive_rate"] == 0
+
+
+def test_limit_and_progress(stream, monkeypatch):
+    monkeypatch.setattr(run_module, "_CHUNK", 1000)
+    calls = []
+    result = perform(stream, engine="golden", limit=2500, progress=lambda *call: calls.append(call))
+    assert result.operations == 2500
+    assert [done for done, _ in calls] == [1000, 2000, 2500]
+    assert [share for _, share in calls] == sorted(share for _, share in calls)
+    assert calls[-1][1] == 1
+
+
+def test_limit_wrong(stream):
+    with pytest.raises(ValueError, match="limit: must be at least 1, not 0"):
+        perform(stream, limit=0)
+
+
+def test_engine_wrong(stream):
+    with pytest.raises(ValueError, match="engine: must be one of rtl, golden, not 'fpga'"):
+        perform(stream, engine="fpga")
+
+
+def test_unbuildable(stream):
+    spec = FilterSpec(family="apbf", k=3, l=2, slice_bits=100)
+    with pytest.raises(SpecificationError, match=r"hardware needs .* a power of two bits, not 100"):
+        perform(stream, spec, engine="rtl")
+
+
+def test_nothing_parses(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("\n")
+    with pytest.raises(TraceError, match="must hold text lines, but holds none"):
+        perform(path, engine="golden")
+
+
+def test_sink_gets_every_verdict(stream):
+    verdicts = []
+    result = perform(stream, engine="golden", sink=verdicts.append)
+    assert [part.start for part in verdicts] == list(
+        np.cumsum([0] + [len(part.seen) for part in verdicts[:-1]])
+    )
+    keys = text_keys([text for part in verdicts for text, _ in part.records], key_bits=64)
+    seen = np.concatenate([part.seen for part in verdicts])
+    assert (seen == from_spec(SMALL).check_and_insert(keys)).all()
+    assert sum(part.truth.repeat.sum() for part in verdicts) == result.repeats
+
+
+def test_hardware_that_agrees(stream):
+    result = perform(stream, engine=engine())
+    figures = result.figures()
+    assert figures["engine"] == "rtl"
+    assert figures["mismatches"] == 0
+    assert figures["first_mismatch"] is None
+    # One call: each one drains the pipeline.
+    assert figures["cycles"] == 6020
+    assert figures["cycles_per_operation"] == pytest.approx(6020 / 6000)
+    assert result.failures() == []
+
+
+def test_hardware_that_differs(stream):
+    lines = stream.read_text().split()
+    result = perform(stream, engine=engine(flips=[4321, 5000]))
+    assert result.mismatches == 2
+    first = result.first_mismatch
+    assert (first.index, first.text) == (4321, lines[4321])
+    assert first.key == int(text_keys([lines[4321]], key_bits=64)[0])
+    assert first.rtl is not first.golden
+    assert re.match(
+        r"mismatches: must be 0, not 2; the first is operation 4321, key '\d+' \(0x",
+        result.failures()[0],
+    )
+
+
+def test_false_negative_fails(stream):
+    truth = Oracle(SMALL).check_and_insert(text_keys(stream.read_text().split(), key_bits=64))
+    missed = int(np.flatnonzero(truth.repeat)[7])
+    result = perform(stream, engine=engine(flips=[missed]))
+    assert result.false_negatives == 1
+    assert result.repeats_found == result.repeats - 1
+    assert "false negatives: must be 0, not 1" in result.failures()
+
+
+def test_counters_that_differ(stream):
+    result = perform(stream, engine=engine(extra_shifts=1))
+    assert result.failures() == [
+        f"counter shifts: RTL must equal golden {result.shifts}, not {result.shifts + 1}"
+    ]
+
+
+@pytest.mark.parametrize("key_bits", [5, 64, 100])
+def test_key_widths(stream, key_bits):
+    spec = FilterSpec(
+        family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, blocks=16, key_bits=key_bits
+    )
+    result = perform(stream, spec, engine=engine())
+    assert result.failures() == []
+    assert result.distinct_keys == min(1 << key_bits, len(set(stream.read_text().split())))
+
+
+@pytest.mark.parametrize("name", ["default", "apbf-default", "gebf-default"])
+def test_real_stream(name):
+    path = EXAMPLES / "flights_2013.csv.gz"
+    result = perform(path, preset(name), engine="golden", limit=60_000)
+    assert result.failures() == []
+    assert result.repeats > 50_000
+
+
+STREAMS = [
+    "apache_access.log.gz",
+    "product_page_requests.csv.gz",
+    "dns_queries.csv.gz",
+]
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", STREAMS)
+def test_real_stream_through_the_hardware(name):
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"shared/data/{name} is absent")
+    check_through_the_hardware(path)
+
+
+@pytest.mark.rtl
+def test_sample_through_the_hardware():
+    check_through_the_hardware(EXAMPLES / "flights_2013.csv.gz")
+
+
+def check_through_the_hardware(path):
+    figures = perform(path, preset("default"), engine="rtl").figures()
+    print({name: figures[name] for name in ("operations", "cycles", "shifts", "repeats")})
+    assert figures["mismatches"] == figures["memory_mismatches"] == 0
+    assert figures["counter_mismatches"] == {}
+    assert figures["false_negatives"] == 0
+    assert figures["repeats_found"] == figures["repeats"] > 0
+    # The clear after reset and the drained pipeline are all that is not an operation.
+    spare = preset("default").clear_words + 64 * (1 + figures["operations"] // 65_536)
+    assert figures["operations"] < figures["cycles"] <= figures["operations"] + spare
+
+
+def test_memory_that_differs_fails(stream):
+    result = perform(stream, engine=engine(upset=[(0, 1, 2), (3, 0, 7)]))
+    assert result.figures()["memory_mismatches"] == 2
+    assert result.failures() == ["memory: must equal golden's, not differ in 2 bits"]
+
+
+# Report
+
+
+def test_report_is_self_contained(stream):
+    page = html(perform(stream, engine=engine()))
+    assert page.count("<svg") == 3
+    assert not re.search(r'(src|href)="(?!#)', page)
+    assert "@import" not in page
+    assert not re.search(r"url\((?!#)", page)
+    # The page's own colours, or the plots would be black on black at night.
+    assert not re.search(r"#(0072b2|1c2430)", page[page.index("<svg") :])
+    assert "RTL and golden model agree on every verdict" in page
+
+
+def test_report_escapes(tmp_path):
+    path = tmp_path / "<b>keys"
+    path.write_text("a\n" * 9)
+    page = html(perform(path, engine="golden"))
+    assert "<b>keys" not in page
+    assert "&lt;b&gt;keys" in page
+
+
+def test_report_says_what_failed(stream):
+    page = html(perform(stream, engine=engine(flips=[10])))
+    assert 'class="state bad">mismatches: must be 0, not 1' in page
+
+
+@pytest.mark.parametrize(("ending", "head"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
+def test_picture(stream, tmp_path, ending, head):
+    path = tmp_path / f"picture.{ending}"
+    picture(perform(stream, engine="golden"), path)
+    assert path.read_bytes().startswith(head)
+
+
+def test_picture_wrong(stream, tmp_path):
+    with pytest.raises(ValueError, match=r"path: must end in .png or .svg, not 'x.bmp'"):
+        picture(perform(stream, engine="golden"), "x.bmp")
+
+
+def test_short_run_has_a_report(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("a\n")
+    result = perform(path, preset("tiny"), engine="golden")
+    html(result)
+    picture(result, tmp_path / "p.png")
+
+
+@pytest.mark.parametrize(
+    ("rate", "text"),
+    [(None, "\N{EN DASH}"), (0, "0%"), (0.0227, "2.27%"), (1, "100%"), (3e-6, "3.0e-04%")],
+)
+def test_rate_text(rate, text):
+    assert rate_text(rate) == text

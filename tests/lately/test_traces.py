@@ -1,0 +1,321 @@
+"""Traces: formats, compression, keys, and what is said of bad ones."""
+
+import gzip
+import hashlib
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+
+from lately.replay.traces import TraceError, open_trace, text_keys
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+COMMON = '10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12\n'
+COMBINED = (
+    '10.0.0.2 - bob [17/May/2015:10:05:04 +0200] "POST /b HTTP/1.0" 404 - '
+    '"http://example.org/" "Agent \\"7\\""\n'
+)
+
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def records(path, **options):
+    with open_trace(path, **options) as trace:
+        return list(trace), trace
+
+
+def texts(path, **options):
+    return [text for text, _ in records(path, **options)[0]]
+
+
+def test_lines(tmp_path):
+    found, trace = records(write(tmp_path / "keys", "a\n\nb c\r\na\n  \nlast"))
+    assert [text for text, _ in found] == ["a", "b c", "a", "last"]
+    assert all(math.isnan(time) for _, time in found)
+    assert (trace.format, trace.key, trace.compression) == ("lines", (), "none")
+    assert trace.rejects.count == 0
+
+
+def test_read_in_parts(tmp_path):
+    with open_trace(write(tmp_path / "keys", "a\nb\nc\n")) as trace:
+        assert [text for text, _ in trace.read(2)] == ["a", "b"]
+        assert [text for text, _ in trace.read(2)] == ["c"]
+        assert trace.read(2) == []
+        assert trace.fraction == 1
+
+
+@pytest.mark.parametrize("name", ["keys", "keys.gz", "keys.zst", "keys.csv"])
+@pytest.mark.parametrize("compression", ["none", "gzip", "zstd"])
+def test_compression_by_content(tmp_path, name, compression):
+    content = b"key\na\nb\n"
+    pack = {
+        "none": bytes,
+        "gzip": gzip.compress,
+        "zstd": zstandard.ZstdCompressor().compress,
+    }[compression]
+    found, trace = records(write(tmp_path / name, pack(content)), format="csv")
+    assert [text for text, _ in found] == ["a", "b"]
+    assert trace.compression == compression
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.ZstdCompressor().compress])
+def test_several_members(tmp_path, pack):
+    assert texts(write(tmp_path / "k", pack(b"a\nb") + pack(b"c\nd\n"))) == ["a", "bc", "d"]
+
+
+@pytest.mark.parametrize(
+    ("pack", "name"), [(gzip.compress, "gzip"), (zstandard.ZstdCompressor().compress, "zstd")]
+)
+def test_truncated(tmp_path, pack, name):
+    packed = pack("".join(f"{number * 7919}\n" for number in range(50_000)).encode())
+    path = write(tmp_path / "keys", packed[: len(packed) // 2])
+    with pytest.raises(TraceError, match=f"must be whole {name} data, but: "):
+        records(path)
+
+
+def test_gzip_corrupted(tmp_path):
+    packed = bytearray(gzip.compress(os.urandom(9000).hex().encode()))
+    packed[-5] ^= 1
+    with pytest.raises(TraceError, match="must be whole gzip data, but: CRC check failed"):
+        records(write(tmp_path / "keys", bytes(packed)))
+
+
+def test_zstd_corrupted(tmp_path):
+    packed = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(b"key\n" * 99))
+    packed[-1] ^= 1
+    with pytest.raises(TraceError, match="must be whole zstd data, but: "):
+        records(write(tmp_path / "keys", bytes(packed)))
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"), [(b"BZh91AY", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"PAR1", "Parquet")]
+)
+def test_other_archives(tmp_path, head, kind):
+    with pytest.raises(
+        TraceError, match=f"must be text, plain or compressed by gzip or zstd, not {kind}"
+    ):
+        open_trace(write(tmp_path / "keys", head))
+
+
+def test_binary(tmp_path):
+    with pytest.raises(TraceError, match="must be UTF-8 text, but has NUL bytes at its start"):
+        open_trace(write(tmp_path / "keys", "key\n".encode("utf-16")))
+
+
+def test_undecodable_bytes_are_part_of_the_key(tmp_path):
+    (text,) = texts(write(tmp_path / "keys", b"caf\xe9\n"))
+    expected = int.from_bytes(hashlib.blake2b(b"caf\xe9", digest_size=8).digest(), "little")
+    assert text_keys([text], key_bits=64).tolist() == [expected]
+
+
+def test_log(tmp_path):
+    found, trace = records(write(tmp_path / "log", COMMON + COMBINED))
+    assert found == [
+        ("10.0.0.1 GET /a?x=1", 1431857103.0),
+        ("10.0.0.2 POST /b", 1431849904.0),
+    ]
+    assert (trace.format, trace.key) == ("log", ("client", "method", "url"))
+
+
+def test_log_fields(tmp_path):
+    path = write(tmp_path / "log", COMMON + COMBINED)
+    key = "user,path,protocol,status,bytes,referer,agent"
+    assert texts(path, key=key) == [
+        "- /a HTTP/1.1 200 12 - -",
+        'bob /b HTTP/1.0 404 - http://example.org/ Agent "7"',
+    ]
+
+
+def test_log_bytes_beyond_ascii(tmp_path):
+    line = COMMON.encode().replace(b"/a", b"/caf\xc3\xa9/\xff")
+    escaped = COMMON.encode().replace(b"/a", rb"/caf\xc3\xa9/\xff")
+    raw, same = texts(write(tmp_path / "log", line + escaped), key="path")
+    assert raw == same == "/café/\udcff"
+
+
+def test_log_malformed(tmp_path):
+    no_request = COMMON.replace("GET /a?x=1 HTTP/1.1", "-")
+    bad_day = COMMON.replace("17/May", "47/May")
+    path = write(tmp_path / "log", COMMON + "garbage\n" + no_request + bad_day + COMMON)
+    found, trace = records(path)
+    assert len(found) == 2
+    assert trace.rejects.count == 3
+    assert trace.rejects.examples[0] == (2, "not an access log line: 'garbage'")
+    assert trace.rejects.examples[1] == (3, "not a request: '-'")
+    assert len(texts(path, key="client")) == 3
+
+
+def test_log_field_wrong(tmp_path):
+    path = write(tmp_path / "log", COMMON)
+    with pytest.raises(TraceError, match=r"key: must be among client, user, .* not 'ip'"):
+        open_trace(path, key="client,ip")
+    with pytest.raises(TraceError, match="time: must not be given for an access log"):
+        open_trace(path, time="when")
+
+
+def test_log_none_parses(tmp_path):
+    path = write(tmp_path / "log", "a\nb\n")
+    with pytest.raises(
+        TraceError,
+        match=r"must hold NCSA common .* lines, but none of 2 lines parses \(line 1: not an",
+    ):
+        records(path, format="log")
+
+
+def test_csv(tmp_path):
+    path = write(tmp_path / "k.csv", '\ufefftimestamp,key\n12,"a,b"\n,c\n2013-01-01T00:00:01,d\n')
+    found, trace = records(path)
+    assert [text for text, _ in found] == ["a,b", "c", "d"]
+    assert found[0][1] == 12
+    assert math.isnan(found[1][1])
+    assert found[2][1] == 1356998401
+    assert (trace.format, trace.key, trace.time) == ("csv", ("key",), "timestamp")
+
+
+def test_csv_detected_without_its_name(tmp_path):
+    assert texts(write(tmp_path / "k", "when,key\n1,a\n")) == ["a"]
+    assert texts(write(tmp_path / "k", "when,who\n1,a\n"), key="who") == ["a"]
+    assert texts(write(tmp_path / "k", "when,who\n1,a\n"), time="when") == ["a"]
+    assert texts(write(tmp_path / "k", "when,who\n1,a\n")) == ["when,who", "1,a"]
+
+
+def test_csv_columns(tmp_path):
+    path = write(tmp_path / "k.csv", "a,b,when\n1,2,3\n")
+    found, _ = records(path, key="b, a", time="when")
+    assert found == [("2 1", 3.0)]
+
+
+def test_csv_malformed(tmp_path):
+    rows = 'time,key\n1,a\n1\n1,\nsoon,b\ninf,c\n1,"d\ne",f\n2,g\n'
+    found, trace = records(write(tmp_path / "k.csv", rows))
+    assert [text for text, _ in found] == ["a", "g"]
+    assert trace.rejects.count == 6
+    assert trace.rejects.examples == [
+        (3, "1 fields, not 2"),
+        (4, "no key"),
+        (5, "not a time: 'soon'"),
+        (6, "not a time: 'inf'"),
+        (8, "3 fields, not 2"),
+    ]
+
+
+def test_csv_field_too_long(tmp_path):
+    path = write(tmp_path / "k.csv", "key\na\n" + "x" * 200_000 + "\nb\n")
+    found, trace = records(path)
+    assert [text for text, _ in found] == ["a", "b"]
+    assert trace.rejects.examples == [(3, "field larger than field limit (131072)")]
+
+
+def test_csv_column_wrong(tmp_path):
+    path = write(tmp_path / "k.csv", "when,who,what\n1,2,3\n")
+    columns = r"k.csv \('when, who, what'\)"
+    with pytest.raises(TraceError, match=f"key: must be a column of .*{columns}, not 'key'"):
+        open_trace(path, key="key")
+    with pytest.raises(TraceError, match=f"time: must be a column of .*{columns}, not 'then'"):
+        open_trace(path, key="who", time="then")
+    with pytest.raises(TraceError, match=r"key: must name a column of .*: 'when, who, what'"):
+        open_trace(path)
+
+
+@pytest.mark.parametrize("content", ["", "\n"])
+def test_csv_without_header(tmp_path, content):
+    with pytest.raises(TraceError, match="must begin with a CSV header, but is empty"):
+        open_trace(write(tmp_path / "k.csv", content))
+
+
+def test_csv_none_parses(tmp_path):
+    with pytest.raises(TraceError, match="must hold CSV rows with a key in key, but holds none"):
+        records(write(tmp_path / "k.csv", "key\n"))
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_empty(tmp_path, content):
+    with pytest.raises(TraceError, match="must hold text lines, but holds none"):
+        records(write(tmp_path / "keys", content))
+
+
+def test_options_wrong(tmp_path):
+    path = write(tmp_path / "keys", "a\n")
+    with pytest.raises(TraceError, match=r"format: must be one of auto, log, .* not 'xml'"):
+        open_trace(path, format="xml")
+    with pytest.raises(TraceError, match="key: must be names separated by commas, not 'a,'"):
+        open_trace(path, key="a,")
+    with pytest.raises(TraceError, match="key: must not be given for lines"):
+        open_trace(path, format="lines", key="a")
+    with pytest.raises(TraceError, match="time: must not be given for lines"):
+        open_trace(path, format="lines", time="a")
+
+
+def test_file_missing(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        open_trace(tmp_path / "none")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_standard_input(pack):
+    program = (
+        "from lately.replay.traces import open_trace\n"
+        "trace = open_trace('-'); print(trace.name, trace.fraction, [t for t, _ in trace])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=pack(b"a\nb\n"), capture_output=True, check=True
+    )
+    assert done.stdout.decode().strip() == "standard input None ['a', 'b']"
+
+
+def test_standard_input_closed():
+    program = (
+        "import sys; sys.stdin = None\nfrom lately.replay.traces import open_trace\nopen_trace('-')"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True)
+    assert b"standard input: must be open, but is closed" in done.stderr
+
+
+@pytest.mark.parametrize("key_bits", [1, 8, 63, 64, 65, 100, 128, 512, 600, 4096])
+def test_text_keys(key_bits):
+    words = -(-key_bits // 64)
+    keys = text_keys(["a", "b", "a"], key_bits=key_bits)
+    assert keys.shape == ((3,) if words == 1 else (3, words))
+    assert keys.dtype == np.uint64
+    size = 8 * words
+    digest = (
+        hashlib.blake2b(b"a", digest_size=size).digest()
+        if size <= 64
+        else hashlib.shake_256(b"a").digest(size)
+    )
+    value = sum(int(word) << 64 * index for index, word in enumerate(np.atleast_1d(keys[0])))
+    assert value == int.from_bytes(digest, "little") & ((1 << key_bits) - 1)
+    assert (keys[0] == keys[2]).all()
+
+
+def test_no_text_keys():
+    assert text_keys([], key_bits=64).shape == (0,)
+    assert text_keys([], key_bits=65).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "count", "distinct", "malformed"),
+    [
+        ("flights_2013.csv.gz", "csv", 328_521, 4_037, 0),
+        ("apache_access.log.gz", "log", 9_999, 7_911, 1),
+        ("product_page_requests.csv.gz", "csv", 95_607, 13_756, 0),
+        ("dns_queries.csv.gz", "csv", 53_615, 4_198, 0),
+    ],
+)
+def test_real_streams(name, form, count, distinct, malformed):
+    if not (DATA / name).exists():
+        pytest.skip(f"shared/data/{name} is absent")
+    found, trace = records(DATA / name)
+    assert trace.format == form
+    assert len(found) == count
+    assert len({text for text, _ in found}) == distinct
+    assert trace.rejects.count == malformed

@@ -1,0 +1,210 @@
+"""Proofs of the parts, and that a broken part is found out."""
+
+import inspect
+import json
+from functools import partial
+
+import pytest
+from amaranth.hdl import Module
+from click.testing import CliRunner
+
+from lately.cli.app import main
+from lately.golden import preset
+from lately.hdl.frontend.issue import GenerationLength, Issue
+from lately.hdl.hash import secrets
+from lately.hdl.memory.segment import PortableSegmentMemory
+from lately.hdl.ring.detector import RunDetector
+from lately.hdl.ring.ring import Ring
+from lately.sim.proofs import catalogue as proofs
+from lately.sim.proofs.core import Guarantee, TrackingCore
+from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
+from lately.sim.proofs.frontend import ExactCount, SpareInTime, WindowInInsertions
+from lately.sim.proofs.segments import RingContents, SegmentAnswers
+
+pytestmark = pytest.mark.rtl
+
+
+class Forgetful(PortableSegmentMemory):
+    """Answers 0 to everything."""
+
+    def elaborate(self, platform):
+        return Module()
+
+
+class Impatient(Issue):
+    """Thinks that a generation as long as a sweep is long enough."""
+
+    def __init__(self, *, minimum_generation, **others):
+        super().__init__(minimum_generation=minimum_generation - 1, **others)
+
+
+class Miscounting(Issue):
+    """Loads the length where one less is due, as if no insertion began a generation."""
+
+    def __init__(self, **others):
+        super().__init__(**others)
+        self._length = Greedy(width=others["generation_bits"], minimum=others["minimum_generation"])
+
+
+class Greedy(GenerationLength):
+    def _less_one(self, m, length):
+        return self._delay(m, length, 3)
+
+
+class Short(RunDetector):
+    """Overlooks the oldest run."""
+
+    def __init__(self, *, run, starts):
+        super().__init__(run=run, starts=starts)
+        self._starts = starts - 1
+
+
+class Overlooking(TrackingCore):
+    def __init__(self, *, spec):
+        super().__init__(spec=spec)
+        self._detector = Short(run=spec.run, starts=spec.window_generations + 1)
+
+
+class Oversweeping(TrackingCore):
+    """Sweeps for a clock more than there are words."""
+
+    def _build_memories(self):
+        latency = super()._build_memories()
+        spec = self._spec
+        self._ring = Ring(segments=spec.segments, run=spec.run, clear_words=spec.clear_words + 1)
+        return latency
+
+
+class Underwriting(TrackingCore):
+    """Writes one segment less than a run is long."""
+
+    def _build_memories(self):
+        latency = super()._build_memories()
+        spec = self._spec
+        self._ring = Ring(segments=spec.segments, run=spec.run - 1, clear_words=spec.clear_words)
+        return latency
+
+
+def outcome(build, method):
+    record = run_proof(Proof("name", "statement", "design", build, method))
+    print(record.status, record.depth, f"{record.seconds:.1f} s")
+    return record.status
+
+
+@pytest.mark.parametrize(
+    "name", ["segment answers", "window in insertions", "guarantee, preset gebf-tiny"]
+)
+def test_holds(name):
+    """The rest takes longer: all of `lately prove`."""
+    (proof,) = proofs.select([name])
+    assert run_proof(proof).proven
+    for goal in proof.goals:
+        assert run_proof(proof.reaching(goal)).proven
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        partial(SegmentAnswers, memory=Forgetful),
+        # A word of the spare is left as it was.
+        partial(RingContents, segments=4, run=2, depth=8, clear_bits=2, clear_words=3, segment=0),
+        partial(SpareInTime, words=4, issue=Impatient),
+        partial(ExactCount, words=2, issue=Miscounting),
+    ],
+    ids=["segment", "ring", "spare", "count"],
+)
+def test_broken_part_is_found_out(build):
+    assert outcome(build, Bounded(80)) == "failed"
+
+
+@pytest.mark.parametrize("core", [Overlooking, Oversweeping, Underwriting])
+def test_broken_promise_is_found_out(core):
+    spec = preset("apbbf-tiny")
+    build = partial(Guarantee, spec=spec, core=core, strengthen=False)
+    assert outcome(build, Bounded(60)) == "failed"
+
+
+def test_promise_of_one_shift_more_is_found_out():
+    """The window is as long as is said, and no longer."""
+
+    class Wider(Guarantee):
+        def __init__(self, **others):
+            super().__init__(strengthen=False, **others)
+            self._window = self._spec.window_generations + 1
+
+    assert outcome(partial(Wider, spec=preset("gebf-tiny")), Bounded(60)) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("& (older == 0)", "", id="the older secret is forgotten at once"),
+        pytest.param("(self._ring_segments - 1)", "(self._ring_segments - 2)", id="too soon"),
+        pytest.param("SipHash.HOLD + 2", "1", id="while keys are hashed"),
+    ],
+)
+def test_secret_that_changes_too_soon_is_found_out(old, new):
+    source = inspect.getsource(secrets)
+    assert source.count(old) == 1
+    namespace = {"__name__": secrets.__name__, "__package__": secrets.__package__}
+    exec(source.replace(old, new), namespace)
+    (proof,) = proofs.select(["guarantee with re-keying"])
+    assert outcome(partial(proof.build, secrets=namespace["Secrets"]), proof.method) == "failed"
+
+
+def test_too_little_time_is_unknown():
+    build = partial(RingContents, segments=4, run=2, depth=16, clear_bits=2, segment=0)
+    assert outcome(build, Unbounded(1)) == "unknown"
+
+
+def test_goal_out_of_reach_is_unknown():
+    (proof,) = proofs.select(["window in insertions"])
+    near = proof.reaching("the last insertion of the window")
+    assert run_proof(near).proven
+    record = run_proof(Proof("name", "", "", near.build, type(near.method)(3)))
+    assert record.status == "unknown"
+
+
+def test_names_are_unique():
+    names = [proof.name for proof in proofs.with_goals(proofs.PROOFS)]
+    assert len(set(names)) == len(names)
+
+
+def test_command_lists():
+    result = CliRunner().invoke(main, ["prove", "--list", "--json"])
+    assert json.loads(result.stdout) == [proof.name for proof in proofs.PROOFS]
+    assert "segment answers" in CliRunner().invoke(main, ["prove", "--list"]).stdout
+
+
+def test_command_proves():
+    result = CliRunner().invoke(main, ["prove", "window*", "--json"])
+    assert result.exit_code == 0
+    outcomes = json.loads(result.stdout)["proofs"]
+    assert [one["status"] for one in outcomes] == ["proven", "proven"]
+
+
+def test_command_fails(monkeypatch):
+    (proof,) = proofs.select(["window*"])
+    broken = Proof(proof.name, "", "", Wrong, proof.method)
+    monkeypatch.setattr(proofs, "PROOFS", (broken,))
+    result = CliRunner().invoke(main, ["prove"])
+    assert result.exit_code == 1
+    assert result.stderr == "lately: error: window in insertions: failed\n"
+    assert "failed" in result.stdout
+
+
+class Wrong(WindowInInsertions):
+    """Says that there are no shifts."""
+
+    def __init__(self, **others):
+        super().__init__(generation=5, window=3, **others)
+
+    def build(self, m):
+        super().build(m)
+        self.require(~self.shift)
+
+
+def test_command_refuses():
+    result = CliRunner().invoke(main, ["prove", "x"])
+    assert result.exit_code == 1
+    assert result.stderr == ("lately: error: proof: must be one that --list names, not 'x'\n")

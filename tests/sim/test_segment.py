@@ -1,0 +1,95 @@
+"""Segment memories: one bench for every variant, and the constructor's rules."""
+
+import pytest
+
+from lately.hdl.memory.segment import PortableSegmentMemory
+from lately.hdl.memory.variants import VARIANTS, segment_memory
+from lately.sim.bench.runner import SIMULATORS, run_segment_bench
+
+SEED = 1977
+SHAPES = [
+    ("portable", 16, 8),
+    ("portable", 256, 1),
+    ("portable", 1024, 1024),
+    ("portable", 4096, 16),
+    ("ecp5", 16, 8),
+    ("ecp5", 4096, 16),
+    # Two columns, and two rows of two columns.
+    ("ecp5", 4096, 32),
+    ("ecp5", 65536, 32),
+    ("ice40", 16, 8),
+    ("ice40", 4096, 16),
+    ("ice40", 16384, 32),
+    ("gowin", 16, 8),
+    ("gowin", 256, 1),
+    ("gowin", 4096, 16),
+    ("gowin", 65536, 32),
+]
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("memory", "depth", "clear_bits", "simulator"),
+    [
+        pytest.param(
+            *shape,
+            simulator,
+            # Verilator takes long to compile: one shape of each variant but for a long run.
+            marks=pytest.mark.slow if simulator == "verilator" and shape[1] != 4096 else (),
+        )
+        for shape in SHAPES
+        for simulator in SIMULATORS
+    ],
+)
+def test_bench(memory, depth, clear_bits, simulator, tmp_path):
+    if simulator == "verilator" and depth == 65536:
+        depth = 32768
+    outcomes = run_segment_bench(
+        memory, simulator, tmp_path, depth=depth, clear_bits=clear_bits, seed=SEED
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 4
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("memory", "clear_bits", "ways"),
+    [("portable", 16, 4), ("ecp5", 16, 4), ("ecp5", 64, 4), ("ecp5", 64, 6), ("ice40", 32, 4)],
+)
+def test_bench_with_longer_ways(memory, clear_bits, ways, tmp_path):
+    outcomes = run_segment_bench(
+        memory, "icarus", tmp_path, depth=1024, clear_bits=clear_bits, ways=ways, seed=SEED
+    )
+    assert len(outcomes) == 4
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("depth", [0, 3, -4, 4.0, "8"])
+def test_depth_wrong(variant, depth):
+    with pytest.raises(ValueError, match=r"^Depth must be a power of two, not "):
+        segment_memory(variant, depth=depth, clear_bits=1)
+
+
+def test_depth_too_small():
+    with pytest.raises(ValueError, match=r"^Depth must be at least 2, not 1$"):
+        PortableSegmentMemory(depth=1, clear_bits=1)
+
+
+@pytest.mark.parametrize("clear_bits", [0, 3, 0.5])
+def test_clear_bits_wrong(clear_bits):
+    with pytest.raises(ValueError, match=r"^Clear width must be a power of two, not "):
+        PortableSegmentMemory(depth=16, clear_bits=clear_bits)
+
+
+def test_clear_bits_above_depth():
+    with pytest.raises(ValueError, match=r"^Clear width must be at most the depth of 16, not 32$"):
+        PortableSegmentMemory(depth=16, clear_bits=32)
+
+
+def test_variant_wrong():
+    with pytest.raises(
+        ValueError, match=r"^Memory must be one of portable, ecp5, ice40, gowin, not 'x'$"
+    ):
+        segment_memory("x", depth=16, clear_bits=8)

@@ -1,0 +1,193 @@
+"""The bit-sliced organisation against golden, under two simulators and compiled."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+
+from lately.golden import PRESETS, FilterSpec, SpecificationError, from_spec, preset
+from lately.hdl import FilterUnit
+from lately.hdl.frontend.issue import Approach
+from lately.sim import CompiledUnit
+from lately.sim.bench.runner import SIMULATORS, run_filter_bench
+
+SEED = 20260807
+# Banks enough to sweep at the full rate, and words in two block RAMs side by side.
+BANKS = FilterSpec(
+    family="gebf",
+    window=256,
+    epochs=2,
+    hashes=3,
+    bits=3 * 3 * 64,
+    key_bits=20,
+    clear=4,
+    seed=3,
+)
+COLUMNS = FilterSpec(
+    family="blocked-gebf",
+    window=1800,
+    epochs=18,
+    hashes=2,
+    bits=19 * 128,
+    block_bits=8,
+    key_bits=20,
+    clear=1,
+    seed=5,
+)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("spec", "memory", "simulator"),
+    [
+        pytest.param(
+            spec,
+            memory,
+            simulator,
+            id=f"{name}-{memory}-{simulator}",
+            # One with each simulator is enough but for a long run.
+            marks=()
+            if (name, memory, simulator)
+            in {
+                ("gebf-tiny", "portable", "verilator"),
+                ("blocked-gebf-tiny", "ecp5", "icarus"),
+            }
+            else pytest.mark.slow,
+        )
+        for name, spec, memory in [
+            ("gebf-tiny", preset("gebf-tiny"), "portable"),
+            ("blocked-gebf-tiny", preset("blocked-gebf-tiny"), "portable"),
+            ("blocked-gebf-tiny", preset("blocked-gebf-tiny"), "ecp5"),
+            ("banks", BANKS, "ecp5"),
+        ]
+        for simulator in SIMULATORS
+    ],
+)
+def test_bench(spec, memory, simulator, tmp_path):
+    outcomes = run_filter_bench(
+        spec, simulator, tmp_path, seed=SEED, memory=memory, organisation="bit-sliced"
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 35
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.rtl
+def test_bench_of_wide_words(tmp_path):
+    outcomes = run_filter_bench(
+        COLUMNS,
+        "verilator",
+        tmp_path,
+        seed=SEED,
+        memory="ecp5",
+        organisation="bit-sliced",
+        testcase="random_operations|insertion_beside_the_sweep_of_its_cell",
+    )
+    assert len(outcomes) == 10
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+@pytest.mark.parametrize(("clear", "least", "most"), [(8, 0, 1), (4, 150, 350)])
+def test_default_equals_golden(clear, least, most):
+    """Verdicts and bits are golden's; the pauses are those that the free banks leave."""
+    spec = replace(preset("gebf-default"), clear=clear)
+    keys = np.random.default_rng(SEED).integers(0, 1 << 64, 60_000, np.uint64)
+    golden = from_spec(spec)
+    expected = golden.check_and_insert(keys)
+    with CompiledUnit(spec, organisation="bit-sliced") as unit:
+        # The first wait for the clear after reset.
+        np.testing.assert_array_equal(unit.check_and_insert(keys[:1000]), expected[:1000])
+        before = unit.cycles
+        np.testing.assert_array_equal(unit.check_and_insert(keys[1000:]), expected[1000:])
+        pauses = (unit.cycles - before - len(keys[1000:]) - 2 * spec.latency) / golden.shifts
+        np.testing.assert_array_equal(unit.memory, golden.memory)
+    print(f"seed {SEED}: {pauses:.1f} clocks of pause per shift")
+    assert least <= pauses + 2 * spec.latency / golden.shifts
+    assert pauses <= most
+
+
+@pytest.mark.parametrize("length", [*range(Approach.MINIMUM, 42), 63, 64, 65, 200, 1000])
+def test_approach_is_told_between_its_bounds(length):
+    """In time for what is under way to fit, and not before the last eights."""
+    approach = Approach(width=9)
+    choose = random.Random(SEED + length)
+
+    async def bench(ctx):
+        for _ in range(3):
+            # The event that begins the generation; its length is there a clock later.
+            ctx.set(approach.event, 1)
+            await ctx.tick()
+            left = [length - 1] * (approach.lag + 1)
+            ctx.set(approach.turned, 1)
+            ctx.set(approach.high, (length - 1) // 8)
+            while left[-1]:
+                event = choose.random() < 0.8
+                ctx.set(approach.event, event)
+                await ctx.tick()
+                ctx.set(approach.turned, 0)
+                left.append(left[-1] - event)
+                near = ctx.get(approach.near)
+                assert not near or left[-1] < 8 * (Approach.AHEAD + 1)
+                assert near or left[-1 - approach.lag] >= 8 * Approach.AHEAD
+            ctx.set(approach.event, 0)
+            await ctx.tick().repeat(choose.randrange(1, 8))
+
+    simulator = Simulator(approach)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def test_organisation_wrong():
+    with pytest.raises(
+        ValueError, match=r"^Organisation must be one of separate, bit-sliced, not 'sliced'$"
+    ):
+        FilterUnit(preset("gebf-tiny"), organisation="sliced")
+
+
+@pytest.mark.parametrize("name", ["apbf-tiny", "apbbf-tiny"])
+def test_family_wrong(name):
+    family = PRESETS[name].family
+    with pytest.raises(
+        SpecificationError,
+        match=rf"^organisation: must be separate for family {family}, whose segments have hash "
+        r"functions of their own, not 'bit-sliced'$",
+    ):
+        FilterUnit(preset(name), organisation="bit-sliced")
+
+
+def test_memory_wrong():
+    with pytest.raises(
+        SpecificationError,
+        match=r"^memory: must be portable or ecp5 in the bit-sliced organisation, not 'ice40'$",
+    ):
+        FilterUnit(preset("gebf-tiny"), memory="ice40", organisation="bit-sliced")
+
+
+def test_clear_too_small_for_the_block_ram():
+    with pytest.raises(
+        SpecificationError,
+        match=r"^clear: must be at least 8 \(8192 cells of a part / 1024 in a block RAM\), not 4$",
+    ):
+        FilterUnit(
+            replace(preset("gebf-default"), clear=4), memory="ecp5", organisation="bit-sliced"
+        )
+
+
+def test_clear_too_large():
+    with pytest.raises(
+        SpecificationError,
+        match=r"^clear: must be at most 8 in the bit-sliced organisation, half the cells of a "
+        r"part, not 16$",
+    ):
+        FilterUnit(replace(preset("gebf-tiny"), clear=16), organisation="bit-sliced")
+
+
+def test_rekey_wrong():
+    spec = replace(preset("gebf-tiny"), hash="siphash", rekey=True)
+    with pytest.raises(SpecificationError, match=r"^rekey: must be false for bit-sliced memory"):
+        FilterUnit(spec, organisation="bit-sliced")
