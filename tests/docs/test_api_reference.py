@@ -38,8 +38,7 @@ OTHERS = {"elaborate", "build"}
 # Held to a docstring only: the insides of proofs, benches, studies and commands, and twins, which
 # take what the models take that they are twins of, one key at a time.
 INSIDES = re.compile(
-    r"lately\.(reproduction|planner\.promise|cli|\w+_commands|golden\.scalar\w*"
-    r"|sim\.(proofs\w*|formal|harness|bench|beats|\w*coverage\w*))\b"
+    r"lately\.(papers|studies|planner\.promise|cli|golden\.\w+\.scalar\w*|sim\.(proofs|bench))\b"
 )
 
 
