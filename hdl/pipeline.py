@@ -1,67 +1,419 @@
-"""Pipeline stages: values as they were some clocks ago."""
+"""Pipelines whose values know their stage, and the registers that they are made of."""
 
-from amaranth.hdl import Mux, Signal
+from amaranth.hdl import Cat, ClockSignal, Instance, Mux, Signal, Value
+
+FAN_IN = 4
+"""Inputs of the look-up tables that a pipeline stage is cut for."""
 
 
-def registered(m, value, name, *, reset_less=False):
-    """Return a value, or a view, as it was in the clock before.
+class StageError(ValueError):
+    """Values of different stages are used together."""
+
+
+def registered(m, value, name, *, reset_less=False, enable=None):
+    """Return a value, or a view, as it was in the cycle before.
 
     Parameters
     ----------
     m : Module
-        That the registers go to.
+        Gets the register.
     value : Value or View
     name : str
-        Of the registers.
+        Name of the register.
     reset_less : bool
         Whether a reset leaves the register as it is.
+    enable : Value, optional
+        The register keeps its value while this is low.
     """
     register = Signal(value.shape(), name=name, reset_less=reset_less)
-    m.d.sync += register.eq(value)
+    if enable is None:
+        m.d.sync += register.eq(value)
+    else:
+        with m.If(enable):
+            m.d.sync += register.eq(value)
     return register
 
 
-def delayed(m, value, clocks, name):
-    """Return a value, or a view, as it was `clocks` clocks ago.
+def delayed(m, value, cycles, name, *, reset_less=False):
+    """Return a value, or a view, as it was `cycles` cycles ago.
 
     Parameters
     ----------
     m : Module
-        That the registers go to.
+        Gets the registers.
     value : Value or View
-    clocks : int
+    cycles : int
     name : str
-        Of the registers.
+        Prefix of the registers' names.
+    reset_less : bool
+        Whether a reset leaves the registers as they are.
     """
-    for clock in range(clocks):
-        value = registered(m, value, f"{name}{clock}")
+    for cycle in range(cycles):
+        value = registered(m, value, f"{name}{cycle}", reset_less=reset_less)
     return value
 
 
 def selected(m, values, number, name):
-    """Return one of the values, ``ceil(log2(len(values)))`` clocks late: a binary digit per clock.
+    """Return one of the values, ``ceil(log2(len(values)))`` cycles late.
 
     Parameters
     ----------
+    m : Module
+        Gets the registers.
     values : list of Value
         All of one width.
     number : Value
-        Of the one; as early as the values.
-    m : Module
-        That the registers go to.
+        Which of them; as early as the values.
     name : str
-        Of the registers.
+        Prefix of the registers' names.
     """
-    while len(values) > 1:
-        pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
-        values = [
-            registered(
-                m,
-                Mux(number[0], pair[-1], pair[0]),
-                f"{name}{len(values)}_{index}",
-                reset_less=True,
-            )
-            for index, pair in enumerate(pairs)
+    pipeline = Pipeline(m)
+    values = [pipeline.enter(value, f"{name}{index}") for index, value in enumerate(values)]
+    return pipeline.select(values, pipeline.enter(number, f"{name}number"), name).value
+
+
+def duplicate_registers(m, value, name, *, copies=2, cycles=1, flip_flop=None):
+    """Return a value `cycles` cycles later, several times, from registers of their own.
+
+    Synthesis merges registers that always hold the same value. Where one value is needed in
+    places that lie apart, the merged register is far from most of them, and the wire between
+    decides the clock. Two ways around it:
+
+    - A register that holds the inverse is not merged with the other. This works in any
+      device, for two copies; only the first cycle is duplicated, as nothing else need be.
+    - A flip-flop that is instantiated as a primitive is never merged.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    value : Value
+    name : str
+        Prefix of the registers' names.
+    copies : int
+        At most 2 without `flip_flop`.
+    cycles : int
+        Registers, one behind the other, from the value to each copy.
+    flip_flop : str, optional
+        "ecp5" for instances of the flip-flop of that family.
+
+    Returns
+    -------
+    list of Value
+
+    Raises
+    ------
+    ValueError
+        If there are too many copies, or there is no such flip-flop.
+    """
+    if flip_flop not in (None, "ecp5"):
+        raise ValueError(f"Flip-flop must be None or 'ecp5', not {flip_flop!r}")
+    if flip_flop is None and copies > 2:
+        raise ValueError(f"Copies must be at most 2 without a flip-flop, not {copies}")
+    value = Value.cast(value)
+    results = []
+    for copy in range(copies):
+        if flip_flop is None:
+            inverse = copy == 1 and cycles > 0
+            ones = (1 << len(value)) - 1
+            first = Signal(len(value), name=f"{name}{copy}", init=ones if inverse else 0)
+            m.d.sync += first.eq(~value if inverse else value)
+            rest = delayed(m, ~first if inverse else first, cycles - 1, f"{name}{copy}_")
+            results.append(rest if cycles else value)
+        else:
+            copied = value
+            for cycle in range(cycles):
+                copied = _flip_flops(m, copied, f"{name}{copy}_{cycle}")
+            results.append(copied)
+    return results
+
+
+def _flip_flops(m, value, name):
+    """Return a value a cycle later, each bit from an instance of the flip-flop of an ECP5."""
+    register = Signal(len(value), name=name)
+    for bit in range(len(value)):
+        m.submodules += Instance(
+            "TRELLIS_FF",
+            p_GSR="DISABLED",
+            p_CEMUX="1",
+            p_CLKMUX="CLK",
+            p_LSRMUX="LSR",
+            p_REGSET="RESET",
+            i_CLK=ClockSignal(),
+            i_LSR=0,
+            i_DI=value[bit],
+            o_Q=register[bit],
+        )
+    return register
+
+
+class Staged:
+    """A value and the stage of a pipeline at which it is valid.
+
+    `Pipeline` makes these. ``&``, ``|``, ``^`` and ``~`` give another of the same stage; both
+    sides of an operator must be of one stage. ``[...]`` gives a part: bits, or a member of a view.
+
+    Attributes
+    ----------
+    value : Value or View
+    stage : int or None
+        Cycles after the pipeline's input. None for a value that is steady while others are
+        under way, and may be used at any stage.
+    name : str
+        Prefix of the names of the registers that delay it.
+    """
+
+    def __init__(self, pipeline, value, stage, name, *, reset_less=False):
+        self._pipeline = pipeline
+        self._reset_less = reset_less
+        self._next = None
+        self.value = value
+        self.stage = stage
+        self.name = name
+
+    def __repr__(self):
+        return f"{self.name} (stage {'any' if self.stage is None else self.stage})"
+
+    def __len__(self):
+        return len(Value.cast(self.value))
+
+    def __getitem__(self, part):
+        name = f"{self.name}_{part}" if isinstance(part, str | int) else f"{self.name}_part"
+        return self._pipeline.combine(name, lambda value: value[part], self)
+
+    def __and__(self, other):
+        return self._pipeline.combine(self.name, lambda a, b: a & b, self, other)
+
+    def __or__(self, other):
+        return self._pipeline.combine(self.name, lambda a, b: a | b, self, other)
+
+    def __xor__(self, other):
+        return self._pipeline.combine(self.name, lambda a, b: a ^ b, self, other)
+
+    def __invert__(self):
+        return self._pipeline.combine(self.name, lambda value: ~value, self)
+
+    def at(self, stage):
+        """Return the value at a stage, delayed by as many registers as it takes.
+
+        Registers are shared: two uses at one stage get the same.
+
+        Raises
+        ------
+        StageError
+            If the value comes after that stage.
+        """
+        if self.stage is None:
+            return self
+        if stage < self.stage:
+            raise StageError(f"{self!r} comes too late for stage {stage}")
+        staged = self
+        while staged.stage < stage:
+            if staged._next is None:
+                staged._next = staged._register()
+            staged = staged._next
+        return staged
+
+    def _register(self):
+        return self._pipeline.register(
+            f"{self.name}_{self.stage + 1}",
+            lambda value: value,
+            self,
+            reset_less=self._reset_less,
+            root=self.name,
+        )
+
+
+class Pipeline:
+    """Builds a pipeline into a module, stage by stage, out of values that know theirs.
+
+    The stage of a value is the number of cycles from the pipeline's input to it. Values of
+    different stages are joined by `register`, which delays the earlier ones; `combine` and
+    `drive` add no registers and refuse values of different stages. So the latency need not be
+    counted by hand: it is the stage of what comes out.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    enable : Value, optional
+        The whole pipeline stands still while this is low.
+
+    Attributes
+    ----------
+    latency : int
+        Highest stage so far.
+    """
+
+    def __init__(self, m, *, enable=None):
+        self._m = m
+        self._enable = enable
+        self.latency = 0
+
+    def enter(self, value, name, *, stage=0, reset_less=False):
+        """Return a value of the module, such as a component's output, as one of a stage.
+
+        Parameters
+        ----------
+        value : Value or View
+        name : str
+        stage : int or None
+            At which it is valid; None if it is steady while others are under way.
+        reset_less : bool
+            Whether a reset leaves the registers that delay it as they are.
+        """
+        if stage is not None:
+            self.latency = max(self.latency, stage)
+        return Staged(self, value, stage, name, reset_less=reset_less)
+
+    def stage(self, *values):
+        """Return the stage that all values are of; None if all are steady.
+
+        Raises
+        ------
+        StageError
+            If they are of different stages. The message names two of them with their stages.
+        """
+        moving = [value for value in values if value.stage is not None]
+        for value in moving[1:]:
+            if value.stage != moving[0].stage:
+                raise StageError(f"{moving[0]!r} and {value!r} must be of one stage")
+        return moving[0].stage if moving else None
+
+    def align(self, *values):
+        """Return the values as of the latest of their stages."""
+        latest = max((value.stage for value in values if value.stage is not None), default=0)
+        return [value.at(latest) for value in values]
+
+    def combine(self, name, function, *values):
+        """Return a function of values, without a register.
+
+        Parameters
+        ----------
+        name : str
+            Of the result.
+        function : callable
+            From plain values to one.
+        values : Staged
+            All of one stage.
+        """
+        stage = self.stage(*values)
+        result = function(*(value.value for value in values))
+        reset_less = all(value._reset_less for value in values)
+        return self.enter(result, name, stage=stage, reset_less=reset_less)
+
+    def register(self, name, function, *values, reset_less=False, root=None):
+        """Return a function of values, registered; one stage behind the latest of them.
+
+        Parameters
+        ----------
+        name : str
+            Of the register.
+        function : callable
+            From plain values to one.
+        values : Staged
+            Those of earlier stages are delayed.
+        reset_less : bool
+            Whether a reset leaves the register as it is.
+        root : str, optional
+            Name of the result, if not that of the register.
+        """
+        values = self.align(*values)
+        stage = self.stage(*values)
+        result = function(*(value.value for value in values))
+        if not hasattr(result, "shape"):
+            result = Value.cast(result)
+        result = registered(self._m, result, name, reset_less=reset_less, enable=self._enable)
+        # A register of steady values is steady too.
+        after = None if stage is None else stage + 1
+        return self.enter(result, root or name, stage=after, reset_less=reset_less)
+
+    def drive(self, component, **inputs):
+        """Connect values to inputs of a component, which must get all of them in one cycle.
+
+        Parameters
+        ----------
+        component : Component
+        inputs : Staged
+            By the name of the member.
+
+        Returns
+        -------
+        int
+            The stage of the inputs.
+
+        Raises
+        ------
+        StageError
+            If they are of different stages.
+        """
+        stage = self.stage(*inputs.values())
+        self._m.d.comb += [
+            getattr(component, name).eq(staged.value) for name, staged in inputs.items()
         ]
-        number = registered(m, number[1:], f"{name}_of_{len(values)}", reset_less=True)
-    return values[0]
+        return stage
+
+    def all_of(self, name, flags, *, stages=0, reset_less=False):
+        """Return whether all flags are set, ``ceil(log4(len(flags)))`` stages later.
+
+        Parameters
+        ----------
+        name : str
+            Prefix of the registers' names.
+        flags : Staged
+        stages : int
+            Registers at least.
+        reset_less : bool
+            Whether a reset leaves the registers as they are.
+        """
+        number = 0
+        while len(flags) > 1 or number < stages:
+            flags = self.register(
+                f"{name}_all{number}",
+                lambda bits: Cat(
+                    bits[at : at + FAN_IN].all() for at in range(0, len(bits), FAN_IN)
+                ),
+                flags,
+                reset_less=reset_less,
+            )
+            number += 1
+        return flags
+
+    def select(self, values, number, name, *, reset_less=True):
+        """Return one of the values, by one binary digit of the number per stage.
+
+        Parameters
+        ----------
+        values : list of Staged
+            All of one width and stage.
+        number : Staged
+            Which of them, lowest digit first; of their stage.
+        name : str
+            Prefix of the registers' names.
+        reset_less : bool
+            Whether a reset leaves the registers as they are.
+
+        Raises
+        ------
+        StageError
+            If the number is of another stage than the values.
+        """
+        self.stage(number, *values)
+        while len(values) > 1:
+            pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
+            size = len(values)
+            values = [
+                self.register(
+                    f"{name}{size}_{index}",
+                    lambda digits, low, high: Mux(digits[0], high, low),
+                    number,
+                    pair[0],
+                    pair[-1],
+                    reset_less=reset_less,
+                )
+                for index, pair in enumerate(pairs)
+            ]
+            number = self.register(
+                f"{name}_of_{size}", lambda digits: digits[1:], number, reset_less=reset_less
+            )
+        return values[0]

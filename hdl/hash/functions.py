@@ -12,9 +12,7 @@ from ...golden.hash.functions import (
     mix_constants,
 )
 from ...golden.spec import ceil_log
-
-FAN_IN = 4
-"""Inputs of the look-up tables that a pipeline stage is cut for."""
+from ..pipeline import FAN_IN
 
 
 class Fold(wiring.Component):

@@ -1,0 +1,217 @@
+"""Values that know their stage: delayed where they are joined, refused where they do not meet."""
+
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from lately.hdl.pipeline import (
+    Pipeline,
+    StageError,
+    delayed,
+    duplicate_registers,
+    registered,
+    selected,
+)
+
+
+def simulate(module, bench):
+    """Run a test bench."""
+    module.d.sync += Signal(name="clocked").eq(1)
+    simulator = Simulator(module)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def history(module, source, sink, values):
+    """Feed a value per cycle; return what comes out in each."""
+    found = []
+
+    async def bench(ctx):
+        for value in values:
+            ctx.set(source, value)
+            found.append(ctx.get(sink))
+            await ctx.tick()
+
+    simulate(module, bench)
+    return found
+
+
+def registers(module, ports):
+    """Count the registers of a module."""
+    return rtlil.convert(module, ports=ports, emit_src=False).count("cell $dff")
+
+
+def test_values_of_different_stages_are_joined():
+    m = Module()
+    a, out = Signal(8), Signal(8)
+    pipe = Pipeline(m)
+    early = pipe.enter(a, "early")
+    late = pipe.register("late", lambda value: value + 1, early.at(2))
+    total = pipe.register("total", lambda x, y: x + y, early, late)
+    m.d.comb += out.eq(total.value)
+    assert total.stage == pipe.latency == 4
+    values = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
+    assert history(m, a, out, values)[4:] == [2 * value + 1 for value in values[:-4]]
+
+
+def test_registers_of_a_delayed_value_are_shared():
+    m = Module()
+    a, b = Signal(), Signal()
+    pipe = Pipeline(m)
+    value = pipe.enter(a, "a")
+    assert value.at(3) is value.at(3)
+    assert value.at(2).at(3) is value.at(3)
+    assert value.at(0) is value
+    m.d.comb += b.eq(value.at(3).value ^ value.at(2).value)
+    assert registers(m, [a, b]) == 3
+
+
+def test_misaligned_use_is_refused_with_names_and_stages():
+    pipe = Pipeline(Module())
+    base = pipe.enter(Signal(3), "base", stage=4)
+    bits = pipe.enter(Signal(3), "bits", stage=7)
+    message = r"^base \(stage 4\) and bits \(stage 7\) must be of one stage$"
+    for use in (
+        lambda: base & bits,
+        lambda: base | bits,
+        lambda: base ^ bits,
+        lambda: pipe.combine("both", lambda a, b: a + b, base, bits),
+        lambda: pipe.stage(base, bits),
+        lambda: pipe.select([bits, bits], base, "one"),
+    ):
+        with pytest.raises(StageError, match=message):
+            use()
+    assert (base.at(7) & bits).stage == 7
+
+
+def test_value_that_comes_too_late_is_refused():
+    pipe = Pipeline(Module())
+    bits = pipe.enter(Signal(3), "bits", stage=7)
+    with pytest.raises(StageError, match=r"^bits \(stage 7\) comes too late for stage 6$"):
+        bits.at(6)
+
+
+def test_component_gets_its_inputs_in_one_cycle():
+    component = wiring.Component({"a": In(1), "b": In(1), "o": Out(1)})
+    pipe = Pipeline(Module())
+    a, b = pipe.enter(Signal(), "first", stage=1), pipe.enter(Signal(), "second", stage=2)
+    with pytest.raises(StageError, match=r"^first \(stage 1\) and second \(stage 2\) must"):
+        pipe.drive(component, a=a, b=b)
+    assert pipe.drive(component, a=a.at(2), b=b) == 2
+
+
+def test_steady_value_may_be_used_at_any_stage():
+    pipe = Pipeline(Module())
+    secret = pipe.enter(Signal(8), "secret", stage=None)
+    key = pipe.enter(Signal(8), "key", stage=3)
+    assert secret.at(9) is secret
+    assert (secret ^ key).stage == 3
+    assert pipe.register("initial", lambda value: ~value, secret).stage is None
+    assert pipe.latency == 3
+
+
+def test_members_of_views_keep_their_stage():
+    layout = data.StructLayout({"valid": 1, "tag": 4})
+    m = Module()
+    pipe = Pipeline(m)
+    view = pipe.enter(Signal(layout), "control", stage=1).at(3)
+    assert (view["valid"].stage, len(view["tag"]), len(view["tag"][1:])) == (3, 4, 3)
+    assert repr(view["tag"]) == "control_tag (stage 3)"
+
+
+def test_pipeline_stands_still_while_it_is_not_enabled():
+    m = Module()
+    a, out, go = Signal(8), Signal(8), Signal(init=1)
+    pipe = Pipeline(m, enable=go)
+    m.d.comb += out.eq(pipe.enter(a, "a").at(2).value)
+
+    async def bench(ctx):
+        for value in (1, 2, 3):
+            ctx.set(a, value)
+            await ctx.tick()
+        ctx.set(go, 0)
+        ctx.set(a, 9)
+        await ctx.tick().repeat(3)
+        assert ctx.get(out) == 2
+        ctx.set(go, 1)
+        await ctx.tick()
+        assert ctx.get(out) == 3
+
+    simulate(m, bench)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 16])
+def test_every_value_can_be_selected(size):
+    m = Module()
+    number = Signal(max(1, (size - 1).bit_length()))
+    values = [Signal(8, init=10 + index) for index in range(size)]
+    out = Signal(8)
+    m.d.comb += out.eq(selected(m, values, number, "value"))
+    latency = (size - 1).bit_length()
+    numbers = [*range(size), *[0] * latency]
+    found = history(m, number, out, numbers)
+    assert found[latency:] == [10 + index for index in range(size)]
+
+
+@pytest.mark.parametrize(("flags", "stages"), [(1, 0), (1, 1), (4, 1), (5, 2), (16, 2), (17, 3)])
+def test_all_flags(flags, stages):
+    m = Module()
+    source, out = Signal(flags), Signal()
+    pipe = Pipeline(m)
+    result = pipe.all_of("found", pipe.enter(source, "flags"), stages=min(stages, 1))
+    assert result.stage == stages
+    m.d.comb += out.eq(result.value)
+    whole = (1 << flags) - 1
+    values = [whole, *(whole & ~(1 << flag) for flag in range(flags)), whole]
+    found = history(m, source, out, values + [0] * stages)
+    assert found[stages:] == [int(value == whole) for value in values]
+
+
+def test_plain_delays():
+    m = Module()
+    a, out = Signal(8), Signal(8)
+    m.d.comb += out.eq(delayed(m, registered(m, a, "first"), 2, "rest"))
+    assert history(m, a, out, [1, 2, 3, 4, 5]) == [0, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize("cycles", [0, 1, 2])
+def test_duplicates_are_equal_and_kept_apart(cycles):
+    m = Module()
+    a, out = Signal(4), Signal(4)
+    first, second = duplicate_registers(m, a, "copy", cycles=cycles)
+    m.d.comb += out.eq(first)
+    same = Signal()
+    m.d.comb += same.eq(first == second)
+    found = []
+
+    async def bench(ctx):
+        for value in (5, 0, 15, 8, 1):
+            ctx.set(a, value)
+            assert ctx.get(same)
+            found.append(ctx.get(out))
+            await ctx.tick()
+
+    simulate(m, bench)
+    assert found == [0] * cycles + [5, 0, 15, 8, 1][: 5 - cycles]
+
+
+def test_duplicates_of_primitives():
+    m = Module()
+    a, out = Signal(3), Signal(3)
+    copies = duplicate_registers(m, a, "copy", copies=4, cycles=2, flip_flop="ecp5")
+    m.d.comb += out.eq(copies[0] ^ copies[3])
+    text = rtlil.convert(m, ports=[a, out], emit_src=False)
+    assert len(copies) == 4
+    assert text.count("cell \\TRELLIS_FF") == 4 * 2 * 3
+
+
+def test_duplicates_wrong():
+    m = Module()
+    with pytest.raises(ValueError, match=r"^Copies must be at most 2 without a flip-flop, not 3$"):
+        duplicate_registers(m, Signal(), "copy", copies=3)
+    with pytest.raises(ValueError, match=r"^Flip-flop must be None or 'ecp5', not 'xc7'$"):
+        duplicate_registers(m, Signal(), "copy", flip_flop="xc7")
