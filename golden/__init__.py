@@ -1,101 +1,58 @@
-"""Reference models in numpy, written from the papers."""
+"""Reference models in numpy, written from the papers.
 
-import os
+A name is imported from the module that defines it when it is first used, so
+that a program loads only the filters it asks for. Type checkers read the same
+names in ``__init__.pyi``.
+"""
 
-from .baselines.bloom import BlockedBloomFilter, BloomFilter, PartitionedBloomFilter
-from .baselines.buffered import A2Buffering, DoubleBuffering
-from .baselines.counting import CountingBloomFilter
-from .baselines.forgetful import ForgetfulBloomFilter
-from .baselines.stable import StableBloomFilter
-from .baselines.swamp import Swamp
-from .cuckoo.dictionary import CuckooDictionary
-from .cuckoo.sizes import cuckoo_error_bound, cuckoo_signature_bits, time_decaying_space_bound
-from .errors import LatelyError, RekeyError, SpecificationError, StateFileError
-from .filter import FORMAT as _MODEL_FORMAT
-from .filter import CountedFilter, Filter, TimedFilter
-from .operations import Operation, Verdicts
-from .ring.apbf import APBBF, APBF
-from .ring.gebf import GEBF, BlockedGEBF
-from .ring.sliding import FORMAT as _RING_FORMAT
-from .ring.sliding import SlidingFilter
-from .ring.time_limited import TimeLimitedAPBF
-from .ring.time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
-from .spec import FAMILIES, PRESETS, FilterSpec, preset
-from .states import read_state
-from .timestamp.inferential import InferentialFilter
-from .timestamp.posteriors import AgePosterior
-from .timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
+from importlib import import_module, util
+from typing import Any
 
-__all__ = [
-    "APBBF",
-    "APBF",
-    "FAMILIES",
-    "GEBF",
-    "PRESETS",
-    "A2Buffering",
-    "AgePosterior",
-    "BlockTimingBloomFilter",
-    "BlockedBloomFilter",
-    "BlockedGEBF",
-    "BloomFilter",
-    "CountedFilter",
-    "CountingBloomFilter",
-    "CuckooDictionary",
-    "DoubleBuffering",
-    "Filter",
-    "FilterSpec",
-    "ForgetfulBloomFilter",
-    "InferentialFilter",
-    "LatelyError",
-    "Operation",
-    "PartitionedBloomFilter",
-    "PoolStatus",
-    "PooledTimeLimitedAPBF",
-    "RekeyError",
-    "SlidingFilter",
-    "SpecificationError",
-    "StableBloomFilter",
-    "StateFileError",
-    "Swamp",
-    "TimeLimitedAPBF",
-    "TimedFilter",
-    "TimingBloomFilter",
-    "Verdicts",
-    "cuckoo_error_bound",
-    "cuckoo_signature_bits",
-    "from_spec",
-    "load",
-    "preset",
-    "time_decaying_space_bound",
-]
-
-_CLASSES: dict[str, type[SlidingFilter]] = {
-    family: cls for cls in (APBF, APBBF, GEBF, BlockedGEBF) for family in cls.families
+LAZY = {
+    "baselines.bloom": ("BlockedBloomFilter", "BloomFilter", "PartitionedBloomFilter"),
+    "baselines.buffered": ("A2Buffering", "DoubleBuffering"),
+    "baselines.counting": ("CountingBloomFilter",),
+    "baselines.forgetful": ("ForgetfulBloomFilter",),
+    "baselines.stable": ("StableBloomFilter",),
+    "baselines.swamp": ("Swamp",),
+    "cuckoo.dictionary": ("CuckooDictionary",),
+    "cuckoo.sizes": (
+        "cuckoo_error_bound",
+        "cuckoo_signature_bits",
+        "time_decaying_space_bound",
+    ),
+    "errors": ("LatelyError", "RekeyError", "SpecificationError", "StateFileError"),
+    "filter": ("CountedFilter", "Filter", "TimedFilter"),
+    "models": ("from_spec", "load"),
+    "operations": ("Operation", "Verdicts"),
+    "ring.apbf": ("APBBF", "APBF"),
+    "ring.gebf": ("GEBF", "BlockedGEBF"),
+    "ring.sliding": ("SlidingFilter",),
+    "ring.time_limited": ("TimeLimitedAPBF",),
+    "ring.time_limited_pool": ("PoolStatus", "PooledTimeLimitedAPBF"),
+    "spec": ("FAMILIES", "PRESETS", "FilterSpec", "preset"),
+    "timestamp.inferential": ("InferentialFilter",),
+    "timestamp.posteriors": ("AgePosterior",),
+    "timestamp.timing": ("BlockTimingBloomFilter", "TimingBloomFilter"),
 }
+"""Names of the package, by the module that defines them. A literal: the fingerprints of
+studies read it, to know which modules a name stands for."""
+
+_MODULES = {name: module for module, names in LAZY.items() for name in names}
+
+__all__ = sorted(_MODULES)
 
 
-def from_spec(spec: FilterSpec, *, secret: int = 0) -> SlidingFilter:
-    """Build the golden model that a specification describes.
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value = getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    elif not name.startswith("_") and util.find_spec(f"{__name__}.{name}") is not None:
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
-    Parameters, errors: as `SlidingFilter.from_spec`.
-    """
-    return _CLASSES[spec.family].from_spec(spec, secret=secret)
 
-
-def load(path: str | os.PathLike[str]) -> SlidingFilter | Filter:
-    """Read a filter of any kind that its method `save` wrote.
-
-    Parameters
-    ----------
-    path : path
-
-    Raises
-    ------
-    StateFileError
-        If the file is not one, or is damaged.
-    OSError
-        If the file cannot be read.
-    """
-    header, arrays = read_state(path, (_RING_FORMAT, _MODEL_FORMAT))
-    kind = SlidingFilter if header["format"] == _RING_FORMAT else Filter
-    return kind.from_state(os.fspath(path), header, arrays)
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

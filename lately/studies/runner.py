@@ -9,7 +9,8 @@ from ..golden.errors import LatelyError
 from ..workers import calls as graph
 from ..workers.calls import Call, MismatchError
 from .records import Entry, Report
-from .store import Store, Task, fingerprint, versions
+from .sources import fingerprint, versions
+from .store import Store, Task
 from .study import Point, Result, Study
 
 Progress = Callable[[int, int, str], None]

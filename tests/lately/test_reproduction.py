@@ -33,7 +33,8 @@ from lately.studies.comparison import (
 from lately.studies.drawing import draw
 from lately.studies.records import Entry, Report, ReportFileError, load, text
 from lately.studies.runner import plan, reproduce
-from lately.studies.store import Store, cache_directory, fingerprint, plain
+from lately.studies.sources import fingerprint
+from lately.studies.store import Store, cache_directory, plain
 from lately.studies.study import Chart, Finding, Outcome, Series, Study, Verdict
 
 LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
@@ -190,9 +191,9 @@ def test_cache_directory(monkeypatch, tmp_path):
 
 def test_fingerprint_is_of_all_that_is_imported():
     from lately.papers import apbf_figures, apbf_tables
-    from lately.studies import store
+    from lately.studies import sources
 
-    found = store._closure("lately.papers.apbf_figures")
+    found = sources._closure("lately.papers.apbf_figures")
     assert {
         "lately.papers.apbf_figures",
         "lately.papers.apbf_runs",
@@ -208,7 +209,7 @@ def test_fingerprint_is_of_all_that_is_imported():
     assert fingerprint(partial(apbf_tables.measure_table_1)) == fingerprint(
         apbf_tables.measure_table_1
     )
-    assert store._closure("study_points") > {"study_points", "lately.golden.errors"}
+    assert sources._closure("study_points") > {"study_points", "lately.golden.errors"}
 
 
 def test_fingerprint_in_several_threads():
@@ -217,10 +218,10 @@ def test_fingerprint_in_several_threads():
     A garbage collection in the middle of parsing lets another thread run, as
     one with the callbacks of a Dask worker does.
     """
-    from lately.studies import store
+    from lately.studies import sources
 
     alone = fingerprint(squares)
-    for cached in (store._closure, store._imports, store._tree):
+    for cached in (sources._closure, sources._imports, sources._tree):
         cached.cache_clear()
 
     def give_way(phase, info):
@@ -237,27 +238,29 @@ def test_fingerprint_in_several_threads():
 
 def test_fingerprint_changes_with_a_source(monkeypatch):
     from lately.papers import apbf_figures
-    from lately.studies import store
+    from lately.studies import sources
 
     before = fingerprint(apbf_figures.measure_fills)
-    source = store._source
+    source = sources._source
     monkeypatch.setattr(
-        store, "_source", lambda name: source(name) + b"#" * (name == "lately.golden.hash.siphash")
+        sources,
+        "_source",
+        lambda name: source(name) + b"#" * (name == "lately.golden.hash.siphash"),
     )
     assert fingerprint(apbf_figures.measure_fills) != before
 
 
 def test_fingerprint_leaves_out_comments_and_docstrings(tmp_path, monkeypatch):
-    from lately.studies import store
+    from lately.studies import sources
 
     monkeypatch.syspath_prepend(tmp_path)
     module = '"""Of one."""\n\n\ndef measure(point):\n    {}\n    return {}\n'
     contents = [('"""Do."""', 1), ("# Do it.", 1), ('"""Do."""', 2)]
-    sources = []
+    found = []
     for number, content in enumerate(contents):
         (tmp_path / f"points_of_{number}.py").write_text(module.format(*content))
-        sources.append(store._source(f"points_of_{number}"))
-    assert sources[0] == sources[1] != sources[2]
+        found.append(sources._source(f"points_of_{number}"))
+    assert found[0] == found[1] != found[2]
 
 
 def test_plain():

@@ -1,0 +1,43 @@
+from .baselines.bloom import BlockedBloomFilter as BlockedBloomFilter
+from .baselines.bloom import BloomFilter as BloomFilter
+from .baselines.bloom import PartitionedBloomFilter as PartitionedBloomFilter
+from .baselines.buffered import A2Buffering as A2Buffering
+from .baselines.buffered import DoubleBuffering as DoubleBuffering
+from .baselines.counting import CountingBloomFilter as CountingBloomFilter
+from .baselines.forgetful import ForgetfulBloomFilter as ForgetfulBloomFilter
+from .baselines.stable import StableBloomFilter as StableBloomFilter
+from .baselines.swamp import Swamp as Swamp
+from .cuckoo.dictionary import CuckooDictionary as CuckooDictionary
+from .cuckoo.sizes import cuckoo_error_bound as cuckoo_error_bound
+from .cuckoo.sizes import cuckoo_signature_bits as cuckoo_signature_bits
+from .cuckoo.sizes import time_decaying_space_bound as time_decaying_space_bound
+from .errors import LatelyError as LatelyError
+from .errors import RekeyError as RekeyError
+from .errors import SpecificationError as SpecificationError
+from .errors import StateFileError as StateFileError
+from .filter import CountedFilter as CountedFilter
+from .filter import Filter as Filter
+from .filter import TimedFilter as TimedFilter
+from .models import from_spec as from_spec
+from .models import load as load
+from .operations import Operation as Operation
+from .operations import Verdicts as Verdicts
+from .ring.apbf import APBBF as APBBF
+from .ring.apbf import APBF as APBF
+from .ring.gebf import GEBF as GEBF
+from .ring.gebf import BlockedGEBF as BlockedGEBF
+from .ring.sliding import SlidingFilter as SlidingFilter
+from .ring.time_limited import TimeLimitedAPBF as TimeLimitedAPBF
+from .ring.time_limited_pool import PoolStatus as PoolStatus
+from .ring.time_limited_pool import PooledTimeLimitedAPBF as PooledTimeLimitedAPBF
+from .spec import FAMILIES as FAMILIES
+from .spec import PRESETS as PRESETS
+from .spec import FilterSpec as FilterSpec
+from .spec import preset as preset
+from .timestamp.inferential import InferentialFilter as InferentialFilter
+from .timestamp.posteriors import AgePosterior as AgePosterior
+from .timestamp.timing import BlockTimingBloomFilter as BlockTimingBloomFilter
+from .timestamp.timing import TimingBloomFilter as TimingBloomFilter
+
+LAZY: dict[str, tuple[str, ...]]
+__all__: list[str]

@@ -1,0 +1,62 @@
+"""The package imports only the modules that are asked for."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import lately.golden
+
+
+def loaded(program):
+    """Return the modules of the package that a program leaves loaded."""
+    program += "\nimport sys\nprint(*(name for name in sys.modules if name.startswith('lately')))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("program", ["from lately.golden import GEBF", "from lately import GEBF"])
+def test_one_family_is_imported_alone(program):
+    found = loaded(program)
+    assert "lately.golden.ring.gebf" in found
+    others = ("cuckoo", "timestamp", "baselines", "ring.time_limited", "ring.apbf")
+    assert not [name for name in found for other in others if f"golden.{other}" in name]
+
+
+def test_nothing_is_imported_before_it_is_asked_for():
+    assert loaded("import lately.golden") == {"lately", "lately.golden"}
+
+
+def test_submodules_are_found():
+    loaded("import lately.golden\nassert lately.golden.analysis.apbf_npws(2, 5) > 0")
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match=r"^module 'lately.golden' has no attribute 'APFB'$"):
+        lately.golden.APFB  # noqa: B018
+
+
+def test_names_come_from_the_modules_that_define_them():
+    for module, names in lately.golden.LAZY.items():
+        defining = import_module(f"lately.golden.{module}")
+        for name in names:
+            value = getattr(defining, name)
+            assert getattr(lately.golden, name) is value
+            assert getattr(value, "__module__", defining.__name__) == defining.__name__
+    assert set(lately.golden.__all__) <= set(dir(lately.golden))
+
+
+def test_type_checkers_read_the_same_names():
+    stub = Path(lately.golden.__file__).with_suffix(".pyi")
+    found = {}
+    for node in ast.parse(stub.read_text()).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                assert alias.asname == alias.name
+                found.setdefault(node.module, set()).add(alias.name)
+    assert found == {module: set(names) for module, names in lately.golden.LAZY.items()}
