@@ -38,18 +38,19 @@ coverage: tools $(DEV) ## Measure what the benches reach and write build/coverag
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/lately prove --jobs $(JOBS)
 
-bench-check: $(DEV) ## Hold speed and area of the tiny units against docs/performance.json
-	@$(BIN)/lately bench hardware --case tiny --jobs $(JOBS) --check docs/performance.json
+bench-check: $(DEV) ## Hold speed and area of the tiny units against results/performance.json
+	@$(BIN)/lately bench hardware --case tiny --jobs $(JOBS) --check results/performance.json
 
 performance: $(DEV) ## Measure all units and write docs/performance.md anew; takes long
 	@$(BIN)/lately bench hardware --jobs $(JOBS)
-	@$(BIN)/python docs/make_performance.py
+	@$(BIN)/python docs/pages performance build/hardware/results.json
 
 reproduce: $(SIM) ## Measure the papers' tables and figures and write docs/reproduction.md anew
-	@$(BIN)/lately reproduce all --jobs $(JOBS) --out docs
+	@$(BIN)/lately reproduce all --jobs $(JOBS) --out build/reproduction
+	@$(BIN)/python docs/pages reproduction build/reproduction/reproduction.json
 
 reproduce-quick: $(SIM) ## Measure the papers' tables and figures in their quick form
-	@$(BIN)/lately reproduce all --quick --jobs $(JOBS) --out build/reproduction
+	@$(BIN)/lately reproduce all --quick --jobs $(JOBS) --out build/reproduction-quick
 
 lint: $(DEV) ## Check style and format
 	@$(BIN)/ruff check .
@@ -62,16 +63,7 @@ types: $(DEV) ## Check types
 	@MYPYPATH=build/types $(BIN)/mypy -p lately
 
 docs: $(DEV) ## Build the documentation; every warning is an error
-	@cd docs && ../$(BIN)/python -c 'import sys, make_reproduction; \
-		sys.exit(make_reproduction.out_of_date())'
-	@cd docs && ../$(BIN)/python -c 'import sys, make_performance; \
-		sys.exit(make_performance.out_of_date())'
-	@cd docs && ../$(BIN)/python -c 'import sys, make_lanes; sys.exit(make_lanes.out_of_date())'
-	@cd docs && ../$(BIN)/python -c 'import sys, make_speed; sys.exit(make_speed.out_of_date())'
-	@cd docs && ../$(BIN)/python -c 'import sys, make_verification; \
-		sys.exit(make_verification.out_of_date())'
-	@cd docs && ../$(BIN)/python -c 'import sys, make_boards; \
-		sys.exit(make_boards.out_of_date())'
+	@$(BIN)/python docs/pages --check
 	@$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	@echo "Documentation: docs/_build/html/index.html"
 

@@ -479,7 +479,7 @@ def bench_hardware(
       lately bench hardware --list
       lately bench hardware --case 'apbbf/*' --seeds 1-3
       lately bench hardware --case units --jobs 2 --json
-      lately bench hardware --case tiny --check docs/performance.json
+      lately bench hardware --case tiny --check results/performance.json
       lately bench hardware --scheduler tcp://10.0.0.1:8786
     """
     number = number_of_jobs(jobs, scheduler)

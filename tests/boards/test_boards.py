@@ -8,13 +8,14 @@ import re
 import warnings
 from fractions import Fraction
 
-import make_boards
 import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from click.testing import CliRunner
+from pages import blocks
+from pages import boards as boards_page
 
 from lately.boards.flow import build as building
 from lately.boards.flow import tools
@@ -534,9 +535,8 @@ class Crowded(FakeFlow):
 # The page
 
 
-def test_page_is_up_to_date():
-    assert make_boards.out_of_date() is None
-    reports = make_boards.load(make_boards.DATA)
+def test_page_has_every_board_as_it_is():
+    reports = blocks.load(boards_page.DATA)
     assert [report["board"] for report in reports] == list(BOARDS)
     for report in reports:
         target = board(report["board"])
@@ -546,14 +546,12 @@ def test_page_is_up_to_date():
 
 
 def test_page_takes_the_later_report(tmp_path, monkeypatch):
-    first, *others = make_boards.load(make_boards.DATA)
-    monkeypatch.setattr(make_boards, "DATA", tmp_path / "boards.json")
-    monkeypatch.setattr(make_boards, "PAGE", tmp_path / "boards.md")
-    make_boards.write([*others, first, first | {"fmax_mhz": 321.09}])
-    assert make_boards.out_of_date() is None
-    assert "| 321.1 |" in make_boards.PAGE.read_text("utf-8")
-    assert make_boards.load(make_boards.DATA)[1:] == others
-    make_boards.DATA.write_text(json.dumps(others))
-    assert (
-        make_boards.out_of_date() == "out of date: docs/boards.md; run python docs/make_boards.py"
-    )
+    first, *others = blocks.load(boards_page.DATA)
+    monkeypatch.setattr(blocks, "RESULTS", tmp_path)
+    blocks.save(boards_page.DATA, [*others, first])
+    later = tmp_path / "build.json"
+    later.write_text(json.dumps(first | {"fmax_mhz": 321.09}))
+    boards_page.take([later])
+    reports = blocks.load(boards_page.DATA)
+    assert reports[1:] == others
+    assert "| 321.1 |" in boards_page.blocks(reports)["bitstreams"]

@@ -1,22 +1,22 @@
 """README.md prints what its examples print."""
 
-import make_readme
 import pytest
+from pages import readme
+from pages.blocks import content
 
-TEXT = make_readme.README.read_text("utf-8")
+TEXT = readme.README.read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", make_readme.examples(TEXT))
+@pytest.mark.parametrize("name", readme.examples(TEXT))
 def test_example_prints_what_it_says(name):
-    source = make_readme.examples(TEXT)[name]
-    assert make_readme.printed(TEXT)[name] == make_readme.example_output(source)
+    source = readme.examples(TEXT)[name]
+    assert content(TEXT)[name] == readme.example_output(source)
     assert len(source.splitlines()) <= 11
 
 
 def test_every_block_is_filled():
-    plans = {name for name in make_readme.COMMANDS if name.startswith("plan_")}
-    blocks = {"demo", "test", "golden", "speed", "hardware", "synth"}
-    assert set(make_readme.printed(TEXT)) == blocks | plans
+    assert set(content(TEXT)) == {*readme.examples(TEXT), *readme.COMMANDS, *readme.LONG}
+    assert all(content(TEXT).values())
 
 
 @pytest.mark.parametrize(
@@ -30,5 +30,4 @@ def test_every_block_is_filled():
     ],
 )
 def test_plan_prints_what_it_says(name):
-    command = make_readme.COMMANDS[name]
-    assert make_readme.printed(TEXT)[name] == make_readme.command_output(command)
+    assert content(TEXT)[name] == readme.command_output(readme.COMMANDS[name])

@@ -2,33 +2,23 @@
 
 import json
 
-import make_verification as verification
 import pytest
+from pages import blocks, verification
 
 from lately.sim.proofs.catalogue import PROOFS
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    for name in ("PAGE", "PROOFS_DATA", "SOAK_DATA"):
-        path = getattr(verification, name)
-        monkeypatch.setattr(verification, name, tmp_path / path.name)
-        if path.exists():
-            (tmp_path / path.name).write_bytes(path.read_bytes())
-    return tmp_path
+def proofs():
+    return blocks.load(verification.PROOFS_DATA)
 
 
-def test_page_is_up_to_date():
-    assert verification.out_of_date() is None
-
-
-def test_all_that_is_told_was_proven():
-    data = json.loads(verification.PROOFS_DATA.read_text("utf-8"))
-    assert {proof["status"] for proof in data["proofs"]} == {"proven"}
+def test_all_that_is_told_was_proven(proofs):
+    assert {proof["status"] for proof in proofs["proofs"]} == {"proven"}
 
 
 def test_runs_had_no_mismatch():
-    runs = json.loads(verification.SOAK_DATA.read_text("utf-8"))
+    runs = blocks.load(verification.SOAK_DATA)
     for run in runs.values():
         assert run["operations"] >= 100_000_000
         assert not any(run["mismatches"].values())
@@ -38,30 +28,29 @@ def test_runs_had_no_mismatch():
     }  # fmt: skip
 
 
-def test_proof_that_is_not_told(folder):
-    data = json.loads(verification.PROOFS_DATA.read_text("utf-8"))
-    data["proofs"] = [one for one in data["proofs"] if one["name"] != PROOFS[0].name]
-    verification.PROOFS_DATA.write_text(json.dumps(data))
-    assert "lacks proofs" in verification.out_of_date()
+def test_proof_that_is_not_told(proofs):
+    proofs["proofs"] = [one for one in proofs["proofs"] if one["name"] != PROOFS[0].name]
+    with pytest.raises(ValueError, match=f"lacks {PROOFS[0].name}$"):
+        verification.proofs_table(proofs)
 
 
-def test_page_that_is_old(folder):
-    verification.PAGE.write_text(verification.page() + "x")
-    assert "verification.md is out of date" in verification.out_of_date()
-    verification.PAGE.write_text(verification.page())
-    assert verification.out_of_date() is None
+def test_unproven_is_told(proofs):
+    proofs["proofs"][0]["status"] = "unknown"
+    assert "| unknown |" in verification.proofs_table(proofs)
 
 
-def test_unproven_is_told(folder):
-    data = json.loads(verification.PROOFS_DATA.read_text("utf-8"))
-    data["proofs"][0]["status"] = "unknown"
-    verification.PROOFS_DATA.write_text(json.dumps(data))
-    assert "| unknown |" in verification.page()
-
-
-def test_proofs_join_those_that_are_there(folder):
-    data = json.loads(verification.PROOFS_DATA.read_text("utf-8"))
-    newer = dict(data["proofs"][0], seconds=99.0)
-    gone = dict(newer, name="gone")
-    merged = verification.merged({"versions": {}, "proofs": [gone, newer]})["proofs"]
-    assert merged == [newer, *data["proofs"][1:]]
+def test_proofs_and_runs_join_those_that_are_there(proofs, tmp_path, monkeypatch):
+    runs = blocks.load(verification.SOAK_DATA)
+    monkeypatch.setattr(blocks, "RESULTS", tmp_path)
+    monkeypatch.setattr(verification, "RESULTS", tmp_path)
+    blocks.save(verification.PROOFS_DATA, proofs)
+    blocks.save(verification.SOAK_DATA, runs)
+    newer = dict(proofs["proofs"][0], seconds=99.0)
+    given = {"proofs.json": {"versions": {}, "proofs": [dict(newer, name="gone"), newer]}}
+    given["another.json"] = runs["default"]
+    (tmp_path / "new").mkdir()
+    for name, values in given.items():
+        (tmp_path / "new" / name).write_text(json.dumps(values))
+    verification.take(sorted((tmp_path / "new").iterdir()))
+    assert blocks.load(verification.PROOFS_DATA)["proofs"] == [newer, *proofs["proofs"][1:]]
+    assert blocks.load(verification.SOAK_DATA) == runs | {"another": runs["default"]}

@@ -360,7 +360,7 @@ def run_cli(tmp_path):
 def test_help_has_examples(run_cli):
     done = run_cli("--help")
     assert done.exit_code == 0
-    assert "lately bench hardware --case tiny --check docs/performance.json" in done.stdout
+    assert "lately bench hardware --case tiny --check results/performance.json" in done.stdout
     assert "--seeds LIST" in done.stdout
 
 

@@ -1,11 +1,10 @@
 """What the planner says that filters cost, beside what was measured."""
 
-import json
 from dataclasses import replace
 
-import make_planner
 import numpy as np
 import pytest
+from pages import blocks, planner
 
 from lately.bench import measurements
 from lately.boards.flow.devices import DEVICES
@@ -14,8 +13,8 @@ from lately.golden import FilterSpec, preset
 from lately.planner import Requirement, choose, cost, plan, space
 from lately.planner.search import sized
 
-ROWS = json.loads(make_planner.COUNTS.read_text("utf-8"))
-RUNS = measurements.load(make_planner.ROOT / "docs" / "performance.json")
+ROWS = blocks.load(planner.COUNTS)
+RUNS = measurements.load(blocks.RESULTS / "performance.json")
 
 
 def predicted(spec, device):
@@ -55,18 +54,14 @@ def test_luts_and_flip_flops_are_within_the_stated_error():
 
 
 def test_coefficients_are_those_of_the_counts():
-    fitted = make_planner.fit(ROWS)
+    fitted = planner.fit(ROWS)
     for family, model in cost.models().items():
         assert model["units"] == fitted[family]["units"]
         for row in ROWS:
             if DEVICES[row["device"]].family == family:
-                anew = make_planner.predicted(row, fitted)
-                now = make_planner.predicted(row, cost.models())
+                anew = planner.predicted(row, fitted)
+                now = planner.predicted(row, cost.models())
                 assert anew == pytest.approx(now, rel=1e-3)
-
-
-def test_page_has_the_residuals():
-    assert make_planner.table(cost.models()) in make_planner.PAGE.read_text("utf-8")
 
 
 @pytest.mark.slow

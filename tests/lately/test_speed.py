@@ -3,10 +3,10 @@
 import json
 from dataclasses import replace
 
-import make_speed
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from pages import blocks
 
 from lately.bench import endless
 from lately.bench import golden_speed as speed
@@ -180,13 +180,9 @@ def test_stream_command(tmp_path):
 # The page
 
 
-def test_page_is_up_to_date():
-    assert make_speed.out_of_date() is None
-
-
 def test_page_tells_the_targets():
     """What the page says is met: 20 million keys per second compiled, one million in numpy."""
-    runs = json.loads(make_speed.SPEED.read_text("utf-8"))["runs"]
+    runs = blocks.load("speed.json")["runs"]
     rates = {(run["name"], run["runs"]): run["keys_per_second"] for run in runs}
     for name in ("GEBF r=6 k=8", "APBBF k=2 l=7 B=64 b=4"):
         assert rates[name, "compiled"] > 20e6
@@ -195,7 +191,7 @@ def test_page_tells_the_targets():
 
 
 def test_page_of_a_stream_ends_where_it_began():
-    parts = json.loads(make_speed.STREAM.read_text("utf-8"))["parts"]
+    parts = blocks.load("stream.json")["parts"]
     assert sum(part["insertions"] for part in parts) == 200_000_000
     assert sum(p["queries_of_the_window"] + p["queries_of_others"] for p in parts) == 20_000_000
     assert not any(part["false_negatives"] for part in parts)

@@ -1,31 +1,26 @@
-"""Fits what LUTs and flip-flops cost to units that are synthesised: `python docs/make_planner.py`.
+"""docs/planner.md, and the fit of what LUTs and flip-flops cost to units that are synthesised.
 
-Writes docs/planner.json (what was counted; it goes on where it was interrupted),
-lately/planner/costs.json (the coefficients) and the table of residuals in docs/planner.md.
+`python docs/pages planner fit` writes results/planner.json (what was counted; it goes on where it
+was interrupted) and lately/planner/costs.json (the coefficients), and then the page.
 """
 
-import argparse
 import json
 import random
-import re
 import sys
-from pathlib import Path
 
 import numpy as np
 from scipy.optimize import nnls
 
-from lately.bench.measurements import load
 from lately.boards.flow.devices import device
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, SpecificationError
-from lately.golden.files import replace_file
 from lately.planner import cost
 
-ROOT = Path(__file__).parents[1]
-COUNTS = ROOT / "docs" / "planner.json"
+from .blocks import DOCS, RESULTS, ROOT, Page, load, save, write
+from .performance import measurements
+
+COUNTS = "planner.json"
 COSTS = ROOT / "lately" / "planner" / "costs.json"
-PAGE = ROOT / "docs" / "planner.md"
-MARKER = re.compile(r"<!-- residuals -->\n.*?<!-- end -->\n", re.DOTALL)
 
 # What each family of devices is counted on, the most block RAMs, and how many units.
 SAMPLES = {
@@ -96,7 +91,7 @@ def blocks(spec, where):
 
 def measure():
     """Count the cells of every unit of the samples that is not there yet."""
-    rows = json.loads(COUNTS.read_text("utf-8")) if COUNTS.exists() else []
+    rows = load(COUNTS) if (RESULTS / COUNTS).exists() else []
     for family in SAMPLES:
         for name, spec in sample(family):
             if any(row["spec"] == spec.to_dict() and row["device"] == name for row in rows):
@@ -105,7 +100,7 @@ def measure():
             found = count_unit(spec, device=device(name))
             figures = {"lut": found.lut, "ff": found.ff, "bram": found.bram}
             rows.append({"spec": spec.to_dict(), "device": name} | figures)
-            write(COUNTS, json.dumps(rows, indent=1))
+            save(COUNTS, rows)
     return rows
 
 
@@ -119,7 +114,7 @@ def features(row):
 def fit(rows):
     """Fit coefficients of 0 or more to the relative errors of each family of devices.
 
-    Errors are those of the units that are fitted to and of docs/performance.json,
+    Errors are those of the units that are fitted to and of results/performance.json,
     which are not; the deviation is that of the latter.
     """
     models = {}
@@ -157,9 +152,9 @@ def up(error):
 
 
 def runs():
-    """Return the units of one lane of docs/performance.json, each once."""
+    """Return the units of one lane of results/performance.json, each once."""
     found = {}
-    for entry in load(ROOT / "docs" / "performance.json"):
+    for entry in measurements():
         if entry.spec.lanes == 1:
             report = entry.report
             row = {"spec": entry.spec.to_dict(), "device": report.device}
@@ -178,7 +173,7 @@ def predicted(row, models):
 
 
 def table(models):
-    """Lay out the runs of docs/performance.json, predicted and measured."""
+    """Lay out the runs of results/performance.json, predicted and measured."""
     lines = ["| unit | device | block RAMs | LUTs | predicted | | flip-flops | predicted | |"]
     lines.append("|---|---|" + "---:|" * 7)
     for row in runs():
@@ -199,21 +194,14 @@ def table(models):
     return "\n".join(lines)
 
 
-def write(path, text):
-    """Write a file, whole or not at all."""
-    with replace_file(path) as file:
-        file.write(text.encode() + b"\n")
-
-
-def main():
-    """Count, fit and write."""
-    argparse.ArgumentParser(description=__doc__).parse_args()
-    models = fit(measure())
-    write(COSTS, json.dumps(models, indent=1))
+def fit_all(what):
+    """Count, fit and write the coefficients."""
+    if [path.name for path in what] != ["fit"]:
+        sys.exit(
+            "docs/planner.md takes no measurements; 'python docs/pages planner fit' makes them"
+        )
+    write(COSTS, json.dumps(fit(measure()), indent=1) + "\n")
     cost.models.cache_clear()
-    text = MARKER.sub(f"<!-- residuals -->\n\n{table(models)}\n\n<!-- end -->\n", PAGE.read_text())
-    write(PAGE, text.rstrip("\n"))
 
 
-if __name__ == "__main__":
-    main()
+PAGE = Page(DOCS / "planner.md", lambda: {"residuals": table(cost.models())}, take=fit_all)

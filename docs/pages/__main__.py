@@ -1,0 +1,43 @@
+"""Command line of the programs that write pages."""
+
+import argparse
+import sys
+from pathlib import Path
+
+if not __package__:  # Started as `python docs/pages`: find the package that this folder is.
+    sys.path[0] = str(Path(__file__).parents[1])
+
+import pages
+from pages import boards, lanes, performance, planner, reproduction, speed, verification
+from pages.blocks import ROOT
+
+PAGES = {
+    module.PAGE.path.stem: module.PAGE
+    for module in (boards, lanes, performance, planner, reproduction, speed, verification)
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write pages, or say which of them are out of date."""
+    parser = argparse.ArgumentParser(prog="python docs/pages", description=pages.__doc__)
+    parser.add_argument("--check", action="store_true", help="only say which files are stale")
+    parser.add_argument("page", nargs="?", choices=PAGES, help="all by default")
+    parser.add_argument("files", nargs="*", type=Path, help="new measurements for the page")
+    options = parser.parse_args(arguments)
+    chosen = [PAGES[options.page]] if options.page else list(PAGES.values())
+    if options.check:
+        stale = [path for page in chosen for path in page.stale()]
+        if stale:
+            names = ", ".join(path.relative_to(ROOT).as_posix() for path in stale)
+            sys.exit(f"out of date: {names}; run python docs/pages")
+        return
+    for page in chosen:
+        if options.files:
+            if page.take is None:
+                parser.error(f"{options.page} takes no files")
+            page.take(options.files)
+        page.write()
+
+
+if __name__ == "__main__":
+    main()

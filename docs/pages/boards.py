@@ -1,0 +1,76 @@
+"""docs/boards.md, from results/boards.json, which takes each `build.json` that is given."""
+
+from pathlib import Path
+from typing import Any
+
+from lately.boards.targets.catalogue import BOARDS, Board
+
+from .blocks import DOCS, Page, counts, load, read, save, table, versions
+
+DATA = "boards.json"
+
+BOARD = """\
+### {board.name}
+
+{board.description}, as amaranth-boards has it in `{board.platform}`.
+
+{pins}"""
+
+
+def bitstreams(reports: list[dict[str, Any]]) -> str:
+    """Lay out the figures of all boards."""
+    header = ["board", "device", "clock", "timing", "seed", "baud", "filter", "keys", "window"]
+    rows = [
+        [
+            f"`{report['board']}`",
+            report["device"],
+            f"{report['clock_mhz']:g}",
+            f"{report['fmax_mhz']:.1f}",
+            str(report["seed"]),
+            f"{report['baud']:,}",
+            report["spec"]["family"],
+            f"{report['spec']['key_bits']} bits",
+            f"{report['spec']['window']:,}",
+            *counts(report[name] for name in ("lut", "ff", "bram")),
+        ]
+        for report in reports
+    ]
+    return table([*header, "LUTs", "flip-flops", "block RAMs"], rows)
+
+
+def caveats(reports: list[dict[str, Any]]) -> str:
+    """Say what is to be known of the timing of boards."""
+    return "".join(
+        f"**{report['board']}:** {report['caveat']}.\n\n" for report in reports if report["caveat"]
+    )
+
+
+def pins(board: Board) -> str:
+    """Lay out where things are on a board."""
+    rows = [
+        ["serial port", board.link],
+        ["alive, hit, fault", ", ".join(f"`{p.name}` {p.number}" for p in board.lights)],
+        ["reset", f"`{board.reset.name}` {board.reset.number}" if board.reset else "none"],
+        ["openFPGALoader", f"`-b {board.loader}`"],
+    ]
+    return table(["", ""], rows)
+
+
+def blocks(reports: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the blocks of the page."""
+    paths = [[f"`{report['board']}`", report["critical_path"]] for report in reports]
+    named = versions(report["versions"] for report in reports)
+    parts = [bitstreams(reports), caveats(reports), table(["board", "slowest path"], paths), named]
+    return {
+        "bitstreams": "\n".join(part for part in parts if part).replace("\n\n\n", "\n\n"),
+        "pins": "\n".join(BOARD.format(board=one, pins=pins(one)) for one in BOARDS.values()),
+    }
+
+
+def take(paths: list[Path]) -> None:
+    """Put reports in the place of the earlier ones of their boards; boards that are gone go."""
+    known = {report["board"]: report for report in [*load(DATA), *read(paths)]}
+    save(DATA, [known[name] for name in BOARDS if name in known])
+
+
+PAGE = Page(DOCS / "boards.md", lambda: blocks(load(DATA)), take=take)

@@ -1,0 +1,89 @@
+"""docs/lanes.md, from results/lanes.json and results/performance.json.
+
+The first is what `lately bench lanes --out` left; the clock frequencies are those of the group
+`lanes` of `lately bench hardware`.
+"""
+
+from typing import Any
+
+from lately.bench.cases import CASES
+from lately.bench.measurements import Summary, summarise
+
+from .blocks import DOCS, NOTHING, Page, counts, load, table
+from .performance import frequency, measurements, seeds_text
+
+GOAL = 1000
+"""Millions of operations per second that are the aim with `GOAL_LANES` lanes."""
+
+GOAL_LANES = 4
+
+
+def rates_table(figures: dict[str, Any]) -> str:
+    """Lay out the operations per cycle: a row per stream, a column per unit."""
+    runs = figures["runs"]
+    names = list(dict.fromkeys(run["name"] for run in runs))
+    rows = []
+    for stream in dict.fromkeys(run["stream"] for run in runs):
+        of_stream = {run["name"]: run for run in runs if run["stream"] == stream}
+        operations = next(iter(of_stream.values()))["operations"]
+        rates = [f"{of_stream[name]['operations_per_clock']:.3f}" for name in names]
+        rows.append([stream, f"{operations:,}", *rates])
+    return table(["stream", "operations", *(f"`{name}`" for name in names)], rows)
+
+
+def random_rates(figures: dict[str, Any]) -> dict[str, float]:
+    """Return the operations per cycle with random keys, of each unit."""
+    return {
+        run["name"]: run["operations_per_clock"]
+        for run in figures["runs"]
+        if run["stream"] == "random"
+    }
+
+
+def speed_table(summaries: list[Summary], rates: dict[str, float]) -> str:
+    """Lay out clock frequency, area and product of each unit."""
+    header = ["unit", "device", "lanes", "window", "seeds", "MHz", "LUTs", "flip-flops"]
+    rows = []
+    for summary in summaries:
+        case, median = summary.case, summary.median
+        rate = rates.get(case.unit)
+        rows.append(
+            [
+                f"`{case.unit}`",
+                case.device,
+                str(case.spec.lanes),
+                f"{case.spec.window:,}",
+                seeds_text(summary),
+                frequency(summary),
+                *counts((median.lut, median.ff, median.bram)),
+                f"{median.latency_cycles} cycles",
+                NOTHING if rate is None else f"{median.fmax_mhz * rate:,.0f}",
+            ]
+        )
+    return table([*header, "block RAMs", "latency", "M ops/s"], rows)
+
+
+def goal_text(summaries: list[Summary], rates: dict[str, float]) -> str:
+    """Say whether the aim is reached, and with how many seeds."""
+    aim = f"The aim is {GOAL:,} M ops/s with {GOAL_LANES} lanes"
+    for summary in summaries:
+        if summary.case.spec.lanes == GOAL_LANES and summary.case.unit in rates:
+            needed = GOAL / rates[summary.case.unit]
+            reached = sum(report.fmax_mhz >= needed for report in summary.reports)
+            verdict = "reaches it" if summary.median.fmax_mhz >= needed else "does not reach it"
+            return f"{aim}: the median {verdict}, {reached} of {len(summary.reports)} seeds do."
+    return f"{aim}."
+
+
+def blocks() -> dict[str, str]:
+    """Return the blocks of the page."""
+    figures = load("lanes.json")
+    rates = random_rates(figures)
+    summaries = summarise([case for case in CASES if case.group == "lanes"], measurements())
+    return {
+        "rates": rates_table(figures),
+        "speed": f"{goal_text(summaries, rates)}\n\n{speed_table(summaries, rates)}",
+    }
+
+
+PAGE = Page(DOCS / "lanes.md", blocks)

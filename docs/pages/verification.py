@@ -1,0 +1,88 @@
+"""docs/verification.md, from results/proofs.json and results/soak.json.
+
+It takes what `lately prove --json` and `lately bench soak --json` print, the latter under the name
+of the unit.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from lately.sim.proofs.catalogue import PROOFS, with_goals
+
+from .blocks import DOCS, RESULTS, Page, counts, load, read, save, table
+
+PROOFS_DATA = "proofs.json"
+SOAK_DATA = "soak.json"
+
+
+def take(paths: list[Path]) -> None:
+    """Take in proofs and long runs."""
+    runs = load(SOAK_DATA) if (RESULTS / SOAK_DATA).exists() else {}
+    for path, values in zip(paths, read(paths), strict=True):
+        if "proofs" in values:
+            save(PROOFS_DATA, merged(values))
+        else:
+            runs[path.stem] = values
+    save(SOAK_DATA, runs)
+
+
+def merged(data: dict[str, Any]) -> dict[str, Any]:
+    """Return proofs with those on record that they do not have, if they are still made."""
+    known = load(PROOFS_DATA) if (RESULTS / PROOFS_DATA).exists() else data
+    found = {one["name"]: one for one in [*known["proofs"], *data["proofs"]]}
+    names = [proof.name for proof in with_goals(PROOFS)]
+    return data | {"proofs": [found[name] for name in names if name in found]}
+
+
+def proofs_table(data: dict[str, Any]) -> str:
+    """Lay out statements, and how and in what time each was proven.
+
+    Raises
+    ------
+    ValueError
+        If a proof is not on record.
+    """
+    proofs = data["proofs"]
+    missing = {proof.name for proof in PROOFS} - {one["name"] for one in proofs}
+    if missing:
+        raise ValueError(f"results/proofs.json lacks {', '.join(sorted(missing))}")
+    goals = [one for one in proofs if one["method"].startswith("reached")]
+    rows = [
+        [*(one[name] for name in ("name", "statement", "design", "method", "status")),
+         f"{one['seconds']:.0f} s"]
+        for one in proofs
+        if one not in goals
+    ]  # fmt: skip
+    reached = sum(goal["status"] == "proven" for goal in goals)
+    tools = ", ".join(f"{name} {number}" for name, number in data["versions"].items())
+    total = sum(one["seconds"] for one in proofs)
+    return (
+        table(["proof", "what holds", "of", "kind", "status", "time"], rows)
+        + f"\nCover checks: {reached} of {len(goals)} are reached. "
+        f"All in {total:.0f} s, one at a time; {tools}.\n"
+    )
+
+
+def soak_table(runs: dict[str, Any]) -> str:
+    """Lay out what long runs compared."""
+    rows = []
+    for name, run in runs.items():
+        wrong = run["mismatches"]
+        totals = (run[key] for key in ("operations", "hits", "shifts", "clears", "rekeys"))
+        rows.append(
+            [f"`{name}`", *counts(totals), f"{run['ring_turns']:,}",
+             f"{wrong['verdicts']}, {wrong['ages']}, {wrong['counters']}",
+             f"{wrong['memory_bits']} in {run['memory_comparisons']} times {run['memory_bits']:,}",
+             f"{run['seconds']:.0f} s"]
+        )  # fmt: skip
+    header = ["preset", "operations", "hits", "shifts", "clears", "secrets", "ring turns",
+              "mismatches: verdicts, ages, counters", "memory bits", "time"]  # fmt: skip
+    return table(header, rows)
+
+
+def blocks() -> dict[str, str]:
+    """Return the blocks of the page."""
+    return {"proofs": proofs_table(load(PROOFS_DATA)), "soak": soak_table(load(SOAK_DATA))}
+
+
+PAGE = Page(DOCS / "verification.md", blocks, take=take)

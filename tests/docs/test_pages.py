@@ -1,0 +1,67 @@
+"""Blocks of the pages: how they are filled, and that all of them are current."""
+
+import pytest
+from pages import blocks
+from pages.__main__ import PAGES, main
+from pages.blocks import Page, content, fill
+
+TEXT = "Before.\n\n<!-- begin one -->\n\nold\n\n<!-- end -->\n\nAfter.\n"
+
+
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"README"}))
+def test_page_is_current(name):
+    assert PAGES[name].stale() == []
+
+
+def test_block_is_filled():
+    filled = fill(TEXT, {"one": "\nnew\n\ntwo lines\n"})
+    assert filled == TEXT.replace("old", "new\n\ntwo lines")
+    assert content(filled) == {"one": "new\n\ntwo lines"}
+    assert fill(filled, {"one": "old"}) == TEXT
+    assert fill(TEXT, {}) == TEXT
+
+
+def test_block_may_be_empty():
+    empty = fill(TEXT, {"one": ""})
+    assert content(empty) == {"one": ""}
+    assert fill(empty, {"one": "old"}) == TEXT
+
+
+def test_block_without_a_place():
+    with pytest.raises(ValueError, match=r"^there is no place for three, two$"):
+        fill(TEXT, {"two": "", "one": "", "three": ""})
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    """The only page, whose block is not current and whose drawing is missing."""
+    path, drawing = tmp_path / "page.md", tmp_path / "page.svg"
+    path.write_text(TEXT)
+    page = Page(
+        path,
+        lambda: {"one": "new"},
+        drawings=lambda: {drawing: "said"},
+        draw=lambda: drawing.write_text("said and done"),
+    )
+    monkeypatch.setitem(main.__globals__, "PAGES", {"page": page})
+    monkeypatch.setitem(main.__globals__, "ROOT", tmp_path)
+    return page
+
+
+def test_check_names_what_is_stale_and_writes_nothing(page):
+    with pytest.raises(SystemExit, match=r"^out of date: page\.md, page\.svg; run python docs/pag"):
+        main(["--check"])
+    assert page.path.read_text() == TEXT
+    main(["page"])
+    assert page.path.read_text() == TEXT.replace("old", "new")
+    main(["--check"])
+
+
+def test_files_for_a_page_that_takes_none(page, capsys):
+    with pytest.raises(SystemExit):
+        main(["page", "results.json"])
+    assert "page takes no files" in capsys.readouterr().err
+
+
+def test_results_are_whole_files():
+    assert sorted(blocks.RESULTS.glob("*.json")) == sorted(blocks.RESULTS.iterdir())
