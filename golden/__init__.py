@@ -23,6 +23,7 @@ LAZY = {
     ),
     "errors": ("LatelyError", "RekeyError", "SpecificationError", "StateFileError"),
     "filter": ("CountedFilter", "Filter", "TimedFilter"),
+    "hash.keys": ("text_keys",),
     "models": ("from_spec", "load"),
     "operations": ("Operation", "Verdicts"),
     "ring.apbf": ("APBBF", "APBF"),

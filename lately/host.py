@@ -30,7 +30,7 @@ from .boards.link.protocol import (
     spec_digest,
 )
 from .golden.errors import LatelyError, RekeyError, SpecificationError
-from .golden.hash.functions import KeyHash
+from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
 from .golden.operations import Operation, Verdicts
 from .golden.spec import PRESETS, FilterSpec
@@ -310,8 +310,7 @@ class Host:
     def _records(self, operations: ArrayLike, keys: ArrayLike) -> NDArray[np.uint8]:
         """Return the bytes of each operation, shape (n, bytes)."""
         key_bits = self.information.key_bits
-        checker = KeyHash(key_bits=key_bits, sizes=(2,), functions=1, seed=0)
-        words = checker.check_keys(keys)
+        words = check_keys(keys, key_bits)
         codes = np.asarray(operations)
         if codes.shape != (len(words),) or codes.dtype.kind not in "ui":
             raise ValueError(
@@ -324,7 +323,8 @@ class Host:
         return np.hstack([codes.astype(np.uint8)[:, None], octets[:, : key_bytes(key_bits)]])
 
     def _apply_all(self, operation: Operation, keys: ArrayLike) -> Verdicts:
-        return self.apply(np.full(len(np.asarray(keys)), operation, np.uint8), keys)
+        checked = check_keys(keys, self.information.key_bits)
+        return self.apply(np.full(len(checked), operation, np.uint8), checked)
 
     def _apply_single(self, operation: Operation) -> None:
         words = -(-self.information.key_bits // 64)

@@ -36,8 +36,9 @@ from functools import lru_cache
 from itertools import chain
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from .keys import Keys, check_keys
 from .siphash import siphash
 
 HASHES = ("h3", "siphash")
@@ -322,51 +323,9 @@ class KeyHash:
         self.rotations = expand_rotations(self.fields, functions, seed)
         self.tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
 
-    def check_keys(self, keys: ArrayLike) -> NDArray[np.uint64]:
-        """Bring keys into the form that `state` takes.
-
-        Parameters
-        ----------
-        keys : array_like of int
-            Shape (n,) for `key_bits` of 64 or fewer; else shape (n, words),
-            least significant 64-bit word first.
-
-        Returns
-        -------
-        ndarray of uint64, shape (n, words)
-
-        Raises
-        ------
-        TypeError
-            If the keys are not integers.
-        ValueError
-            If the shape is another one, or a key does not fit into `key_bits`.
-        """
-        array = np.asarray(keys)
-        if array.size == 0 and array.dtype == np.float64:
-            array = array.astype(np.uint64)
-        if array.dtype.kind not in "ui":
-            raise TypeError(f"keys: must be integers, not {array.dtype}")
-        if array.dtype.kind == "i" and array.size and array.min() < 0:
-            raise ValueError(f"keys: must not be negative, not {array.min()}")
-        words = -(-self.key_bits // 64)
-        if words == 1 and array.ndim == 1:
-            array = array.reshape(-1, 1)
-        if array.ndim != 2 or array.shape[1] != words:
-            form = "(n,)" if words == 1 else f"(n, {words})"
-            raise ValueError(
-                f"keys: must have shape {form} for {self.key_bits}-bit keys, not {np.shape(keys)}"
-            )
-        array = array.astype(np.uint64, copy=False)
-        spare = 64 * words - self.key_bits
-        if spare and array.size:
-            largest = int(array[:, -1].max())
-            if largest >> (64 - spare):
-                raise ValueError(
-                    f"keys: must be below 2**{self.key_bits}, not "
-                    f"{largest << (64 * (words - 1)):#x} or more"
-                )
-        return array
+    def check_keys(self, keys: Keys) -> NDArray[np.uint64]:
+        """Bring keys into the form that `state` takes, shape (n, words); see `keys.check_keys`."""
+        return check_keys(keys, self.key_bits)
 
     def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:
         """Bring keys of shape (n, words) to states of shape (n,).

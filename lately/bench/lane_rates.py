@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ..golden import FilterSpec, from_spec
 from ..golden.hash.functions import KeyHash
-from ..replay.traces import open_trace, text_keys
+from ..golden.hash.keys import text_keys
+from ..replay.traces import open_trace
 
 SEED = 1
 """Of the keys that are drawn."""

@@ -435,7 +435,7 @@ class _Course:
         }
 
     def _hashed(self, texts: list[str]) -> Any:
-        from ..replay.traces import text_keys
+        from ..golden.hash.keys import text_keys
 
         return text_keys(texts, key_bits=self._board.information.key_bits)
 
@@ -498,7 +498,7 @@ def _parse(texts: tuple[str, ...], key_bits: int, hashed: bool) -> Any:
     """Return keys as arrays take them."""
     import numpy as np
 
-    from ..replay.traces import text_keys
+    from ..golden.hash.keys import text_keys
 
     if hashed:
         return text_keys(texts, key_bits=key_bits)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden.cuckoo.dictionary import CuckooDictionary
+from ..golden.hash.keys import text_keys
 from ..golden.timestamp.timing import TimingBloomFilter
 from ..intervals import clopper_pearson
-from ..replay.traces import open_trace, text_keys
+from ..replay.traces import open_trace
 from ..studies import comparison as verdicts
 from ..studies.streams import Keys, uniform, zipf
 from ..studies.study import Point, Result

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ..golden import GEBF, BlockedGEBF, CountedFilter, CountingBloomFilter, StableBloomFilter
 from ..golden.baselines.stable import stable_decrements
+from ..golden.hash.keys import text_keys
 from ..golden.ring.layout import Layout
 from ..golden.ring.sliding import SlidingFilter
-from ..replay.traces import open_trace, text_keys
+from ..replay.traces import open_trace
 from ..studies import streams
 from ..studies.streams import Keys
 

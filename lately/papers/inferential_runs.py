@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..golden.hash.keys import text_keys
 from ..golden.timestamp.distinct import (
     Distinct,
     Reals,
@@ -20,7 +21,7 @@ from ..golden.timestamp.distinct import (
 from ..golden.timestamp.inferential import minimum_penalty
 from ..golden.timestamp.posteriors import age_posterior
 from ..golden.timestamp.timing import BlockTimingBloomFilter
-from ..replay.traces import open_trace, text_keys
+from ..replay.traces import open_trace
 from ..studies.streams import Keys, uniform, zipf
 
 UNIVERSE = 1 << 16

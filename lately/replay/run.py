@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import FilterSpec, SlidingFilter, from_spec
+from ..golden.hash.keys import text_keys
 from ..intervals import Interval, clopper_pearson
 from .oracle import CLASSES, FRESH, GUARANTEED, SLACK, Oracle, Truth
-from .traces import Record, Trace, text_keys
+from .traces import Record, Trace
 
 ENGINES = ("rtl", "golden")
 """What can run a filter: the compiled hardware, or the golden model."""

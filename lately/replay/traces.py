@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import hashlib
 import io
 import math
 import os
@@ -15,9 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any, BinaryIO, cast
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ..golden.errors import LatelyError
 
@@ -258,31 +254,6 @@ def open_trace(
     except BaseException:
         raw.close()
         raise
-
-
-def text_keys(texts: Sequence[str], *, key_bits: int) -> NDArray[np.uint64]:
-    """Hash texts to the keys that a filter takes.
-
-    The key is BLAKE2b of the text's UTF-8 bytes with a digest of as many
-    64-bit words as the key has (SHAKE256 past 8 words), least significant
-    word first, cut to `key_bits`.
-
-    Returns
-    -------
-    ndarray of uint64
-        Shape (n,) for `key_bits` of 64 or fewer, else (n, words).
-    """
-    words = -(-key_bits // 64)
-    size = 8 * words
-    encoded = [text.encode("utf-8", "surrogateescape") for text in texts]
-    if size <= hashlib.blake2b.MAX_DIGEST_SIZE:
-        digests = [hashlib.blake2b(text, digest_size=size).digest() for text in encoded]
-    else:
-        digests = [hashlib.shake_256(text).digest(size) for text in encoded]
-    keys = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, words)
-    if key_bits % 64:
-        keys[:, -1] &= np.uint64((1 << key_bits % 64) - 1)
-    return keys[:, 0] if words == 1 else keys
 
 
 # Bytes to lines

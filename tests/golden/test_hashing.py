@@ -361,11 +361,12 @@ def keyed_for(key_bits):
 
 @pytest.mark.parametrize(
     "keys",
-    [[1.0], ["1"], [True], [None], [1 << 64], np.array([1 + 0j]), np.zeros(2, "datetime64[s]")],
+    [np.array([1.0]), np.array([True]), np.array([1 + 0j]), np.zeros(2, "datetime64[s]")],
 )
 def test_key_type_wrong(keys):
-    kind = re.escape(str(np.asarray(keys).dtype))
-    with pytest.raises(TypeError, match=f"^keys: must be integers, not {kind}$"):
+    kind = re.escape(str(keys.dtype))
+    message = f"^keys: must be integers, str or bytes, not {kind}$"
+    with pytest.raises(TypeError, match=message):
         keyed_for(64).check_keys(keys)
 
 
@@ -377,12 +378,10 @@ def test_key_negative():
 @pytest.mark.parametrize(
     ("key_bits", "keys", "message"),
     [
-        (64, 5, "(n,) for 64-bit keys, not ()"),
         (64, [[1, 2]], "(n,) for 64-bit keys, not (1, 2)"),
         (8, [[[1]]], "(n,) for 8-bit keys, not (1, 1, 1)"),
-        (65, [1, 2], "(n, 2) for 65-bit keys, not (2,)"),
-        (104, [[1, 2, 3]], "(n, 2) for 104-bit keys, not (1, 3)"),
-        (129, [[1, 2]], "(n, 3) for 129-bit keys, not (1, 2)"),
+        (104, [[1, 2, 3]], "(n,) or (n, 2) for 104-bit keys, not (1, 3)"),
+        (129, [[1, 2]], "(n,) or (n, 3) for 129-bit keys, not (1, 2)"),
     ],
 )
 def test_key_shape_wrong(key_bits, keys, message):

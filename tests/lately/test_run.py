@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from lately.golden import FilterSpec, SpecificationError, from_spec, preset
+from lately.golden.hash.keys import text_keys
 from lately.replay import run as run_module
 from lately.replay.oracle import Oracle
 from lately.replay.report import html, picture, rate_text
 from lately.replay.run import distance_edges, run
-from lately.replay.traces import TraceError, open_trace, text_keys
+from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 EXAMPLES = Path(__file__).parents[2] / "examples"

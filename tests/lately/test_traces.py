@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import zstandard
 
-from lately.replay.traces import TraceError, open_trace, text_keys
+from lately.golden.hash.keys import text_keys
+from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 

@@ -1,0 +1,218 @@
+"""Keys as people have them, brought to the 64-bit words that filters hash.
+
+A key is a non-negative integer, or text, or bytes. Text stands for its UTF-8
+bytes, so that ``"a"`` and ``b"a"`` are one key, and bytes stand for their
+digest (`text_keys`). Integers stand for themselves: 5 and "5" are two keys.
+
+The digest is BLAKE2b, of as many whole 64-bit words as the key has, the least
+significant word first and each little-endian; the last word is cut to the
+width of the key. Keys of more than 512 bits take SHAKE256 of the text, which a
+keyed digest puts after the length of its own key (8 bytes, little-endian) and
+that key. A digest depends on nothing but the text, the width and the key of
+the digest: neither on the machine or a version nor on the seed of a filter.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Text = str | bytes | bytearray | memoryview
+"""Keys that are digested."""
+
+Key = int | np.integer[Any] | Text
+"""A single key."""
+
+Keys = ArrayLike | Key | Sequence[Key]
+"""A single key, a list or an array of keys; an array of shape (n, words) gives words of wide keys,
+the least significant first."""
+
+_EXPECTED = "must be integers, str or bytes"
+_TEXTS = (str, bytes, bytearray, memoryview)
+_INTEGERS = (int, np.integer)
+
+
+def is_single(keys: Any) -> bool:
+    """Whether `keys` is one key and not a list or an array of keys."""
+    return isinstance(keys, (*_TEXTS, *_INTEGERS)) or (
+        isinstance(keys, np.ndarray) and keys.ndim == 0
+    )
+
+
+def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
+    """Bring keys of any form to words.
+
+    Parameters
+    ----------
+    keys : int, str, bytes, sequence or array of these
+        One key; or n keys in one dimension; or integers of shape (n, words),
+        least significant 64-bit word first.
+    key_bits : int
+        Width of a key, for which the words are as few as can be.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n, words)
+
+    Raises
+    ------
+    TypeError
+        If the keys are neither integers nor text nor bytes, or some of both.
+    ValueError
+        If the shape is wrong, or a key is negative or does not fit into `key_bits`.
+    """
+    if isinstance(keys, np.ndarray):
+        array = keys
+    elif isinstance(keys, _TEXTS):
+        return _text_words([keys], key_bits)
+    elif isinstance(keys, _INTEGERS):
+        return _listed([keys], key_bits)
+    elif isinstance(keys, list | tuple):
+        return _listed(keys, key_bits)
+    else:
+        array = np.asarray(keys)
+    if array.ndim == 0:
+        array = array.reshape(1)
+    if array.size == 0 and array.dtype.kind in "fO":
+        array = array.astype(np.uint64)
+    if array.dtype.kind in "ui":
+        return _array_words(array, key_bits)
+    if array.dtype.kind in "USTO":
+        return _listed(array.tolist(), key_bits)
+    raise TypeError(f"keys: {_EXPECTED}, not {array.dtype}")
+
+
+def text_keys(texts: Iterable[Text], *, key_bits: int, key: bytes = b"") -> NDArray[np.uint64]:
+    """Digest text or bytes to the keys that a filter takes.
+
+    A filter that is given text digests it in the same way, with an empty `key`.
+
+    Parameters
+    ----------
+    texts : iterable of str or bytes
+        Text stands for its UTF-8 bytes; surrogates that stand for bytes that
+        could not be decoded (``surrogateescape``) stand for these bytes.
+    key_bits : int
+        Width of a key.
+    key : bytes
+        Key of the digest, of at most 64 bytes. With a secret one, nobody else
+        can find texts that have one digest.
+
+    Returns
+    -------
+    ndarray of uint64
+        Shape (n,) for `key_bits` of 64 or fewer, else (n, words).
+
+    Raises
+    ------
+    ValueError
+        If a text cannot be encoded, or the key of the digest is too long.
+    """
+    words = _text_words(texts, key_bits, key)
+    return words[:, 0] if words.shape[1] == 1 else words
+
+
+def _text_words(texts: Iterable[Text], key_bits: int, key: bytes = b"") -> NDArray[np.uint64]:
+    words = -(-key_bits // 64)
+    size = 8 * words
+    try:
+        octets = [
+            text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+            for text in texts
+        ]
+    except UnicodeEncodeError as error:
+        raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
+    if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
+        raise ValueError(f"key: must have at most 64 bytes, not {len(key)}")
+    if size <= hashlib.blake2b.MAX_DIGEST_SIZE:
+        keyed = hashlib.blake2b(digest_size=size, key=key)
+    else:
+        keyed = hashlib.shake_256(len(key).to_bytes(8, "little") + key if key else b"")
+    array = np.empty((len(octets), words), np.uint64)
+    digests = b"".join(_digest(keyed.copy(), text, size) for text in octets)
+    array[:] = np.frombuffer(digests, "<u8").reshape(-1, words)
+    if key_bits % 64:
+        array[:, -1] &= np.uint64((1 << key_bits % 64) - 1)
+    return array
+
+
+def _digest(state: Any, octets: bytes | bytearray | memoryview, size: int) -> bytes:
+    state.update(octets)
+    digest: bytes = state.digest() if state.digest_size else state.digest(size)
+    return digest
+
+
+def _listed(items: Sequence[Any], key_bits: int) -> NDArray[np.uint64]:
+    """Return the words of keys, or of rows of words, in a list."""
+    kinds = {*map(type, items)}
+    if np.ndarray in kinds:
+        items = [item.tolist() if isinstance(item, np.ndarray) else item for item in items]
+        kinds = {*map(type, items)}
+    if all(issubclass(kind, _INTEGERS) and kind is not bool for kind in kinds):
+        return _integer_words([*map(int, items)] if kinds - {int} else items, key_bits)
+    if all(issubclass(kind, _TEXTS) for kind in kinds):
+        return _text_words(items, key_bits)
+    if all(issubclass(kind, list | tuple) for kind in kinds):
+        return _array_words(_rows(items), key_bits)
+    for kind in kinds:
+        if kind is bool or not issubclass(kind, (*_TEXTS, *_INTEGERS)):
+            raise TypeError(f"keys: {_EXPECTED}, not {kind.__name__}")
+    raise TypeError("keys: must be all integers or all text and bytes, not some of both")
+
+
+def _rows(rows: Sequence[Any]) -> NDArray[Any]:
+    """Return an array of rows of words, of which numpy would make floats."""
+    if len({*map(len, rows)}) > 1:
+        raise ValueError("keys: must have rows of one length, not of several")
+    for kind in {type(word) for row in rows for word in row}:
+        if issubclass(kind, list | tuple | np.ndarray):
+            return np.array(rows)
+        if not issubclass(kind, _INTEGERS) or kind is bool:
+            raise TypeError(f"keys: must have integers as words, not {kind.__name__}")
+    words = [int(word) for row in rows for word in row]
+    if min(words, default=0) < 0:
+        raise ValueError(f"keys: must not be negative, not {min(words)}")
+    if max(words, default=0) >= 1 << 64:
+        raise ValueError(f"keys: must have words below 2**64, not {max(words):#x}")
+    return np.array(words, np.uint64).reshape(len(rows), len(rows[0]))
+
+
+def _integer_words(items: Sequence[int], key_bits: int) -> NDArray[np.uint64]:
+    words = -(-key_bits // 64)
+    if not items:
+        return np.empty((0, words), np.uint64)
+    least, most = min(items), max(items)
+    if least < 0:
+        raise ValueError(f"keys: must not be negative, not {least}")
+    if most >> key_bits:
+        raise ValueError(f"keys: must be below 2**{key_bits}, not {most:#x} or more")
+    if words == 1:
+        return np.array(items, np.uint64).reshape(-1, 1)
+    octets = b"".join(item.to_bytes(8 * words, "little") for item in items)
+    return np.frombuffer(octets, "<u8").astype(np.uint64).reshape(-1, words)
+
+
+def _array_words(array: NDArray[Any], key_bits: int) -> NDArray[np.uint64]:
+    """Return the words of an array of integers."""
+    if array.dtype.kind == "i" and array.size and array.min() < 0:
+        raise ValueError(f"keys: must not be negative, not {array.min()}")
+    words = -(-key_bits // 64)
+    shape = array.shape
+    if array.ndim == 1:
+        array = array.reshape(-1, 1)
+        if words > 1:
+            array = np.hstack([array, np.zeros((len(array), words - 1), array.dtype)])
+    if array.ndim != 2 or array.shape[1] != words:
+        form = "(n,)" if words == 1 else f"(n,) or (n, {words})"
+        raise ValueError(f"keys: must have shape {form} for {key_bits}-bit keys, not {shape}")
+    array = array.astype(np.uint64, copy=False)
+    spare = 64 * words - key_bits
+    if spare and array.size:
+        largest = int(array[:, -1].max())
+        if largest >> (64 - spare):
+            raise ValueError(
+                f"keys: must be below 2**{key_bits}, not {largest << (64 * (words - 1)):#x} or more"
+            )
+    return array

@@ -1,0 +1,177 @@
+"""Keys as people have them: integers, text and bytes, single and in lists and arrays."""
+
+import hashlib
+import re
+from enum import IntEnum
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lately.golden import GEBF, text_keys
+from lately.golden.hash.keys import check_keys, is_single
+
+
+def values(keys, key_bits=64):
+    words = check_keys(keys, key_bits)
+    assert words.dtype == np.uint64
+    assert words.shape[1] == -(-key_bits // 64)
+    return [sum(int(word) << 64 * at for at, word in enumerate(row)) for row in words]
+
+
+class Port(IntEnum):
+    SSH = 22
+
+
+@pytest.mark.parametrize("key_bits", [64, 100, 600])
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ([1, 2, 2**63], [1, 2, 2**63]),
+        ((0, 2**64 - 1), [0, 2**64 - 1]),
+        (range(3), [0, 1, 2]),
+        ([np.uint8(3), 4, np.int64(5), Port.SSH], [3, 4, 5, 22]),
+        ([np.uint64(2**63), 1], [2**63, 1]),
+        (np.array([1, 2**63], object), [1, 2**63]),
+        (np.array([7, 8], np.int8), [7, 8]),
+        (np.array([7, 2**32 - 1], np.uint32), [7, 2**32 - 1]),
+        (np.array([2**63], ">u8"), [2**63]),
+        ([np.array(3), np.array(4)], [3, 4]),
+        ([], []),
+        ((), []),
+        (np.array([], object), []),
+        (7, [7]),
+        (np.uint16(7), [7]),
+        (np.array(7), [7]),
+        (Port.SSH, [22]),
+    ],
+)
+def test_integers(keys, expected, key_bits):
+    assert values(keys, key_bits) == expected
+
+
+def test_wide_integers():
+    wide = [1, 1 << 99, (1 << 100) - 1]
+    assert values(wide, 100) == wide
+    assert values(1 << 99, 100) == [1 << 99]
+    assert values(np.array(wide, object), 100) == wide
+    assert values([[1, 2], [3, 1 << 35]], 100) == [1 + (2 << 64), 3 + (1 << 99)]
+    assert values([[2**63, 1], np.array([1, 0])], 100) == [2**63 + (1 << 64), 1]
+    assert values(np.array([[2**63, 1]], np.uint64), 100) == [2**63 + (1 << 64)]
+
+
+PINNED = {
+    ("", 64): 0xB4B2797457A0A6E4,
+    ("a", 16): 0xF840,
+    ("a", 64): 0x2F42665B399EF840,
+    (b"a", 64): 0x2F42665B399EF840,
+    ("a", 104): 0x4E4662E5297F8773936E5EC327,
+    ("caf\xe9 \u4e2d", 64): 0x21561174F1AAE214,
+    (b"\xff\x00", 64): 0xEB20D4143D8AE98B,
+    ("a", 576): int(
+        "614dce551eb092d051c6b08911e934c46350357b3c6802a86fee0abb330779bc"
+        "79a2060eecb1b736a40b534280136c73ca26562550caafea9cfee8a5012559bd"
+        "dc045a4fb02c7e86",
+        16,
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "key_bits"), PINNED)
+def test_digests_never_change(text, key_bits):
+    expected = PINNED[text, key_bits]
+    assert values(text, key_bits) == [expected]
+    if isinstance(text, str):
+        assert values([text.encode()], key_bits) == [expected]
+    words = np.atleast_2d(text_keys([text], key_bits=key_bits))
+    assert (words == check_keys(text, key_bits)).all()
+
+
+def test_keyed_digests_never_change():
+    assert text_keys(["a"], key_bits=64, key=b"secret").tolist() == [0x5E93FE86EB471D8E]
+    wide = text_keys(["a"], key_bits=600, key=b"secret")
+    assert wide[0, :2].tolist() == [0xFC8F4074350AEB78, 0x5FD351F85B268EC1]
+    shake = hashlib.shake_256(b"\x06" + bytes(7) + b"secreta").digest(8)
+    assert int(wide[0, 0]) == int.from_bytes(shake, "little")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ["a", "b"],
+        ("a", b"b"),
+        [bytearray(b"a"), memoryview(b"b")],
+        np.array(["a", "b"]),
+        np.array([b"a", b"b"]),
+        np.array(["a", b"b"], object),
+        [np.str_("a"), np.bytes_(b"b")],
+    ],
+)
+def test_texts(keys):
+    assert values(keys) == [0x2F42665B399EF840, *values("b")]
+
+
+def test_text_is_no_number():
+    assert values("5") != values(5)
+
+
+def test_bytes_that_were_no_text():
+    assert values(b"\xff".decode("utf-8", "surrogateescape")) == values(b"\xff")
+    with pytest.raises(ValueError, match=r"^keys: must be text that UTF-8 has, not '\\ud800'$"):
+        check_keys("\ud800", 64)
+
+
+@pytest.mark.parametrize(
+    ("keys", "error", "message"),
+    [
+        (1.0, TypeError, "must be integers, str or bytes, not float64"),
+        ([1.0], TypeError, "must be integers, str or bytes, not float"),
+        ([1, 2.0], TypeError, "must be integers, str or bytes, not float"),
+        (True, TypeError, "must be integers, str or bytes, not bool"),
+        ([1, True], TypeError, "must be integers, str or bytes, not bool"),
+        ([np.True_], TypeError, "must be integers, str or bytes, not bool"),
+        (None, TypeError, "must be integers, str or bytes, not NoneType"),
+        (np.array([None]), TypeError, "must be integers, str or bytes, not NoneType"),
+        ({1, 2}, TypeError, "must be integers, str or bytes, not set"),
+        ([1, "a"], TypeError, "must be all integers or all text and bytes, not some of both"),
+        ([["a"]], TypeError, "must have integers as words, not str"),
+        ([[True]], TypeError, "must have integers as words, not bool"),
+        ([[1], [1, 2]], ValueError, "must have rows of one length, not of several"),
+        ([[-1]], ValueError, "must not be negative, not -1"),
+        ([[1 << 64]], ValueError, "must have words below 2**64, not 0x10000000000000000"),
+        ([1 << 64], ValueError, "must be below 2**64, not 0x10000000000000000 or more"),
+        (1 << 64, ValueError, "must be below 2**64, not 0x10000000000000000 or more"),
+        (-3, ValueError, "must not be negative, not -3"),
+        ([2**63, -1], ValueError, "must not be negative, not -1"),
+        (np.array([-(2**63)]), ValueError, f"must not be negative, not {-(2**63)}"),
+    ],
+)
+def test_keys_wrong(keys, error, message):
+    with pytest.raises(error, match=f"^keys: {re.escape(message)}$"):
+        check_keys(keys, 64)
+
+
+def test_digest_key_wrong():
+    with pytest.raises(ValueError, match=r"^key: must have at most 64 bytes, not 65$"):
+        text_keys(["a"], key_bits=64, key=bytes(65))
+
+
+@given(st.lists(st.integers(0, (1 << 130) - 1)), st.integers(130, 300))
+def test_lists_are_their_integers(keys, key_bits):
+    assert values(keys, key_bits) == keys
+
+
+@pytest.mark.parametrize("single", [5, np.uint8(5), np.array(5), "a", b"a", bytearray(b"a")])
+def test_single(single):
+    assert is_single(single)
+    assert not is_single([single])
+
+
+def test_filter_takes_them_all():
+    model = GEBF(window=100, epochs=4, hashes=4, bits=20_000)
+    model.insert(["client", b"\x00\x01"])
+    model.insert(2**63)
+    assert model.query(np.array(["client", "other"])).tolist() == [True, False]
+    assert model.query([b"\x00\x01", "\x00\x01"]).tolist() == [True, True]
+    assert model.query([1, 2**63]).tolist() == [False, True]
