@@ -1,11 +1,11 @@
 """Amaranth components: the filters as pipelined units."""
 
-from .frontend.issue import Operation
+from .interface import Operation, UnitSignature
 from .lanes.unit import LaneUnit, filter_unit
 from .memory.segment import PortableSegmentMemory, SegmentMemory
 from .ring.core import FilterCore
 from .ring.sliced import SlicedCore
-from .unit import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit, Request, Result
+from .unit import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit
 
 __all__ = [
     "APBBF",
@@ -17,9 +17,8 @@ __all__ = [
     "LaneUnit",
     "Operation",
     "PortableSegmentMemory",
-    "Request",
-    "Result",
     "SegmentMemory",
     "SlicedCore",
+    "UnitSignature",
     "filter_unit",
 ]

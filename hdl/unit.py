@@ -1,54 +1,23 @@
 """Filters as units: streams in and out, nothing lost under back-pressure."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
-from amaranth.lib import data, stream, wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib import wiring
 
 from ..golden.errors import SpecificationError
 from ..golden.hash.siphash import SECRET_BITS
-from .frontend.issue import Issue, Operation
+from .frontend.issue import Issue
 from .hash.secrets import Secrets
+from .interface import UnitSignature
 from .queue import ResultQueue
 from .ring.core import FilterCore
 from .ring.sliced import SlicedCore
 from .statistics import EventCounter
 
+COUNTERS = ("operations", "insertions", "hits", "shifts")
+"""Events that units count."""
+
 ORGANISATIONS = {"separate": FilterCore, "bit-sliced": SlicedCore}
 """Organisations of the memory, and the cores that have them."""
-
-
-class Request(data.StructLayout):
-    """Payload of the unit's input.
-
-    Members: ``key``, ``operation`` (`Operation`) and ``tag``, a word of the
-    user's that comes back with the result.
-
-    Parameters
-    ----------
-    key_bits, tag_bits : int
-        Widths of key and tag.
-    """
-
-    def __init__(self, *, key_bits, tag_bits):
-        super().__init__({"key": key_bits, "operation": Operation, "tag": tag_bits})
-
-
-class Result(data.StructLayout):
-    """Payload of the unit's output.
-
-    Members: ``seen``, ``age`` (youngest generation that the key can be of, 0
-    for the current one; 0 if it was not seen) and ``tag``.
-
-    Parameters
-    ----------
-    generations : int
-        Ages that a key can have.
-    tag_bits : int
-        Width of the tag.
-    """
-
-    def __init__(self, *, generations, tag_bits):
-        super().__init__({"seen": 1, "age": range(generations), "tag": tag_bits})
 
 
 class FilterUnit(wiring.Component):
@@ -82,8 +51,8 @@ class FilterUnit(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature(Request))
-    o : Out(stream.Signature(Result))
+    i, o
+        See `lately.hdl.interface.UnitSignature`.
     generation : In(generation_bits)
         Insertions in a generation, at least 1; ``spec.generation`` for what
         the specification promises. A change counts from the first generation
@@ -156,8 +125,6 @@ class FilterUnit(wiring.Component):
         self._organisation = organisation
         self._core = ORGANISATIONS[organisation](spec=spec, memory=memory)
         self._statistics_bits = statistics_bits
-        self._request = Request(key_bits=spec.key_bits, tag_bits=tag_bits)
-        self._result = Result(generations=spec.window_generations + 1, tag_bits=tag_bits)
         self.generation_bits = spec.generation.bit_length() + 1
         self._issue = Issue(
             generation_bits=self.generation_bits,
@@ -172,16 +139,14 @@ class FilterUnit(wiring.Component):
             else None
         )
         super().__init__(
-            {
-                "i": In(stream.Signature(self._request)),
-                "o": Out(stream.Signature(self._result)),
-                "generation": In(self.generation_bits, init=spec.generation),
-                "operations": Out(statistics_bits),
-                "insertions": Out(statistics_bits),
-                "hits": Out(statistics_bits),
-                "shifts": Out(statistics_bits),
-            }
-            | ({"secret": In(stream.Signature(SECRET_BITS))} if keyed else {})
+            UnitSignature.from_spec(
+                spec,
+                tag_bits=tag_bits,
+                generation_bits=self.generation_bits,
+                generation=spec.generation,
+                secret_bits=SECRET_BITS if keyed else 0,
+                counters=dict.fromkeys(COUNTERS, statistics_bits),
+            )
         )
 
     @property

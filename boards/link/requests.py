@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.siphash import SECRET_BITS
 from ...golden.operations import Operation as GoldenOperation
-from ...hdl.frontend.issue import Operation
+from ...hdl.interface import Operation
 from .frames import Answer, FrameReceiver
 from .protocol import (
     ANSWER,
@@ -48,8 +48,7 @@ class Requests(wiring.Component):
     answer : Out(stream.Signature(Answer))
     write, write_address, write_byte : Out
         As those of `FrameSender`.
-    i : Out(stream.Signature(Request))
-    o : In(stream.Signature(Result))
+    i, o
         The unit's streams, but during a self-test.
     generation : Out(generation_bits)
         For the unit.

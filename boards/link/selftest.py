@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.analysis import segment_false_positive_rate
-from ...hdl.frontend.issue import Operation
+from ...hdl.interface import Operation
 from .protocol import Check
 
 _DRAIN = 4
@@ -236,10 +236,8 @@ class SelfTest(wiring.Component):
     busy : Out(1)
     failed : Out(8)
         `Check` bits of the last test.
-    i : Out(stream.Signature(Request))
-        For the unit.
-    o : In(stream.Signature(Result))
-        Of the unit; always taken.
+    i, o
+        The unit's streams; results are always taken.
     """
 
     def __init__(self, *, spec, unit):

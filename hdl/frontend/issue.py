@@ -2,24 +2,12 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
-from amaranth.lib.enum import Enum
 from amaranth.lib.wiring import In, Out
 
-from ...golden.operations import Operation as GoldenOperation
 from ...golden.spec import ceil_log
 from ..hash.functions import FAN_IN
+from ..interface import Operation, operation_bits
 from ..ring.core import Control
-
-
-class Operation(Enum, shape=3):
-    """Operations of a filter; see `lately.golden.Operation`. Other values do nothing."""
-
-    NONE = GoldenOperation.NONE.value
-    QUERY = GoldenOperation.QUERY.value
-    INSERT = GoldenOperation.INSERT.value
-    CHECK_AND_INSERT = GoldenOperation.CHECK_AND_INSERT.value
-    SHIFT = GoldenOperation.SHIFT.value
-    CLEAR = GoldenOperation.CLEAR.value
 
 
 class GenerationLength(wiring.Component):
@@ -393,7 +381,7 @@ class Held(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        code = self.operation.as_value()
+        bits = operation_bits(self.operation)
         held = Signal(init=1)
         silent = Signal(init=1)
         turning = Signal(init=1)
@@ -424,9 +412,10 @@ class Held(wiring.Component):
         ]
         with m.If(self.arrive):
             m.d.sync += [
-                held.eq(self.accepted & code[2]),
-                turning.eq(~code[1]),
-                self.clears.eq(code[0] & ~code[1]),
+                held.eq(self.accepted & bits.alone),
+                # SHIFT has neither of the lower bits, CLEAR one, and nothing else turns the ring.
+                turning.eq(~bits.insert),
+                self.clears.eq(bits.query & ~bits.insert),
             ]
         with m.Elif(go):
             m.d.sync += [held.eq(0), silent.eq(0)]
@@ -518,16 +507,16 @@ class Issue(wiring.Component):
         short = self._elaborate_short(m, length, self.turned, near & ~clean)
         accepted, operation, alone = self._elaborate_gate(m, short, held.open)
 
-        code = operation.as_value()
-        flows = accepted & ~code[2]
+        bits = operation_bits(operation)
+        flows = accepted & ~bits.alone
         decoded = Signal(Control)
         clears = Signal()
         m.d.sync += [
             self.turned.eq(event & counter.full),
             decoded.valid.eq(flows | held.result),
-            decoded.query.eq(flows & code[0]),
-            decoded.insert.eq(flows & code[1]),
-            event.eq((flows & code[1]) | held.turn),
+            decoded.query.eq(flows & bits.query),
+            decoded.insert.eq(flows & bits.insert),
+            event.eq((flows & bits.insert) | held.turn),
             clears.eq(held.turn & held.clears),
             self.control.valid.eq(decoded.valid),
             self.control.query.eq(decoded.query),
@@ -587,7 +576,7 @@ class Issue(wiring.Component):
         accepted = Signal()
         alone = Signal()
         operation = Signal(Operation)
-        held = self.i.p.as_value()[2]
+        held = operation_bits(self.i.p).alone
         m.d.comb += self.i.ready.eq(ready)
         m.d.sync += [
             ready.eq(allowed & ~alone & ~(self.i.valid & ready & held)),

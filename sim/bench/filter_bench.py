@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from ...golden import FilterSpec, Operation
 from ...golden.hash.functions import KeyHash
 from ...hdl.frontend.issue import GenerationLength
+from ...hdl.interface import unpack
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS
 from .parts import (
-    OPERATION_BITS,
     Driver,
     Item,
     Monitor,
@@ -104,7 +104,7 @@ class Bench:
         dut, sampler = self.dut, Sampler(SPEC, COLLECTOR)
         while True:
             await FallingEdge(dut.clk)
-            request = int(dut.i__payload.value)
+            request = unpack(UNIT.signature.request, int(dut.i__payload.value))
             valid = bool(dut.o__valid.value)
             result = self.monitor.decode(int(dut.o__payload.value)) if valid else None
             loads = SIPHASH and dut.secret__valid.value and dut.secret__ready.value
@@ -113,8 +113,8 @@ class Bench:
                     rst=bool(dut.rst.value),
                     offered=bool(dut.i__valid.value),
                     ready=bool(dut.i__ready.value),
-                    operation=request >> SPEC.key_bits & ((1 << OPERATION_BITS) - 1),
-                    key=request & ((1 << SPEC.key_bits) - 1),
+                    operation=request["operation"],
+                    key=request["key"],
                     valid=valid,
                     taken=bool(dut.o__ready.value),
                     seen=result is not None and result.seen,

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 
 from ...golden import Operation, from_spec
 from ...golden.spec import FilterSpec
+from ...hdl.interface import UnitSignature
 from ...hdl.verilog import TAG_BITS
-
-OPERATION_BITS = 3
-"""Width of an operation code."""
 
 
 class Item(NamedTuple):
@@ -106,7 +104,7 @@ class Driver:
 
     def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
         self._dut = dut
-        self._spec = spec
+        self._signature = UnitSignature.from_spec(spec, tag_bits=TAG_BITS)
         self._scoreboard = scoreboard
         self.accepted: list[Item] = []
         self.waits: list[int] = []
@@ -118,10 +116,7 @@ class Driver:
         self._dut.i__valid.value = 0
 
     def _offer(self, item: Item) -> None:
-        key_bits = self._spec.key_bits
-        payload = item.key | item.operation << key_bits
-        payload |= item.tag << (key_bits + OPERATION_BITS)
-        self._dut.i__payload.value = payload
+        self._dut.i__payload.value = self._signature.pack_request([item._asdict()])
         self._dut.i__valid.value = 1
 
     async def send(self, items: list[Item], *, stalls: Stalls | None = None) -> None:
@@ -158,7 +153,7 @@ class Monitor:
 
     def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
         self._dut = dut
-        self._age_bits = spec.window_generations.bit_length()
+        self._signature = UnitSignature.from_spec(spec, tag_bits=TAG_BITS)
         self._scoreboard = scoreboard
         self.outcomes: list[Outcome] = []
         self.times: list[float] = []
@@ -179,8 +174,8 @@ class Monitor:
 
     def decode(self, payload: int) -> Outcome:
         """Take a result apart."""
-        age = payload >> 1 & ((1 << self._age_bits) - 1)
-        return Outcome(bool(payload & 1), age, payload >> (1 + self._age_bits))
+        (result,) = self._signature.unpack_result(payload)
+        return Outcome(bool(result["seen"]), result["age"], result["tag"])
 
 
 class Scoreboard:

@@ -8,7 +8,8 @@ from amaranth.hdl import Assume, Mux, Signal
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
-from ...hdl.frontend.issue import Issue, Operation
+from ...hdl.frontend.issue import Issue
+from ...hdl.interface import Operation
 from .formal import Proof, Unbounded
 from .harness import Harness, Rules
 

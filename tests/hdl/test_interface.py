@@ -1,0 +1,146 @@
+"""The interface of units: fields of requests and results, and where their bits lie."""
+
+import pytest
+from amaranth.hdl import Const, unsigned
+from amaranth.lib import data
+
+from lately.golden import Operation, preset
+from lately.golden.operations import OperationBit
+from lately.hdl import FilterUnit
+from lately.hdl import Operation as HardwareOperation
+from lately.hdl.interface import UnitSignature, fields, operation_bits, pack, unpack
+
+PLAIN = {"key_bits": 20, "tag_bits": 8, "generations": 5}
+
+
+def signature(**options):
+    return UnitSignature(**PLAIN | options)
+
+
+def test_codes_are_those_of_the_serial_protocol():
+    assert [int(code) for code in Operation] == [0, 1, 2, 3, 4, 5]
+    assert [code.value for code in HardwareOperation] == [int(code) for code in Operation]
+
+
+@pytest.mark.parametrize("code", Operation)
+def test_bits_of_an_operation(code):
+    alone = code in (Operation.SHIFT, Operation.CLEAR)
+    assert bool(code & OperationBit.ALONE) == alone
+    assert not code & OperationBit.REMOVE
+    if not alone:
+        assert bool(code & OperationBit.QUERY) == ("QUERY" in code.name or "CHECK" in code.name)
+        assert bool(code & OperationBit.INSERT) == ("INSERT" in code.name)
+
+
+def test_operation_bits_by_name():
+    view = operation_bits(Const(HardwareOperation.CLEAR))
+    assert list(dict(view.shape())) == ["query", "insert", "alone"]
+    assert operation_bits(Const(0, 4)).shape()["remove"].offset == 3
+
+
+def test_one_lane_is_plain():
+    plain = signature()
+    assert list(fields(plain.request)) == [("key", 0, 20), ("operation", 20, 3), ("tag", 23, 8)]
+    assert list(fields(plain.result)) == [("seen", 0, 1), ("age", 1, 3), ("tag", 4, 8)]
+    assert set(plain.members) == {"i", "o"}
+    assert plain.lanes == 1
+    assert plain.of_lane(plain.request, 0) is plain.request
+
+
+def test_fields_to_come():
+    """Time, window, status and removal need no more than a width."""
+    wide = signature(time_bits=40, window_bits=16, status_bits=2, removes=True)
+    assert list(dict(wide.request)) == ["key", "operation", "tag", "time", "window"]
+    assert wide.request["operation"].shape == unsigned(4)
+    assert list(fields(wide.result))[2:] == [("status", 4, 2), ("tag", 6, 8)]
+
+
+def test_several_lanes_have_the_fields_of_one():
+    four, one = signature(lanes=4, time_bits=9), signature(time_bits=9)
+    for payload, plain in ((four.request, one.request), (four.result, one.result)):
+        lane = dict(four.of_lane(payload, 3))
+        assert lane.pop("valid").width == 1
+        assert {name: field.shape for name, field in lane.items()} == {
+            name: field.shape for name, field in plain
+        }
+    paths = [path for path, _, _ in fields(four.request)]
+    assert paths[0] == "alone"
+    assert "lanes.3.time" in paths
+
+
+def test_settings():
+    members = signature(
+        generation_bits=6, generation=40, secret_bits=128, counters={"hits": 32}
+    ).members
+    assert list(members) == ["i", "o", "generation", "hits", "secret"]
+    assert members["generation"].init == 40
+
+
+def test_unit_has_the_signature_of_its_specification():
+    spec = preset("tiny")
+    unit = FilterUnit(spec, tag_bits=3)
+    assert unit.signature.request == UnitSignature.from_spec(spec, tag_bits=3).request
+    assert unit.i.p.shape() == unit.signature.request
+    assert unit.o.p.shape() == unit.signature.result
+
+
+def test_requests_and_results_of_one_lane():
+    plain = signature()
+    bits = plain.pack_request([{"key": 0xABCDE, "operation": 7, "tag": 0x91}])
+    assert bits == 0xABCDE | 7 << 20 | 0x91 << 23
+    assert plain.unpack_result(1 | 4 << 1 | 0x91 << 4) == [{"seen": 1, "age": 4, "tag": 0x91}]
+
+
+def test_requests_and_results_of_several_lanes():
+    two = signature(lanes=2)
+    request = {"key": 3, "operation": 3, "tag": 9}
+    bits = two.pack_request([None, request], alone=Operation.SHIFT)
+    assert unpack(two.request, bits) == {
+        "alone": 4,
+        "lanes": [
+            {"valid": 0, "key": 0, "operation": 0, "tag": 0},
+            {"valid": 1} | request,
+        ],
+    }
+    result = {"seen": 1, "age": 2, "tag": 200}
+    bits = pack(two.result, {"lanes": [{"valid": 1} | result, {"seen": 1}]})
+    assert two.unpack_result(bits) == [result, None]
+
+
+def test_packed_bits_are_those_of_the_layout():
+    layout = signature(lanes=2, status_bits=1).result
+    value = {"lanes": [{"valid": 1, "seen": 0, "age": 3, "status": 1, "tag": 7}] * 2}
+    assert pack(layout, value) == layout.const(value).as_bits()
+    assert unpack(layout, pack(layout, value)) == value
+
+
+def test_requests_wrong():
+    with pytest.raises(ValueError, match=r"^Requests must be 2, one per lane, not 1$"):
+        signature(lanes=2).pack_request([None])
+    with pytest.raises(ValueError, match=r"^Value must be of 20 bits, not 1048576$"):
+        signature().pack_request([{"key": 1 << 20}])
+    with pytest.raises(ValueError, match=r"^Value must be of 8 bits, not -1$"):
+        signature().pack_request([{"tag": -1}])
+    with pytest.raises(ValueError, match=r"^Fields must be those of .*, not time$"):
+        pack(data.StructLayout({"key": 3}), {"time": 1})
+
+
+@pytest.mark.parametrize("name", ["key_bits", "generations", "lanes"])
+def test_parameter_below_one(name):
+    label = name.replace("_", " ").capitalize()
+    with pytest.raises(ValueError, match=rf"^{label} must be at least 1, not 0$"):
+        signature(**{name: 0})
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tag_bits", "time_bits", "window_bits", "status_bits", "generation_bits", "secret_bits"],
+)
+def test_width_wrong(name):
+    label = name.replace("_", " ").capitalize()
+    with pytest.raises(ValueError, match=rf"^{label} must be at least 0, not -1$"):
+        signature(**{name: -1})
+    with pytest.raises(TypeError, match=rf"^{label} must be an integer, not 1.5$"):
+        signature(**{name: 1.5})
+    with pytest.raises(TypeError, match=rf"^{label} must be an integer, not True$"):
+        signature(**{name: True})
