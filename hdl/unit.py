@@ -8,6 +8,7 @@ from ..golden.hash.siphash import SECRET_BITS
 from .frontend.issue import Issue
 from .hash.secrets import Secrets
 from .interface import UnitSignature
+from .memory.map import memory_map
 from .queue import ResultQueue
 from .ring.core import FilterCore
 from .ring.sliced import SlicedCore
@@ -153,6 +154,11 @@ class FilterUnit(wiring.Component):
     def spec(self):
         """What was built."""
         return self._spec
+
+    @property
+    def memory_map(self):
+        """Memories of the unit, and where each bit lies in them: a `MemoryMap`."""
+        return memory_map(self._spec, memory=self._memory, organisation=self._organisation)
 
     @property
     def minimum_generation(self):

@@ -19,6 +19,8 @@ _DIRECTIVE = re.compile(r"^`(?:timescale|define|ifdef|ifndef|else|endif)\b.*", r
 _MODULE = re.compile(
     r"^(\(\* blackbox \*\)\s*)?module\s+(\w+).*?\bendmodule", re.MULTILINE | re.DOTALL
 )
+# Simulators do not agree on names with dots.
+_SEPARATOR = "_"
 # With them ports have default values, which is no Verilog.
 _NO_DEFAULTS = "`define NO_ICE40_DEFAULT_ASSIGNMENTS\n"
 
@@ -31,7 +33,7 @@ class Netlist:
     ----------
     text : str
         The netlist in Verilog, flat. Ports are those of `unit_verilog`;
-        instances are named by their paths, joined with underscores.
+        `instance_name` tells what instances are called.
     cells : str
         Models of its cells, as yosys has them.
     unmodelled : set of str
@@ -41,6 +43,17 @@ class Netlist:
     text: str
     cells: str
     unmodelled: set[str]
+
+
+def instance_name(path: Sequence[str]) -> str:
+    """Return the name that an instance has in a netlist.
+
+    Parameters
+    ----------
+    path : sequence of str
+        Names of the submodules on the way to it, and its own.
+    """
+    return _SEPARATOR.join(path)
 
 
 def unit_netlist(
@@ -69,10 +82,9 @@ def unit_netlist(
     (directory / "unit.v").write_text(unit_verilog(spec, memory=memory))
     script = [
         "read_verilog unit.v",
-        # A dot in a name is nothing that simulators agree on.
         f"hierarchy -top {TOP}",
         "proc",
-        "flatten -separator _",
+        f"flatten -separator {_SEPARATOR}",
         " ".join((*synthesis, "-top", TOP)),
         "write_verilog -noattr netlist.v",
     ]

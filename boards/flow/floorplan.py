@@ -1,10 +1,11 @@
 """Places for the block RAMs of shards, which nextpnr's placer would scatter."""
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_BLOCK = re.compile(r"(?:.*\.)?shard(\d+)\.core\.segment(\d+)_part(\d+)\.block(\d+)_(\d+)")
+Groups = Sequence[Sequence[str]]
+"""Names of the block RAMs of each group that belongs together, in their order."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +50,20 @@ Of one netlist of four lanes, with one seed: 193 MHz with 20, 227 with 60, 201 w
 """
 
 
-def place_shards(netlist: dict[str, Any], sites: Sites) -> int:
+def place_groups(netlist: dict[str, Any], groups: Groups, sites: Sites) -> int:
     """Give the block RAMs of a unit of several shards their places.
 
-    Those of a shard come together, half of them in either row of a band, in
-    the order of segments and parts: what belongs together is near, and its
-    registers with it. A netlist without shards, or whose shards do not fit so,
-    stays as it is.
+    Those of a group come together, half of them in either row of a band, in
+    their order: what belongs together is near, and its registers with it. A
+    netlist of fewer than two groups, or whose groups do not fit so, stays as
+    it is.
 
     Parameters
     ----------
     netlist : dict
         Modules by name, as yosys writes them in JSON.
+    groups : sequence of sequences of str
+        Names within the unit, as `lately.hdl.memory.map.floorplan_groups` gives them.
     sites : Sites
         Of the device.
 
@@ -69,33 +72,29 @@ def place_shards(netlist: dict[str, Any], sites: Sites) -> int:
     int
         Block RAMs that were placed.
     """
-    placed = 0
+    if len(groups) < 2:
+        return 0
     for module in netlist.values():
-        shards: dict[int, list[tuple[list[int], dict[str, Any]]]] = {}
-        for name, cell in module["cells"].items():
-            block = _BLOCK.fullmatch(name) if cell["type"] == "DP16KD" else None
-            if block:
-                shard, *order = map(int, block.groups())
-                shards.setdefault(shard, []).append((order, cell))
-        if len(shards) > 1:
-            placed += _place(shards, sites)
-    return placed
+        cells = module["cells"]
+        if all(name in cells for group in groups for name in group):
+            return _place([[cells[name] for name in group] for group in groups], sites)
+    return 0
 
 
-def _place(shards: dict[int, list[tuple[list[int], dict[str, Any]]]], sites: Sites) -> int:
-    in_band = -(-len(shards) // len(sites.bands))
+def _place(groups: list[list[dict[str, Any]]], sites: Sites) -> int:
+    in_band = -(-len(groups) // len(sites.bands))
     # In pairs, so that a pair of rows has the blocks of one segment beside each other.
-    width = 2 * -(-max(map(len, shards.values())) // 4)
+    width = 2 * -(-max(map(len, groups)) // 4)
     pitch = len(sites.columns) // in_band
     if width > pitch:
         return 0
-    for shard, blocks in shards.items():
-        band = sites.bands[shard % len(sites.bands)]
-        left = shard // len(sites.bands) * pitch
-        for index, (_, cell) in enumerate(sorted(blocks, key=lambda block: block[0])):
+    for number, group in enumerate(groups):
+        band = sites.bands[number % len(sites.bands)]
+        left = number // len(sites.bands) * pitch
+        for index, cell in enumerate(group):
             row, place = band[index // 2 % 2], left + index // 4 * 2 + index % 2
             cell.setdefault("attributes", {})["BEL"] = sites.name(row, place)
-    return sum(map(len, shards.values()))
+    return sum(map(len, groups))
 
 
 def with_option(options: tuple[str, ...], name: str, value: str) -> tuple[str, ...]:

@@ -174,7 +174,7 @@ def synthesize(
         netlist = flow.synthesise(text)
         unit, harness = count_resources(netlist)
         check_fit(device, unit + harness)
-        flow.complete(netlist)
+        flow.complete(netlist, getattr(module, "floorplan_groups", ()))
         timing = flow.place_and_route(seed)
         flow.report("timing", 1.0)
         if directory is not None:

@@ -16,7 +16,7 @@ from typing import Any
 from ...golden.errors import LatelyError
 from ...golden.files import replace_file
 from .devices import MAPPING, Device
-from .floorplan import SITES, WEIGHT, place_shards, with_option
+from .floorplan import SITES, WEIGHT, Groups, place_groups, with_option
 from .gowin_netlist import make_timeable
 
 Progress = Callable[[str, float], None]
@@ -116,18 +116,20 @@ class Flow:
             (self._folder / "pins.cst").write_text(_constraints(modules["top"], self._device))
         return modules
 
-    def complete(self, modules: dict[str, Any]) -> None:
+    def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
         """Write to ``netlist.json`` what nextpnr needs and does not do itself.
 
         Parameters
         ----------
         modules : dict
             As `synthesise` returns them.
+        groups : sequence of sequences of str
+            Block RAMs that belong together, as `place_groups` takes them.
         """
         size = self._device.place_and_route[1]
         if self._device.family == "gowin":
             make_timeable(modules)
-        elif size in SITES and place_shards(modules, SITES[size]):
+        elif size in SITES and place_groups(modules, groups, SITES[size]):
             self._options = with_option(self._options, *WEIGHT)
         else:
             return

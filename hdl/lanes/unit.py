@@ -13,6 +13,7 @@ from ...golden.hash.functions import (
     shard_rotations,
 )
 from ..hash.functions import FAN_IN, Fold, Mix
+from ..memory.map import floorplan_groups, memory_map
 from ..memory.paged import PagedMemory
 from ..pipeline import delayed, registered, selected
 from ..queue import ResultQueue
@@ -736,6 +737,7 @@ class LaneUnit(wiring.Component):
             raise SpecificationError("lanes: must be 2 or 4 for LaneUnit, not 1")
         spec.check_buildable()
         self._spec = spec
+        self._memory = memory
         shared = {"lanes": spec.lanes, "tag_bits": tag_bits}
         self._beat = Beat(key_bits=spec.key_bits, **shared)
         self._answer = Answer(generations=spec.window_generations + 1, **shared)
@@ -761,6 +763,16 @@ class LaneUnit(wiring.Component):
     def spec(self):
         """What was built."""
         return self._spec
+
+    @property
+    def memory_map(self):
+        """Memories of the unit, and where each bit lies in them: a `MemoryMap`."""
+        return memory_map(self._spec, memory=self._memory)
+
+    @property
+    def floorplan_groups(self):
+        """Names of the block RAMs of each shard, which belong side by side."""
+        return floorplan_groups(self.memory_map.memories)
 
     @property
     def latency(self):

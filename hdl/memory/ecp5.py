@@ -2,11 +2,10 @@
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Signal
 
-from ...golden.spec import memory_blocks, ways_out
+from ...golden.spec import ways_out
+from .map import BANK_COLUMNS, BANK_ROWS, BLOCK_KINDS, BlockGrid
 from .segment import SegmentMemory
 from .words import WordBank
-
-_CLEAR_BITS = 16
 
 
 class ECP5SegmentMemory(SegmentMemory):
@@ -26,8 +25,9 @@ class ECP5SegmentMemory(SegmentMemory):
 
     def elaborate(self, platform):
         m = Module()
-        columns, rows = memory_blocks(bits=self._depth, clear=self._clear_bits)
-        low = min(self._clear_bits, _CLEAR_BITS).bit_length() - 1
+        columns, rows, low = BlockGrid.of(
+            depth=self._depth, clear_bits=self._clear_bits, block_bits=BLOCK_KINDS["ecp5"].bits
+        )
         column_bits = columns.bit_length() - 1
         column = self.address[low : low + column_bits]
         address = Cat(self.address[:low], self.address[low + column_bits :])
@@ -92,8 +92,8 @@ class ECP5WordBank(WordBank):
         If there are more rows than a block has in words of 18 bits.
     """
 
-    ROWS = 1024
-    COLUMNS = 18
+    ROWS = BANK_ROWS
+    COLUMNS = BANK_COLUMNS
 
     def __init__(self, *, rows, columns):
         super().__init__(rows=rows, columns=columns)

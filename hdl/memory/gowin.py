@@ -2,10 +2,9 @@
 
 from amaranth.hdl import Array, Cat, ClockSignal, Const, Instance, Module, Mux, Signal
 
+from .map import BLOCK_CLEAR_BITS as _WORD_BITS
+from .map import BLOCK_KINDS, BlockGrid
 from .segment import SegmentMemory
-
-_BLOCK_BITS = 1 << 14
-_WORD_BITS = 16
 
 
 class GowinSegmentMemory(SegmentMemory):
@@ -24,9 +23,9 @@ class GowinSegmentMemory(SegmentMemory):
     def elaborate(self, platform):
         m = Module()
         width = min(self._clear_bits, _WORD_BITS)
-        columns = self._clear_bits // width
-        rows = max(1, self._depth // columns // _BLOCK_BITS)
-        low = width.bit_length() - 1
+        columns, rows, low = BlockGrid.of(
+            depth=self._depth, clear_bits=self._clear_bits, block_bits=BLOCK_KINDS["gowin"].bits
+        )
         column_bits = columns.bit_length() - 1
 
         # A bit that the previous clock asked to set is written in this one.

@@ -2,10 +2,9 @@
 
 from amaranth.hdl import Array, Cat, ClockSignal, Const, Instance, Module, Mux, Signal
 
+from .map import BLOCK_CLEAR_BITS as _WORD_BITS
+from .map import BLOCK_KINDS, BlockGrid
 from .segment import SegmentMemory
-
-_WORD_BITS = 16
-_WORDS = 256
 
 
 class ICE40SegmentMemory(SegmentMemory):
@@ -20,10 +19,10 @@ class ICE40SegmentMemory(SegmentMemory):
 
     def elaborate(self, platform):
         m = Module()
-        columns = max(1, self._clear_bits // _WORD_BITS)
-        rows = max(1, self._depth // columns // (_WORD_BITS * _WORDS))
+        columns, rows, low = BlockGrid.of(
+            depth=self._depth, clear_bits=self._clear_bits, block_bits=BLOCK_KINDS["ice40"].bits
+        )
         column_bits = columns.bit_length() - 1
-        low = min(self._clear_bits, _WORD_BITS).bit_length() - 1
 
         # A bit that the previous clock asked to set is written in this one.
         previous = Signal.like(self.address, reset_less=True)

@@ -38,7 +38,6 @@ from .parts import (
     Stalls,
     key_array,
     read_memory,
-    read_sliced_memory,
     tagged,
 )
 
@@ -195,10 +194,7 @@ class Bench:
         if NETLIST and MEMORY == "portable":
             self.dut._log.warning("a netlist of the portable memory: its bits are not compared")
             return
-        if ORGANISATION == "separate":
-            memory = read_memory(self.dut, SPEC, MEMORY, netlist=NETLIST)
-        else:
-            memory = read_sliced_memory(self.dut, SPEC, MEMORY)
+        memory = read_memory(self.dut, UNIT.memory_map, netlist=NETLIST)
         differing = np.argwhere(memory != self.scoreboard.golden.memory)
         assert len(differing) == 0, f"memory differs at {differing[0]} and {len(differing)} bits"
 

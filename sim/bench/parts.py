@@ -8,6 +8,7 @@ import random
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,9 @@ from numpy.typing import NDArray
 from ...golden import Operation, from_spec
 from ...golden.spec import FilterSpec
 from ...hdl.interface import UnitSignature
+from ...hdl.memory.map import MemoryMap, PhysicalMemory
 from ...hdl.verilog import TAG_BITS
+from ..netlist import instance_name
 
 
 class Item(NamedTuple):
@@ -245,62 +248,28 @@ def key_array(keys: list[int], spec: FilterSpec) -> NDArray[np.uint64]:
     return array if words > 1 else array[:, 0]
 
 
-def read_memory(dut, spec: FilterSpec, memory: str, *, netlist: bool = False) -> NDArray[np.bool_]:
-    """Read all segment memories of a variant; shape as golden's `memory`.
+def read_memory(dut, memories: MemoryMap, *, netlist: bool = False) -> NDArray[np.bool_]:
+    """Read all memories of a unit; shape as golden's `memory`.
 
     In a netlist only explicit block RAMs are found.
     """
-    bits = np.zeros((spec.segments, spec.parts, spec.part_bits), np.bool_)
-    for segment in range(spec.segments):
-        for part in range(spec.parts):
-            name = f"segment{segment}_part{part}"
-            values: dict[tuple[str, int], int] = {}
-            for address in range(spec.part_bits):
-                block, word, bit = _locate(memory, spec.clear, address)
-                if (block, word) not in values:
-                    holder = dut[f"core_{name}_{block}"] if netlist else dut.core[name][block]
-                    words = holder if memory == "portable" else _words(holder)
-                    values[block, word] = int(words[word].value)
-                bits[segment, part, address] = values[block, word] >> bit & 1
-    return bits
+
+    def read(memory: PhysicalMemory) -> NDArray[np.bool_]:
+        if netlist:
+            holder = dut[instance_name(memory.path)]
+        else:
+            holder = reduce(lambda handle, name: handle[name], memory.path, dut)
+        words = _words(holder) if memory.cell else holder
+        values = [int(words[word].value) for word in range(memory.words)]
+        return np.array([[value >> bit & 1 for bit in range(memory.width)] for value in values])
+
+    return memories.gather(read)
 
 
 def _words(block_ram):
     """Find the array in a model of a block RAM: ours, or the one that yosys has for iCE40."""
     ours = block_ram._get("words")
     return block_ram.memory if ours is None else ours
-
-
-def _locate(memory: str, clear_bits: int, address: int) -> tuple[str, int, int]:
-    """Find a bit of a segment memory: block RAM, word and bit."""
-    if memory == "portable":
-        return "words", address // clear_bits, address % clear_bits
-    low = min(clear_bits, 16).bit_length() - 1
-    columns = max(1, clear_bits // 16)
-    column = address >> low & (columns - 1)
-    inside = address % (1 << low) + (address >> low) // columns * (1 << low)
-    block_bits = {"ecp5": 1 << 14, "ice40": 1 << 12, "gowin": 1 << 14}[memory]
-    block = f"block{inside // block_bits}_{column}"
-    return block, inside % block_bits // 16, inside % 16
-
-
-def read_sliced_memory(dut, spec: FilterSpec, memory: str) -> NDArray[np.bool_]:
-    """Read all banks of a bit-sliced unit; shape as golden's `memory`."""
-    bits = np.zeros((spec.segments, spec.parts, spec.part_bits), np.bool_)
-    for part in range(spec.parts):
-        for cell in range(spec.part_bits):
-            bank = getattr(getattr(dut.core, f"part{part}"), f"bank{cell % spec.clear}")
-            if memory == "portable":
-                word = int(bank.words[cell // spec.clear].value)
-            else:
-                blocks = range(-(-spec.segments // 18))
-                word = sum(
-                    int(getattr(bank, f"block{block}").words[cell // spec.clear].value)
-                    << 18 * block
-                    for block in blocks
-                )
-            bits[:, part, cell] = [word >> segment & 1 for segment in range(spec.segments)]
-    return bits
 
 
 def tagged(operations: Sequence[tuple[int, int]]) -> list[Item]:

@@ -19,6 +19,7 @@ from ...golden.hash.functions import KeyHash
 from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation, Verdicts
 from ...golden.spec import FilterSpec
+from ...hdl.memory.map import MemoryMap, PhysicalMemory, memory_map
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
 from ..toolchain import ToolError, verilate, verilator_version
@@ -64,7 +65,10 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
         unit_verilog(spec, organisation=organisation),
         top=TOP,
         driver=_DRIVER,
-        defines=_defines(spec, organisation),
+        defines=[
+            *defines(spec, memory_map(spec, organisation=organisation)),
+            *(["KEYED"] if spec.hash == "siphash" else []),
+        ],
     )
 
 
@@ -125,21 +129,24 @@ def cached_model(
     return library
 
 
-def _defines(spec: FilterSpec, organisation: str) -> list[str]:
-    if organisation == "separate":
-        names = [f"segment{s}_part{p}" for s in range(spec.segments) for p in range(spec.parts)]
-    else:
-        names = [f"part{p}__DOT__bank{b}" for p in range(spec.parts) for b in range(spec.clear)]
-    memories = " ".join(
-        f"MEMORY({number}, {TOP}__DOT__core__DOT__{name}__DOT__words)"
-        for number, name in enumerate(names)
+def defines(spec: FilterSpec, memories: MemoryMap) -> list[str]:
+    """Return the macros that a driver has of any unit.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    memories : MemoryMap
+        Of the unit.
+    """
+    rows = " ".join(
+        f"MEMORY({number}, {'__DOT__'.join((TOP, *memory.path))})"
+        for number, memory in enumerate(memories.memories)
     )
     return [
         f"KEY_BITS {spec.key_bits}",
         f"TAG_BITS {TAG_BITS}",
         f"AGE_BITS {spec.window_generations.bit_length()}",
-        f"MEMORIES {memories}",
-        *(["KEYED"] if spec.hash == "siphash" else []),
+        f"MEMORIES {rows}",
     ]
 
 
@@ -205,14 +212,18 @@ class CompiledModel:
         """Clocks so far."""
         return int(self._library.lately_cycles(self._unit))
 
-    def _words(self, memories: int, width: int) -> NDArray[np.bool_]:
-        """Bits of all memories, shape (memories, words, width); all have as many words."""
-        bits = np.empty((memories, self.spec.clear_words, width), np.bool_)
-        words = np.empty(self.spec.clear_words, np.uint64)
-        for index, rows in enumerate(bits):
-            self._library.lately_memory(self._unit, index, len(words), words.ctypes.data)
-            rows[:] = words[:, None] >> np.arange(width, dtype=np.uint64) & np.uint64(1)
-        return bits
+    def _read(self, memories: MemoryMap) -> NDArray[np.bool_]:
+        """Return the bits of all cells; shape as golden's `memory`."""
+        numbers = {memory.path: number for number, memory in enumerate(memories.memories)}
+
+        def read(memory: PhysicalMemory) -> NDArray[np.bool_]:
+            words = np.empty(memory.words, np.uint64)
+            number = numbers[memory.path]
+            self._library.lately_memory(self._unit, number, len(words), words.ctypes.data)
+            bits = np.arange(memory.width, dtype=np.uint64)
+            return (words[:, None] >> bits & np.uint64(1)).astype(np.bool_)
+
+        return memories.gather(read)
 
 
 def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
@@ -333,13 +344,7 @@ class CompiledUnit(CompiledModel):
         """
         spec = self.spec
         self.idle(2 * spec.latency + spec.clear_words)
-        if self._organisation == "separate":
-            bits = self._words(spec.segments * spec.parts, spec.clear)
-            return bits.reshape(spec.segments, spec.parts, spec.part_bits)
-        # Part, bank, row, segment; the bank is the low digit of the cell.
-        words = self._words(spec.parts * spec.clear, spec.segments)
-        words = words.reshape(spec.parts, spec.clear, spec.clear_words, spec.segments)
-        return words.transpose(3, 0, 2, 1).reshape(spec.segments, spec.parts, spec.part_bits)
+        return self._read(memory_map(spec, organisation=self._organisation))
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Query and insert keys, one per clock; as the golden model's method.

@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from ...golden.hash.functions import KeyHash
 from ...golden.operations import Operation, Verdicts
 from ...golden.spec import FilterSpec
-from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
+from ...hdl.memory.map import memory_map
+from ...hdl.verilog import TOP, unit_verilog
 from ..toolchain import ToolError
-from .compiled import CompiledModel, CompiledUnit, Progress, Signatures, cached_model
+from .compiled import CompiledModel, CompiledUnit, Progress, Signatures, cached_model, defines
 
 _DRIVER = Path(__file__).with_name("lanes_driver.cpp")
 _CHUNK = 1 << 14
@@ -26,27 +27,12 @@ _CODES = {
 
 def compiled_lanes(spec: FilterSpec) -> Path:
     """Return the compiled model of a unit of several lanes; as `compiled_model`."""
-    memories = " ".join(
-        f"MEMORY({number}, {TOP}__DOT__{name}__DOT__words)"
-        for number, name in enumerate(_memories(spec))
+    return cached_model(
+        unit_verilog(spec),
+        top=TOP,
+        driver=_DRIVER,
+        defines=[f"LANES {spec.lanes}", *defines(spec, memory_map(spec))],
     )
-    defines = [
-        f"LANES {spec.lanes}",
-        f"KEY_BITS {spec.key_bits}",
-        f"TAG_BITS {TAG_BITS}",
-        f"AGE_BITS {spec.window_generations.bit_length()}",
-        f"MEMORIES {memories}",
-    ]
-    return cached_model(unit_verilog(spec), top=TOP, driver=_DRIVER, defines=defines)
-
-
-def _memories(spec: FilterSpec) -> list[str]:
-    return [
-        f"shard{shard}__DOT__core__DOT__segment{segment}_part{part}"
-        for segment in range(spec.segments)
-        for part in range(spec.parts)
-        for shard in range(spec.shards)
-    ]
 
 
 class Beats:
@@ -147,8 +133,7 @@ class CompiledLanes(CompiledModel):
         """
         spec = self.spec
         self.idle(4 * spec.latency + 2 * spec.clear_words)
-        bits = self._words(spec.segments * spec.parts * spec.shards, spec.clear)
-        return bits.reshape(spec.segments, spec.parts, spec.part_bits)
+        return self._read(memory_map(spec))
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
         """Query and insert keys, as many per clock as there are lanes.

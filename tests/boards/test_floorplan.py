@@ -6,19 +6,28 @@ from copy import deepcopy
 import pytest
 
 from lately.boards.flow.devices import device
-from lately.boards.flow.floorplan import SITES, WEIGHT, place_shards, with_option
+from lately.boards.flow.floorplan import SITES, WEIGHT, place_groups, with_option
+from lately.golden import preset
+from lately.hdl import LaneUnit
 
 BIG = SITES["--85k"]
 
 
-def netlist(shards, segments, parts, blocks=1):
-    cells = {
-        f"shard{shard}.core.segment{segment}_part{part}.block{block}_0": {"type": "DP16KD"}
+def groups(shards, segments, parts, blocks=1):
+    return [
+        [
+            f"shard{shard}.core.segment{segment}_part{part}.block{block}_0"
+            for segment in range(segments)
+            for part in range(parts)
+            for block in range(blocks)
+        ]
         for shard in range(shards)
-        for part in range(parts)
-        for segment in range(segments)
-        for block in range(blocks)
-    }
+    ]
+
+
+def netlist(shards, segments, parts, blocks=1):
+    names = [name for group in groups(shards, segments, parts, blocks) for name in group]
+    cells = {name: {"type": "DP16KD"} for name in sorted(names, reverse=True)}
     others = {"shard0.core.segment0_part0.bit": {"type": "TRELLIS_FF"}, "a": {"type": "DP16KD"}}
     return {"top": {"cells": {"unit": {"type": "top.unit"}}}, "top.unit": {"cells": cells | others}}
 
@@ -51,7 +60,8 @@ def test_sites():
 ])  # fmt: skip
 def test_shards_have_places_of_their_own(shards, segments, parts, blocks):
     modules = netlist(shards, segments, parts, blocks)
-    assert place_shards(modules, BIG) == shards * segments * parts * blocks
+    named = groups(shards, segments, parts, blocks)
+    assert place_groups(modules, named, BIG) == shards * segments * parts * blocks
     found = places(modules)
     assert len(found) == shards * segments * parts * blocks
     assert len(set(found.values())) == len(found)
@@ -72,7 +82,7 @@ def test_shards_have_places_of_their_own(shards, segments, parts, blocks):
 
 def test_parts_of_a_segment_are_neighbours():
     modules = netlist(6, 8, 4)
-    place_shards(modules, BIG)
+    place_groups(modules, groups(6, 8, 4), BIG)
     found = places(modules)
     for segment in range(8):
         own = [found[f"shard3.core.segment{segment}_part{part}.block0_0"] for part in range(4)]
@@ -85,8 +95,18 @@ def test_netlists_that_stay(shards, segments, parts):
     """One shard alone has no places; and shards that are too large have none."""
     modules = netlist(shards, segments, parts)
     before = deepcopy(modules)
-    assert place_shards(modules, BIG) == 0
+    assert place_groups(modules, groups(shards, segments, parts), BIG) == 0
     assert modules == before
+    # Those that are not in it.
+    assert place_groups(modules, groups(6, 8, 5), BIG) == 0
+    assert modules == before
+
+
+def test_groups_of_a_unit():
+    """By shard, then by segment and part; a portable memory has no blocks."""
+    spec = preset("two-lanes-tiny")
+    assert list(map(list, LaneUnit(spec, memory="ecp5").floorplan_groups)) == groups(3, 5, 2)
+    assert LaneUnit(spec).floorplan_groups == ()
 
 
 def test_weight_takes_the_place_of_the_devices():

@@ -1,0 +1,303 @@
+"""Where the bits of a filter lie: its physical memories, and the place of each cell.
+
+Whoever reads a unit's memory from outside (replay, benches, netlists, the floorplan) finds it
+here, and the memories themselves take their shape from here. Nothing of Amaranth is imported.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...golden.spec import FilterSpec
+
+BLOCK_CLEAR_BITS = 16
+"""Bits that a block RAM zeroes per cycle at most, and the width of its words."""
+
+BANK_COLUMNS = 18
+"""Columns of a bank of words that one DP16KD holds."""
+
+BANK_ROWS = 1024
+"""Rows of a bank of words that one DP16KD holds."""
+
+
+class BlockKind(NamedTuple):
+    """A kind of block RAM: the name of its cell, and the bits that it holds."""
+
+    cell: str
+    bits: int
+
+
+BLOCK_KINDS = {
+    "ecp5": BlockKind("DP16KD", 1 << 14),
+    "ice40": BlockKind("SB_RAM40_4K", 1 << 12),
+    "gowin": BlockKind("DPB", 1 << 14),
+}
+"""Block RAMs by the variants of the segment memory that instantiate them."""
+
+
+@dataclass(frozen=True)
+class PhysicalMemory:
+    """A memory that exists as such.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Names of the submodules from the unit to the memory. The last is that of an
+        array of words, or of a block RAM if there is a `cell`.
+    words, width : int
+        Words that are used, and bits of each.
+    cell : str
+        Type of the block RAM; empty for an array whose place the synthesis tool decides.
+    shard : int
+        Shard that the memory belongs to; 0 in units of one lane.
+    """
+
+    path: tuple[str, ...]
+    words: int
+    width: int
+    cell: str = ""
+    shard: int = 0
+
+
+class Place(NamedTuple):
+    """Where a cell lies: number of the memory, word, and lowest bit; integers or arrays."""
+
+    memory: Any
+    word: Any
+    bit: Any
+
+
+@dataclass(frozen=True)
+class MemoryMap:
+    """The memories of a store, and where each of its cells lies.
+
+    Attributes
+    ----------
+    memories : tuple of PhysicalMemory
+        By shard, segment, part, row and column, as far as they are divided so.
+    segments, parts, cells : int
+        Cells are numbered as in the golden model's `memory`, whose shape this is.
+    find : callable
+        Takes segment, part and cell, integers or arrays; returns the `Place`.
+    cell_bits : int
+        Bits of a cell: 1 in the filters of bits, more where a cell holds a timestamp.
+    """
+
+    memories: tuple[PhysicalMemory, ...]
+    segments: int
+    parts: int
+    cells: int
+    find: Callable[[Any, Any, Any], Place]
+    cell_bits: int = 1
+
+    def gather(self, read: Callable[[PhysicalMemory], NDArray[np.bool_]]) -> NDArray[Any]:
+        """Return all cells, read from the memories.
+
+        Parameters
+        ----------
+        read : callable
+            Returns the bits of a memory, shape (words, width), lowest bit first.
+
+        Returns
+        -------
+        ndarray, shape (segments, parts, cells)
+            Of bool if a cell has one bit, of uint64 otherwise.
+        """
+        words = max(memory.words for memory in self.memories)
+        width = max(memory.width for memory in self.memories)
+        held = np.zeros((len(self.memories), words, width), np.bool_)
+        for number, memory in enumerate(self.memories):
+            held[number, : memory.words, : memory.width] = read(memory)
+        cells = np.arange(self.cells)
+        found = np.zeros((self.segments, self.parts, self.cells), np.uint64)
+        for segment, part in np.ndindex(self.segments, self.parts):
+            place = self.find(segment, part, cells)
+            for bit in range(self.cell_bits):
+                bits = held[place.memory, place.word, place.bit + bit].astype(np.uint64)
+                found[segment, part] |= bits << np.uint64(bit)
+        return found.astype(np.bool_) if self.cell_bits == 1 else found
+
+    def below(self, *path: str) -> tuple[PhysicalMemory, ...]:
+        """Return the memories as a component sees them that has this store at `path`."""
+        return tuple(replace(memory, path=(*path, *memory.path)) for memory in self.memories)
+
+
+class BlockGrid(NamedTuple):
+    """Columns and rows of the block RAMs that hold one part of a segment.
+
+    A clear zeroes up to `BLOCK_CLEAR_BITS` bits in each column.
+
+    Attributes
+    ----------
+    columns, rows : int
+    low : int
+        Bits of an address below those that choose the column.
+    """
+
+    columns: int
+    rows: int
+    low: int
+
+    @classmethod
+    def of(cls, *, depth: int, clear_bits: int, block_bits: int) -> "BlockGrid":
+        """Return the grid for a part of `depth` bits of which `clear_bits` are zeroed at a time.
+
+        Parameters
+        ----------
+        depth, clear_bits : int
+            As for `lately.hdl.memory.segment.SegmentMemory`.
+        block_bits : int
+            Bits of a block RAM.
+        """
+        columns = max(1, clear_bits // BLOCK_CLEAR_BITS)
+        rows = max(1, depth // columns // block_bits)
+        return cls(columns, rows, min(clear_bits, BLOCK_CLEAR_BITS).bit_length() - 1)
+
+
+def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
+    """Return the map of one segment memory.
+
+    Parameters
+    ----------
+    variant : str
+        One of `lately.hdl.memory.variants.VARIANTS`.
+    depth, clear_bits : int
+        As for `lately.hdl.memory.segment.SegmentMemory`.
+    """
+    if variant == "portable":
+        array = PhysicalMemory(("words",), depth // clear_bits, clear_bits)
+        return MemoryMap(
+            (array,),
+            1,
+            1,
+            depth,
+            lambda s, p, cell: Place(0, cell // clear_bits, cell % clear_bits),
+        )
+    kind = BLOCK_KINDS[variant]
+    grid = BlockGrid.of(depth=depth, clear_bits=clear_bits, block_bits=kind.bits)
+    width = BLOCK_CLEAR_BITS
+
+    def find(segment: Any, part: Any, cell: Any) -> Place:
+        column = cell >> grid.low & (grid.columns - 1)
+        above = (cell >> grid.low) // grid.columns
+        inside = above * (1 << grid.low) + cell % (1 << grid.low)
+        row, inside = inside // kind.bits, inside % kind.bits
+        return Place(row * grid.columns + column, inside // width, inside % width)
+
+    words = -(-min(depth // grid.columns, kind.bits) // width)
+    blocks = tuple(
+        PhysicalMemory((f"block{row}_{column}",), words, width, kind.cell)
+        for row in range(grid.rows)
+        for column in range(grid.columns)
+    )
+    return MemoryMap(blocks, 1, 1, depth, find)
+
+
+def bank_memories(variant: str, *, rows: int, columns: int) -> tuple[PhysicalMemory, ...]:
+    """Return the memories of a bank of words, its columns from the lowest on.
+
+    Parameters
+    ----------
+    variant : str
+        Of the bank, one of `lately.hdl.ring.sliced.VARIANTS`.
+    rows, columns : int
+        As for `lately.hdl.memory.words.WordBank`.
+    """
+    if variant == "portable":
+        return (PhysicalMemory(("words",), rows, columns),)
+    cell = BLOCK_KINDS[variant].cell
+    return tuple(
+        PhysicalMemory((f"block{number}",), rows, BANK_COLUMNS, cell)
+        for number in range(-(-columns // BANK_COLUMNS))
+    )
+
+
+def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
+    """Return the map of a unit with a memory for each part of each segment, in each shard.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    variant : str
+        Of the segment memories.
+    """
+    shard_bits = spec.part_bits // spec.shards
+    store = segment_map(variant, depth=shard_bits, clear_bits=spec.clear)
+    each = len(store.memories)
+
+    def find(segment: Any, part: Any, cell: Any) -> Place:
+        shard = cell // shard_bits
+        place = store.find(0, 0, cell % shard_bits)
+        number = (shard * spec.segments + segment) * spec.parts + part
+        return place._replace(memory=number * each + place.memory)
+
+    memories = tuple(
+        replace(memory, shard=shard)
+        for shard in range(spec.shards)
+        for segment in range(spec.segments)
+        for part in range(spec.parts)
+        for memory in store.below(
+            *([f"shard{shard}"] if spec.lanes > 1 else []),
+            "core",
+            f"segment{segment}_part{part}",
+        )
+    )
+    return MemoryMap(memories, spec.segments, spec.parts, spec.part_bits, find)
+
+
+def sliced_map(spec: FilterSpec, variant: str) -> MemoryMap:
+    """Return the map of a bit-sliced unit, a word of which has a bit of each segment.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    variant : str
+        Of the banks.
+    """
+    banks = spec.clear
+    blocks = bank_memories(variant, rows=spec.part_bits // banks, columns=spec.segments)
+    width = blocks[0].width
+
+    def find(segment: Any, part: Any, cell: Any) -> Place:
+        block, bit = divmod(segment, width)
+        number = (part * banks + cell % banks) * len(blocks) + block
+        return Place(number, cell // banks, bit)
+
+    memories = tuple(
+        replace(block, path=("core", f"part{part}", f"bank{bank}", *block.path))
+        for part in range(spec.parts)
+        for bank in range(banks)
+        for block in blocks
+    )
+    return MemoryMap(memories, spec.segments, spec.parts, spec.part_bits, find)
+
+
+def memory_map(
+    spec: FilterSpec, *, memory: str = "portable", organisation: str = "separate"
+) -> MemoryMap:
+    """Return the map of a unit's memories.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    memory, organisation : str
+        As for `lately.hdl.unit.FilterUnit`.
+    """
+    return (separate_map if organisation == "separate" else sliced_map)(spec, memory)
+
+
+def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:
+    """Return the names of the block RAMs of each shard, with dots, to be laid side by side.
+
+    Parameters
+    ----------
+    memories : iterable of PhysicalMemory
+    """
+    groups: dict[int, list[str]] = {}
+    for memory in memories:
+        if memory.cell:
+            groups.setdefault(memory.shard, []).append(".".join(memory.path))
+    return tuple(map(tuple, groups.values()))

@@ -1,0 +1,165 @@
+"""Where the bits lie, against the units that are built; benches and replays compare the bits."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from amaranth.back import rtlil
+
+from lately.golden import SpecificationError, preset
+from lately.hdl import filter_unit
+from lately.hdl.memory.map import (
+    BLOCK_KINDS,
+    MemoryMap,
+    PhysicalMemory,
+    Place,
+    floorplan_groups,
+    memory_map,
+    segment_map,
+)
+from lately.hdl.memory.variants import VARIANTS, segment_memory
+
+TINY = ["tiny", "apbf-tiny", "gebf-tiny", "two-lanes-tiny"]
+
+
+class Hierarchy:
+    """Cells and memories of a design, by their paths."""
+
+    def __init__(self, component):
+        text = rtlil.convert(component, name="top", emit_src=False)
+        bodies = re.findall(r"^module \\(\S+)\n(.*?)^end$", text, re.MULTILINE | re.DOTALL)
+        self._modules = dict(bodies)
+        self.cells = {}
+        self.memories = {}
+        self._walk("top", ())
+
+    def _walk(self, name, path):
+        body = self._modules[name]
+        for width, words, memory in re.findall(
+            r"^  memory width (\d+) size (\d+) \\(\S+)", body, re.M
+        ):
+            self.memories[*path, memory] = (int(words), int(width))
+        for kind, cell in re.findall(r"^  cell \\(\S+) \\(\S+)", body, re.MULTILINE):
+            self.cells[*path, cell] = kind
+            if kind in self._modules:
+                self._walk(kind, (*path, cell))
+
+
+def check(memories, hierarchy):
+    """Every memory is in the design, and every block RAM of the design is in the map."""
+    for memory in memories:
+        if memory.cell:
+            assert hierarchy.cells[memory.path] == memory.cell
+        else:
+            assert hierarchy.memories[memory.path] == (memory.words, memory.width)
+    kinds = {kind.cell for kind in BLOCK_KINDS.values()}
+    blocks = {path for path, kind in hierarchy.cells.items() if kind in kinds}
+    assert blocks == {memory.path for memory in memories if memory.cell}
+
+
+@pytest.mark.parametrize("memory", VARIANTS)
+@pytest.mark.parametrize("organisation", ["separate", "bit-sliced"])
+@pytest.mark.parametrize("name", TINY)
+def test_units_have_these_memories(name, organisation, memory):
+    spec = preset(name)
+    try:
+        unit = filter_unit(spec, memory=memory, organisation=organisation)
+    except SpecificationError:
+        # Families with several hash functions, and block RAMs without such a bank.
+        assert organisation == "bit-sliced"
+        return
+    found = unit.memory_map
+    check(found.memories, Hierarchy(unit))
+    assert (found.segments, found.parts, found.cells) == (
+        spec.segments, spec.parts, spec.part_bits,
+    )  # fmt: skip
+    assert_own_places(found)
+
+
+def assert_own_places(found):
+    """No two cells lie in the same place, and all lie within their memories."""
+    cells = np.arange(found.cells)
+    words = np.array([memory.words for memory in found.memories])
+    places = []
+    for segment, part in np.ndindex(found.segments, found.parts):
+        number, word, bit = np.broadcast_arrays(*found.find(segment, part, cells))
+        assert (word < words[number]).all()
+        assert bit.max() < min(memory.width for memory in found.memories)
+        places.append((number << 32) + (word << 8) + bit)
+    assert len(np.unique(places)) == found.segments * found.parts * found.cells
+
+
+@pytest.mark.parametrize("memory", VARIANTS)
+@pytest.mark.parametrize(
+    ("depth", "clear_bits"), [(2, 1), (16, 4), (64, 32), (1 << 13, 8), (1 << 16, 16), (1 << 16, 64)]
+)
+def test_segments_of_several_blocks(memory, depth, clear_bits):
+    found = segment_map(memory, depth=depth, clear_bits=clear_bits)
+    check(
+        found.memories,
+        Hierarchy(segment_memory(memory, depth=depth, clear_bits=clear_bits)),
+    )
+    assert_own_places(found)
+
+
+def test_place_by_hand():
+    """32 bits zeroed at a time lie in two columns of 16; the second row begins at 32,768."""
+    found = segment_map("ecp5", depth=1 << 16, clear_bits=32)
+    assert [memory.path for memory in found.memories] == [
+        ("block0_0",), ("block0_1",), ("block1_0",), ("block1_1",),
+    ]  # fmt: skip
+    assert found.find(0, 0, 15) == Place(0, 0, 15)
+    assert found.find(0, 0, 16) == Place(1, 0, 0)
+    assert found.find(0, 0, 35) == Place(0, 1, 3)
+    assert found.find(0, 0, (1 << 15) + 49) == Place(3, 1, 1)
+
+
+def test_shards_follow_each_other():
+    spec = preset("two-lanes-tiny")
+    found = memory_map(spec)
+    last = found.find(spec.segments - 1, spec.parts - 1, spec.part_bits - 1)
+    assert last.memory == len(found.memories) - 1
+    assert found.memories[-1].path == ("shard2", "core", "segment4_part1", "words")
+    assert found.memories[-1].shard == 2
+
+
+def test_columns_of_a_word_bank():
+    """A segment beyond the 18 columns of a block RAM lies in the next."""
+    spec = replace(preset("gebf-tiny"), epochs=18, bits=19 * 2 * 16, generation=8)
+    found = memory_map(spec, memory="ecp5", organisation="bit-sliced")
+    assert found.find(17, 1, 9) == Place((8 + 1) * 2, 1, 17)
+    assert found.find(18, 1, 9) == Place((8 + 1) * 2 + 1, 1, 0)
+    assert found.memories[19].path == ("core", "part1", "bank1", "block1")
+
+
+def test_gather():
+    """Bits are read through the map."""
+    spec = preset("blocked-gebf-tiny")
+    expected = np.random.default_rng(5).random((spec.segments, spec.parts, spec.part_bits)) < 0.5
+    for memory, organisation in (("portable", "separate"), ("ecp5", "bit-sliced")):
+        found = memory_map(spec, memory=memory, organisation=organisation)
+        held = {m.path: np.zeros((m.words, m.width), np.bool_) for m in found.memories}
+        for (segment, part, cell), bit in np.ndenumerate(expected):
+            place = found.find(segment, part, cell)
+            held[found.memories[place.memory].path][place.word, place.bit] = bit
+        assert np.array_equal(found.gather(lambda m, held=held: held[m.path]), expected)
+
+
+def test_gather_cells_of_several_bits():
+    """Two timestamps of four bits in a word of eight."""
+    memory = PhysicalMemory(("words",), 3, 8)
+    found = MemoryMap(
+        (memory,), 1, 1, 6, lambda segment, part, cell: Place(0, cell // 2, 4 * (cell % 2)), 4
+    )
+    words = np.array([0x21, 0x43, 0xF5])
+    bits = found.gather(lambda memory: words[:, None] >> np.arange(8) & 1 > 0)
+    assert bits.tolist() == [[[1, 2, 3, 4, 5, 15]]]
+
+
+def test_floorplan_groups():
+    spec = preset("two-lanes-tiny")
+    first, *_, last = floorplan_groups(memory_map(spec, memory="ecp5").memories)
+    assert first[0] == "shard0.core.segment0_part0.block0_0"
+    assert last[-1] == "shard2.core.segment4_part1.block0_0"
+    assert floorplan_groups(memory_map(spec).memories) == ()
