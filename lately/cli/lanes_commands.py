@@ -1,17 +1,13 @@
 """Command that measures units of several lanes."""
 
-import json
-from typing import TYPE_CHECKING
-
 import click
 
-from .progress_bars import watched
-
-if TYPE_CHECKING:
-    from ..bench.lane_rates import Progress
+from .options import json_option, out_file_option, print_json
+from .progress import echo_stage
+from .reporting import fail_unless_zero
 
 PRESETS = ("default", "two-lanes", "four-lanes")
-"""What is measured unless specifications are named."""
+"""Units that are measured by default."""
 
 
 @click.command("lanes", short_help="Operations per clock of one, two and four lanes.")
@@ -23,17 +19,17 @@ PRESETS = ("default", "two-lanes", "four-lanes")
     multiple=True,
     default=PRESETS,
     show_default=True,
-    help="Unit, by name; may be repeated.",
+    help="Preset of a unit; may be repeated.",
 )
 @click.option(
     "--operations",
     type=click.IntRange(min=1),
     default=200_000,
     show_default=True,
-    help="Of the streams that are drawn.",
+    help="Length of the random streams.",
 )
-@click.option("--out", metavar="FILE", help="Write the figures there, as JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
+@out_file_option
+@json_option
 def bench_lanes(
     *,
     traces: tuple[str, ...],
@@ -42,11 +38,11 @@ def bench_lanes(
     out: str | None,
     as_json: bool,
 ) -> None:
-    """Count the operations per clock of units of one and of several lanes.
+    """Count the operations per clock cycle of units with one lane and with several.
 
-    Keys are checked and inserted with all lanes full: random ones, half of them one hot key, one
-    key alone, those of one shard alone, and those of TRACES. Every verdict is held against the
-    golden model.
+    Keys are checked and inserted with all lanes full. The streams are random keys, random keys of
+    which half are one hot key, a single key, the keys of a single shard, and TRACES. Every verdict
+    is compared with the golden model.
 
     \b
     Examples:
@@ -62,21 +58,13 @@ def bench_lanes(
         check_folder(out)
     specs = {name: preset(name) for name in presets}
     streams = drawn_streams(operations, specs.values()) | dict(file_streams(traces))
-    figures = measure(specs, streams, progress=_progress())
+    figures = measure(specs, streams, progress=echo_stage)
     if out is not None:
         write_json(figures, out)
     if as_json:
-        click.echo(json.dumps(figures, allow_nan=False))
+        print_json(figures)
     else:
-        from .tables import print_lanes
+        from .bench_tables import print_lanes
 
         print_lanes(figures)
-    wrong = sum(run["mismatches"] for run in figures["runs"])
-    if wrong:
-        raise click.ClickException(f"mismatches: must be 0, not {wrong}")
-
-
-def _progress() -> "Progress":
-    if not watched():
-        return lambda name, stream: None
-    return lambda name, stream: click.echo(f"{name}: {stream}", err=True)
+    fail_unless_zero("mismatches", sum(run["mismatches"] for run in figures["runs"]))

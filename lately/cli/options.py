@@ -1,28 +1,91 @@
-"""Options that several commands have."""
+"""Options that several commands share, and the values that they stand for."""
 
+import json
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    from ..golden import FilterSpec
+
 Command = Callable[..., Any]
-"""What click makes a command of."""
+"""Function that click makes a command of."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+"""--json."""
+
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Seed of the random keys.",
+)
+"""--seed, of commands that draw keys."""
+
+out_file_option = click.option("--out", metavar="FILE", help="Write the figures to FILE, as JSON.")
+"""--out, of commands that write one file of figures."""
+
+
+def filter_options(default: str = "default") -> Callable[[Command], Command]:
+    """Return a decorator that adds --spec and --preset, for `choose_spec`.
+
+    Parameters
+    ----------
+    default : str
+        Filter that is taken if neither is given.
+    """
+    return _together(
+        click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
+        click.option("--preset", metavar="NAME", help=f"Preset filter.  [default: {default}]"),
+    )
+
+
+def trace_options(command: Command) -> Command:
+    """Add --format and --key, which say how to read a trace."""
+    form = click.option(
+        "--format",
+        "form",
+        type=click.Choice(["auto", "log", "csv", "lines"]),
+        default="auto",
+        show_default=True,
+        help="Format of TRACE.",
+    )
+    key = click.option(
+        "--key",
+        metavar="NAMES",
+        help="Fields (log) or columns (CSV) that make up the key, separated by commas.",
+    )
+    return form(key(command))
 
 
 def workers(what: str) -> Callable[[Command], Command]:
-    """Add --jobs, how many of `what` at a time, and --scheduler to a command."""
+    """Return a decorator that adds --jobs and --scheduler, for `number_of_jobs`.
 
-    def add(command: Command) -> Command:
-        jobs = click.option(
-            "--jobs", type=click.IntRange(min=1), metavar="N", help=f"{what}  [default: cores]"
-        )
-        scheduler = click.option(
+    Parameters
+    ----------
+    what : str
+        What runs at a time, for the help.
+    """
+    return _together(
+        click.option(
+            "--jobs", type=click.IntRange(min=1), metavar="N", help=f"{what}.  [default: cores]"
+        ),
+        click.option(
             "--scheduler",
             metavar="ADDRESS",
-            help="Have the workers of a Dask scheduler do it, such as tcp://10.0.0.1:8786.",
-        )
-        return jobs(scheduler(command))
+            help="Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786.",
+        ),
+    )
+
+
+def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
 
     return add
 
@@ -48,3 +111,98 @@ def number_of_jobs(jobs: int | None, scheduler: str | None) -> int:
             "the workers of a --scheduler are as many as were started"
         )
     return jobs or os.cpu_count() or 1
+
+
+def choose_spec(
+    spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
+) -> "FilterSpec":
+    """Return the filter that the options ask for, the default preset if they ask for none.
+
+    Parameters
+    ----------
+    spec, preset : str, optional
+        Values of --spec and --preset.
+    window : int, optional
+        Value of --window.
+    fpr : float, optional
+        Value of --fpr.
+
+    Raises
+    ------
+    UsageError
+        If the options contradict each other.
+    LatelyError
+        If there is no such filter.
+    """
+    sized = window is not None or fpr is not None
+    if (spec is not None) + (preset is not None) + sized > 1:
+        raise click.UsageError("give one of --spec, --preset, or --window with --fpr, not several")
+    if sized and (window is None or fpr is None):
+        given, missing = ("--fpr", "--window") if window is None else ("--window", "--fpr")
+        raise click.UsageError(f"{given} needs {missing}")
+    from ..golden import FilterSpec
+    from ..golden import preset as named
+
+    if spec is not None:
+        return FilterSpec.from_toml(spec)
+    if window is not None and fpr is not None:
+        from ..planner import Requirement, choose
+
+        return choose(Requirement(window=window, false_positive_rate=fpr))
+    return named(preset or "default")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of a list such as 1-5 or 1,3, in order and each once.
+
+    Parameters
+    ----------
+    text : str
+        Value of --seeds.
+
+    Raises
+    ------
+    UsageError
+        If it is no such list.
+    """
+    seeds: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.isascii() and end.isdigit() and len(end) < 10 for end in ends):
+            raise click.UsageError(f"--seeds: must be a list such as 1-5 or 1,3, not {text!r}")
+        span = range(int(ends[0]), int(ends[1]) + 1)
+        if not 1 <= len(span) <= 100:
+            raise click.UsageError(f"--seeds: must have ranges of 1 to 100 seeds, not {part!r}")
+        seeds.update(span)
+    return sorted(seeds)
+
+
+def make_directory(directory: str) -> None:
+    """Make the folder that --out names, if it does not exist yet.
+
+    Parameters
+    ----------
+    directory : str
+        Value of --out.
+
+    Raises
+    ------
+    ClickException
+        If there is a file of that name.
+    """
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise click.ClickException(f"out: must be a directory, not the file {directory}") from None
+
+
+def print_json(value: object) -> None:
+    """Print a value as one line of JSON.
+
+    Parameters
+    ----------
+    value : object
+        Of what JSON can hold.
+    """
+    click.echo(json.dumps(value, allow_nan=False))

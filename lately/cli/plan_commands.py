@@ -1,29 +1,39 @@
-"""Commands that find the cheapest filter, and hold it against its promise."""
+"""Commands that find the cheapest filter, and check that it keeps its promise."""
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
-from .options import number_of_jobs, workers
+from .options import json_option, number_of_jobs, print_json, workers
+from .progress import parallel_bar
+from .reporting import fail_with
 
 if TYPE_CHECKING:
     from ..planner.requirement import Requirement
 
 
 @click.group("plan", invoke_without_command=True, short_help="Find the cheapest filter.")
-@click.option("--window", type=int, metavar="N", help="Insertions for which a key is reported.")
-@click.option("--fpr", type=float, metavar="P", help="Most false positives, just before a shift.")
+@click.option(
+    "--window",
+    type=int,
+    metavar="N",
+    help="Number of insertions for which a key is guaranteed reported.",
+)
+@click.option(
+    "--fpr", type=float, metavar="P", help="Maximum false-positive rate, just before a shift."
+)
 @click.option(
     "--slack",
     type=float,
     metavar="F",
-    help="Most that a key may leave a trace past the window, as a fraction of the window: none "
-    "after (1 + F) N insertions.  [default: any]",
+    help="Maximum slack, as a fraction of the window: a key is forgotten after (1 + F) N "
+    "insertions.  [default: any]",
 )
-@click.option("--span", metavar="T", help="In place of --window: a time, such as 10s or 500ms ...")
+@click.option("--span", metavar="T", help="Instead of --window: a time, such as 10s or 500ms ...")
 @click.option("--rate", type=float, metavar="R", help="... at most R keys per second.")
-@click.option("--device", "name", metavar="NAME", help="Fit on it; `lately synth --list`.")
+@click.option(
+    "--device", "name", metavar="NAME", help="Device that it must fit; see `lately synth --list`."
+)
 @click.option(
     "--family",
     "families",
@@ -32,19 +42,23 @@ if TYPE_CHECKING:
     help="apbf, apbbf, gebf or blocked-gebf; may be repeated.  [default: all]",
 )
 @click.option(
-    "--any-size", is_flag=True, help="Sizes that no hardware has, for golden models alone."
+    "--any-size",
+    is_flag=True,
+    help="Allow sizes that exist only as golden models, not in hardware.",
 )
-@click.option("--key-bits", type=int, default=64, show_default=True, help="Width of a key.")
+@click.option(
+    "--key-bits", type=int, default=64, show_default=True, help="Width of a key, in bits."
+)
 @click.option(
     "--candidates",
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
-    help="Of each family, to be told of.",
+    help="Number of candidates to list per family.",
 )
-@click.option("--out", metavar="FILE", help="Write the cheapest there, as TOML.")
-@click.option("--plot", metavar="FILE", help="Draw cost against rate: .svg, .png or .pdf.")
-@click.option("--json", "as_json", is_flag=True, help="Print all as one JSON object.")
+@click.option("--out", metavar="FILE", help="Write the cheapest filter to FILE, as TOML.")
+@click.option("--plot", metavar="FILE", help="Plot cost against rate in FILE: .svg, .png or .pdf.")
+@json_option
 @click.pass_context
 def plan(
     context: click.Context,
@@ -65,10 +79,11 @@ def plan(
 ) -> None:
     """Find the cheapest filter that keeps window, false-positive rate and slack.
 
-    Cheapest is what has the fewest bits; on a device, the least share of its
-    block RAMs and LUTs, added. Block RAMs are exact, LUTs and flip-flops
-    predicted. What is found can be built, unless sizes are any. A window of a
-    span of time is taken as the insertions that it holds at the given rate.
+    The cheapest filter has the fewest bits or, on a device, the smallest sum
+    of its shares of block RAMs and LUTs. Block RAMs are exact, LUTs and
+    flip-flops predicted. Every filter found can be built in hardware, unless
+    --any-size is given. --span counts as the number of insertions that arrive
+    within that time at the given rate.
 
     \b
     Examples:
@@ -80,8 +95,8 @@ def plan(
     """
     if context.invoked_subcommand is not None:
         return
+    from ..planner.chart import check_format, draw_plan
     from ..planner.plan import plan as search
-    from ..planner.table import check_format, draw_plan, print_plan
     from ..planner.timed import timed_models
 
     asked = _requirement(window, fpr, slack, span, rate, name, families, any_size, key_bits)
@@ -96,8 +111,10 @@ def plan(
         found.chosen.spec.to_toml(out)
     if as_json:
         more = {} if timed is None else {"timed": [model.to_dict() for model in timed]}
-        click.echo(json.dumps(found.to_dict() | more, allow_nan=False))
+        print_json(found.to_dict() | more)
     else:
+        from .plan_tables import print_plan
+
         print_plan(found, timed)
 
 
@@ -137,17 +154,25 @@ def _requirement(
     )
 
 
-@plan.command("validate", short_help="Measure whether planned filters keep what was asked.")
+@plan.command("validate", short_help="Measure whether planned filters meet their requirements.")
 @click.option(
-    "--points", type=click.IntRange(min=1), default=50, show_default=True, help="Requirements."
+    "--points",
+    type=click.IntRange(min=1),
+    default=50,
+    show_default=True,
+    help="Number of requirements.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Draws them."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    help="Seed that the requirements are drawn with.",
 )
 @click.option("--large", is_flag=True, help="Windows of 3 to 100,000 and rates down to 0.003.")
-@workers("Processes.")
-@click.option("--anew", is_flag=True, help="Measure what is in the cache folder, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print the findings as one JSON object.")
+@workers("Processes")
+@click.option("--anew", is_flag=True, help="Measure again what is in the cache folder.")
+@json_option
 def validate(
     *,
     points: int,
@@ -158,11 +183,12 @@ def validate(
     anew: bool,
     as_json: bool,
 ) -> None:
-    """Draw requirements, plan for each, and measure the golden model of what was planned.
+    """Draw requirements, plan a filter for each, and measure its golden model.
 
-    Measured are the false-positive rate just before a shift and on average,
-    the keys of the window's very edge, and the longest trace of a key. Points
-    are kept as those of `lately reproduce` are. Fails if a promise is broken.
+    The measurements are the false-positive rate, just before a shift and on
+    average, the keys at the very edge of the window, and how long a key is
+    remembered at most. Points are cached like those of `lately reproduce`.
+    Fails if a promise is broken.
 
     \b
     Examples:
@@ -176,10 +202,8 @@ def validate(
     from ..studies.runner import reproduce
     from ..studies.store import Store, cache_directory
     from ..studies.study import Verdict
-    from .app import _complain_of
-    from .reproduce_commands import _points
 
-    with _points() as progress:
+    with parallel_bar("points", "points") as progress:
         done = reproduce(
             [study(points, seed, large=large)],
             Store(cache_directory()),
@@ -192,9 +216,9 @@ def validate(
         more = {"failures": done.failures, "measured": done.measured, "found": done.found}
         click.echo(page.json_text(done.report, **more))
     else:
-        from .tables import print_reproduction
+        from .study_tables import print_reproduction
 
         print_reproduction(done.report)
     findings = [finding for entry in done.report.entries for finding in entry.outcome.findings]
     missed = [f"{f.what}: {f.note}" for f in findings if f.verdict is Verdict.NOT_MET]
-    _complain_of([*done.failures, *missed])
+    fail_with([*done.failures, *missed])

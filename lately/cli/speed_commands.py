@@ -1,30 +1,24 @@
 """Commands that measure the golden models."""
 
-import json
-from collections.abc import Callable
-
 import click
 
-from .progress_bars import counting_bar, watched
+from .options import json_option, out_file_option, print_json, seed_option
+from .progress import counting_bar, echo_stage
+from .reporting import fail_unless_zero
 
 _WINDOW = click.option(
     "--window",
     type=click.IntRange(min=100),
     default=20_000,
     show_default=True,
-    help="Insertions to remember.",
+    help="Number of insertions to remember.",
 )
 _BITS = click.option(
     "--bits-per-key",
     type=click.IntRange(4, 1000),
     default=14,
     show_default=True,
-    help="Memory, for each key of the window.",
-)
-_SEED = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True)
-_OUT = click.option("--out", metavar="FILE", help="Write the figures there, as JSON.")
-_JSON = click.option(
-    "--json", "as_json", is_flag=True, help="Print the figures as one JSON object."
+    help="Memory per key of the window, in bits.",
 )
 
 
@@ -36,21 +30,21 @@ _JSON = click.option(
     type=click.IntRange(min=1),
     default=4_000_000,
     show_default=True,
-    help="Length of the stream; what is slow takes the first part of it.",
+    help="Length of the stream; slow filters take only the first part of it.",
 )
 @click.option(
-    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of each."
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of rounds."
 )
 @click.option(
     "--batch",
     type=click.IntRange(min=1),
     default=1 << 16,
     show_default=True,
-    help="Keys that a filter takes in a call.",
+    help="Number of keys per call.",
 )
-@_SEED
-@_OUT
-@_JSON
+@seed_option
+@out_file_option
+@json_option
 def bench_golden(
     *,
     window: int,
@@ -64,10 +58,10 @@ def bench_golden(
 ) -> None:
     """Time check-and-insert of the golden models, compiled and in numpy, beside other filters.
 
-    All have the same memory and take the same stream, in which every tenth key comes again
-    within the window. Counted are keys per second of CPU time, false positives, and keys of the
-    window that were reported unseen. The ratios hold; single figures are of the machine that this
-    runs on.
+    All filters have the same memory and take the same stream, in which every tenth key is repeated
+    within the window. The figures are keys per second of CPU time, false positives, and keys of
+    the window that were reported unseen. The ratios carry over to other machines; the single
+    figures do not.
 
     \b
     Examples:
@@ -89,7 +83,7 @@ def bench_golden(
             rounds=rounds,
             batch=batch,
             seed=seed,
-            progress=_names(),
+            progress=echo_stage,
         )
     except ImportError as error:
         raise click.ClickException(
@@ -98,26 +92,42 @@ def bench_golden(
     if out is not None:
         write_json(figures, out)
     if as_json:
-        click.echo(json.dumps(figures, allow_nan=False))
+        print_json(figures)
     else:
-        from .tables import print_speed
+        from .bench_tables import print_speed
 
         print_speed(figures)
     ours = [run for run in figures["runs"] if run["runs"] in ("compiled", "numpy")]
-    _complain(sum(run["false_negatives"] for run in ours))
+    fail_unless_zero("false negatives", sum(run["false_negatives"] for run in ours))
 
 
-@click.command("stream", short_help="What a long stream costs, part by part.")
+@click.command("stream", short_help="Cost of a long stream, part by part.")
 @click.option(
-    "--model", default="GEBF r=6 k=8", show_default=True, metavar="NAME", help="Or another of ours."
+    "--model",
+    default="GEBF r=6 k=8",
+    show_default=True,
+    metavar="NAME",
+    help="Golden model, by the name that `lately bench golden` gives it.",
 )
 @_WINDOW
 @_BITS
-@click.option("--insertions", type=click.IntRange(min=10), default=200_000_000, show_default=True)
-@click.option("--queries", type=click.IntRange(min=0), default=20_000_000, show_default=True)
-@_SEED
-@_OUT
-@_JSON
+@click.option(
+    "--insertions",
+    type=click.IntRange(min=10),
+    default=200_000_000,
+    show_default=True,
+    help="Number of insertions.",
+)
+@click.option(
+    "--queries",
+    type=click.IntRange(min=0),
+    default=20_000_000,
+    show_default=True,
+    help="Number of queries.",
+)
+@seed_option
+@out_file_option
+@json_option
 def bench_stream(
     *,
     model: str,
@@ -131,8 +141,8 @@ def bench_stream(
 ) -> None:
     """Insert and query a long stream, and show CPU time and memory of each tenth of it.
 
-    Keys are random and drawn piece by piece. Half of the queries ask for keys of the window, all
-    of which must be reported.
+    Keys are random and drawn in batches. Half of the queries are for keys of the window, all of
+    which must be reported.
 
     \b
     Examples:
@@ -162,20 +172,9 @@ def bench_stream(
     if out is not None:
         write_json(figures, out)
     if as_json:
-        click.echo(json.dumps(figures, allow_nan=False))
+        print_json(figures)
     else:
-        from .tables import print_stream
+        from .bench_tables import print_stream
 
         print_stream(figures)
-    _complain(figures["false_negatives"])
-
-
-def _complain(false_negatives: int) -> None:
-    if false_negatives:
-        raise click.ClickException(f"false negatives: must be 0, not {false_negatives}")
-
-
-def _names() -> Callable[[str, str], None] | None:
-    if not watched():
-        return None
-    return lambda name, runs: click.echo(f"{name}: {runs}", err=True)
+    fail_unless_zero("false negatives", figures["false_negatives"])

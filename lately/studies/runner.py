@@ -1,34 +1,29 @@
-"""Measurement of studies: points apart from each other, in several processes, kept when done."""
+"""Measurement of studies: independent points, in several processes, kept when done."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 
-from ..golden.errors import LatelyError
-from ..workers import calls as graph
 from ..workers.calls import Call, MismatchError
+from ..workers.kept_calls import KeptCall, Progress, complete
 from .records import Entry, Report
 from .sources import fingerprint, versions
 from .store import Store, Task
 from .study import Point, Result, Study
 
-Progress = Callable[[int, int, str], None]
-"""Called with the points done, those in all, and the study of the last or what is waited for."""
-
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What came of a run.
+    """Outcome of a run.
 
     Attributes
     ----------
     report : Report
         Studies of which all points were measured.
     failures : list of str
-        Why others could not be measured, one line for each point.
+        Why the other studies could not be measured, one line for each point.
     measured, found : int
-        Points that were measured now, and that had been before.
+        Number of points that were measured now, and that had been before.
     """
 
     report: Report
@@ -47,28 +42,29 @@ def reproduce(
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Reproduction:
-    """Measure the points of studies, but for those that the store has, and conclude.
+    """Measure the points of studies, except for those that the store has, and conclude.
 
-    Every result is put into the store as it comes, so that an interrupted run
-    goes on where it stopped. A process that dies costs the point that was
-    under way a repeat; a point that this happens to again and again fails.
-    The report is the same whatever the processes are, and how many.
+    Every result is stored as it comes, so that an interrupted run resumes
+    where it stopped. If a process dies, the point that it was measuring is
+    repeated; a point whose processes die again and again fails. The report
+    depends neither on the number of processes nor on where they run.
 
     Parameters
     ----------
     studies : sequence of Study
     store : Store
-        Where results are looked for and kept.
+        Store of finished points.
     quick : bool
-        Whether the quick form of each study is wanted.
+        Whether to measure the quick form of each study.
     anew : bool
-        Whether to measure what the store has, too.
+        Whether to measure again the points that the store has.
     jobs : int
         Processes to start, if there is no scheduler.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers measure; they need no folder
         in common with this process.
     progress : callable, optional
+        As for `complete`.
 
     Raises
     ------
@@ -77,47 +73,30 @@ def reproduce(
     SchedulerError, MismatchError
         If the scheduler is not there, or a worker has other sources or versions.
     """
-    tasks = [task for study in studies for task in plan(study, quick)]
-    known = {} if anew else {id(t): r for t in tasks if (r := store.find(t)) is not None}
-    waiting = [task for task in tasks if id(task) not in known]
-    failures: list[str] = []
-    done = found = len(known)
+    points = [task for study in studies for task in plan(study, quick)]
+    known = {} if anew else {id(p): r for p in points if (r := store.find(p)) is not None}
 
-    def show(what: str) -> None:
-        if progress is not None:
-            progress(done, len(tasks), what)
+    def keep(point: Task, result: Result) -> None:
+        store.add(point, result)
+        known[id(point)] = result
 
-    def settle(call: Call, outcome: Result | LatelyError) -> None:
-        nonlocal done
-        task = wanted[id(call)]
-        if isinstance(outcome, LatelyError):
-            failures.append(f"{task.study.name} at {json.dumps(task.point)}: {outcome}")
-        else:
-            store.add(task, outcome)
-            known[id(task)] = outcome
-        done += 1
-        show(task.study.name)
-
-    show("")
-    calls = [
-        Call(t.study.name, _measure, (t.study.measure, t.point, t.fingerprint)) for t in waiting
+    wanted = [
+        KeptCall(_call(point), point.label, id(point) in known, partial(keep, point))
+        for point in points
     ]
-    wanted = {id(call): task for call, task in zip(calls, waiting, strict=True)}
-    graph.run(
-        calls, settle, jobs=jobs, scheduler=scheduler, idle=lambda: show("waiting for workers")
-    )
+    tally = complete(wanted, "points", jobs=jobs, scheduler=scheduler, progress=progress)
     entries = []
     for study in studies:
-        own = [task for task in tasks if task.study is study]
-        if all(id(task) in known for task in own):
-            outcome = study.conclude([(task.point, known[id(task)]) for task in own])
+        own = [point for point in points if point.study is study]
+        if all(id(point) in known for point in own):
+            outcome = study.conclude([(one.point, known[id(one)]) for one in own])
             entries.append(Entry(study.name, study.title, study.source, outcome))
-    return Reproduction(
-        report=Report(quick=quick, entries=entries),
-        failures=sorted(failures),
-        measured=len(waiting) - len(failures),
-        found=found,
-    )
+    report = Report(quick=quick, entries=entries)
+    return Reproduction(report, tally.failures, tally.measured, tally.found)
+
+
+def _call(task: Task) -> Call:
+    return Call(task.study.name, _measure, (task.study.measure, task.point, task.fingerprint))
 
 
 def plan(study: Study, quick: bool) -> list[Task]:

@@ -38,6 +38,11 @@ class Task:
     fingerprint: str
 
     @property
+    def label(self) -> str:
+        """Name of the point in messages."""
+        return f"{self.study.name} at {json.dumps(self.point)}"
+
+    @property
     def identity(self) -> dict[str, Any]:
         """All that determines the result, as JSON can hold it."""
         return {

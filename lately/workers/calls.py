@@ -24,7 +24,10 @@ PATIENCE = 0.5
 """Seconds until workers that have come or gone are looked for again."""
 
 Message = Mapping[str, Any]
-"""What a call tells while it runs: values that JSON can hold."""
+"""Message that a call sends while it runs: values that JSON can hold."""
+
+BEGUN: Message = {"stage": "start", "share": 0.0}
+"""Message for a call that was submitted."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,8 @@ def run(
         Address of a Dask scheduler; its workers make the calls, as many at a
         time as they have threads. Workers may come and go.
     hear : callable, optional
-        Takes a call and what it told (`tell`); called in a thread of its own.
+        Takes a call and `BEGUN` when it is submitted, and then every message
+        that it sends (`tell`); these come in a thread of their own.
     idle : callable, optional
         Called again and again while there is no worker.
 
@@ -124,9 +128,10 @@ class _Work:
         self._client = client
         self._settle = settle
         self._under_way: dict[str, tuple[Future, Call]] = {}
+        self._hear = hear or (lambda call, message: None)
         self._topic = f"lately-{uuid.uuid4().hex}" if hear else None
         if hear is not None:
-            client.subscribe_topic(self._topic, lambda event: self._pass_on(hear, *event[1]))
+            client.subscribe_topic(self._topic, lambda event: self._pass_on(*event[1]))
 
     def do(self, calls: Sequence[Call], idle: Callable[[], None]) -> None:
         """Make all calls."""
@@ -154,6 +159,7 @@ class _Work:
         order = pickle.dumps(_Order(pickle.dumps(call), key, self._topic))
         future = self._client.submit(pickle.loads, order, key=key, pure=False)
         self._under_way[key] = (future, call)
+        self._hear(call, BEGUN)
 
     def _ended(self) -> Collection[str]:
         futures = [future for future, _ in self._under_way.values()]
@@ -173,9 +179,9 @@ class _Work:
         future, call = self._under_way.pop(key)
         return call, _outcome(future)
 
-    def _pass_on(self, hear: Callable[[Call, Message], None], key: str, message: Message) -> None:
+    def _pass_on(self, key: str, message: Message) -> None:
         if (found := self._under_way.get(key)) is not None:
-            hear(found[1], message)
+            self._hear(found[1], message)
 
 
 class _Order:

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from lately.cli import app as cli
+from lately.cli import run_commands
 from lately.golden import SpecificationError, from_spec
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -343,12 +344,12 @@ def raises(error):
     ],
 )
 def test_causes_outside(keys, monkeypatch, cause, message):
-    monkeypatch.setattr(cli, "_run", raises(cause))
+    monkeypatch.setattr(run_commands, "_run", raises(cause))
     assert error("run", keys) == message
 
 
 def test_defects_are_not_hidden(keys, monkeypatch):
-    monkeypatch.setattr(cli, "_run", raises(ZeroDivisionError()))
+    monkeypatch.setattr(run_commands, "_run", raises(ZeroDivisionError()))
     assert isinstance(CliRunner().invoke(cli.main, ["run", str(keys)]).exception, ZeroDivisionError)
 
 

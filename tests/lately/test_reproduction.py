@@ -91,7 +91,9 @@ def test_run_and_resume(log, store):
     (finding,) = entry.outcome.findings
     assert (finding.ours, finding.verdict) == (14, Verdict.MET)
     assert (done.measured, done.found, done.failures) == (4, 0, [])
-    assert calls == [(0, 4, ""), *((count, 4, "squares") for count in range(1, 5))]
+    assert calls[0] == (0, 4, {})
+    assert [*dict.fromkeys((done, total) for done, total, _ in calls)] == [(n, 4) for n in range(5)]
+    assert {name for _, _, running in calls for name in running} == {"squares"}
     again = reproduce([study(log)], store)
     assert (again.measured, again.found) == (0, 4)
     assert again.report == done.report

@@ -1,28 +1,27 @@
-"""The plan on the terminal, and its drawing."""
+"""Plans, for the terminal."""
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..planner.cost import models
+from ..planner.plan import Candidate, Plan
+from ..planner.timed import COUNTED, TimedModel
 from ..replay.report import count_text, rate_text
-from ..studies.study import Chart, Series
-from .cost import models
-from .plan import Candidate, Plan
-from .requirement import RequirementError
-from .timed import COUNTED, TimedModel
+from .tables import head_table, terminal
 
 if TYPE_CHECKING:
     from ..golden import FilterSpec
 
-FORMATS = (".svg", ".png", ".pdf")
-"""Of drawings, by the end of the file's name."""
-
 
 def print_plan(plan: Plan, timed: list[TimedModel] | None = None) -> None:
-    """Print the candidates, the chosen one first, and what a changing rate does."""
-    from ..cli.tables import _console
+    """Print the candidates, the chosen one first, and the effect of a changing rate.
 
-    console = _console()
+    Parameters
+    ----------
+    plan : Plan
+    timed : list of TimedModel, optional
+        Golden models for a span of time.
+    """
+    console = terminal()
     console.print(f"Asked: {plan.requirement.text()}", soft_wrap=True)
     console.print(_candidates(plan))
     console.print("* the cheapest; what binds: the next smaller one of each parameter, and what")
@@ -40,12 +39,10 @@ def print_plan(plan: Plan, timed: list[TimedModel] | None = None) -> None:
 
 
 def _candidates(plan: Plan) -> Any:
-    from ..cli.tables import _head_table
-
     device = plan.requirement.device
     cost = ("block RAMs", "LUTs", "FFs") if device else ("bits",)
     last = "accesses" if plan.requirement.any_size else "clocks"
-    table = _head_table("", "filter", right=("worst", "average", "slack", *cost, last))
+    table = head_table("", "filter", right=("worst", "average", "slack", *cost, last))
     table.add_column("what binds")
     for candidate in plan.candidates:
         spec = candidate.spec
@@ -87,9 +84,7 @@ def shape_text(spec: "FilterSpec") -> str:
 
 
 def _timed(models: list[TimedModel]) -> Any:
-    from ..cli.tables import _head_table
-
-    table = _head_table("model", right=("worst", "slack", "bits"))
+    table = head_table("model", right=("worst", "slack", "bits"))
     table.add_column("when the rate changes")
     for model in models:
         parameters = ", ".join(f"{name}={value}" for name, value in model.parameters.items())
@@ -101,53 +96,3 @@ def _timed(models: list[TimedModel]) -> Any:
             model.when_the_rate_changes,
         )
     return table
-
-
-# Drawing
-
-
-def check_format(path: str) -> None:
-    """Refuse a file of a format that there is no drawing in.
-
-    Parameters
-    ----------
-    path : str
-        Name of the file.
-
-    Raises
-    ------
-    RequirementError
-        If its name ends in none of `FORMATS`.
-    """
-    if Path(path).suffix.lower() not in FORMATS:
-        raise RequirementError(f"plot: must end in {', '.join(FORMATS)}, not {path!r}")
-
-
-def front_chart(plan: Plan) -> Chart:
-    """Return the front as a chart: cost against worst false-positive rate, family by family."""
-    asked, device = plan.requirement, plan.requirement.device
-    cost = f"Share of {device.name}, block RAMs and LUTs added" if device else "Memory in bits"
-    series = []
-    for family in asked.families:
-        own = [candidate for candidate in plan.front if candidate.spec.family == family]
-        if own:
-            rates = [candidate.spec.worst_false_positive_rate for candidate in own]
-            series.append(Series(family, [one.cost for one in own], rates, marks=True))
-    chosen = plan.chosen
-    at = [chosen.cost], [chosen.spec.worst_false_positive_rate]
-    return Chart(
-        name="plan",
-        title=f"Cheapest filters, {asked.text()}",
-        x=cost,
-        y="Worst false-positive rate",
-        series=[*series, Series("chosen", *at, marks=True)],
-        x_log=device is None,
-        y_log=True,
-    )
-
-
-def draw_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
-    """Draw the front to the file `path`; the same plan gives the same bytes."""
-    from ..studies.drawing import draw
-
-    draw(front_chart(plan), path)

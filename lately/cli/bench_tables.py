@@ -1,0 +1,274 @@
+"""Measured speed and area, for the terminal."""
+
+from typing import TYPE_CHECKING, Any
+
+from ..replay.report import count_text, rate_text
+from .tables import figure_table, head_table, terminal
+
+if TYPE_CHECKING:
+    from ..bench.cases import Case
+    from ..bench.hardware import Outcome
+    from ..bench.measurements import Comparison, Summary
+
+
+def print_replay(figures: dict[str, Any]) -> None:
+    """Print how fast the compiled replay is.
+
+    Parameters
+    ----------
+    figures : dict
+        As `replay_speed.replay` returns them.
+    """
+    rows = [
+        ("operations", count_text(figures["operations"]), f"in each of {figures['rounds']} rounds"),
+        ("mismatches", count_text(figures["mismatches"]), "verdicts, RTL against golden"),
+        ("clocks", f"{figures['cycles_per_operation']:.4f}", "per operation"),
+        ("opening", f"{figures['open_seconds']:.2f} s", "compiled now, or found in the cache"),
+    ]
+    for name in ("replay", "golden"):
+        low, high = figures["range"][name]
+        rate = figures[f"{name}_operations_per_second"]
+        rows.append((name, f"{rate:,.0f}", f"operations/s, median ({low:,.0f} to {high:,.0f})"))
+    rows.append(("ratio", f"{figures['ratio']:.2f}", "replay to golden"))
+    terminal().print(figure_table(rows))
+
+
+def print_lanes(figures: dict[str, Any]) -> None:
+    """Print how many operations units perform per clock cycle.
+
+    Parameters
+    ----------
+    figures : dict
+        As `lane_rates.measure` returns them.
+    """
+    table = head_table("unit", "stream", right=("operations", "clocks", "per clock", "mismatches"))
+    for run in figures["runs"]:
+        counts = (count_text(run[name]) for name in ("operations", "clocks"))
+        rate = f"{run['operations_per_clock']:.3f}"
+        table.add_row(run["name"], run["stream"], *counts, rate, count_text(run["mismatches"]))
+    terminal().print(table)
+
+
+def print_speed(figures: dict[str, Any]) -> None:
+    """Print how fast the golden models are beside other filters.
+
+    Parameters
+    ----------
+    figures : dict
+        As `golden_speed.measure` returns them.
+    """
+    right = ("M keys/s", "ratio", "false positives", "false negatives", "KiB")
+    table = head_table("filter", "runs", right=right)
+    others = [run for run in figures["runs"] if run["runs"] not in ("compiled", "numpy")]
+    fastest = max(run["keys_per_second"] for run in others)
+    for run in figures["runs"]:
+        rate = run["false_positive_rate"]
+        table.add_row(
+            run["name"],
+            run["runs"],
+            _two_digits(run["keys_per_second"] / 1e6),
+            _two_digits(run["keys_per_second"] / fastest),
+            "" if rate is None else rate_text(rate),
+            count_text(run["false_negatives"]),
+            f"{run['memory_bits'] / 8192:.1f}",
+        )
+    console = terminal()
+    console.print(table)
+    rows = [
+        (name, f"{sum(seconds):.1f} s", "import and first answers of all models")
+        for name, seconds in figures["first_answer"].items()
+    ]
+    rows.insert(0, ("ratio of 1", f"{fastest / 1e6:.2f} M keys/s", "the fastest other library"))
+    rows.append(("processor", figures["processor"], f"seed {figures['seed']}"))
+    console.print(figure_table(rows))
+
+
+def _two_digits(value: float) -> str:
+    """Return two decimals, or more where they would all be zeros."""
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def print_stream(figures: dict[str, Any]) -> None:
+    """Print the cost of each part of a long stream.
+
+    Parameters
+    ----------
+    figures : dict
+        As `endless.measure` returns them.
+    """
+    right = ("insertions", "queries", "CPU s", "ns each", "false negatives", "peak MiB")
+    table = head_table("part", right=right)
+    for number, part in enumerate(figures["parts"], 1):
+        queries = part["queries_of_the_window"] + part["queries_of_others"]
+        table.add_row(
+            str(number),
+            count_text(part["insertions"]),
+            count_text(queries),
+            f"{part['cpu_seconds']:.2f}",
+            f"{part['cpu_seconds'] / (part['insertions'] + queries) * 1e9:.1f}",
+            count_text(part["false_negatives"]),
+            f"{part['peak_bytes'] / 2**20:.0f}",
+        )
+    console = terminal()
+    console.print(table)
+    total = sum(part["cpu_seconds"] for part in figures["parts"])
+    compiled = "compiled" if figures["compiled"] else "numpy"
+    console.print(
+        figure_table(
+            [
+                ("model", figures["model"], compiled),
+                (
+                    "CPU time",
+                    f"{total:.1f} s",
+                    f"{figures['cpu_seconds']:.1f} s with drawing the keys",
+                ),
+                (
+                    "peak memory",
+                    f"{figures['peak_bytes'] / 2**20:.0f} MiB",
+                    f"{figures['peak_bytes_before'] / 2**20:.0f} MiB before the stream",
+                ),
+            ]
+        )
+    )
+
+
+def print_soak(figures: dict[str, Any]) -> None:
+    """Print the comparisons of a long run.
+
+    Parameters
+    ----------
+    figures : dict
+        As `soak.soak` returns them.
+    """
+    mismatches = figures["mismatches"]
+    comparisons = figures["memory_comparisons"]
+    rows = [
+        ("operations", count_text(figures["operations"]), f"seed {figures['seed']}"),
+        ("clocks", count_text(figures["cycles"]), f"{figures['seconds']:.0f} s"),
+        ("verdicts", count_text(mismatches["verdicts"]), "mismatches, RTL against golden"),
+        ("ages", count_text(mismatches["ages"]), "mismatches"),
+        ("counters", count_text(mismatches["counters"]), "mismatches"),
+        (
+            "memory",
+            count_text(mismatches["memory_bits"]),
+            f"mismatches in {comparisons} times {count_text(figures['memory_bits'])} bits",
+        ),
+        (
+            "hits",
+            count_text(figures["hits"]),
+            "at every age" if all(figures["hits_by_age"]) else "",
+        ),
+        (
+            "shifts",
+            count_text(figures["shifts"]),
+            f"{count_text(figures['ring_turns'])} ring turns",
+        ),
+        ("clears", count_text(figures["clears"]), f"{figures['rekeys']} secrets"),
+    ]
+    terminal().print(figure_table(rows))
+
+
+def print_cases(cases: "list[Case]") -> None:
+    """Print cases and their targets.
+
+    Parameters
+    ----------
+    cases : list of Case
+    """
+    table = head_table(
+        "case",
+        "group",
+        right=(
+            "window",
+            "seeds",
+            "minimum MHz",
+            "target",
+            "maximum LUTs",
+            "target",
+            "maximum block RAMs",
+        ),
+    )
+    for case in cases:
+        limits = (case.floor_mhz, case.aim_mhz, case.floor_lut, case.aim_lut, case.floor_bram)
+        sizes = (case.spec.window, len(case.seeds))
+        texts = ("" if limit is None else count_text(limit) for limit in (*sizes, *limits))
+        table.add_row(case.name, case.group, *texts)
+    terminal().print(table)
+
+
+def print_hardware(outcome: "Outcome", comparison: "Comparison | None") -> None:
+    """Print speed, area and critical paths of units, and how they compare.
+
+    Parameters
+    ----------
+    outcome : Outcome
+    comparison : Comparison or None
+        With the baseline.
+    """
+    console = terminal()
+    if outcome.summaries:
+        console.print(_speed_table(outcome.summaries))
+        console.print(_area_table(outcome.summaries))
+        paths = [(s.case.name, "", s.median.critical_path) for s in outcome.summaries]
+        console.print(figure_table(paths))
+    reports = [summary.median for summary in outcome.summaries]
+    for device, caveat in {report.device: report.caveat for report in reports}.items():
+        if caveat:
+            console.print(f"{device}: {caveat}")
+    console.print(f"Runs made: {outcome.measured}, found: {outcome.found}")
+    if comparison is not None:
+        console.print(str(comparison))
+
+
+def _speed_table(summaries: "list[Summary]") -> Any:
+    table = head_table(
+        "case",
+        right=("seeds", "MHz", "lowest", "highest", "asked", "", "M ops/s", "clocks", "ns"),
+    )
+    for summary in summaries:
+        case, median, reports = summary.case, summary.median, summary.reports
+        asked = "" if case.floor_mhz is None else f"{case.floor_mhz}, target {case.aim_mhz}"
+        table.add_row(
+            case.name,
+            str(len(summary.seeds)),
+            f"{median.fmax_mhz:.1f}",
+            f"{reports[0].fmax_mhz:.1f}",
+            f"{reports[-1].fmax_mhz:.1f}",
+            asked,
+            summary.verdicts.get("fmax_mhz", ""),
+            f"{median.operations_per_second / 1e6:.1f}",
+            str(median.latency_cycles),
+            f"{median.latency_ns:.1f}",
+        )
+    return table
+
+
+def _area_table(summaries: "list[Summary]") -> Any:
+    names = "LUTs, FFs, block RAMs"
+    table = head_table(
+        "case",
+        right=(*names.split(", "), "asked", "", "segments", f"{names} per segment", "per lane"),
+    )
+    for summary in summaries:
+        median = summary.median
+        table.add_row(
+            summary.case.name,
+            *map(count_text, (median.lut, median.ff, median.bram)),
+            *_area_verdict(summary),
+            str(summary.case.spec.segments),
+            ", ".join(f"{value:,.1f}" for value in summary.per_segment().values()),
+            ", ".join(f"{value:,.0f}" for value in summary.per_lane().values()),
+        )
+    return table
+
+
+def _area_verdict(summary: "Summary") -> tuple[str, str]:
+    case, verdicts = summary.case, summary.verdicts
+    asked, met = [], []
+    if case.floor_lut is not None:
+        asked.append(f"{case.floor_lut} LUTs, target {case.aim_lut}")
+        met.append(verdicts["lut"])
+    if case.floor_bram is not None:
+        asked.append(f"{case.floor_bram} block RAMs")
+        met.append(verdicts["bram"])
+    return "; ".join(asked), "; ".join(met)

@@ -1,0 +1,226 @@
+"""A stream through the filter of a board."""
+
+import csv
+import io
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+import numpy as np
+
+from ..golden import Operation, from_spec
+from ..golden import preset as named
+from ..golden.hash.keys import text_keys
+from ..host import HostError, preset_of
+from .progress import counting_bar
+
+if TYPE_CHECKING:
+    from ..golden import FilterSpec, SlidingFilter, Verdicts
+    from ..host import Host
+    from ..replay.traces import Trace
+
+CHUNK = 2048
+"""Keys that are sent at a time."""
+
+_HEADER = b"index,key,seen,age\n"
+_COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
+
+
+def golden_model(board: "Host", wanted: "FilterSpec | None", secret: int | None) -> "SlidingFilter":
+    """Return an empty model of the filter that the board has.
+
+    Parameters
+    ----------
+    board : Host
+    wanted : FilterSpec, optional
+        Filter that the board is known to have.
+    secret : int, optional
+        Secret that it is to have.
+
+    Raises
+    ------
+    UsageError
+        If the board does not tell which filter it has, or takes a secret and there is none.
+    """
+    if wanted is None:
+        name = preset_of(board.information)
+        if name is None:
+            raise click.UsageError("--check needs --spec or --preset: the board's is no preset")
+        wanted = named(name)
+    if board.information.keyed != (secret is not None):
+        raise click.UsageError(
+            "--check needs --secret-file if the board's filter takes a secret, and only then"
+        )
+    golden = from_spec(wanted, secret=secret or 0)
+    golden.generation = board.statistics()["generation"]
+    golden.clear()
+    return golden
+
+
+def begin(board: "Host", secret: int | None) -> None:
+    """Clear the filter of a board, and have it hold one secret and no other.
+
+    Parameters
+    ----------
+    board : Host
+    secret : int, optional
+    """
+    board.clear()
+    if secret is not None:
+        board.configure(secret=secret)
+        board.clear()
+
+
+def perform(
+    board: "Host",
+    trace: "Trace",
+    golden: "SlidingFilter | None",
+    skip: int,
+    limit: int | None,
+    table: BinaryIO | None,
+) -> dict[str, Any]:
+    """Check and insert the keys of a stream in the filter of a board.
+
+    Parameters
+    ----------
+    board : Host
+    trace : Trace
+    golden : SlidingFilter or None
+        Model to compare the verdicts with.
+    skip : int
+        Operations that the board has already performed.
+    limit : int or None
+        Number of operations after that.
+    table : file or None
+        Takes the verdicts as CSV.
+
+    Returns
+    -------
+    dict
+        Counts, rates and the error that ended the stream, as JSON can hold them.
+    """
+    if table is not None:
+        table.write(_HEADER)
+    course = _Course(board, golden, table)
+    with _interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
+        for texts in _texts(trace, skip, interrupted):
+            course.skip(texts)
+        began = time.perf_counter()
+        try:
+            for texts in _texts(trace, limit, interrupted):
+                course.perform(texts)
+                progress(len(texts))
+        except HostError as error:
+            course.error = str(error)
+        seconds = time.perf_counter() - began
+    return course.figures() | {
+        "malformed_lines": trace.rejects.count,
+        "requests_repeated": board.repeated,
+        "seconds": seconds,
+        "operations_per_second": course.done / seconds if seconds else None,
+        "interrupted": interrupted(),
+    }
+
+
+def _texts(
+    trace: "Trace", count: int | None, interrupted: Callable[[], bool]
+) -> Iterator[list[str]]:
+    """Yield the texts of some records, or of all, a stretch at a time."""
+    left = CHUNK if count is None else count
+    while left and not interrupted():
+        records = trace.read(min(CHUNK, left))
+        if not records:
+            return
+        yield [text for text, _ in records]
+        left -= len(records) if count is not None else 0
+
+
+class _Course:
+    """A stream in progress: its operations and verdicts so far."""
+
+    def __init__(
+        self, board: "Host", golden: "SlidingFilter | None", table: BinaryIO | None
+    ) -> None:
+        self._board = board
+        self._golden = golden
+        self._table = table
+        self.error: str | None = None
+        self.done = self.skipped = self.seen = self.mismatches = 0
+        self._first: int | None = None
+
+    def skip(self, texts: list[str]) -> None:
+        """Count keys that the board already holds; the model still needs them."""
+        if self._golden is not None:
+            self._golden.check_and_insert(self._hashed(texts))
+        self.skipped += len(texts)
+
+    def perform(self, texts: list[str]) -> None:
+        """Check and insert the keys of some texts, and write their verdicts."""
+        keys = self._hashed(texts)
+        verdicts = self._board.check_and_insert(keys)
+        start = self.skipped + self.done
+        if self._golden is not None:
+            wrong = _differing(self._golden, keys, verdicts)
+            if len(wrong) and self._first is None:
+                self._first = start + int(wrong[0])
+            self.mismatches += len(wrong)
+        if self._table is not None:
+            _write(self._table, start, texts, verdicts)
+        self.done += len(texts)
+        self.seen += int(verdicts.seen.sum())
+
+    def figures(self) -> dict[str, Any]:
+        """Return counts and the error, as JSON can hold them."""
+        return {
+            "operations": self.done,
+            "skipped": self.skipped,
+            "seen": self.seen,
+            "mismatches": None if self._golden is None else self.mismatches,
+            "first_mismatch": self._first,
+            "error": self.error,
+        }
+
+    def _hashed(self, texts: list[str]) -> Any:
+        return text_keys(texts, key_bits=self._board.information.key_bits)
+
+
+def _differing(golden: "SlidingFilter", keys: Any, verdicts: "Verdicts") -> Any:
+    """Return the places where verdict or age differ from the model's."""
+    operations = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+    expected = golden.apply(operations, keys)
+    return np.flatnonzero((expected.seen != verdicts.seen) | (expected.age != verdicts.age))
+
+
+def _write(table: BinaryIO, start: int, texts: list[str], verdicts: "Verdicts") -> None:
+    text = io.StringIO(newline="")
+    rows = zip(texts, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True)
+    csv.writer(text, lineterminator="\n").writerows(
+        (index, key, int(seen), age if seen else "")
+        for index, (key, seen, age) in enumerate(rows, start)
+    )
+    table.write(text.getvalue().encode("utf-8", "surrogateescape"))
+
+
+@contextmanager
+def _interruptible() -> Iterator[Callable[[], bool]]:
+    """Hear one Ctrl-C at a place where nothing is lost; the next acts at once."""
+    heard = False
+
+    def hear(number: int, frame: object) -> None:
+        nonlocal heard
+        heard = True
+        signal.signal(signal.SIGINT, before)
+
+    try:
+        before = signal.signal(signal.SIGINT, hear)
+    except ValueError:
+        # Only the main thread hears signals.
+        yield lambda: False
+        return
+    try:
+        yield lambda: heard
+    finally:
+        signal.signal(signal.SIGINT, before)

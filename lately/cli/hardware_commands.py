@@ -1,0 +1,97 @@
+"""Command that measures the hardware on devices."""
+
+import os
+
+import click
+
+from .options import (
+    json_option,
+    make_directory,
+    number_of_jobs,
+    parse_seeds,
+    print_json,
+    workers,
+)
+from .progress import parallel_bar
+from .reporting import fail_with
+
+
+@click.command("hardware", short_help="Units on devices: static timing and area.")
+@click.option(
+    "--case",
+    "patterns",
+    multiple=True,
+    metavar="NAME",
+    help="Case or group, with wildcards * and ?; may be repeated.  [default: all]",
+)
+@click.option("--seeds", metavar="LIST", help="Such as 1-5 or 1,3.  [default: those of each case]")
+@workers("Runs at a time")
+@click.option(
+    "--out",
+    default=os.path.join("build", "hardware"),
+    show_default=True,
+    metavar="DIR",
+    help="Keep finished runs in DIR, and resume from those already there.",
+)
+@click.option(
+    "--check", "baseline", metavar="FILE", help="Fail if a run is worse than in the baseline FILE."
+)
+@click.option("--list", "list_cases", is_flag=True, help="List the cases and exit.")
+@json_option
+def bench_hardware(
+    *,
+    patterns: tuple[str, ...],
+    seeds: str | None,
+    jobs: int | None,
+    scheduler: str | None,
+    out: str,
+    baseline: str | None,
+    list_cases: bool,
+    as_json: bool,
+) -> None:
+    """Synthesise, place and route units for devices, and compare them with their targets.
+
+    Each case is placed with several seeds; the median clock frequency counts.
+    Every run is kept in DIR/results.json as soon as it ends, so that an
+    interrupted measurement resumes where it stopped. A run is repeated only
+    if the hardware, the device's options or the tools have changed.
+
+    A case fails --check if a run has a lower clock frequency, or more LUTs,
+    flip-flops or block RAMs, than the run of the same seed in the baseline.
+
+    \b
+    Examples:
+      lately bench hardware --list
+      lately bench hardware --case 'apbbf/*' --seeds 1-3
+      lately bench hardware --case units --jobs 2 --json
+      lately bench hardware --case tiny --check results/performance.json
+      lately bench hardware --scheduler tcp://10.0.0.1:8786
+    """
+    number = number_of_jobs(jobs, scheduler)
+    from ..bench.cases import select
+
+    cases = select(patterns)
+    if list_cases:
+        from .bench_tables import print_cases
+
+        print_json([case.name for case in cases]) if as_json else print_cases(cases)
+        return
+    chosen = None if seeds is None else parse_seeds(seeds)
+    from ..bench import measurements
+    from ..bench.hardware import measure
+
+    known = None if baseline is None else measurements.load(baseline)
+    make_directory(out)
+    store = measurements.Store(os.path.join(out, "results.json"))
+    with parallel_bar("Reading the hardware", "runs") as progress:
+        outcome = measure(
+            cases, store, seeds=chosen, jobs=number, scheduler=scheduler, progress=progress
+        )
+    found = None if known is None else measurements.compare(outcome.summaries, known)
+    if as_json:
+        print_json(outcome.to_dict() | {"check": None if found is None else found.to_dict()})
+    else:
+        from .bench_tables import print_hardware
+
+        print_hardware(outcome, found)
+    fail_with([*outcome.failures, *(found.regressions if found else ())])

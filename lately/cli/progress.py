@@ -1,0 +1,182 @@
+"""Progress on standard error, shown only where somebody can see it."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+
+def watched() -> bool:
+    """Return whether standard error is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+class _Unseen:
+    """Stands for a progress bar where nobody can see it."""
+
+    def add_task(self, description: str, **fields: Any) -> int:
+        return 0
+
+    def update(self, task: int, **fields: Any) -> None:
+        pass
+
+    advance = remove_task = update
+
+
+@contextmanager
+def progress_bar(*columns: str) -> Iterator[Any]:
+    """Show a progress bar, which vanishes at its end.
+
+    Parameters
+    ----------
+    columns : str
+        "bar", "count", "share", "elapsed", "remaining", or a text as rich formats it.
+
+    Yields
+    ------
+    rich.progress.Progress
+        Or an object that ignores the same calls where nobody can see them.
+    """
+    if not watched():
+        yield _Unseen()
+        return
+    # Imported here, as it takes longer than a short command.
+    from rich import progress
+    from rich.console import Console
+
+    named: dict[str, Callable[[], progress.ProgressColumn]] = {
+        "bar": progress.BarColumn,
+        "count": progress.MofNCompleteColumn,
+        "share": progress.TaskProgressColumn,
+        "elapsed": progress.TimeElapsedColumn,
+        "remaining": progress.TimeRemainingColumn,
+    }
+    shown = [named[column]() if column in named else column for column in columns]
+    with progress.Progress(*shown, console=Console(stderr=True), transient=True) as bar:
+        yield bar
+
+
+@contextmanager
+def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callable[[int], None]]:
+    """Show how many items are done.
+
+    Parameters
+    ----------
+    name : str
+        Name of the items.
+    total : int, optional
+        Number of items, if known.
+    columns : str
+        As for `progress_bar`.
+
+    Yields
+    ------
+    callable
+        Takes how many more are done.
+    """
+    with progress_bar(*columns) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda done: bar.advance(task, done)
+
+
+@contextmanager
+def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
+    """Show the stages of one piece of work.
+
+    Parameters
+    ----------
+    name : str
+        First stage.
+
+    Yields
+    ------
+    callable
+        Takes the name of the present stage, and the share of the whole that is done.
+    """
+    with progress_bar("{task.description:<10}", "bar", "elapsed") as bar:
+        task = bar.add_task(name, total=1.0)
+        yield lambda stage, share: bar.update(task, description=stage, completed=share)
+
+
+@contextmanager
+def replay_bar(waiting: str) -> Iterator[Callable[[int, float | None], None]]:
+    """Show how much of a stream has been replayed.
+
+    Parameters
+    ----------
+    waiting : str
+        What happens before the first operation.
+
+    Yields
+    ------
+    callable
+        Takes the number of operations done, and the share of the stream if it is known.
+    """
+    done = "{task.fields[operations]:,} operations"
+    with progress_bar("{task.description}", "bar", done, "elapsed") as bar:
+        task = bar.add_task(waiting, total=None, operations=0)
+
+        def report(operations: int, share: float | None) -> None:
+            bar.update(
+                task,
+                description="Replaying",
+                operations=operations,
+                total=None if share is None else 1.0,
+                completed=share or 0.0,
+            )
+
+        yield report
+
+
+@contextmanager
+def parallel_bar(
+    waiting: str, kind: str
+) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
+    """Show work that several processes do.
+
+    Parameters
+    ----------
+    waiting : str
+        What happens before the first piece of work begins.
+    kind : str
+        Name of the pieces.
+
+    Yields
+    ------
+    callable
+        A `lately.workers.kept_calls.Progress`.
+    """
+    with progress_bar("{task.description}", "bar", "elapsed") as bar:
+        whole = bar.add_task(waiting, total=None)
+        tasks: dict[str, TaskID] = {}
+
+        def show(done: int, total: int, running: Mapping[str, tuple[str, float]]) -> None:
+            share = done + sum(share for _, share in running.values())
+            bar.update(whole, description=f"{done} of {total} {kind}", total=total, completed=share)
+            for name in [*tasks.keys() - running.keys()]:
+                bar.remove_task(tasks.pop(name))
+            for name, (stage, share) in running.items():
+                if name not in tasks:
+                    tasks[name] = bar.add_task(name, total=1.0)
+                bar.update(tasks[name], description=f"{name}: {stage}", completed=share)
+
+        yield show
+
+
+def echo_stage(name: str, detail: str) -> None:
+    """Write on standard error what is measured now, where somebody can see it.
+
+    Parameters
+    ----------
+    name : str
+        Name of what is measured.
+    detail : str
+        Circumstances of the measurement.
+    """
+    if watched():
+        click.echo(f"{name}: {detail}", err=True)

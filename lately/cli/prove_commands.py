@@ -1,0 +1,55 @@
+"""Command that proves properties of the hardware."""
+
+import os
+
+import click
+
+from .options import json_option, print_json
+from .progress import progress_bar
+from .reporting import fail_with
+
+
+@click.command("prove", short_help="Prove the properties that the hardware promises.")
+@click.argument("patterns", nargs=-1, metavar="[PROOF]...")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Proofs at a time.  [default: cores]"
+)
+@click.option("--list", "list_proofs", is_flag=True, help="List the proofs and exit.")
+@json_option
+def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_json: bool) -> None:
+    """Prove formally, for small units, each PROOF, or all properties that the hardware promises.
+
+    Proofs are unbounded unless they say otherwise: they hold for all inputs
+    and for all time. To exclude vacuous proofs, each is followed by cover
+    checks, which tell how many clock cycles away the covered states are.
+    Names may contain the wildcards * and ?.
+
+    \b
+    Examples:
+      lately prove
+      lately prove --list
+      lately prove 'guarantee*' --jobs 1 --json
+    """
+    from ..sim.proofs import catalogue as proofs
+
+    chosen = proofs.select(patterns)
+    if list_proofs:
+        from .tables import print_proofs
+
+        print_json([proof.name for proof in chosen]) if as_json else print_proofs(chosen)
+        return
+    goals = list(proofs.with_goals(chosen))
+    with progress_bar("{task.description}", "bar", "count") as bar:
+        task = bar.add_task("proofs", total=len(goals))
+        records = proofs.prove(
+            goals,
+            jobs=jobs or os.cpu_count() or 1,
+            progress=lambda record: bar.update(task, advance=1, description=record.proof.name),
+        )
+    if as_json:
+        print_json(proofs.to_dict(records))
+    else:
+        from .tables import print_records
+
+        print_records(records)
+    fail_with([f"{record.proof.name}: {record.status}" for record in records if not record.proven])

@@ -1,0 +1,115 @@
+"""One line on standard error for every error of a command, and its exit status."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 plus the number of the signal."""
+
+
+class OneLineErrors(click.Group):
+    """Group of commands that report every error in one line on standard error.
+
+    Exit status: 1 for an error, 2 for a wrong command line, `INTERRUPTED`
+    after Ctrl-C.
+    """
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run a command and, in standalone mode, exit with its status."""
+        start: Callable[..., Any] = super().main
+        if not extra.pop("standalone_mode", True):
+            return start(*args, standalone_mode=False, **extra)
+        try:
+            status = start(*args, standalone_mode=False, **extra)
+        except click.UsageError as error:
+            status = _explain_usage(error)
+        except click.ClickException as error:
+            status = _complain(error.format_message(), error.exit_code)
+        except click.Abort:
+            click.echo("lately: interrupted", err=True)
+            status = INTERRUPTED
+        except Exception as error:
+            message = _explain(error)
+            if message is None:
+                raise
+            status = _complain(message, 1)
+        sys.exit(status if isinstance(status, int) else 0)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was asked for."""
+        result = super().invoke(ctx)
+        if sys.stdout is not None:
+            # Here click still knows what to do about a pipe that nobody reads.
+            sys.stdout.flush()
+        return result
+
+
+def fail_with(lines: Sequence[str]) -> None:
+    """Fail if there are any error messages, and report each in a line of its own.
+
+    Parameters
+    ----------
+    lines : sequence of str
+        Messages; none if all went well.
+
+    Raises
+    ------
+    ClickException
+        With the last message, after the others have been reported.
+    """
+    for line in lines[:-1]:
+        _complain(line, 1)
+    if lines:
+        raise click.ClickException(lines[-1])
+
+
+def fail_unless_zero(name: str, count: object) -> None:
+    """Fail unless a count is zero.
+
+    Parameters
+    ----------
+    name : str
+        What was counted.
+    count : object
+        The count, or several by name; false if there is nothing to complain of.
+
+    Raises
+    ------
+    ClickException
+    """
+    if count:
+        raise click.ClickException(f"{name}: must be 0, not {count}")
+
+
+def _complain(message: str, status: int) -> int:
+    click.echo(f"lately: error: {' '.join(message.split())}", err=True)
+    return status
+
+
+def _explain_usage(error: click.UsageError) -> int:
+    # Older versions of click have no such class, and show the help themselves.
+    if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):
+        error.show()
+        return error.exit_code
+    path = error.ctx.command_path if error.ctx else "lately"
+    return _complain(f"{error.format_message()} (see '{path} --help')", error.exit_code)
+
+
+def _explain(error: Exception) -> str | None:
+    """Return the message for an error from outside the program; None for a defect in it."""
+    from ..golden.errors import LatelyError
+
+    if isinstance(error, LatelyError):
+        return str(error)
+    if isinstance(error, OSError):
+        name = "" if error.filename is None else f"{error.filename}: "
+        return f"{name}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("lately"):
+        extra = "host" if error.name in ("serial", "fastcrc") else "sim"
+        return f"needs {error.name}: pip install 'lately[{extra}]'"
+    return None

@@ -1,0 +1,150 @@
+"""Command that replays a stream."""
+
+import json
+import os
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import (
+    choose_spec,
+    filter_options,
+    json_option,
+    make_directory,
+    print_json,
+    trace_options,
+)
+from .progress import replay_bar
+from .reporting import fail_with
+
+if TYPE_CHECKING:
+    from ..golden import FilterSpec
+    from ..replay.run import RunResult
+    from ..replay.traces import Trace
+
+
+@click.command("run", short_help="Replay a stream through RTL, golden model and exact oracle.")
+@click.argument("trace")
+@filter_options()
+@click.option(
+    "--window", type=int, metavar="N", help="Find a filter that guarantees N insertions ..."
+)
+@click.option("--fpr", type=float, metavar="P", help="... with at most this false-positive rate.")
+@click.option(
+    "--engine",
+    type=click.Choice(["rtl", "golden"]),
+    default="rtl",
+    show_default=True,
+    help="Take the verdicts from the compiled hardware, checked against the golden model, or "
+    "from the golden model alone.",
+)
+@trace_options
+@click.option("--time", metavar="NAME", help="Column that holds the time (CSV).")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N operations.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    help="Write the verdicts, report.json, report.html and report.png to DIR.",
+)
+@click.option(
+    "--verdicts",
+    type=click.Choice(["csv", "parquet"]),
+    default="csv",
+    show_default=True,
+    help="Format of the verdicts in --out.",
+)
+@json_option
+def run(
+    *,
+    trace: str,
+    spec: str | None,
+    preset: str | None,
+    window: int | None,
+    fpr: float | None,
+    engine: str,
+    form: str,
+    key: str | None,
+    time: str | None,
+    limit: int | None,
+    out: str | None,
+    verdicts: str,
+    as_json: bool,
+) -> None:
+    """Check and insert every key of TRACE, and judge every verdict.
+
+    TRACE is an NCSA common or combined access log (key: client, method and
+    URL), a CSV with a header, a file with one key per line, or - for standard
+    input; plain, gzip or zstd. Each key goes through the compiled RTL, the
+    golden model and an exact oracle. Fails if RTL and golden model differ in
+    any verdict, or if a key within the guaranteed window is not reported.
+
+    \b
+    Examples:
+      lately run access.log
+      lately run flights.csv.gz --key tail_number --time departure
+      lately run access.log.zst --key client,agent --window 20000 --fpr 0.001
+      lately run queries.csv --spec filter.toml --out report --verdicts parquet
+      zcat keys.gz | lately run - --engine golden --limit 100000 --json
+    """
+    chosen = choose_spec(spec, preset, window, fpr)
+    from ..replay.traces import open_trace
+
+    with open_trace(trace, format=form, key=key, time=time) as records:
+        if out is None:
+            result = _run(records, chosen, engine, limit, None)
+        else:
+            result = _run_into(out, verdicts, records, chosen, engine, limit)
+    if as_json:
+        print_json(result.figures())
+    else:
+        from .tables import print_result
+
+        print_result(result)
+    failures = result.failures()
+    if failures:
+        fail_with(["; ".join(failures)])
+
+
+def _run(
+    trace: "Trace", spec: "FilterSpec", engine: str, limit: int | None, sink: Any
+) -> "RunResult":
+    from ..replay.run import run
+
+    with replay_bar("Compiling the RTL" if engine == "rtl" else "Starting") as progress:
+        return run(trace, spec, engine=engine, limit=limit, progress=progress, sink=sink)
+
+
+def _run_into(
+    directory: str,
+    verdicts: str,
+    trace: "Trace",
+    spec: "FilterSpec",
+    engine: str,
+    limit: int | None,
+) -> "RunResult":
+    """Run and write the files, which appear together or not at all."""
+    from ..golden.files import replace_file
+    from ..replay.report import html, picture
+    from ..replay.verdicts import open_verdicts
+
+    existed = os.path.isdir(directory)
+    make_directory(directory)
+    try:
+        with ExitStack() as stack:
+            page, figures, table = (
+                stack.enter_context(replace_file(os.path.join(directory, name)))
+                for name in ("report.html", "report.json", f"verdicts.{verdicts}")
+            )
+            with open_verdicts(table, verdicts) as sink:
+                result = _run(trace, spec, engine, limit, sink)
+            report = result.figures() | result.series()
+            figures.write(json.dumps(report, indent=1, allow_nan=False).encode() + b"\n")
+            page.write(html(result).encode("utf-8", "backslashreplace"))
+            picture(result, os.path.join(directory, "report.png"))
+    except BaseException:
+        if not existed:
+            with suppress(OSError):
+                os.rmdir(directory)
+        raise
+    return result

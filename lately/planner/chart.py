@@ -1,0 +1,57 @@
+"""The drawing of a plan."""
+
+import os
+from pathlib import Path
+
+from ..studies.drawing import draw
+from ..studies.study import Chart, Series
+from .plan import Plan
+from .requirement import RequirementError
+
+FORMATS = (".svg", ".png", ".pdf")
+"""Endings of the files that a plan can be drawn to."""
+
+
+def check_format(path: str) -> None:
+    """Refuse a file whose format is not supported.
+
+    Parameters
+    ----------
+    path : str
+        Name of the file.
+
+    Raises
+    ------
+    RequirementError
+        If its name ends in none of `FORMATS`.
+    """
+    if Path(path).suffix.lower() not in FORMATS:
+        raise RequirementError(f"plot: must end in {', '.join(FORMATS)}, not {path!r}")
+
+
+def front_chart(plan: Plan) -> Chart:
+    """Return the front as a chart: cost against worst false-positive rate, family by family."""
+    asked, device = plan.requirement, plan.requirement.device
+    cost = f"Share of {device.name}, block RAMs and LUTs added" if device else "Memory in bits"
+    series = []
+    for family in asked.families:
+        own = [candidate for candidate in plan.front if candidate.spec.family == family]
+        if own:
+            rates = [candidate.spec.worst_false_positive_rate for candidate in own]
+            series.append(Series(family, [one.cost for one in own], rates, marks=True))
+    chosen = plan.chosen
+    at = [chosen.cost], [chosen.spec.worst_false_positive_rate]
+    return Chart(
+        name="plan",
+        title=f"Cheapest filters, {asked.text()}",
+        x=cost,
+        y="Worst false-positive rate",
+        series=[*series, Series("chosen", *at, marks=True)],
+        x_log=device is None,
+        y_log=True,
+    )
+
+
+def draw_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Draw the front to the file `path`; the same plan gives the same bytes."""
+    draw(front_chart(plan), path)
