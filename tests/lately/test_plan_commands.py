@@ -31,7 +31,7 @@ def error(*arguments):
 def test_help_has_examples_and_says_what_slack_is():
     text = " ".join(run("--help").split())
     assert "lately plan --span 30s --rate 200e3" in text
-    assert "as a fraction of the window: none after (1 + F) N insertions" in text
+    assert "as a fraction of the window: a key is forgotten after (1 + F) N insertions" in text
 
 
 def test_table():
