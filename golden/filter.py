@@ -1,58 +1,156 @@
-"""What the filters that are models alone have in common: keys, state files, comparison."""
+"""The contract that all golden models share: operations, ages, state files, comparison."""
 
 import inspect
 import os
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import SpecificationError, StateFileError
 from .hash.functions import KeyHash
-from .states import read_state, write_state
+from .hash.keys import Keys
+from .operations import Ages, Operation, Verdicts
+from .states import FORMATS, read_state, write_state
+from .times import Times, check_now, check_timestamps
 
-FORMAT = "lately-model-1"
-"""Of the state files that `Filter.save` writes."""
+Words = NDArray[np.uint64]
+"""Checked keys, shape (n, words)."""
+
+Answers = NDArray[np.bool_]
+"""Whether each key is reported, shape (n,)."""
+
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+"""What changes in a filter: numbers that JSON can hold, and arrays."""
 
 _CLASSES: "dict[str, type[Filter]]" = {}
 
 
 class Filter(ABC):
-    """Base of the filters that are not rings of segments.
+    """Base of all models.
 
-    A subclass has keyword-only parameters, which JSON can hold and which are
-    attributes of the same names. Keys are as for `SlidingFilter`: shape (n,)
-    for `key_bits` of 64 or fewer, else (n, words), and take effect one after
-    another.
+    Keys have shape (n,) for `key_bits` of 64 or fewer, else (n, words), and
+    take effect one after another. The operations stand in `CountedFilter` and
+    `TimedFilter`, whose windows are insertions and time: the latter take
+    timestamps, too. They check their arguments and leave the rest to the steps
+    of a subclass: `_insert`, `_query`, `_check_and_insert`, and where the
+    filter knows ages, `_age` and `_age_and_insert`.
+
+    Unless a subclass says otherwise, its parameters are keyword-only, JSON can
+    hold them, and they are attributes of the same names.
 
     Attributes
     ----------
+    families : tuple of str
+        Families of specifications that the class builds.
+    age_unit : str
+        Unit of ages. A filter that does not know when a key came gives 0 for
+        every key that it reports: the least age that the key can have.
     seed : int
         Selects the hash functions.
     key_bits : int
         Width of a key.
     """
 
+    families: ClassVar[tuple[str, ...]] = ()
+    age_unit: ClassVar[str] = "insertions"
+    _supported: ClassVar[tuple[Operation, ...]] = (
+        Operation.NONE,
+        Operation.QUERY,
+        Operation.INSERT,
+        Operation.CHECK_AND_INSERT,
+        Operation.CLEAR,
+    )
+    _counters: ClassVar[tuple[str, ...]] = ()
+
     seed: int
     key_bits: int
+    _hash: KeyHash
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         _CLASSES[cls.__name__] = cls
+
+    # State
 
     @property
     @abstractmethod
     def storage_bits(self) -> int:
         """Bits of the filter, counted as its paper counts them."""
 
+    @property
+    @abstractmethod
+    def memory(self) -> NDArray[Any]:
+        """Contents of the memory, a copy; its shape is that of the family."""
+
     @abstractmethod
     def clear(self) -> None:
         """Forget everything."""
 
+    # Steps
+
     @abstractmethod
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return what changes: numbers that JSON can hold, and arrays."""
+    def _insert(self, *operands: Any, **options: Any) -> Any:
+        """Insert checked keys, with their timestamps if the filter is timed."""
+
+    @abstractmethod
+    def _query(self, *operands: Any, **options: Any) -> Answers:
+        """Answer for checked keys; changes nothing."""
+
+    @abstractmethod
+    def _check_and_insert(self, *operands: Any, **options: Any) -> Answers:
+        """Answer for each checked key, then insert it."""
+
+    def _age(self, *operands: Any, **options: Any) -> Ages:
+        """Return ages of checked keys; changes nothing."""
+        return _least_ages(self._query(*operands))
+
+    def _age_and_insert(self, *operands: Any, **options: Any) -> Ages:
+        """Return the age of each checked key, then insert it."""
+        return _least_ages(self._check_and_insert(*operands))
+
+    def _apply(self, operations: ArrayLike, *operands: Any) -> Verdicts:
+        """Perform mixed operations on checked operands, stretch by stretch of the same."""
+        codes = self._checked_operations(operations, len(operands[0]))
+        age = np.full(len(codes), -1, np.int64)
+        for part in _stretches(codes):
+            cut = [operand[part] for operand in operands]
+            match codes[part.start]:
+                case Operation.QUERY:
+                    age[part] = self._age(*cut)
+                case Operation.INSERT:
+                    self._insert(*cut)
+                case Operation.CHECK_AND_INSERT:
+                    age[part] = self._age_and_insert(*cut)
+                case Operation.CLEAR:
+                    self.clear()
+        return Verdicts(age >= 0, age)
+
+    def _checked_operations(self, operations: ArrayLike, count: int) -> NDArray[np.uint8]:
+        codes = np.asarray(operations)
+        if codes.shape != (count,):
+            raise ValueError(
+                f"operations: must have shape ({count},) like the keys, not {codes.shape}"
+            )
+        if len(codes) and codes.dtype.kind not in "ui":
+            raise TypeError(f"operations: must be integers, not {codes.dtype}")
+        known = np.isin(codes, list(Operation))
+        if not known.all():
+            raise ValueError(f"operations: must be values of Operation, not {codes[~known][0]}")
+        possible = np.isin(codes, self._supported)
+        if not possible.all():
+            name = Operation(int(codes[~possible][0])).name
+            raise ValueError(f"operations: must not be {name}, which {type(self).__name__} lacks")
+        return codes.astype(np.uint8)
+
+    # Files
+
+    @abstractmethod
+    def _state(self) -> State:
+        """Return what changes."""
 
     @abstractmethod
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
@@ -66,12 +164,25 @@ class Filter(ABC):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the filter was built with."""
+        """Values from which a state file builds the filter."""
         names = inspect.signature(type(self)).parameters
         return {name: getattr(self, name) for name in names}
 
+    @classmethod
+    def _build(cls, parameters: dict[str, Any]) -> Self:
+        """Build a filter from what `parameters` returned."""
+        return cls(**parameters)
+
+    @property
+    def _private(self) -> bool:
+        """Whether the state holds a secret."""
+        return False
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to an npz file, which appears complete or not at all.
+
+        A state with secrets holds them unencrypted: whoever reads the file can
+        choose keys that collide. Its mode lets none but the owner read it.
 
         Parameters
         ----------
@@ -84,16 +195,19 @@ class Filter(ABC):
         """
         numbers, arrays = self._state()
         header = {
-            "format": FORMAT,
+            "format": FORMATS[-1],
             "filter": type(self).__name__,
             "parameters": self.parameters,
             "numbers": numbers,
         }
-        write_state(path, header, arrays)
+        write_state(path, header, arrays, private=self._private)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a state that `save` wrote.
+        """Read a state that `save` wrote, in the present format or an earlier one.
+
+        The class of the filter must have been imported; `lately.golden.load`
+        imports all.
 
         Parameters
         ----------
@@ -106,8 +220,7 @@ class Filter(ABC):
         OSError
             If the file cannot be read.
         """
-        header, arrays = read_state(path, (FORMAT,))
-        return cls.from_state(os.fspath(path), header, arrays)
+        return cls.from_state(os.fspath(path), *read_state(path, FORMATS))
 
     @classmethod
     def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
@@ -122,27 +235,37 @@ class Filter(ABC):
         arrays : dict of ndarray
             Of the shapes that the filter's own have.
         """
-        owner = _CLASSES.get(str(header.get("filter")))
-        if owner is None or not issubclass(owner, cls):
-            raise StateFileError(
-                f"{name}: expected the state of {cls.__name__}, found {header.get('filter')}"
-            )
         try:
-            self = owner(**header["parameters"])
-            self._restore(header["numbers"], arrays)
+            header = _upgraded(header)
+            owner = _CLASSES.get(header["filter"])
+            if owner is not None and issubclass(owner, cls):
+                self = owner._build(header["parameters"])
+                self._restore(header["numbers"], arrays)
+                return self
         except (KeyError, TypeError, ValueError) as error:
             raise StateFileError(f"{name}: damaged filter state: {error}") from None
-        return self
+        found = header["filter"] if owner else f"{header['filter']}, which is not imported"
+        raise StateFileError(f"{name}: expected the state of {cls.__name__}, found {found}")
+
+    def _identity(self) -> Any:
+        """Return the numbers of the state that answers depend on."""
+        return {
+            name: value for name, value in self._state()[0].items() if name not in self._counters
+        }
 
     def __eq__(self, other: object) -> bool:
-        """Whether both filters are of one kind, with the same parameters, in the same state."""
+        """Whether both are of one kind, with the same parameters, in the same state.
+
+        Counters that no answer depends on are left out.
+        """
         if not isinstance(other, Filter):
             return NotImplemented
         if type(self) is not type(other) or self.parameters != other.parameters:
             return False
-        (numbers, arrays), (others, other_arrays) = self._state(), other._state()
-        return numbers == others and all(
-            np.array_equal(arrays[name], other_arrays[name]) for name in arrays
+        arrays, others = self._state()[1], other._state()[1]
+        return bool(
+            self._identity() == other._identity()
+            and all(np.array_equal(arrays[name], others[name]) for name in arrays)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -151,8 +274,7 @@ class Filter(ABC):
 class CountedFilter(Filter):
     """A filter whose window is counted in insertions."""
 
-    @abstractmethod
-    def insert(self, keys: ArrayLike) -> None:
+    def insert(self, keys: Keys) -> None:
         """Insert keys one after another.
 
         Parameters
@@ -168,10 +290,10 @@ class CountedFilter(Filter):
         ValueError
             If the shape is wrong, or a key does not fit into `key_bits`.
         """
+        self._insert(self._hash.check_keys(keys))
 
-    @abstractmethod
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; changes nothing.
+    def query(self, keys: Keys) -> Answers:
+        """Ask for keys; changes nothing, counters included.
 
         Parameters, errors: as `insert`.
 
@@ -179,9 +301,9 @@ class CountedFilter(Filter):
         -------
         ndarray of bool, shape (n,)
         """
+        return self._query(self._hash.check_keys(keys))
 
-    @abstractmethod
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+    def check_and_insert(self, keys: Keys) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
         Parameters, errors: as `insert`.
@@ -190,6 +312,44 @@ class CountedFilter(Filter):
         -------
         ndarray of bool, shape (n,)
         """
+        return self._check_and_insert(self._hash.check_keys(keys))
+
+    def age(self, keys: Keys) -> Ages:
+        """Find the least age that each key can have; changes nothing.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            In units of `age_unit`: 0 for the last insertion or the current
+            generation, -1 for a key that is not reported.
+        """
+        return self._age(self._hash.check_keys(keys))
+
+    def apply(self, operations: ArrayLike, keys: Keys) -> Verdicts:
+        """Perform a mixed sequence of operations, one after another.
+
+        Parameters
+        ----------
+        operations : array_like of int, shape (n,)
+            Values of `Operation`.
+        keys : array_like of int
+            One key per operation, also for those that ignore it; as `insert`.
+
+        Returns
+        -------
+        Verdicts
+
+        Raises
+        ------
+        TypeError
+            If the operations are not integers; and as `insert`.
+        ValueError
+            If the lengths differ, a value is not an `Operation`, or one that
+            the filter lacks; and as `insert`. Nothing is performed then.
+        """
+        return self._apply(operations, self._hash.check_keys(keys))
 
 
 class TimedFilter(Filter):
@@ -199,8 +359,10 @@ class TimedFilter(Filter):
     decrease from one insertion to the next.
     """
 
-    @abstractmethod
-    def insert(self, keys: ArrayLike, timestamps: ArrayLike) -> None:
+    age_unit = "generations"
+    _last: int
+
+    def insert(self, keys: Keys, timestamps: ArrayLike) -> None:
         """Insert keys one after another.
 
         Parameters
@@ -218,9 +380,9 @@ class TimedFilter(Filter):
             If a shape is wrong, a key does not fit into `key_bits`, or a
             timestamp is before the last. Nothing is inserted then.
         """
+        self._insert(*self._inserted(keys, timestamps))
 
-    @abstractmethod
-    def query(self, keys: ArrayLike, now: ArrayLike) -> NDArray[np.bool_]:
+    def query(self, keys: Keys, now: ArrayLike) -> Answers:
         """Ask for keys at a time; changes nothing.
 
         Parameters
@@ -234,9 +396,9 @@ class TimedFilter(Filter):
         -------
         ndarray of bool, shape (n,)
         """
+        return self._query(*self._asked(keys, now))
 
-    @abstractmethod
-    def check_and_insert(self, keys: ArrayLike, timestamps: ArrayLike) -> NDArray[np.bool_]:
+    def check_and_insert(self, keys: Keys, timestamps: ArrayLike) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
         Parameters, errors: as `insert`.
@@ -245,6 +407,65 @@ class TimedFilter(Filter):
         -------
         ndarray of bool, shape (n,)
         """
+        return self._check_and_insert(*self._inserted(keys, timestamps))
+
+    def age(self, keys: Keys, now: ArrayLike) -> Ages:
+        """Find the least age that each key can have; changes nothing.
+
+        Parameters, errors: as `query`.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            In generations: 0 for the current one, -1 for a key that is not
+            reported.
+        """
+        return self._age(*self._asked(keys, now))
+
+    def apply(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> Verdicts:
+        """Perform a mixed sequence of operations; as `CountedFilter.apply`.
+
+        Parameters, errors: as `CountedFilter.apply` and `insert`; `timestamps`
+        has one per operation.
+        """
+        return self._apply(operations, *self._inserted(keys, timestamps))
+
+    def _inserted(self, keys: Keys, timestamps: ArrayLike) -> tuple[Words, Times]:
+        checked = self._hash.check_keys(keys)
+        return checked, check_timestamps(timestamps, len(checked), self._last)
+
+    def _asked(self, keys: Keys, now: ArrayLike) -> tuple[Words, Times]:
+        checked = self._hash.check_keys(keys)
+        return checked, check_now(now, len(checked), self._last)
+
+
+def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
+    """Bring the header of a state file of any format into the present form."""
+    if header["format"] != FORMATS[0]:
+        return header
+    numbers = {"ring": header["state"], "counters": header["counters"]}
+    if "secrets" in header:
+        numbers["secrets"] = header["secrets"]
+    spec = header["spec"]
+    kinds = [cls for cls in _CLASSES.values() if spec["family"] in cls.families]
+    return {
+        "filter": kinds[0].__name__ if kinds else "SlidingFilter",
+        "parameters": {"spec": spec, "partitioned": header["partitioned"]},
+        "numbers": numbers,
+    }
+
+
+def _stretches(codes: NDArray[np.uint8]) -> Iterator[slice]:
+    """Cut operations where they change."""
+    cuts = np.flatnonzero(codes[1:] != codes[:-1]) + 1
+    bounds = [0, *cuts.tolist(), len(codes)]
+    for start, stop in pairwise(bounds):
+        if start < stop:
+            yield slice(start, stop)
+
+
+def _least_ages(seen: Answers) -> Ages:
+    return np.where(seen, 0, -1)
 
 
 def key_hash(sizes: list[int], *, seed: int, key_bits: int, functions: int = 1) -> KeyHash:

@@ -7,13 +7,10 @@ import os
 
 from .baselines import bloom, buffered, counting, forgetful, stable, swamp
 from .cuckoo import dictionary
-from .filter import FORMAT as MODEL_FORMAT
 from .filter import Filter
 from .ring import apbf, gebf, time_limited, time_limited_pool
-from .ring.sliding import FORMAT as RING_FORMAT
 from .ring.sliding import SlidingFilter
 from .spec import FilterSpec
-from .states import read_state
 from .timestamp import inferential, timing
 
 MODULES = (
@@ -46,7 +43,7 @@ def from_spec(spec: FilterSpec, *, secret: int = 0) -> SlidingFilter:
     return _CLASSES[spec.family].from_spec(spec, secret=secret)
 
 
-def load(path: str | os.PathLike[str]) -> SlidingFilter | Filter:
+def load(path: str | os.PathLike[str]) -> Filter:
     """Read a filter of any kind that its method `save` wrote.
 
     Parameters
@@ -60,6 +57,4 @@ def load(path: str | os.PathLike[str]) -> SlidingFilter | Filter:
     OSError
         If the file cannot be read.
     """
-    header, arrays = read_state(path, (RING_FORMAT, MODEL_FORMAT))
-    kind = SlidingFilter if header["format"] == RING_FORMAT else Filter
-    return kind.from_state(os.fspath(path), header, arrays)
+    return Filter.load(path)

@@ -6,6 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+Ages = NDArray[np.int64]
+"""Ages of keys, shape (n,)."""
+
 
 class OperationBit(IntFlag):
     """Meaning of the bits of an operation's code.
@@ -53,10 +56,10 @@ class Verdicts(NamedTuple):
     ----------
     seen : ndarray of bool, shape (n,)
         Whether the key was reported; False where nothing was asked.
-    age : ndarray of int16, shape (n,)
-        Youngest generation that the key can be of, 0 for the current one;
+    age : ndarray of int64, shape (n,)
+        Least age that the key can have, in units of the filter's `age_unit`;
         -1 where `seen` is False.
     """
 
     seen: NDArray[np.bool_]
-    age: NDArray[np.int16]
+    age: Ages

@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 from .errors import StateFileError
 from .files import replace_file
 
+FORMATS = ("lately-filter-1", "lately-model-1", "lately-filter-2")
+"""Formats of state files that can be read; the last is the one that is written.
+
+The first was that of the ring filters, the second that of all others, which
+differs from the last in its name alone.
+"""
+
 
 def write_state(
     path: str | os.PathLike[str],

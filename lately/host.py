@@ -209,7 +209,7 @@ class Host:
             if progress is not None:
                 progress(count)
         seen = verdicts >= 0x80
-        return Verdicts(seen, np.where(seen, (verdicts & 0x7F).astype(np.int16), np.int16(-1)))
+        return Verdicts(seen, np.where(seen, verdicts.astype(np.int64) & 0x7F, -1))
 
     def insert(self, keys: ArrayLike) -> None:
         """Insert keys in order; parameters, errors as for `apply`."""

@@ -8,10 +8,10 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..errors import SpecificationError
-from ..filter import CountedFilter, key_hash, require_count
+from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..hash.functions import KeyHash
 from .bits import BitArray, packed, saved_count, unpack
 
@@ -20,6 +20,8 @@ _CHUNK = 1 << 16
 
 class _NeverForgets(CountedFilter):
     """A bit array that is only ever written."""
+
+    _counters = ("insertions",)
 
     def __init__(self, *, bits: int, hashes: int, seed: int, key_bits: int) -> None:
         require_count("bits", bits, least=2, most=1 << 32)
@@ -55,30 +57,24 @@ class _NeverForgets(CountedFilter):
         """Share of the bits that are set."""
         return float(self._bits.memory.mean())
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; as `CountedFilter.insert`."""
-        checked = self._hash.check_keys(keys)
-        for start in range(0, len(checked), _CHUNK):
-            self._bits.write(self._positions(checked[start : start + _CHUNK]))
-        self.insertions += len(checked)
+    def _insert(self, keys: Words) -> None:
+        for start in range(0, len(keys), _CHUNK):
+            self._bits.write(self._positions(keys[start : start + _CHUNK]))
+        self.insertions += len(keys)
 
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; as `CountedFilter.query`."""
-        checked = self._hash.check_keys(keys)
-        seen = np.empty(len(checked), np.bool_)
-        for start in range(0, len(checked), _CHUNK):
+    def _query(self, keys: Words) -> Answers:
+        seen = np.empty(len(keys), np.bool_)
+        for start in range(0, len(keys), _CHUNK):
             part = slice(start, start + _CHUNK)
-            seen[part] = self._bits.match(self._positions(checked[part]))
+            seen[part] = self._bits.match(self._positions(keys[part]))
         return seen
 
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; as `CountedFilter.check_and_insert`."""
-        checked = self._hash.check_keys(keys)
-        seen = np.empty(len(checked), np.bool_)
-        for start in range(0, len(checked), _CHUNK):
+    def _check_and_insert(self, keys: Words) -> Answers:
+        seen = np.empty(len(keys), np.bool_)
+        for start in range(0, len(keys), _CHUNK):
             part = slice(start, start + _CHUNK)
-            seen[part] = self._bits.match_and_write(self._positions(checked[part]))
-        self.insertions += len(checked)
+            seen[part] = self._bits.match_and_write(self._positions(keys[part]))
+        self.insertions += len(keys)
         return seen
 
     def clear(self) -> None:

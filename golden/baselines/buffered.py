@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from ..filter import CountedFilter, key_hash, require_count
+from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from .bits import BitArray, packed, saved_count, unpack
 from .bloom import shared_positions
 
@@ -15,6 +15,8 @@ _LOOK_AHEAD = 64
 
 class _TwoFilters(CountedFilter):
     """Two bit arrays with the same hash functions, the first of which is the younger or warm-up."""
+
+    _counters = ("insertions", "switches")
 
     def __init__(
         self, *, generation: int, bits: int, hashes: int, seed: int = 0, key_bits: int = 64
@@ -37,22 +39,24 @@ class _TwoFilters(CountedFilter):
         """Bits of both filters."""
         return 2 * (self.bits // 2)
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; as `CountedFilter.insert`."""
-        self.check_and_insert(keys)
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of both filters, the younger first; shape (2, bits // 2)."""
+        return np.stack([self._young.memory, self._old.memory])
 
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; as `CountedFilter.check_and_insert`."""
-        checked = self._hash.check_keys(keys)
-        seen = np.empty(len(checked), np.bool_)
-        for start in range(0, len(checked), _CHUNK):
-            positions = shared_positions(self._hash, checked[start : start + _CHUNK])
+    def _insert(self, keys: Words) -> None:
+        self._check_and_insert(keys)
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        seen = np.empty(len(keys), np.bool_)
+        for start in range(0, len(keys), _CHUNK):
+            positions = shared_positions(self._hash, keys[start : start + _CHUNK])
             done = 0
             while done < len(positions):
                 answers = self._stretch(positions[done:])
                 seen[start + done : start + done + len(answers)] = answers
                 done += len(answers)
-        self.insertions += len(checked)
+        self.insertions += len(keys)
         return seen
 
     def _stretch(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
@@ -138,9 +142,8 @@ class DoubleBuffering(_TwoFilters):
         """Bits of the filter that comes next, a subset of `active`; shape (bits // 2,)."""
         return self._young.memory.copy()
 
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; as `CountedFilter.query`."""
-        return self._old.match(shared_positions(self._hash, self._hash.check_keys(keys)))
+    def _query(self, keys: Words) -> Answers:
+        return self._old.match(shared_positions(self._hash, keys))
 
     def _stretch(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
         if self._filled < self.generation:
@@ -210,9 +213,8 @@ class A2Buffering(_TwoFilters):
         """Bits of the other filter; shape (bits // 2,)."""
         return self._old.memory.copy()
 
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; as `CountedFilter.query`."""
-        positions = shared_positions(self._hash, self._hash.check_keys(keys))
+    def _query(self, keys: Words) -> Answers:
+        positions = shared_positions(self._hash, keys)
         return self._young.match(positions) | self._old.match(positions)
 
     def _stretch(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -4,10 +4,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..errors import SpecificationError
-from ..filter import CountedFilter, key_hash, require_count
+from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from .bits import saved_array, saved_count
 from .bloom import shared_positions
 
@@ -75,6 +75,8 @@ class CountingBloomFilter(CountedFilter):
         If a parameter breaks a rule.
     """
 
+    _counters = ("overflows",)
+
     def __init__(
         self,
         *,
@@ -129,19 +131,6 @@ class CountingBloomFilter(CountedFilter):
             return self._queue[: self.insertions].copy()
         return np.roll(self._queue, -(self.insertions % self.window), axis=0)
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; as `CountedFilter.insert`."""
-        self._insert(self._hash.check_keys(keys), asked=False)
-
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; as `CountedFilter.query`."""
-        positions = shared_positions(self._hash, self._hash.check_keys(keys))
-        return np.asarray((self._view()[positions] > 0).all(axis=1))
-
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; as `CountedFilter.check_and_insert`."""
-        return self._insert(self._hash.check_keys(keys), asked=True)
-
     def clear(self) -> None:
         """Forget everything, counters that are kept included."""
         self._cells = bytearray(self.counters)
@@ -151,7 +140,13 @@ class CountingBloomFilter(CountedFilter):
     def _view(self) -> NDArray[np.uint8]:
         return np.frombuffer(self._cells, np.uint8)
 
-    def _insert(self, keys: NDArray[np.uint64], *, asked: bool) -> NDArray[np.bool_]:
+    def _query(self, keys: Words) -> Answers:
+        return np.asarray((self._view()[shared_positions(self._hash, keys)] > 0).all(axis=1))
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._insert(keys, asked=True)
+
+    def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
         # The key of each insertion, and before them the ones that they delete first.
         stream = np.concatenate([self.queue, keys])
         ahead = len(stream) - len(keys)

@@ -4,10 +4,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..errors import SpecificationError
-from ..filter import CountedFilter, key_hash, require_count
+from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..operations import Ages
 from .bits import BitArray, packed, saved_count, unpack
 from .bloom import shared_positions
 
@@ -63,6 +64,9 @@ class ForgetfulBloomFilter(CountedFilter):
         If a parameter breaks a rule.
     """
 
+    age_unit = "generations"
+    _counters = ("insertions", "shifts")
+
     def __init__(
         self,
         *,
@@ -103,33 +107,33 @@ class ForgetfulBloomFilter(CountedFilter):
         """Bits, from the future to the oldest past; shape (past + 2, segment bits)."""
         return np.stack([segment.memory for segment in self._segments])
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; as `CountedFilter.insert`."""
-        self._insert(self._hash.check_keys(keys), asked=False)
-
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; as `CountedFilter.query`."""
-        positions = shared_positions(self._hash, self._hash.check_keys(keys))
-        return _neighbours([segment.match(positions) for segment in self._segments])
-
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; as `CountedFilter.check_and_insert`."""
-        return self._insert(self._hash.check_keys(keys), asked=True)
-
     def clear(self) -> None:
         """Forget everything."""
         for segment in self._segments:
             segment.clear()
         self._filled = self.insertions = self.shifts = 0
 
-    def _insert(self, keys: NDArray[np.uint64], *, asked: bool) -> NDArray[np.bool_]:
-        seen = np.zeros(len(keys), np.bool_)
+    def _query(self, keys: Words) -> Answers:
+        return self._age(keys) >= 0
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._age_and_insert(keys) >= 0
+
+    def _age(self, keys: Words) -> Ages:
+        positions = shared_positions(self._hash, keys)
+        return _youngest_pairs([segment.match(positions) for segment in self._segments])
+
+    def _age_and_insert(self, keys: Words) -> Ages:
+        return self._insert(keys, asked=True)
+
+    def _insert(self, keys: Words, *, asked: bool = False) -> Ages:
+        ages = np.full(len(keys), -1, np.int64)
         done = 0
         while done < len(keys):
             if self._filled == self.generation:
                 # The query that belongs to this insertion still asks the segments as they were.
                 if asked:
-                    seen[done] = self._ask(shared_positions(self._hash, keys[done : done + 1]))[0]
+                    ages[done] = self._ask(shared_positions(self._hash, keys[done : done + 1]))[0]
                 self._shift()
                 self._write(shared_positions(self._hash, keys[done : done + 1]))
                 done += 1
@@ -137,16 +141,17 @@ class ForgetfulBloomFilter(CountedFilter):
             count = min(len(keys) - done, self.generation - self._filled, _CHUNK)
             positions = shared_positions(self._hash, keys[done : done + count])
             if asked:
-                seen[done : done + count] = self._ask(positions)
+                ages[done : done + count] = self._ask(positions)
             self._write(positions)
             done += count
         self.insertions += len(keys)
-        return seen
+        return ages
 
-    def _ask(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Answer for keys that are inserted one after another, without a shift."""
+    def _ask(self, positions: NDArray[np.intp]) -> Ages:
+        """Return the ages of keys that are inserted one after another, without a shift."""
         written = [segment.overlay(positions) for segment in self._segments[:2]]
-        return _neighbours(written + [segment.match(positions) for segment in self._segments[2:]])
+        read = [segment.match(positions) for segment in self._segments[2:]]
+        return _youngest_pairs(written + read)
 
     def _write(self, positions: NDArray[np.intp]) -> None:
         for segment in self._segments[:2]:
@@ -171,7 +176,7 @@ class ForgetfulBloomFilter(CountedFilter):
         unpack(arrays["bits"], *self._segments)
 
 
-def _neighbours(matches: list[NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """Whether two consecutive segments match, given those that do, each of shape (n,)."""
-    pairs = [younger & older for younger, older in pairwise(matches)]
-    return np.asarray(np.any(pairs, axis=0))
+def _youngest_pairs(matches: list[Answers]) -> Ages:
+    """Return the first of two consecutive segments that match, each of shape (n,); else -1."""
+    pairs = np.array([younger & older for younger, older in pairwise(matches)])
+    return np.where(pairs.any(axis=0), pairs.argmax(axis=0), -1)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
-from ..filter import CountedFilter, key_hash, require_count
+from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..hash.functions import ConstantStream
 from .bits import saved_array, saved_count
 from .bloom import shared_positions
@@ -110,19 +110,6 @@ class StableBloomFilter(CountedFilter):
         """Share of the cells that are 0."""
         return float(np.mean(self._view() == 0))
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; as `CountedFilter.insert`."""
-        self._insert(self._hash.check_keys(keys), asked=False)
-
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; as `CountedFilter.query`."""
-        positions = shared_positions(self._hash, self._hash.check_keys(keys))
-        return np.asarray((self._view()[positions] > 0).all(axis=1))
-
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; as `CountedFilter.check_and_insert`."""
-        return self._insert(self._hash.check_keys(keys), asked=True)
-
     def clear(self) -> None:
         """Forget everything, and begin the random numbers anew."""
         self._cells = bytearray(self.cells)
@@ -131,7 +118,13 @@ class StableBloomFilter(CountedFilter):
     def _view(self) -> NDArray[np.uint8]:
         return np.frombuffer(self._cells, np.uint8)
 
-    def _insert(self, keys: NDArray[np.uint64], *, asked: bool) -> NDArray[np.bool_]:
+    def _query(self, keys: Words) -> Answers:
+        return np.asarray((self._view()[shared_positions(self._hash, keys)] > 0).all(axis=1))
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._insert(keys, asked=True)
+
+    def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
         seen: list[bool] = []
         for start in range(0, len(keys), _CHUNK):
             part = keys[start : start + _CHUNK]

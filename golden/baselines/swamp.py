@@ -4,10 +4,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..errors import SpecificationError
-from ..filter import CountedFilter, key_hash, require_count
+from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..hash.keys import Keys
+from ..operations import Ages
 from .bits import saved_array, saved_count
 
 TABLE_SPARE = 0.2
@@ -94,16 +96,31 @@ class Swamp(CountedFilter):
         """Probability that a fresh key is reported while the window is full of distinct keys."""
         return -math.expm1(self.window * math.log1p(-(2.0**-self.fingerprint_bits)))
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; as `CountedFilter.insert`."""
+    @property
+    def memory(self) -> NDArray[np.uint64]:
+        """Fingerprints in the cyclic buffer, 0 where there was none yet; shape (window,)."""
+        return self._buffer.copy()
+
+    def _insert(self, keys: Words) -> None:
         self._append(self._fingerprints(keys))
 
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; as `CountedFilter.query`."""
-        return self.multiplicity(keys) > 0
+    def _query(self, keys: Words) -> Answers:
+        return self._multiplicity(keys) > 0
 
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; as `CountedFilter.check_and_insert`."""
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._age_and_insert(keys) >= 0
+
+    def _age(self, keys: Words) -> Ages:
+        stored = self.fingerprints
+        known, last = np.unique(stored[::-1], return_index=True)
+        asked = self._fingerprints(keys)
+        place = np.searchsorted(known, asked)
+        place[place == len(known)] = 0
+        if not len(known):
+            return np.full(len(keys), -1)
+        return np.where(known[place] == asked, last[place], -1)
+
+    def _age_and_insert(self, keys: Words) -> Ages:
         fingerprints = self._fingerprints(keys)
         stream = np.concatenate([self.fingerprints, fingerprints])
         known = len(stream) - len(fingerprints)
@@ -112,9 +129,9 @@ class Swamp(CountedFilter):
         distance = np.full(len(stream), self.window + 1)
         distance[order[1:][same]] = (order[1:] - order[:-1])[same]
         self._append(fingerprints)
-        return np.asarray(distance[known:] <= self.window)
+        return np.where(distance[known:] <= self.window, distance[known:] - 1, -1)
 
-    def multiplicity(self, keys: ArrayLike) -> NDArray[np.int64]:
+    def multiplicity(self, keys: Keys) -> NDArray[np.int64]:
         """Count how often the fingerprint of each key is in the window.
 
         That is how often the key was inserted in it, or more: never less.
@@ -125,6 +142,9 @@ class Swamp(CountedFilter):
         -------
         ndarray of int64, shape (n,)
         """
+        return self._multiplicity(self._hash.check_keys(keys))
+
+    def _multiplicity(self, keys: Words) -> NDArray[np.int64]:
         if self._sorted is None:
             self._sorted = np.sort(self.fingerprints)
         asked = self._fingerprints(keys)
@@ -159,8 +179,8 @@ class Swamp(CountedFilter):
         self._sorted = None
         self.insertions = 0
 
-    def _fingerprints(self, keys: ArrayLike) -> NDArray[np.uint64]:
-        high, low = self._hash.indices(self._hash.state(self._hash.check_keys(keys)), 0)
+    def _fingerprints(self, keys: Words) -> NDArray[np.uint64]:
+        high, low = self._hash.indices(self._hash.state(keys), 0)
         return high.astype(np.uint64) << self._low_bits | low.astype(np.uint64)
 
     def _append(self, fingerprints: NDArray[np.uint64]) -> None:

@@ -15,12 +15,14 @@ comes again, its older entry, which no query would ask for any more, is removed.
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .. import compiled
-from ..filter import key_hash, require_count
+from ..filter import Answers, Words, key_hash, require_count
+from ..hash.keys import Keys
+from ..operations import Ages
 from .sizes import MOST_POSITIONS, MOST_SIGNATURE_BITS, cuckoo_error_bound, cuckoo_signature_bits
-from .storage import WORD, Ages, CuckooTables, names_of
+from .storage import WORD, CuckooTables, names_of
 
 _CHUNK = 1 << 15
 
@@ -31,7 +33,7 @@ class CuckooDictionary(CuckooTables):
     Any window of 1 to `window` insertions can be asked for. A key among them
     is always reported; another is with a probability of at most `error_bound`
     (Theorem 1), at any load, for what finds no place is kept in a list of
-    whole keys.
+    whole keys. A key that is inserted again gets a new timestamp.
 
     Parameters
     ----------
@@ -133,14 +135,7 @@ class CuckooDictionary(CuckooTables):
 
     # Operations
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; a key that is known gets a new timestamp.
-
-        Parameters, errors: as `CountedFilter.insert`.
-        """
-        self._insert_all(self._hash.check_keys(keys))
-
-    def query(self, keys: ArrayLike, window: int | None = None) -> NDArray[np.bool_]:
+    def query(self, keys: Keys, window: int | None = None) -> Answers:
         """Ask which keys are among the last `window` insertions; changes nothing.
 
         Parameters
@@ -160,11 +155,9 @@ class CuckooDictionary(CuckooTables):
             As for `insert`; SpecificationError if there is no such window.
         """
         window = self._window_within(window)
-        ages = self.last_update(keys)
-        reported: NDArray[np.bool_] = (ages > 0) & (ages <= window)
-        return reported
+        return self._query(self._hash.check_keys(keys), window)
 
-    def check_and_insert(self, keys: ArrayLike, window: int | None = None) -> NDArray[np.bool_]:
+    def check_and_insert(self, keys: Keys, window: int | None = None) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
         Parameters, errors: as `query`.
@@ -174,11 +167,9 @@ class CuckooDictionary(CuckooTables):
         ndarray of bool, shape (n,)
         """
         window = self._window_within(window)
-        ages = self._insert_all(self._hash.check_keys(keys))
-        reported: NDArray[np.bool_] = ages <= window
-        return reported
+        return self._check_and_insert(self._hash.check_keys(keys), window)
 
-    def last_update(self, keys: ArrayLike) -> Ages:
+    def last_update(self, keys: Keys) -> Ages:
         """Estimate how long ago each key was inserted last; changes nothing.
 
         Never more than it was, within the window: what has the same positions
@@ -193,12 +184,7 @@ class CuckooDictionary(CuckooTables):
             for the last key inserted, `window` at most; -1 for a key that is
             not reported.
         """
-        checked = self._hash.check_keys(keys)
-        ages = np.empty(len(checked), np.int64)
-        for start in range(0, len(checked), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            ages[part] = self._ages_of(checked[part])
-        return ages
+        return self._last_update(self._hash.check_keys(keys))
 
     @property
     def error_bound(self) -> float:
@@ -224,13 +210,35 @@ class CuckooDictionary(CuckooTables):
 
     # Steps
 
+    def _query(self, keys: Words, window: int | None = None) -> Answers:
+        ages = self._last_update(keys)
+        return np.asarray((ages > 0) & (ages <= (window or self.window)))
+
+    def _check_and_insert(self, keys: Words, window: int | None = None) -> Answers:
+        return np.asarray(self._insert(keys) <= (window or self.window))
+
+    def _age(self, keys: Words) -> Ages:
+        ages = self._last_update(keys)
+        return np.where(ages > 0, ages - 1, -1)
+
+    def _age_and_insert(self, keys: Words) -> Ages:
+        ages = self._insert(keys)
+        return np.where(ages <= self.window, ages - 1, -1)
+
+    def _last_update(self, keys: Words) -> Ages:
+        ages = np.empty(len(keys), np.int64)
+        for start in range(0, len(keys), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            ages[part] = self._ages_of(keys[part])
+        return ages
+
     def _window_within(self, window: int | None) -> int:
         if window is None:
             return self.window
         require_count("window", window, most=self.window)
         return int(window)
 
-    def _addresses(self, keys: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
+    def _addresses(self, keys: Words) -> tuple[Ages, Ages, Ages]:
         """Return both addresses of each key, and its signature above the bits of one."""
         return self._addresses_under(self._hash.state(keys))
 
@@ -238,7 +246,7 @@ class CuckooDictionary(CuckooTables):
         first, second, signature = self._hash.indices(states, 0)
         return first, second + self.positions, signature * (2 * self.positions)
 
-    def _ages_of(self, keys: NDArray[np.uint64]) -> Ages:
+    def _ages_of(self, keys: Words) -> Ages:
         first, second, signature = self._addresses(keys)
         absent = self.window + 1
         ages = np.full(len(keys), absent, np.int64)
@@ -252,7 +260,7 @@ class CuckooDictionary(CuckooTables):
         ages[ages > self.window] = -1
         return ages
 
-    def _overflow_ages(self, keys: NDArray[np.uint64]) -> Ages:
+    def _overflow_ages(self, keys: Words) -> Ages:
         listed, times = self.overflow_entries
         names, asked = _sortable(listed), _sortable(keys)
         order = np.argsort(names)
@@ -261,7 +269,7 @@ class CuckooDictionary(CuckooTables):
         distances = self._distances(times)[order][place]
         return np.where(names[place] == asked, distances, self.window + 1)
 
-    def _insert_all(self, keys: NDArray[np.uint64]) -> Ages:
+    def _insert(self, keys: Words) -> Ages:
         """Insert keys; return ages from before, more than `window` for an absent key."""
         ages = np.empty(len(keys), np.int64)
         for start in range(0, len(keys), _CHUNK):
@@ -269,14 +277,14 @@ class CuckooDictionary(CuckooTables):
             ages[part] = self._insert_part(keys[part])
         return ages
 
-    def _insert_part(self, keys: NDArray[np.uint64]) -> "list[int] | Ages":
+    def _insert_part(self, keys: Words) -> "list[int] | Ages":
         # The list is brought into another form for a batch, which pays for many keys only.
         many = 8 * len(keys) >= len(self._overflow)
         if self.compiled and keys.shape[1] == 1 and many:
             return self._insert_compiled(keys)
         return self._insert_chunk(keys)
 
-    def _insert_compiled(self, keys: NDArray[np.uint64]) -> Ages:
+    def _insert_compiled(self, keys: Words) -> Ages:
         from ..hash.compiled_hash import CompiledHash
         from . import compiled_cuckoo as loop
 
@@ -302,7 +310,7 @@ class CuckooDictionary(CuckooTables):
         self.insertions += len(keys)
         return ages
 
-    def _insert_chunk(self, keys: NDArray[np.uint64]) -> list[int]:
+    def _insert_chunk(self, keys: Words) -> list[int]:
         # One long loop on local names: calls would halve its speed.
         times, codes, overflow = self._times, self._codes, self._overflow
         n, span, positions, now = self.window, 2 * self.window, self.positions, self._now
@@ -373,7 +381,7 @@ class CuckooDictionary(CuckooTables):
         return self._coin & 1
 
 
-def _sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
+def _sortable(keys: Words) -> NDArray[Any]:
     """Return keys of shape (n, words) as one element each."""
     if keys.shape[1] == 1:
         return keys[:, 0]

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from ..filter import CountedFilter
 from ..hash.functions import ConstantStream, KeyHash
+from ..operations import Ages
 
 WORD = (1 << 64) - 1
 """Mask of the generator of random bits."""
-
-Ages = NDArray[np.int64]
-"""Numbers of insertions, or timestamps."""
 
 Name = int | tuple[int, ...]
 """A key as the list holds it: its words, or its only word."""
@@ -37,6 +35,8 @@ class CuckooTables(CountedFilter):
     overflow_peak : int
         Most keys that were in the list at a time.
     """
+
+    _counters = ("moved", "overflow_peak")
 
     window: int
     signature_bits: int
@@ -97,6 +97,11 @@ class CuckooTables(CountedFilter):
     def occupied(self) -> int:
         """Positions of both tables that are not empty; what is in them may have expired."""
         return int(np.count_nonzero(self._times_view))
+
+    @property
+    def memory(self) -> Ages:
+        """`timestamps`, `other_positions` and `signatures`, shape (3, 2, positions)."""
+        return np.stack([self.timestamps, self.other_positions, self.signatures])
 
     @property
     def timestamps(self) -> Ages:

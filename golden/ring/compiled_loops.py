@@ -239,7 +239,7 @@ def perform_columns(columns, segments, codes, states, rotations, fields, strides
     strides : ndarray of uint64, shape (8,)
     ring : ndarray of int64, shape (13,)
         Is moved.
-    ages : ndarray of int16, shape (n,)
+    ages : ndarray of int64, shape (n,)
         Is written.
     """
     rows = len(states)

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ..hash.compiled_hash import CompiledHash
 from ..hash.functions import shard_rotations
-from ..operations import Operation
+from ..operations import Ages, Operation
 from . import compiled_loops as loops
 from .layout import Layout
 from .position import RingPosition
@@ -99,14 +99,14 @@ class CompiledSegments:
 
     # Operations
 
-    def ages(self, keys: NDArray[np.uint64], ring: RingPosition) -> NDArray[np.int16]:
+    def ages(self, keys: NDArray[np.uint64], ring: RingPosition) -> Ages:
         """Return the age of each key; shapes (n, words) and (n,)."""
         codes = np.full(len(keys), Operation.QUERY, np.uint8)
         return self.perform(codes, keys, ring)
 
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
-    ) -> NDArray[np.int16]:
+    ) -> Ages:
         """Perform operations one after another, and move the ring.
 
         Parameters
@@ -120,10 +120,10 @@ class CompiledSegments:
 
         Returns
         -------
-        ndarray of int16, shape (n,)
+        ndarray of int64, shape (n,)
             Ages that the queries found; -1 where nothing was asked.
         """
-        ages = np.empty(len(codes), np.int16)
+        ages = np.empty(len(codes), np.int64)
         for start in range(0, len(codes), _CHUNK):
             part = slice(start, start + _CHUNK)
             secrets = _secrets(ring)
@@ -138,7 +138,7 @@ class CompiledSegments:
         codes: NDArray[np.uint8],
         states: NDArray[np.uint64],
         ring: NDArray[np.int64],
-        ages: NDArray[np.int16],
+        ages: Ages,
     ) -> None:
         spec = self._layout.spec
         shared = (codes, states, self._rotations, self._fields, self._strides, ring, ages)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..hash.functions import KeyHash
-from ..operations import Operation
+from ..operations import Ages, Operation
 from .layout import Layout
 from .position import RingPosition
 
@@ -37,9 +37,9 @@ class Segments:
     def bits(self, values: NDArray[np.bool_]) -> None:
         self._memory[:] = values
 
-    def ages(self, keys: NDArray[np.uint64], ring: RingPosition) -> NDArray[np.int16]:
+    def ages(self, keys: NDArray[np.uint64], ring: RingPosition) -> Ages:
         """Return the age of each key; shapes (n, words) and (n,)."""
-        ages = np.empty(len(keys), np.int16)
+        ages = np.empty(len(keys), np.int64)
         for start in range(0, len(keys), _CHUNK):
             part = slice(start, start + _CHUNK)
             states = _States(self._layout.hash, keys[part])
@@ -52,7 +52,7 @@ class Segments:
 
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
-    ) -> NDArray[np.int16]:
+    ) -> Ages:
         """Perform operations one after another, and move the ring.
 
         Parameters
@@ -66,10 +66,10 @@ class Segments:
 
         Returns
         -------
-        ndarray of int16, shape (n,)
+        ndarray of int64, shape (n,)
             Ages that the queries found; -1 where nothing was asked.
         """
-        ages = np.empty(len(codes), np.int16)
+        ages = np.empty(len(codes), np.int64)
         for start in range(0, len(codes), _CHUNK):
             part = slice(start, start + _CHUNK)
             ages[part] = self._perform_chunk(
@@ -104,13 +104,13 @@ class Segments:
         earlier: NDArray[np.bool_] = self._first[positions] < order
         return earlier
 
-    def _reduced(self, matches: NDArray[np.bool_]) -> NDArray[np.int16]:
+    def _reduced(self, matches: NDArray[np.bool_]) -> Ages:
         """Reduce matches of shape (ring_segments, n), youngest first, to ages of shape (n,)."""
         starts = self._spec.window_generations + 1
         runs = matches[:starts].copy()
         for step in range(1, self._spec.run):
             runs &= matches[step : step + starts]
-        return np.where(runs.any(axis=0), runs.argmax(axis=0), -1).astype(np.int16)
+        return np.where(runs.any(axis=0), runs.argmax(axis=0), -1).astype(np.int64)
 
     def _turn(self, ring: RingPosition) -> None:
         ring.turn()
@@ -122,12 +122,12 @@ class Segments:
 
     def _perform_chunk(
         self, codes: NDArray[np.uint8], states: "_States", ring: RingPosition
-    ) -> NDArray[np.int16]:
+    ) -> Ages:
         queries = np.isin(codes, (Operation.QUERY, Operation.CHECK_AND_INSERT))
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         inserted = np.flatnonzero(inserts)
         controls = np.flatnonzero((codes == Operation.SHIFT) | (codes == Operation.CLEAR))
-        ages = np.full(len(codes), -1, np.int16)
+        ages = np.full(len(codes), -1, np.int64)
         start = 0
         while start < len(codes):
             if codes[start] == Operation.SHIFT:
@@ -160,7 +160,7 @@ class Segments:
         states: "_States",
         queries: NDArray[np.bool_],
         inserts: NDArray[np.bool_],
-        ages: NDArray[np.int16],
+        ages: Ages,
         ring: RingPosition,
     ) -> None:
         """Perform operations during which the ring does not turn."""

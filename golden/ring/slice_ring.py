@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .slices import NEVER, check_whole
+from ..times import NEVER
+from .slices import check_whole
 
 
 class SliceRing:

@@ -13,18 +13,17 @@ their hash functions in hardware, so the spare has one too, and golden turns
 through the same positions.
 """
 
-import os
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import analysis, compiled
-from ..errors import RekeyError, SpecificationError, StateFileError
+from ..errors import RekeyError, SpecificationError
+from ..filter import Answers, CountedFilter, State, Words
 from ..hash.siphash import check_secret
-from ..operations import Operation, Verdicts
+from ..operations import Ages, Operation, Verdicts
 from ..spec import FilterSpec
-from ..states import read_state, write_state
 from .layout import Layout
 from .position import RingPosition
 from .segments import Segments
@@ -32,13 +31,8 @@ from .segments import Segments
 if TYPE_CHECKING:
     from .compiled_segments import CompiledSegments
 
-_Filter = TypeVar("_Filter", bound="SlidingFilter")
 
-FORMAT = "lately-filter-1"
-"""Of the state files that `SlidingFilter.save` writes."""
-
-
-class SlidingFilter:
+class SlidingFilter(CountedFilter):
     """Base of the count-based filters; built through a subclass or `from_spec`.
 
     Parameters
@@ -71,7 +65,8 @@ class SlidingFilter:
         If there is a secret, and the hash of the specification takes none.
     """
 
-    families: tuple[str, ...] = ()
+    age_unit = "generations"
+    _supported = tuple(Operation)
     _layout_class: type[Layout] = Layout
 
     def __init__(self, spec: FilterSpec, *, partitioned: bool = True, secret: int = 0) -> None:
@@ -82,7 +77,9 @@ class SlidingFilter:
             )
         self.spec = spec
         self.partitioned = partitioned
+        self.seed, self.key_bits = spec.seed, spec.key_bits
         self._layout = self._layout_class.of(spec, partitioned)
+        self._hash = self._layout.hash
         keyed = check_secret(secret) or spec.hash == "siphash"
         self._ring = RingPosition.first(spec, self._checked_secret(secret) if keyed else 0)
         self._segments = _segments(self._layout)
@@ -114,103 +111,32 @@ class SlidingFilter:
 
     # Operations
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another.
+    def _insert(self, keys: Words) -> None:
+        self._perform_all(Operation.INSERT, keys)
 
-        Parameters
-        ----------
-        keys : array_like of int
-            Shape (n,) for keys of 64 bits or fewer; else shape (n, words),
-            least significant 64-bit word first.
+    def _query(self, keys: Words) -> Answers:
+        return self._age(keys) >= 0
 
-        Raises
-        ------
-        TypeError
-            If the keys are not integers.
-        ValueError
-            If the shape is wrong, or a key does not fit into ``spec.key_bits``.
-        """
-        self._apply_all(Operation.INSERT, keys)
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._perform_all(Operation.CHECK_AND_INSERT, keys).seen
 
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; each answer is from before its insertion.
+    def _age(self, keys: Words) -> Ages:
+        return self._segments.ages(keys, self._ring)
 
-        Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-        """
-        return self._apply_all(Operation.CHECK_AND_INSERT, keys).seen
-
-    def query(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys; changes nothing, the counters included.
-
-        Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-        """
-        return self.age(keys) >= 0
-
-    def age(self, keys: ArrayLike) -> NDArray[np.int16]:
-        """Find the youngest generation that each key can be of; changes nothing.
-
-        Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of int16, shape (n,)
-            0 for the current generation, -1 for a key that is not reported.
-        """
-        return self._segments.ages(self._layout.hash.check_keys(keys), self._ring)
-
-    def apply(self, operations: ArrayLike, keys: ArrayLike) -> Verdicts:
-        """Perform a mixed sequence of operations, one after another.
-
-        Parameters
-        ----------
-        operations : array_like of int, shape (n,)
-            Values of `Operation`.
-        keys : array_like of int
-            One key per operation, also for those that ignore it; as `insert`.
-
-        Returns
-        -------
-        Verdicts
-
-        Raises
-        ------
-        TypeError
-            If the operations are not integers; and as `insert`.
-        ValueError
-            If the lengths differ, or a value is not an `Operation`; and as
-            `insert`. Nothing is performed then.
-        """
-        checked = self._layout.hash.check_keys(keys)
-        codes = np.asarray(operations)
-        if codes.shape != (len(checked),):
-            raise ValueError(
-                f"operations: must have shape ({len(checked)},) like the keys, not {codes.shape}"
-            )
-        if len(codes) and codes.dtype.kind not in "ui":
-            raise TypeError(f"operations: must be integers, not {codes.dtype}")
-        known = np.isin(codes, list(Operation))
-        if not known.all():
-            raise ValueError(f"operations: must be values of Operation, not {codes[~known][0]}")
-        return self._perform(codes.astype(np.uint8), checked)
+    def _apply(self, operations: ArrayLike, *operands: Any) -> Verdicts:
+        (keys,) = operands
+        return self._perform(self._checked_operations(operations, len(keys)), keys)
 
     def shift(self) -> None:
         """Start a new generation now; as the operation SHIFT."""
-        self._apply_all(Operation.SHIFT, np.zeros(self._key_shape(1), np.uint64))
+        self._perform_all(Operation.SHIFT, np.zeros((1, self._words), np.uint64))
 
     def clear(self) -> None:
         """Forget everything; as the operation CLEAR. The counters go on.
 
         All segments take the newest secret, one that waits included.
         """
-        self._apply_all(Operation.CLEAR, np.zeros(self._key_shape(1), np.uint64))
+        self._perform_all(Operation.CLEAR, np.zeros((1, self._words), np.uint64))
 
     @property
     def generation(self) -> int:
@@ -309,6 +235,11 @@ class SlidingFilter:
         return self._ring.base
 
     @property
+    def storage_bits(self) -> int:
+        """Bits of all segments, the spare included."""
+        return self.spec.storage_bits
+
+    @property
     def memory(self) -> NDArray[np.bool_]:
         """Bits of all physical segments, the empty spare included.
 
@@ -353,89 +284,43 @@ class SlidingFilter:
             self.spec.run, self.spec.window_generations, fills=fills
         )
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both filters are of one specification and in one state, counters apart.
-
-        Secrets are part of the state.
-        """
-        if not isinstance(other, SlidingFilter):
-            return NotImplemented
-        return (
-            self.partitioned == other.partitioned
-            and self._ring.identity() == other._ring.identity()
-            and bool(np.array_equal(self._segments.bits, other._segments.bits))
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
     # Files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to an npz file, which appears complete or not at all.
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Specification and form, from which a state file builds the filter."""
+        return {"spec": self.spec.to_dict(), "partitioned": self.partitioned}
 
-        If ``spec.hash`` is "siphash", the secrets are part of it, as the bits
-        say nothing without them. They are not encrypted: who reads the file
-        can choose keys that collide. Its mode lets none but the owner read it.
+    @classmethod
+    def _build(cls, parameters: dict[str, Any]) -> Self:
+        self = cls.__new__(cls)
+        spec = FilterSpec.from_dict(parameters["spec"])
+        SlidingFilter.__init__(self, spec, partitioned=parameters["partitioned"])
+        return self
 
-        Parameters
-        ----------
-        path : path
+    @property
+    def _private(self) -> bool:
+        return self.spec.hash == "siphash"
 
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
-        """
-        keyed = self.spec.hash == "siphash"
-        values: dict[str, Any] = {
-            "format": FORMAT,
-            "spec": self.spec.to_dict(),
-            "partitioned": self.partitioned,
-            "state": self._ring.numbers(),
+    def _state(self) -> State:
+        ring = self._ring
+        numbers: dict[str, Any] = {
+            "ring": ring.numbers(),
             "counters": [self.operations, self.insertions, self.hits, self.shifts],
         }
-        if keyed:
-            ring = self._ring
-            values["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
-        write_state(path, values, {"bits": np.packbits(self._segments.bits)}, private=keyed)
+        if self._private:
+            # The bits say nothing without them.
+            numbers["secrets"] = [ring.secret, ring.older_secret, ring.older, ring.waiting]
+        return numbers, {"bits": np.packbits(self._segments.bits)}
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a state that `save` wrote.
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self._load_numbers(numbers["ring"], *numbers["counters"])
+        if self._private:
+            self._ring.set_secrets(*numbers["secrets"])
+        self._load_bits(arrays["bits"])
 
-        Parameters
-        ----------
-        path : path
-
-        Raises
-        ------
-        StateFileError
-            If the file is not one, is damaged, or holds another family.
-        OSError
-            If the file cannot be read.
-        """
-        return cls.from_state(os.fspath(path), *read_state(path, (FORMAT,)))
-
-    @classmethod
-    def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Build the filter of a state file; parameters, errors as for `Filter.from_state`."""
-        try:
-            bits = arrays["bits"]
-            spec = FilterSpec.from_dict(header["spec"])
-            owner = next(known for known in _subclasses(cls) if spec.family in known.families)
-            self = owner.__new__(owner)
-            SlidingFilter.__init__(self, spec, partitioned=header["partitioned"])
-            self._load_numbers(header["state"], *header["counters"])
-            if spec.hash == "siphash":
-                self._ring.set_secrets(*header["secrets"])
-            self._load_bits(bits)
-        except StopIteration:
-            raise StateFileError(
-                f"{name}: expected the state of {cls.__name__}, found family {spec.family}"
-            ) from None
-        except (KeyError, TypeError, ValueError) as error:
-            raise StateFileError(f"{name}: damaged filter state: {error}") from None
-        return self
+    def _identity(self) -> Any:
+        return self._ring.identity()
 
     # Inside
 
@@ -461,20 +346,19 @@ class SlidingFilter:
             )
         return check_secret(secret)
 
-    def _apply_all(self, operation: Operation, keys: ArrayLike) -> Verdicts:
-        checked = self._layout.hash.check_keys(keys)
-        return self._perform(np.full(len(checked), operation, np.uint8), checked)
+    def _perform_all(self, operation: Operation, keys: Words) -> Verdicts:
+        return self._perform(np.full(len(keys), operation, np.uint8), keys)
 
-    def _perform(self, codes: NDArray[np.uint8], keys: NDArray[np.uint64]) -> Verdicts:
+    def _perform(self, codes: NDArray[np.uint8], keys: Words) -> Verdicts:
         age = self._segments.perform(codes, keys, self._ring)
         seen = age >= 0
         self.operations += len(codes)
         self.hits += int(seen.sum())
         return Verdicts(seen, age)
 
-    def _key_shape(self, count: int) -> tuple[int, ...]:
-        words = -(-self.spec.key_bits // 64)
-        return (count,) if words == 1 else (count, words)
+    @property
+    def _words(self) -> int:
+        return -(-self.spec.key_bits // 64)
 
 
 def _segments(layout: Layout) -> "Segments | CompiledSegments":
@@ -485,7 +369,3 @@ def _segments(layout: Layout) -> "Segments | CompiledSegments":
     from .compiled_segments import CompiledSegments
 
     return CompiledSegments(layout)
-
-
-def _subclasses(cls: type[_Filter]) -> list[type[_Filter]]:
-    return [cls, *(below for child in cls.__subclasses__() for below in _subclasses(child))]

@@ -6,21 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import TimedFilter, key_hash, require_count
-from .slices import (
-    NEVER,
-    TIME_LIMIT,
-    check_now,
-    check_timestamps,
-    check_whole,
-    chunks,
-    find_runs,
-    test_and_set,
-)
+from ..filter import Answers, TimedFilter, Words, key_hash, require_count
+from ..operations import Ages
+from ..times import NEVER, TIME_LIMIT, Times, check_now
+from .slices import check_whole, chunks, find_runs, test_and_set
 
 HASH_BITS = 32
 """Bits of a hash value that is scaled down to the size of a slice."""
@@ -108,6 +101,8 @@ class TimeLimitedAPBF(TimedFilter):
         If one is out of range, or the first slices would exceed the limit.
     """
 
+    _counters = ("counters",)
+
     def __init__(
         self,
         *,
@@ -147,38 +142,35 @@ class TimeLimitedAPBF(TimedFilter):
 
     # Operations
 
-    def insert(self, keys: ArrayLike, timestamps: ArrayLike) -> None:
-        """Insert keys one after another; as `TimedFilter.insert`."""
-        checked = self._hash.check_keys(keys)
-        times = check_timestamps(timestamps, len(checked), self._last)
-        for chunk in chunks(len(checked)):
-            hashes = self._hashes(checked[chunk])
+    def _insert(self, keys: Words, times: Times) -> None:
+        for chunk in chunks(len(keys)):
+            hashes = self._hashes(keys[chunk])
             for part in self._stretches(times[chunk]):
                 for i in range(self.k):
                     self._slices[i].bits[self._positions(hashes[:, part], i)] = True
 
-    def query(self, keys: ArrayLike, now: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys at a time; as `TimedFilter.query` (section 6.4)."""
-        checked = self._hash.check_keys(keys)
-        times = check_now(now, len(checked), self._last)
-        seen = np.zeros(len(checked), bool)
-        for chunk in chunks(len(checked)):
-            hashes = self._hashes(checked[chunk])
-            matches = self._matches(hashes, times[chunk], 0)
-            seen[chunk] = find_runs(matches, self.k, hashes.shape[1])
-        return seen
+    def _query(self, keys: Words, times: Times) -> Answers:
+        return self._age(keys, times) >= 0
 
-    def check_and_insert(self, keys: ArrayLike, timestamps: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; as `TimedFilter.check_and_insert`."""
-        checked = self._hash.check_keys(keys)
-        times = check_timestamps(timestamps, len(checked), self._last)
-        seen = np.zeros(len(checked), bool)
-        for chunk in chunks(len(checked)):
-            hashes, chunk_times = self._hashes(checked[chunk]), times[chunk]
+    def _check_and_insert(self, keys: Words, times: Times) -> Answers:
+        return self._age_and_insert(keys, times) >= 0
+
+    def _age(self, keys: Words, times: Times) -> Ages:
+        ages = np.empty(len(keys), np.int64)
+        for chunk in chunks(len(keys)):
+            hashes = self._hashes(keys[chunk])
+            matches = self._matches(hashes, times[chunk], 0)
+            ages[chunk] = find_runs(matches, self.k, hashes.shape[1])
+        return ages
+
+    def _age_and_insert(self, keys: Words, times: Times) -> Ages:
+        ages = np.empty(len(keys), np.int64)
+        for chunk in chunks(len(keys)):
+            hashes, chunk_times = self._hashes(keys[chunk]), times[chunk]
             for part in self._stretches(chunk_times):
                 matches = self._check_and_write(hashes[:, part], chunk_times[part])
-                seen[chunk][part] = find_runs(matches, self.k, part.stop - part.start)
-        return seen
+                ages[chunk][part] = find_runs(matches, self.k, part.stop - part.start)
+        return ages
 
     # State
 
@@ -186,6 +178,11 @@ class TimeLimitedAPBF(TimedFilter):
     def storage_bits(self) -> int:
         """Bits of all slices there are now."""
         return sum(self.slice_sizes)
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all slices one after the other, youngest first; shape (storage_bits,)."""
+        return np.concatenate([part.bits for part in self._slices])
 
     @property
     def slice_sizes(self) -> list[int]:
@@ -306,7 +303,7 @@ class TimeLimitedAPBF(TimedFilter):
         self._first = NEVER
         self._begin_generation()
 
-    def _stretches(self, times: NDArray[np.int64]) -> Iterator[slice]:
+    def _stretches(self, times: Times) -> Iterator[slice]:
         """Cut insertions where the slices change, and count each stretch after its use.
 
         A shift is invisible to a query at its own time: what it retires does
@@ -351,7 +348,7 @@ class TimeLimitedAPBF(TimedFilter):
         return positions
 
     def _matches(
-        self, hashes: NDArray[np.uint64], times: NDArray[np.int64], first: int
+        self, hashes: NDArray[np.uint64], times: Times, first: int
     ) -> Iterator[NDArray[np.bool_]]:
         """Matches of the slices from s_first on, as far as any is within the span."""
         for i in range(first, len(self._slices)):
@@ -364,7 +361,7 @@ class TimeLimitedAPBF(TimedFilter):
             yield match
 
     def _check_and_write(
-        self, hashes: NDArray[np.uint64], times: NDArray[np.int64]
+        self, hashes: NDArray[np.uint64], times: Times
     ) -> Iterator[NDArray[np.bool_]]:
         """Matches of all slices before each key's own insertion; no silence is among `times`."""
         for i in range(self.k):
@@ -381,7 +378,7 @@ class TimeLimitedAPBF(TimedFilter):
             "times": [self._first, self._last],
             "counters": [self.insertions, self.shifts],
         }
-        return numbers, {"bits": np.packbits(np.concatenate([s.bits for s in self._slices]))}
+        return numbers, {"bits": np.packbits(self.memory)}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._function = numbers["function"]

@@ -5,22 +5,15 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import TimedFilter, key_hash, require_count
+from ..filter import Answers, TimedFilter, Words, key_hash, require_count
+from ..operations import Ages
+from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .slice_ring import SliceRing
-from .slices import (
-    NEVER,
-    TIME_LIMIT,
-    check_now,
-    check_timestamps,
-    check_whole,
-    chunks,
-    find_runs,
-    test_and_set,
-)
+from .slices import check_whole, chunks, find_runs, test_and_set
 
 WHEN_FULL = ("shorten", "overfill")
 """What to do when a generation is full and the pool has no slice past the span."""
@@ -110,6 +103,8 @@ class PooledTimeLimitedAPBF(TimedFilter):
         take longer than `span`.
     """
 
+    _counters = ("counters",)
+
     def __init__(
         self,
         *,
@@ -159,12 +154,9 @@ class PooledTimeLimitedAPBF(TimedFilter):
 
     # Operations
 
-    def insert(self, keys: ArrayLike, timestamps: ArrayLike) -> None:
-        """Insert keys one after another; as `TimedFilter.insert`."""
-        checked = self._hash.check_keys(keys)
-        times = check_timestamps(timestamps, len(checked), self._last)
-        for chunk in chunks(len(checked)):
-            cells, chunk_times = self._cells(checked[chunk]), times[chunk]
+    def _insert(self, keys: Words, times: Times) -> None:
+        for chunk in chunks(len(keys)):
+            cells, chunk_times = self._cells(keys[chunk]), times[chunk]
             start = 0
             while start < len(chunk_times):
                 self._shift_if_due(int(chunk_times[start]))
@@ -174,25 +166,23 @@ class PooledTimeLimitedAPBF(TimedFilter):
                 self._count(chunk_times[part])
                 start = part.stop
 
-    def query(self, keys: ArrayLike, now: ArrayLike) -> NDArray[np.bool_]:
-        """Ask for keys at a time; as `TimedFilter.query`."""
-        checked = self._hash.check_keys(keys)
-        times = check_now(now, len(checked), self._last)
-        seen = np.zeros(len(checked), bool)
-        for chunk in chunks(len(checked)):
-            seen[chunk] = self._ask(self._cells(checked[chunk]), times[chunk])
-        return seen
+    def _query(self, keys: Words, times: Times) -> Answers:
+        return self._age(keys, times) >= 0
 
-    def check_and_insert(self, keys: ArrayLike, timestamps: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; as `TimedFilter.check_and_insert`.
+    def _check_and_insert(self, keys: Words, times: Times) -> Answers:
+        return self._age_and_insert(keys, times) >= 0
 
-        The answer of an insertion that shifts is from before the shift.
-        """
-        checked = self._hash.check_keys(keys)
-        times = check_timestamps(timestamps, len(checked), self._last)
-        seen = np.zeros(len(checked), bool)
-        for chunk in chunks(len(checked)):
-            cells, chunk_times = self._cells(checked[chunk]), times[chunk]
+    def _age(self, keys: Words, times: Times) -> Ages:
+        ages = np.empty(len(keys), np.int64)
+        for chunk in chunks(len(keys)):
+            ages[chunk] = self._ask(self._cells(keys[chunk]), times[chunk])
+        return ages
+
+    def _age_and_insert(self, keys: Words, times: Times) -> Ages:
+        """Return ages and insert; that of an insertion that shifts is from before the shift."""
+        ages = np.empty(len(keys), np.int64)
+        for chunk in chunks(len(keys)):
+            cells, chunk_times = self._cells(keys[chunk]), times[chunk]
             start = 0
             while start < len(chunk_times):
                 one = slice(start, start + 1)
@@ -200,11 +190,11 @@ class PooledTimeLimitedAPBF(TimedFilter):
                 self._shift_if_due(int(chunk_times[start]))
                 part = slice(start, self._stop(chunk_times, start))
                 matches = self._check_and_write(cells[:, part], chunk_times[part])
-                seen[chunk][part] = find_runs(matches, self.k, part.stop - start)
-                seen[chunk][one] = first
+                ages[chunk][part] = find_runs(matches, self.k, part.stop - start)
+                ages[chunk][one] = first
                 self._count(chunk_times[part])
                 start = part.stop
-        return seen
+        return ages
 
     # What is kept of the promises
 
@@ -313,7 +303,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
         self._filled = 0
         self.shifts += 1
 
-    def _stop(self, times: NDArray[np.int64], start: int) -> int:
+    def _stop(self, times: Times, start: int) -> int:
         """First insertion after `start` that may find something changed, or their number.
 
         That is where the generation is full, or old, or where the oldest slice
@@ -326,7 +316,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
             bounds.append(int(np.searchsorted(times, time)))
         return min([bound for bound in bounds if bound > start], default=len(times))
 
-    def _count(self, times: NDArray[np.int64]) -> None:
+    def _count(self, times: Times) -> None:
         """Count insertions that were made."""
         if self._filled == 0:
             self._first = int(times[0])
@@ -346,11 +336,11 @@ class PooledTimeLimitedAPBF(TimedFilter):
         state = self._hash.state(keys)
         return np.array([self._hash.indices(state, i)[0] for i in range(len(self._ring.memory))])
 
-    def _ask(self, cells: NDArray[np.intp], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _ask(self, cells: NDArray[np.intp], times: Times) -> Ages:
         return find_runs(self._matches(cells, times, 0), self.k, len(times))
 
     def _matches(
-        self, cells: NDArray[np.intp], times: NDArray[np.int64], first: int
+        self, cells: NDArray[np.intp], times: Times, first: int
     ) -> Iterator[NDArray[np.bool_]]:
         """Matches of the slices from a position on, as far as any is within the span."""
         for i in range(first, len(self._ring)):
@@ -362,7 +352,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
             yield match
 
     def _check_and_write(
-        self, cells: NDArray[np.intp], times: NDArray[np.int64]
+        self, cells: NDArray[np.intp], times: Times
     ) -> Iterator[NDArray[np.bool_]]:
         """Matches of all slices before each key's own insertion, the first key's aside."""
         for i in range(self.k):

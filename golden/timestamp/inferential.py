@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
-from ..filter import CountedFilter
+from ..filter import Answers, CountedFilter, Words
+from ..hash.keys import Keys
+from ..operations import Ages
 from .distinct import Reals
 from .distinct_kinds import checked_distinct, distinct_function
 from .posteriors import AgePosterior, age_posterior, open_probabilities
@@ -153,7 +155,7 @@ class InferentialFilter(CountedFilter):
             seed=seed,
             key_bits=key_bits,
         )
-        self.model = model
+        self.model, self._hash = model, model._hash
         self.window, self.block, self.padding = model.window, model.block, model.padding
         self.cells, self.hashes = model.cells, model.hashes
         self.seed, self.key_bits = model.seed, model.key_bits
@@ -171,6 +173,11 @@ class InferentialFilter(CountedFilter):
     def distinct(self) -> dict[str, Any]:
         """D(j), as JSON can hold it."""
         return deepcopy(self._distinct)
+
+    @property
+    def memory(self) -> NDArray[np.uint32]:
+        """Contents of the cells; ndarray of uint32, shape (cells,)."""
+        return self.model.timestamps
 
     @property
     def storage_bits(self) -> int:
@@ -194,13 +201,24 @@ class InferentialFilter(CountedFilter):
 
     # Operations
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; see `CountedFilter.insert`."""
-        self.model.insert(keys)
+    def _insert(self, keys: Words) -> None:
+        self.model._insert(keys)
+
+    def _query(self, keys: Words) -> Answers:
+        return self._decide(self.model._inspect(keys))
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._decide(self.model._inspect_and_insert(keys))
+
+    def _age(self, keys: Words) -> Ages:
+        return self._least_ages(self.model._inspect(keys))
+
+    def _age_and_insert(self, keys: Words) -> Ages:
+        return self._least_ages(self.model._inspect_and_insert(keys))
 
     def query(
         self,
-        keys: ArrayLike,
+        keys: Keys,
         window: int | None = None,
         *,
         probabilities: ArrayLike | None = None,
@@ -232,12 +250,14 @@ class InferentialFilter(CountedFilter):
             As for `insert`, or if a probability or penalty is out of its range
             or of another shape; SpecificationError if there is no such window.
         """
-        costs = self._penalties(keys, false_positive, false_negative)
-        return minimum_penalty(self.posterior(keys, window, probabilities=probabilities), **costs)
+        checked = self._hash.check_keys(keys)
+        costs = self._penalties(checked, false_positive, false_negative)
+        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
+        return minimum_penalty(self._within(self.model._inspect(checked), chances, limit), **costs)
 
     def check_and_insert(
         self,
-        keys: ArrayLike,
+        keys: Keys,
         window: int | None = None,
         *,
         probabilities: ArrayLike | None = None,
@@ -254,21 +274,23 @@ class InferentialFilter(CountedFilter):
         -------
         ndarray of bool, shape (n,)
         """
-        costs = self._penalties(keys, false_positive, false_negative)
-        posterior = self.posterior_and_insert(keys, window, probabilities=probabilities)
-        return minimum_penalty(posterior, **costs)
+        checked = self._hash.check_keys(keys)
+        costs = self._penalties(checked, false_positive, false_negative)
+        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
+        evidence = self.model._inspect_and_insert(checked)
+        return minimum_penalty(self._within(evidence, chances, limit), **costs)
 
-    def ages(self, keys: ArrayLike, *, probabilities: ArrayLike | None = None) -> AgePosterior:
+    def ages(self, keys: Keys, *, probabilities: ArrayLike | None = None) -> AgePosterior:
         """Infer the insertion age of each key (section 4); changes nothing.
 
         Parameters, errors: as `query`.
         """
-        chances = self._chances(keys, probabilities)
-        return self._ages(self.model.inspect(keys), chances)
+        checked = self._hash.check_keys(keys)
+        return self._ages(self.model._inspect(checked), self._chances(checked, probabilities))
 
     def posterior(
         self,
-        keys: ArrayLike,
+        keys: Keys,
         window: int | None = None,
         *,
         probabilities: ArrayLike | None = None,
@@ -281,13 +303,13 @@ class InferentialFilter(CountedFilter):
         -------
         ndarray of float64, shape (n,)
         """
-        limit = self.model.checked_window(window)
-        chances = self._chances(keys, probabilities)
-        return self._within(self.model.inspect(keys), chances, limit)
+        checked = self._hash.check_keys(keys)
+        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
+        return self._within(self.model._inspect(checked), chances, limit)
 
     def posterior_and_insert(
         self,
-        keys: ArrayLike,
+        keys: Keys,
         window: int | None = None,
         *,
         probabilities: ArrayLike | None = None,
@@ -300,9 +322,21 @@ class InferentialFilter(CountedFilter):
         -------
         ndarray of float64, shape (n,)
         """
-        limit = self.model.checked_window(window)
-        chances = self._chances(keys, probabilities)
-        return self._within(self.model.inspect_and_insert(keys), chances, limit)
+        checked = self._hash.check_keys(keys)
+        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
+        return self._within(self.model._inspect_and_insert(checked), chances, limit)
+
+    def _decide(self, evidence: Evidence) -> Answers:
+        """Answer as costs least, by the probability and penalties of the filter."""
+        posterior = self._within(evidence, np.asarray(self.probability), self.window)
+        return minimum_penalty(
+            posterior, false_positive=self.false_positive, false_negative=self.false_negative
+        )
+
+    def _least_ages(self, evidence: Evidence) -> Ages:
+        """Return the ages of the keys that are reported; of an expired one, the window."""
+        ages = self.model._ages_of(evidence)
+        return np.where(self._decide(evidence), np.where(ages < 0, self.window, ages), -1)
 
     def _ages(self, evidence: Evidence, chances: Reals) -> AgePosterior:
         return age_posterior(
@@ -318,13 +352,13 @@ class InferentialFilter(CountedFilter):
 
     # What a query says of its keys, or the filter for it
 
-    def _chances(self, keys: ArrayLike, probabilities: ArrayLike | None) -> Reals:
+    def _chances(self, keys: Words, probabilities: ArrayLike | None) -> Reals:
         if probabilities is None:
             return np.asarray(self.probability, np.float64)
         return _each("probabilities", open_probabilities(probabilities), keys)
 
     def _penalties(
-        self, keys: ArrayLike, false_positive: ArrayLike | None, false_negative: ArrayLike | None
+        self, keys: Words, false_positive: ArrayLike | None, false_negative: ArrayLike | None
     ) -> dict[str, Any]:
         given = {"false_positive": false_positive, "false_negative": false_negative}
         return {
@@ -335,9 +369,9 @@ class InferentialFilter(CountedFilter):
         }
 
 
-def _each(name: str, values: Reals, keys: ArrayLike) -> Reals:
-    """Refuse what is neither for all keys nor for each of them."""
-    count = np.shape(keys)[:1]
+def _each(name: str, values: Reals, keys: Words) -> Reals:
+    """Refuse values that are neither for all keys nor for each of them."""
+    count = (len(keys),)
     if values.shape not in ((), count):
         raise ValueError(f"{name}: must have shape () or {count}, not {values.shape}")
     return values

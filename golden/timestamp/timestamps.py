@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .. import compiled
-from ..filter import CountedFilter, key_hash, require_count
+from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..hash.keys import Keys
+from ..operations import Ages
 
 _CHUNK = 1 << 14
 _LONGEST = 1 << 30
@@ -139,6 +141,11 @@ class TimestampFilter(CountedFilter):
     # State
 
     @property
+    def memory(self) -> NDArray[np.uint32]:
+        """Contents of the cells, as `timestamps`."""
+        return self.timestamps
+
+    @property
     def timestamps(self) -> NDArray[np.uint32]:
         """Contents of the cells; ndarray of uint32, shape (cells,)."""
         return self._cells.copy()
@@ -181,15 +188,14 @@ class TimestampFilter(CountedFilter):
 
     # Operations
 
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys one after another; see `CountedFilter.insert`."""
+    def _insert(self, keys: Words) -> None:
         if self.compiled:
             self._run(keys, asks=False)
             return
         for indices in self._chunks(keys):
             self._advance(indices)
 
-    def query(self, keys: ArrayLike, window: int | None = None) -> NDArray[np.bool_]:
+    def query(self, keys: Keys, window: int | None = None) -> Answers:
         """Ask for keys; changes nothing.
 
         Parameters
@@ -205,6 +211,10 @@ class TimestampFilter(CountedFilter):
         ndarray of bool, shape (n,)
         """
         window = self.checked_window(window)
+        return self._query(self._hash.check_keys(keys), window)
+
+    def _query(self, keys: Words, window: int | None = None) -> Answers:
+        window = window or self.window
         now = np.int64(self.insertions)
         answers = [
             self._alive(self._touched(indices).min(axis=1), now, window)
@@ -212,8 +222,7 @@ class TimestampFilter(CountedFilter):
         ]
         return np.concatenate([np.empty(0, np.bool_), *answers])
 
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys one after another; see `CountedFilter.check_and_insert`."""
+    def _check_and_insert(self, keys: Words) -> Answers:
         if self.compiled:
             return self._run(keys, asks=True)
         answers = [np.empty(0, np.bool_)]
@@ -224,8 +233,8 @@ class TimestampFilter(CountedFilter):
             self._advance(indices)
         return np.concatenate(answers)
 
-    def ages(self, keys: ArrayLike) -> Integers:
-        """Least insertions since the last one of each key; changes nothing.
+    def age(self, keys: Keys) -> Ages:
+        """Return the fewest insertions since the last one of each key; changes nothing.
 
         A key that was inserted later than that would have younger timestamps
         (section 3.2.2). With blocks of one insertion it is the insertion age
@@ -238,26 +247,40 @@ class TimestampFilter(CountedFilter):
         ndarray of int64, shape (n,)
             -1 for a key that is not reported.
         """
-        evidence = self.inspect(keys)
+        return self._age(self._hash.check_keys(keys))
+
+    def _age(self, keys: Words) -> Ages:
+        return self._ages_of(self._inspect(keys))
+
+    def _age_and_insert(self, keys: Words) -> Ages:
+        return self._ages_of(self._inspect_and_insert(keys))
+
+    def _ages_of(self, evidence: Evidence) -> Ages:
         least = np.maximum((evidence.age - 1) * self.block + evidence.filled, 0)
         return np.where(evidence.age < 0, -1, least)
 
-    def inspect(self, keys: ArrayLike) -> Evidence:
+    def inspect(self, keys: Keys) -> Evidence:
         """Tell what the cells say of each key; changes nothing.
 
         Parameters, errors: as `insert`.
         """
+        return self._inspect(self._hash.check_keys(keys))
+
+    def _inspect(self, keys: Words) -> Evidence:
         parts = [
             self._evidence(indices, self._touched(indices), np.full(len(indices), self.insertions))
             for indices in self._chunks(keys, ordered=True)
         ]
         return _joined(parts)
 
-    def inspect_and_insert(self, keys: ArrayLike) -> Evidence:
+    def inspect_and_insert(self, keys: Keys) -> Evidence:
         """Inspect and insert keys one after another, each before its insertion.
 
         Parameters, errors: as `insert`.
         """
+        return self._inspect_and_insert(self._hash.check_keys(keys))
+
+    def _inspect_and_insert(self, keys: Words) -> Evidence:
         parts = []
         for indices in self._chunks(keys, ordered=True):
             now = self.insertions + np.arange(len(indices))
@@ -280,15 +303,14 @@ class TimestampFilter(CountedFilter):
         require_count("window", window, most=self.window)
         return int(window)
 
-    def _run(self, keys: ArrayLike, *, asks: bool) -> NDArray[np.bool_]:
+    def _run(self, keys: Words, *, asks: bool) -> Answers:
         """Insert keys in the compiled loop; the answers, if any were asked for."""
         from ..hash.compiled_hash import CompiledHash
         from . import compiled_timing as loop
 
         states = CompiledHash(self._hash).states
-        checked = self._hash.check_keys(keys)
-        seen = np.zeros(len(checked), np.bool_)
-        for start in range(0, len(checked), _CHUNK):
+        seen = np.zeros(len(keys), np.bool_)
+        for start in range(0, len(keys), _CHUNK):
             part = slice(start, start + _CHUNK)
             numbers = loop.numbers_of(
                 insertions=self.insertions,
@@ -298,26 +320,25 @@ class TimestampFilter(CountedFilter):
                 last=self.last_timestamp,
                 swept=self.swept,
             )
-            indices = np.stack(self._hash.indices(states(checked[part], [0])[0], 0))
+            indices = np.stack(self._hash.indices(states(keys[part], [0])[0], 0))
             loop.insert_keys(self._cells, indices, numbers, asks, seen[part])
             self.insertions += indices.shape[1]
         return seen
 
     # Chunks: `indices` has shape (n, hashes), one row per key
 
-    def _chunks(self, keys: ArrayLike, *, ordered: bool = False) -> Iterator[NDArray[np.intp]]:
+    def _chunks(self, keys: Words, *, ordered: bool = False) -> Iterator[NDArray[np.intp]]:
         """Cells of the keys, no more keys at a time than a window.
 
         Hence no cell that a chunk touches expires within the chunk, and no
         timestamp of before comes round to its beginning.
         """
-        checked = self._hash.check_keys(keys)
         size = min(_CHUNK, self.window)
-        for start in range(0, len(checked), size):
-            yield self._indices(checked[start : start + size], ordered)
+        for start in range(0, len(keys), size):
+            yield self._indices(keys[start : start + size], ordered)
 
-    def _indices(self, checked: NDArray[np.uint64], ordered: bool) -> NDArray[np.intp]:
-        indices = np.stack(self._hash.indices(self._hash.state(checked), 0), axis=1)
+    def _indices(self, keys: Words, ordered: bool) -> NDArray[np.intp]:
+        indices = np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
         if ordered:
             indices.sort(axis=1)
         return indices

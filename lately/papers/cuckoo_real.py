@@ -6,7 +6,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden.cuckoo.dictionary import CuckooDictionary
 from ..studies.streams import Keys
 from ..studies.study import Chart, Finding, Outcome, Point, Result, Series, Study
 from .cuckoo_findings import (
@@ -131,11 +130,7 @@ def measure_age(point: Point) -> Result:
             asked = keys[start : start + 1000]
             if start >= WINDOW:
                 truth = _last(keys[start - WINDOW : start], asked)
-                guess = (
-                    filter.last_update(asked)
-                    if isinstance(filter, CuckooDictionary)
-                    else filter.ages(asked) + 1
-                )
+                guess = filter.age(asked) + 1
                 errors.append((truth - guess)[truth > 0])
             filter.insert(asked)
         error = np.concatenate(errors)

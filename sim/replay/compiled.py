@@ -395,7 +395,7 @@ class CompiledUnit(CompiledModel):
                 raise ToolError(f"replay: expected one result per operation, found {reason}")
             if self._progress is not None:
                 self._progress(enough - start)
-        return Verdicts(seen, age)
+        return Verdicts(seen, age.astype(np.int64))
 
 
 def replay(

@@ -222,7 +222,7 @@ class CompiledLanes(CompiledModel):
             if self._progress is not None:
                 self._progress(int((codes[start * lanes : enough * lanes] > 0).sum()))
         verdicts = Verdicts(
-            np.zeros(len(operations), np.bool_), np.full(len(operations), -1, np.int16)
+            np.zeros(len(operations), np.bool_), np.full(len(operations), -1, np.int64)
         )
         verdicts.seen[placed] = seen[places] > 0
         verdicts.age[placed] = age[places]

@@ -34,7 +34,7 @@ from lately.golden.baselines.scalar_baselines import (
     ScalarStableBloom,
     ScalarSwamp,
 )
-from lately.golden.states import read_state, write_state
+from lately.golden.states import FORMATS, read_state, write_state
 
 MODULES = (bloom, buffered, counting, forgetful, stable)
 
@@ -476,7 +476,7 @@ def test_round_trip(cls, tmp_path):
 
 
 def damaged(path, *, numbers=None, arrays=None):
-    header, held = read_state(path, ("lately-model-1",))
+    header, held = read_state(path, FORMATS)
     header["numbers"].update(numbers or {})
     write_state(path, json.loads(json.dumps(header)), held | (arrays or {}))
     with pytest.raises(StateFileError, match="damaged filter state") as caught:

@@ -207,13 +207,13 @@ def test_generation_beyond_what_a_machine_counts(name):
 
 def test_counters_beyond_what_a_machine_counts(tmp_path):
     """2**63 insertions take nothing from a filter; it is loaded with as many as it has made."""
-    from lately.golden.states import read_state, write_state
+    from lately.golden.states import FORMATS, read_state, write_state
 
     fast, slow = pair(LARGE["gebf"])
     for model in (fast, slow):
         model.save(tmp_path / "state")
-        header, arrays = read_state(tmp_path / "state", ("lately-filter-1",))
-        header["counters"] = [1 << 63] * 4
+        header, arrays = read_state(tmp_path / "state", FORMATS)
+        header["numbers"]["counters"] = [1 << 63] * 4
         write_state(tmp_path / "state", header, arrays)
         with taking("compiled" if model.compiled else "numpy"):
             loaded = load(tmp_path / "state")
@@ -357,7 +357,7 @@ def test_timing_filters(seed, tmp_path):
         fast.insert(keys[: size // 2])
         slow.insert(keys[: size // 2])
         assert fast == slow
-        assert np.array_equal(fast.ages(universe), slow.ages(universe))
+        assert np.array_equal(fast.age(universe), slow.age(universe))
     slow.save(tmp_path / "state")
     with taking("compiled"):
         loaded = load(tmp_path / "state")

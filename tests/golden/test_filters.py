@@ -490,9 +490,9 @@ def test_counters(model):
 
 def test_verdict_types(model):
     verdicts = model.apply([Operation.INSERT, Operation.QUERY], [1, 1])
-    assert (verdicts.seen.dtype, verdicts.age.dtype) == (np.bool_, np.int16)
+    assert (verdicts.seen.dtype, verdicts.age.dtype) == (np.bool_, np.int64)
     assert model.query([1]).dtype == np.bool_
-    assert model.age([1]).dtype == np.int16
+    assert model.age([1]).dtype == np.int64
 
 
 def test_clear_forgets_everything(spec, model):

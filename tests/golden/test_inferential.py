@@ -300,7 +300,7 @@ def test_long_window_of_a_short_stream():
     for stream in product(range(3), repeat=length):
         model.clear()
         model.insert([keys[kind] for kind in stream])
-        case = int(model.ages([0])[0])
+        case = int(model.age([0])[0])
         weight = math.prod(weights[kind] for kind in stream)
         total[case] = total.get(case, 0) + weight
         inside[case] = inside.get(case, 0) + weight * (0 in stream)

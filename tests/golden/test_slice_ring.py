@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lately.golden.ring.slice_ring import SliceRing
-from lately.golden.ring.slices import NEVER
+from lately.golden.times import NEVER
 
 
 def test_turn_moves_all_by_one_and_zeroes_the_spare():

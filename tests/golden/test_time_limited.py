@@ -13,10 +13,11 @@ from lately.golden.ring.scalar_time_limited import (
     ScalarPooledTimeLimitedAPBF,
     ScalarTimeLimitedAPBF,
 )
-from lately.golden.ring.slices import check_now, check_timestamps, find_runs, test_and_set
+from lately.golden.ring.slices import find_runs, test_and_set
 from lately.golden.ring.time_limited import TimeLimitedAPBF, slice_bits, slice_capacity
 from lately.golden.ring.time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
-from lately.golden.states import read_state, write_state
+from lately.golden.states import FORMATS, read_state, write_state
+from lately.golden.times import check_now, check_timestamps
 from lately.intervals import clopper_pearson
 
 test_and_set.__test__ = False  # a function of the models, by name only a test
@@ -723,9 +724,9 @@ def test_checked_times_are_as_given():
 
 def test_runs_and_setting_by_hand():
     matches = np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1], [1, 1, 1]], bool)
-    assert find_runs(matches, 2, 3).tolist() == [True, True, True]
-    assert find_runs(matches, 3, 3).tolist() == [False, False, True]
-    assert find_runs([], 1, 2).tolist() == [False, False]
+    assert find_runs(matches, 2, 3).tolist() == [0, 2, 1]
+    assert find_runs(matches, 3, 3).tolist() == [-1, -1, 1]
+    assert find_runs([], 1, 2).tolist() == [-1, -1]
     bits = np.array([False, True, False])
     assert test_and_set(bits, np.array([0, 1, 0, 2, 2])).tolist() == [0, 1, 1, 0, 1]
     assert bits.all()
@@ -834,7 +835,7 @@ def test_fresh_round_trip(make, tmp_path):
 def damaged(make, path, change):
     """Write a state of which the function changes numbers and arrays, and load it."""
     used(make).save(path)
-    header, arrays = read_state(path, ("lately-model-1",))
+    header, arrays = read_state(path, FORMATS)
     change(header["numbers"], arrays)
     write_state(path, header, arrays)
     with pytest.raises(StateFileError, match="damaged filter state") as caught:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from paths import PATHS, taking
 
 from lately.golden import SpecificationError, StateFileError, load
-from lately.golden.states import read_state, write_state
+from lately.golden.states import FORMATS, read_state, write_state
 from lately.golden.timestamp import timestamps as module
 from lately.golden.timestamp.scalar_timing import ScalarBTBF
 from lately.golden.timestamp.timing import BlockTimingBloomFilter, TimingBloomFilter
@@ -135,7 +135,7 @@ def test_expires_at_the_exact_insertion(block, before):
             # An insertion age below the window is never missed.
             assert reported or insertions - before - 1 >= w
         age = max(insertions - last_of_block, 0)
-        assert model.ages([key])[0] == (age if insertions < last_of_block + window else -1)
+        assert model.age([key])[0] == (age if insertions < last_of_block + window else -1)
         model.insert([other])
 
 
@@ -145,7 +145,7 @@ def test_timing_filter_forgets_after_exactly_the_window():
     model.insert([key])
     answers = []
     for _ in range(7):
-        answers.append((bool(model.query([key])[0]), int(model.ages([key])[0])))
+        answers.append((bool(model.query([key])[0]), int(model.age([key])[0])))
         model.insert([other])
     assert answers == [(True, age) for age in range(5)] + [(False, -1)] * 2
 
@@ -257,7 +257,7 @@ def test_same_key_twice_in_one_call(model):
 def test_query_changes_nothing(model):
     before = model.timestamps
     model.query(np.arange(700))
-    model.ages(np.arange(700))
+    model.age(np.arange(700))
     model.inspect(np.arange(700))
     assert np.array_equal(model.timestamps, before)
     assert model.insertions == 500
@@ -265,7 +265,7 @@ def test_query_changes_nothing(model):
 
 def test_types(model):
     assert model.query([]).dtype == model.check_and_insert([]).dtype == np.bool_
-    assert model.ages([1]).dtype == model.inspect([]).age.dtype == np.int64
+    assert model.age([1]).dtype == model.inspect([]).age.dtype == np.int64
     assert model.timestamps.dtype == np.uint32
 
 
@@ -321,7 +321,7 @@ def test_filter_of_another_kind(model, path):
 def craft(path, model, *, numbers=None, parameters=None, timestamps=None):
     """Write a state file that is whole, but not of a filter's making."""
     model.save(path)
-    header, arrays = read_state(path, ("lately-model-1",))
+    header, arrays = read_state(path, FORMATS)
     header["numbers"] |= numbers or {}
     header["parameters"] |= parameters or {}
     arrays["timestamps"] = arrays["timestamps"] if timestamps is None else timestamps

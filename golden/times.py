@@ -1,0 +1,91 @@
+"""Timestamps of operations, checked."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Times = NDArray[np.int64]
+"""Checked timestamps, shape (n,)."""
+
+TIME_LIMIT = 1 << 62
+"""Timestamps and spans are below this, so that their sums fit into 64 bits with a sign."""
+
+NEVER = -1
+"""Stands for the time of what has not happened."""
+
+
+def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
+    """Bring the timestamps of insertions into the form that the models take.
+
+    Parameters
+    ----------
+    timestamps : array_like of int, shape (count,)
+    count : int
+        Keys that they belong to.
+    last : int
+        Time of the last insertion before them, or `NEVER`.
+
+    Returns
+    -------
+    ndarray of int64, shape (count,)
+
+    Raises
+    ------
+    TypeError
+        If they are not integers.
+    ValueError
+        If the shape is another one, or one of them is negative, 2**62 or more,
+        or less than the one before it.
+    """
+    times = _integers("timestamps", timestamps)
+    if times.shape != (count,):
+        raise ValueError(f"timestamps: must have shape ({count},), one per key, not {times.shape}")
+    before = np.concatenate([[last], times[:-1]])
+    backwards = np.flatnonzero(times < before)
+    if len(backwards):
+        at = backwards[0]
+        raise ValueError(f"timestamps: must never decrease, not {times[at]} after {before[at]}")
+    return times
+
+
+def check_now(now: ArrayLike, count: int, last: int) -> Times:
+    """Bring the times of queries into the form that the models take.
+
+    Parameters
+    ----------
+    now : array_like of int, shape (count,) or ()
+        In any order.
+    count, last
+        As for `check_timestamps`.
+
+    Returns
+    -------
+    ndarray of int64, shape (count,)
+
+    Raises
+    ------
+    TypeError
+        If they are not integers.
+    ValueError
+        If the shape is another one, or one of them is negative, 2**62 or more,
+        or before the last insertion.
+    """
+    times = _integers("now", now)
+    if times.shape not in ((), (count,)):
+        raise ValueError(f"now: must have shape () or ({count},), not {times.shape}")
+    if times.size and times.min() < last:
+        raise ValueError(
+            f"now: must not be before the last insertion, at {last}, not {times.min()}"
+        )
+    return np.broadcast_to(times, (count,))
+
+
+def _integers(name: str, values: ArrayLike) -> Times:
+    array = np.asarray(values)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "ui":
+        raise TypeError(f"{name}: must be integers, not {array.dtype}")
+    for value in (array.min(), array.max()) if array.size else ():
+        if not 0 <= value < TIME_LIMIT:
+            raise ValueError(f"{name}: must be at least 0 and below 2**62, not {value}")
+    return array.astype(np.int64, copy=False)
