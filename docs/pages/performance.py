@@ -11,8 +11,8 @@ from lately.bench.hardware import plan
 from lately.bench.measurements import Measurement, Summary, save, summarise
 from lately.bench.measurements import load as load_measurements
 from lately.boards.flow.devices import device
-from lately.golden.files import replace_file
-from lately.replay.report import COLOURS
+from lately.replay.report import COLOURS, blank_figure, style
+from lately.studies.drawing import save as save_drawing
 
 from .blocks import DOCS, IMAGES, NOTHING, RESULTS, Page, counts, table, versions
 
@@ -241,33 +241,24 @@ def description(summaries: list[Summary]) -> str:
 
 def draw(summaries: list[Summary], path: Path) -> None:
     """Draw clock frequency and area against the window."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
     windows = [summary.case.spec.window for summary in summaries]
     panels = (
         ("MHz", COLOURS["blue"], [summary.median.fmax_mhz for summary in summaries]),
         ("LUTs", COLOURS["orange"], [summary.median.lut for summary in summaries]),
         ("block RAMs", COLOURS["green"], [summary.median.bram for summary in summaries]),
     )
-    style = {"svg.hashsalt": "lately", "svg.fonttype": "none", "font.size": 9}
-    with mpl.rc_context(style):
-        figure = Figure(figsize=(8, 5.5), layout="constrained")
+    with style():
+        figure = blank_figure(7, 5)
         axes = figure.subplots(3, 1, sharex=True)
         for axis, (name, colour, values) in zip(axes, panels, strict=True):
             axis.plot(windows, values, "o-", color=colour, markersize=4)
             axis.set_ylabel(name)
             axis.set_ylim(0, 1.15 * max(values))
-            axis.grid(color=COLOURS["grid"], linewidth=0.7)
-            axis.spines[["top", "right"]].set_visible(False)
         axes[-1].set_xscale("log", base=2)
         axes[-1].set_xticks(windows, [f"{window:,}" for window in windows])
         axes[-1].minorticks_off()
         axes[-1].set_xlabel("window in insertions")
-        metadata = {"Date": None, "Creator": None, "Description": description(summaries)}
-        path.parent.mkdir(exist_ok=True)
-        with replace_file(path) as file:
-            figure.savefig(file, format="svg", facecolor="white", metadata=metadata)
+        save_drawing(figure, path, description(summaries))
 
 
 # Files

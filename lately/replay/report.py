@@ -37,6 +37,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "lately",
     "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
     "font.size": 9.5,
     "text.color": COLOURS["ink"],
     "axes.edgecolor": COLOURS["muted"],

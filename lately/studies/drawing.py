@@ -1,5 +1,6 @@
 """Drawings of charts."""
 
+import io
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 from ..golden.files import replace_file
 from ..replay.report import COLOURS, blank_figure, style
 from .study import Chart, Series
+from .svg import small
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PALETTE = (
     *(COLOURS[name] for name in ("blue", "orange", "green")),
@@ -51,15 +54,24 @@ def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
     with style():
         figure = blank_figure(7, 4.2)
         _draw(figure.subplots(), chart)
-        with replace_file(path) as file:
-            figure.savefig(
-                file,
-                format=form,
-                dpi=90,
-                bbox_inches="tight",
-                facecolor="white",
-                metadata=dict.fromkeys(_METADATA[form]),
-            )
+        save(figure, path)
+
+
+def save(figure: "Figure", path: str | os.PathLike[str], description: str = "") -> None:
+    """Write a figure; an SVG is made `small` and has a description. Errors as `draw`."""
+    form = Path(path).suffix.lower().removeprefix(".")
+    drawn = io.BytesIO()
+    figure.savefig(
+        drawn,
+        format=form,
+        dpi=90,
+        bbox_inches="tight",
+        facecolor="white",
+        metadata=dict.fromkeys(_METADATA[form]),
+    )
+    content = drawn.getvalue()
+    with replace_file(path) as file:
+        file.write(small(content, description) if form == "svg" else content)
 
 
 def _draw(axes: "Axes", chart: Chart) -> None:

@@ -73,6 +73,7 @@ def write(report: Report, directory: str | os.PathLike[str]) -> list[str]:
         If a file cannot be written.
     """
     folder = Path(directory)
+    report = Report.from_dict(report.to_dict())  # Draw what the file holds.
     drawings = draw_all(report, folder)
     with ExitStack() as stack:
         for name, content in ((PAGE, page(report)), (DATA, text(report))):

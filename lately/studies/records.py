@@ -4,15 +4,20 @@ import json
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from ..golden.errors import LatelyError
 from .study import Chart, Finding, Outcome, Series, Verdict
+from .thinning import thinned
 
 FORMAT = 1
 """Of the files."""
+
+_FINDING = {"paper": "", "low": None, "high": None, "note": ""}
+_DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log"}
+"""Members that are left out of the file where they say nothing."""
 
 
 class ReportFileError(LatelyError, ValueError):
@@ -106,26 +111,38 @@ def load(path: str | os.PathLike[str]) -> Report:
 
 def text(report: Report) -> str:
     """Return the content of the file of a report."""
-    return json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
+    values = report.to_dict()
+    studies = ",\n".join(_compact(study) for study in values.pop("studies"))
+    return f'{_compact(values)[:-1]},"studies":[\n{studies}\n]}}\n'
+
+
+def _compact(values: Any) -> str:
+    """Write JSON without spaces, and without members that `_entry` knows the values of."""
+    lean = _without_defaults(values)
+    return json.dumps(lean, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _without_defaults(values: Any) -> Any:
+    if isinstance(values, dict):
+        kept = {name: _without_defaults(value) for name, value in values.items()}
+        return {name: value for name, value in kept.items() if not _is_default(name, value)}
+    return [_without_defaults(value) for value in values] if isinstance(values, list) else values
 
 
 def _entry_to_dict(entry: Entry) -> dict[str, Any]:
     names = {"name": entry.name, "title": entry.title, "source": entry.source}
     counts = {verdict.value: entry.counts[verdict] for verdict in Verdict}
-    values = asdict(entry.outcome)
-    for series in (series for chart in values["charts"] for series in chart["series"]):
-        series |= {name: _floats(series[name]) for name in ("x", "y", "low", "high")}
+    values = asdict(replace(entry.outcome, charts=[*map(thinned, entry.outcome.charts)]))
     return names | {"counts": counts} | values
 
 
-def _floats(values: Sequence[float] | None) -> list[float] | None:
-    # More cannot be seen in a drawing.
-    return None if values is None else [float(f"{value:.6g}") for value in values]
+def _is_default(name: str, value: Any) -> bool:
+    return name in _DEFAULTS and (value is None or value is False or value == "")
 
 
 def _entry(values: dict[str, Any]) -> Entry:
     findings = [
-        Finding(**{**finding, "verdict": Verdict(finding["verdict"])})
+        Finding(**{**_FINDING, **finding, "verdict": Verdict(finding["verdict"])})
         for finding in values["findings"]
     ]
     charts = [

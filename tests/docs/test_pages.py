@@ -65,3 +65,9 @@ def test_files_for_a_page_that_takes_none(page, capsys):
 
 def test_results_are_whole_files():
     assert sorted(blocks.RESULTS.glob("*.json")) == sorted(blocks.RESULTS.iterdir())
+
+
+def test_sizes():
+    images = [path.stat().st_size for path in blocks.IMAGES.rglob("*") if path.is_file()]
+    assert sum(images) < 600_000
+    assert (blocks.RESULTS / "reproduction.json").stat().st_size < 300_000

@@ -518,8 +518,8 @@ def test_command_json(command, tmp_path):
             "note": "",
         }
     ]
-    written = json.loads((tmp_path / "out" / "reproduction.json").read_text())
-    assert written["studies"] == found["studies"]
+    written = load(tmp_path / "out" / "reproduction.json")
+    assert written.to_dict()["studies"] == found["studies"]
     assert (tmp_path / "out" / "reproduction.md").exists()
 
 
