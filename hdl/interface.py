@@ -174,6 +174,26 @@ class UnitSignature(wiring.Signature):
             return payload["lanes"].shape[number].shape
         return payload.lanes[number]
 
+    def macros(self) -> list[str]:
+        """Return names and values of C macros that say where the fields of a lane's payload lie.
+
+        ``I_`` stands for the input's payload, ``O_`` for the output's:
+        ``I_BITS`` in all, ``I_LANE_AT`` where lane 0 begins, ``I_LANE_BITS``
+        of a lane, ``I_KEY_AT`` and ``I_KEY_BITS`` of a field within its lane.
+        ``I_ALONE_AT`` is that of a beat.
+        """
+        lines = [f"LANES {self._lanes}"]
+        for prefix, payload in (("I", self._request), ("O", self._result)):
+            lane = self.of_lane(payload, 0)
+            at = 0 if self._lanes == 1 else payload["lanes"].offset
+            lines += [f"{prefix}_BITS {payload.size}", f"{prefix}_LANE_AT {at}",
+                      f"{prefix}_LANE_BITS {lane.size}"]  # fmt: skip
+            common = [one for one in fields(payload) if self._lanes > 1 and "." not in one[0]]
+            for name, offset, bits in [*common, *fields(lane)]:
+                lines += [f"{prefix}_{name.upper()}_AT {offset}",
+                          f"{prefix}_{name.upper()}_BITS {bits}"]  # fmt: skip
+        return lines
+
     def pack_request(
         self, requests: Sequence[Mapping[str, int] | None], *, alone: int = Operation.NONE.value
     ) -> int:

@@ -13,52 +13,13 @@ from ...golden.hash.functions import (
     shard_rotations,
 )
 from ..hash.functions import FAN_IN, Fold, Mix
+from ..interface import UnitSignature, operation_bits
 from ..memory.map import floorplan_groups, memory_map
 from ..memory.paged import PagedMemory
 from ..pipeline import delayed, registered, selected
 from ..queue import ResultQueue
 from ..unit import FilterUnit
-from .shard import Entry, Shard, Turn
-
-
-class Beat(data.StructLayout):
-    """Payload of the input: what comes in one clock.
-
-    Members: ``turn`` (`Turn`), which comes first, and ``lanes``, each with
-    ``valid``, ``query``, ``insert``, ``key`` and ``tag``, a word of the user's
-    that comes back. Lanes take effect in their order.
-
-    Parameters
-    ----------
-    lanes : int
-    key_bits, tag_bits : int
-        Widths of key and tag.
-    """
-
-    def __init__(self, *, lanes, key_bits, tag_bits):
-        lane = data.StructLayout(
-            {"valid": 1, "query": 1, "insert": 1, "key": key_bits, "tag": tag_bits}
-        )
-        super().__init__({"turn": Turn, "lanes": data.ArrayLayout(lane, lanes)})
-
-
-class Answer(data.StructLayout):
-    """Payload of the output: for each lane of a beat ``valid``, ``seen``, ``age`` and ``tag``.
-
-    Parameters
-    ----------
-    lanes : int
-    generations : int
-        Ages that a key can have.
-    tag_bits : int
-        Width of the tag.
-    """
-
-    def __init__(self, *, lanes, generations, tag_bits):
-        lane = data.StructLayout(
-            {"valid": 1, "seen": 1, "age": range(generations), "tag": tag_bits}
-        )
-        super().__init__({"lanes": data.ArrayLayout(lane, lanes)})
+from .shard import Entry, Shard
 
 
 class ShardSelect(wiring.Component):
@@ -329,7 +290,7 @@ class Spread(wiring.Component):
         self._hashed = self._folds[0].latency + self._mixes[0].latency
         self.latency = self._hashed + Repeats.LATENCY + 4
         self._entry = Entry(lanes=spec.lanes, slots=slots)
-        beat = Beat(lanes=spec.lanes, key_bits=spec.key_bits, tag_bits=tag_bits)
+        beat = UnitSignature.from_spec(spec, tag_bits=tag_bits).request
         super().__init__(
             {
                 "valid": In(1),
@@ -347,13 +308,14 @@ class Spread(wiring.Component):
         m = Module()
         beat = [self.beat.lanes[lane] for lane in range(self._lanes)]
         valid = Cat(self.valid & lane.valid for lane in beat)
-        insert = Cat(lane.insert for lane in beat) & valid
-        query = Cat(lane.query for lane in beat) & valid
-        turn = Mux(self.valid, self.beat.turn.as_value(), 0)
+        operations = [operation_bits(lane.operation) for lane in beat]
+        insert = Cat(bits.insert & ~bits.alone for bits in operations) & valid
+        query = Cat(bits.query & ~bits.alone for bits in operations) & valid
+        turn = self._elaborate_turn()
         states = self._elaborate_states(m, beat)
         numbers, one_hots, in_bands = self._elaborate_select(m, states)
         repeats = self._elaborate_repeats(m, states, insert)
-        shifts, crosses = self._elaborate_shifts(m, turn != Turn.NONE.value, insert)
+        shifts, crosses = self._elaborate_shifts(m, turn.any(), insert)
 
         # A clock later than the repeats.
         at = self._hashed + Repeats.LATENCY + 1
@@ -390,6 +352,12 @@ class Spread(wiring.Component):
         slot = delayed(m, slot, 2, "slot")
         self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
         return m
+
+    def _elaborate_turn(self):
+        """Return what turns the ring before the beat, as a `Turn`."""
+        alone = operation_bits(self.beat.alone)
+        turns = self.valid & alone.alone & ~alone.insert
+        return Cat(turns & ~alone.query, turns & alone.query)
 
     def _elaborate_states(self, m, beat):
         """Return the states of all lanes, `_hashed` clocks late."""
@@ -494,7 +462,9 @@ class Spread(wiring.Component):
         """Keep what the results need."""
         at = self._hashed + Repeats.LATENCY + 1
         valid = delayed(m, valid, at, "valid")
-        asked_query = delayed(m, Cat(lane.query for lane in beat), at, "asked_query")
+        operations = [operation_bits(lane.operation) for lane in beat]
+        queries = Cat(bits.query & ~bits.alone for bits in operations)
+        asked_query = delayed(m, queries, at, "asked_query")
         for number, lane in enumerate(beat):
             kept = {
                 "valid": valid[number],
@@ -524,7 +494,8 @@ class Collector(wiring.Component):
     ----------
     record : BeatRecord
     shards, slots : int
-    answer : Answer
+    answer : StructLayout
+        Payload of the unit's output.
     verdict_bits, results_latency : int
         Bits of a lane's verdict, and clocks from `read` to `results`.
 
@@ -536,7 +507,7 @@ class Collector(wiring.Component):
         Entries that each shard has done.
     read : Out(range(slots))
     results : In(shards * lanes * verdict_bits)
-    o : Out(stream.Signature(Answer))
+    o : Out(stream.Signature(answer))
     """
 
     DEPTH = 64
@@ -717,8 +688,8 @@ class LaneUnit(wiring.Component):
 
     Members
     -------
-    i : In(stream.Signature(Beat))
-    o : Out(stream.Signature(Answer))
+    i, o
+        See `lately.hdl.interface.UnitSignature`: beats, and an answer for each.
 
     Raises
     ------
@@ -738,10 +709,8 @@ class LaneUnit(wiring.Component):
         spec.check_buildable()
         self._spec = spec
         self._memory = memory
-        shared = {"lanes": spec.lanes, "tag_bits": tag_bits}
-        self._beat = Beat(key_bits=spec.key_bits, **shared)
-        self._answer = Answer(generations=spec.window_generations + 1, **shared)
-        self._record = BeatRecord(shards=spec.shards, **shared)
+        signature = UnitSignature.from_spec(spec, tag_bits=tag_bits)
+        self._record = BeatRecord(lanes=spec.lanes, shards=spec.shards, tag_bits=tag_bits)
         self._spread = Spread(spec=spec, tag_bits=tag_bits, slots=self.SLOTS)
         self._shards = [
             Shard(spec=spec, number=number, slots=self.SLOTS, memory=memory)
@@ -751,13 +720,11 @@ class LaneUnit(wiring.Component):
             record=self._record,
             shards=spec.shards,
             slots=self.SLOTS,
-            answer=self._answer,
+            answer=signature.result,
             verdict_bits=1 + len(self._shards[0].core.age),
             results_latency=self._shards[0].latency,
         )
-        super().__init__(
-            {"i": In(stream.Signature(self._beat)), "o": Out(stream.Signature(self._answer))}
-        )
+        super().__init__(signature)
 
     @property
     def spec(self):

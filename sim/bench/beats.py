@@ -11,22 +11,24 @@ from cocotb.triggers import FallingEdge, RisingEdge
 from cocotb.utils import get_sim_time
 
 from ...golden import Operation
+from ...golden.operations import OperationBit
 from ...golden.spec import FilterSpec
-from ...hdl.lanes.shard import Turn
-from ...hdl.lanes.unit import Answer as AnswerLayout
-from ...hdl.lanes.unit import Beat as BeatLayout
+from ...hdl.interface import UnitSignature, unpack
 from ...hdl.verilog import TAG_BITS
 from .parts import Item, Outcome, Scoreboard, Stalls
 
 PATIENCE = 10_000
 """Clocks for which a beat is offered at most."""
 
-TURNS = {Operation.NONE: Turn.NONE, Operation.SHIFT: Turn.SHIFT, Operation.CLEAR: Turn.CLEAR}
-"""What can come before the operations of a beat."""
+NOTHING_ALONE = [code for code in range(8) if code not in (Operation.SHIFT, Operation.CLEAR)]
+"""Codes that do nothing before the operations of a beat."""
+
+NOTHING_IN_LANE = [0, *(code for code in range(8) if code & OperationBit.ALONE)]
+"""Codes that do nothing in a lane."""
 
 
 class Beat(NamedTuple):
-    """What the bench sends in one clock: one of `TURNS`, and an operation of each lane or None."""
+    """A beat: NONE, SHIFT or CLEAR, which comes first, and each lane's operation or None."""
 
     turn: Operation
     lanes: tuple[Item | None, ...]
@@ -36,7 +38,7 @@ class BeatDriver:
     """Sends beats to the unit's input stream.
 
     Whatever the unit is to ignore is drawn at random: all of the payload while nothing is
-    offered, and the rest of a lane that has no operation.
+    offered, the rest of a lane that has no operation, and which code it is that does nothing.
 
     Attributes
     ----------
@@ -51,7 +53,7 @@ class BeatDriver:
     def __init__(self, dut, spec: FilterSpec, scoreboard: "BeatScoreboard", *, seed: int) -> None:
         self._dut = dut
         self._lanes = spec.lanes
-        self._layout = BeatLayout(lanes=spec.lanes, key_bits=spec.key_bits, tag_bits=TAG_BITS)
+        self._signature = UnitSignature.from_spec(spec, tag_bits=TAG_BITS)
         self._scoreboard = scoreboard
         self._random = random.Random(seed)
         self.accepted: list[Beat] = []
@@ -61,28 +63,23 @@ class BeatDriver:
 
     def release(self) -> None:
         """Offer nothing."""
-        self._dut.i__payload.value = self._random.getrandbits(self._layout.size)
+        self._dut.i__payload.value = self._random.getrandbits(self._signature.request.size)
         self._dut.i__valid.value = 0
 
     def _offer(self, beat: Beat) -> None:
-        lane = self._layout["lanes"].shape.elem_shape
-        lanes = []
+        lane = self._signature.of_lane(self._signature.request, 0)
+        requests = []
         for item in beat.lanes:
             if item is None:
-                ignored = lane.from_bits(self._random.getrandbits(lane.size))
-                fields = {name: ignored[name] for name, _ in lane} | {"valid": 0}
+                request = unpack(lane, self._random.getrandbits(lane.size)) | {"valid": 0}
             else:
-                code = Operation(item.operation)
-                fields = {
-                    "valid": 1,
-                    "query": code in (Operation.QUERY, Operation.CHECK_AND_INSERT),
-                    "insert": code in (Operation.INSERT, Operation.CHECK_AND_INSERT),
-                    "key": item.key,
-                    "tag": item.tag,
-                }
-            lanes.append(fields)
-        payload = self._layout.const({"turn": TURNS[beat.turn], "lanes": lanes})
-        self._dut.i__payload.value = payload.as_bits()
+                request = item._asdict()
+                if item.operation == Operation.NONE:
+                    request["operation"] = self._random.choice(NOTHING_IN_LANE)
+            requests.append(request)
+        alone = beat.turn or self._random.choice(NOTHING_ALONE)
+        payload = self._signature.pack_request(requests, alone=alone)
+        self._dut.i__payload.value = payload
         self._dut.i__valid.value = 1
 
     async def send(self, beats: list[Beat], *, stalls: Stalls | None = None) -> None:
@@ -122,9 +119,7 @@ class BeatMonitor:
 
     def __init__(self, dut, spec: FilterSpec, scoreboard: "BeatScoreboard") -> None:
         self._dut = dut
-        self._layout = AnswerLayout(
-            lanes=spec.lanes, generations=spec.window_generations + 1, tag_bits=TAG_BITS
-        )
+        self._signature = UnitSignature.from_spec(spec, tag_bits=TAG_BITS)
         self._scoreboard = scoreboard
         self.answers: list[tuple[Outcome | None, ...]] = []
         self.times: list[float] = []
@@ -160,9 +155,9 @@ class BeatMonitor:
 
     def decode(self, payload: int) -> tuple[Outcome | None, ...]:
         """Take an answer apart."""
-        lanes = self._layout.from_bits(payload).lanes
         return tuple(
-            Outcome(bool(lane.seen), lane.age, lane.tag) if lane.valid else None for lane in lanes
+            Outcome(bool(lane["seen"]), lane["age"], lane["tag"]) if lane else None
+            for lane in self._signature.unpack_result(payload)
         )
 
 

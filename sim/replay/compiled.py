@@ -19,6 +19,7 @@ from ...golden.hash.functions import KeyHash
 from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation, Verdicts
 from ...golden.spec import FilterSpec
+from ...hdl.interface import UnitSignature
 from ...hdl.memory.map import MemoryMap, PhysicalMemory, memory_map
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
@@ -143,9 +144,7 @@ def defines(spec: FilterSpec, memories: MemoryMap) -> list[str]:
         for number, memory in enumerate(memories.memories)
     )
     return [
-        f"KEY_BITS {spec.key_bits}",
-        f"TAG_BITS {TAG_BITS}",
-        f"AGE_BITS {spec.window_generations.bit_length()}",
+        *UnitSignature.from_spec(spec, tag_bits=TAG_BITS).macros(),
         f"MEMORIES {rows}",
     ]
 

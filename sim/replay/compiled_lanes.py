@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.hash.functions import KeyHash
-from ...golden.operations import Operation, Verdicts
+from ...golden.operations import Operation, OperationBit, Verdicts
 from ...golden.spec import FilterSpec
 from ...hdl.memory.map import memory_map
 from ...hdl.verilog import TOP, unit_verilog
@@ -16,13 +16,7 @@ from .compiled import CompiledModel, CompiledUnit, Progress, Signatures, cached_
 
 _DRIVER = Path(__file__).with_name("lanes_driver.cpp")
 _CHUNK = 1 << 14
-_TURNS = {Operation.SHIFT: 1, Operation.CLEAR: 2}
-_CODES = {
-    Operation.NONE: 0b001,
-    Operation.QUERY: 0b011,
-    Operation.INSERT: 0b101,
-    Operation.CHECK_AND_INSERT: 0b111,
-}
+_VALID = 0x80
 
 
 def compiled_lanes(spec: FilterSpec) -> Path:
@@ -31,7 +25,7 @@ def compiled_lanes(spec: FilterSpec) -> Path:
         unit_verilog(spec),
         top=TOP,
         driver=_DRIVER,
-        defines=[f"LANES {spec.lanes}", *defines(spec, memory_map(spec))],
+        defines=defines(spec, memory_map(spec)),
     )
 
 
@@ -50,7 +44,8 @@ class Beats:
 
     Attributes
     ----------
-    turns : ndarray of uint8, shape (beats,)
+    alone : ndarray of uint8, shape (beats,)
+        Operation before those of the lanes.
     places : ndarray of intp, shape (n,)
         Beat times lanes, and lane, of each operation; -1 for SHIFT and CLEAR.
     """
@@ -61,25 +56,25 @@ class Beats:
         lanes: int,
         skips: NDArray[np.bool_] | None = None,
     ) -> None:
-        turning = (operations == Operation.SHIFT) | (operations == Operation.CLEAR)
+        turning = operations & OperationBit.ALONE != 0
         self.places = np.full(len(operations), -1, np.intp)
         if not turning.any() and skips is None:
             self.places[:] = np.arange(len(operations))
-            self.turns = np.zeros(-(-len(operations) // lanes), np.uint8)
+            self.alone = np.zeros(-(-len(operations) // lanes), np.uint8)
             return
-        turns: list[int] = []
+        alone: list[int] = []
         lane = lanes
         for number, operation in enumerate(operations.tolist()):
             if turning[number]:
-                turns.append(_TURNS[Operation(operation)])
+                alone.append(operation)
                 lane = 0
                 continue
             if lane == lanes or (skips is not None and skips[number]):
-                turns.append(0)
+                alone.append(Operation.NONE)
                 lane = 0
-            self.places[number] = (len(turns) - 1) * lanes + lane
+            self.places[number] = (len(alone) - 1) * lanes + lane
             lane += 1
-        self.turns = np.array(turns, np.uint8)
+        self.alone = np.array(alone, np.uint8)
 
 
 class CompiledLanes(CompiledModel):
@@ -197,18 +192,15 @@ class CompiledLanes(CompiledModel):
         beats = Beats(operations, lanes, skips)
         placed = beats.places >= 0
         places = beats.places[placed]
-        codes = np.zeros(len(beats.turns) * lanes, np.uint8)
+        codes = np.zeros(len(beats.alone) * lanes, np.uint8)
         lane_keys = np.zeros((len(codes), keys.shape[1]), np.uint64)
-        table = np.zeros(256, np.uint8)
-        for operation, code in _CODES.items():
-            table[operation] = code
-        codes[places] = table[operations[placed]]
+        codes[places] = operations[placed] | _VALID
         lane_keys[places] = keys[placed]
         seen = np.zeros(len(codes), np.uint8)
         age = np.full(len(codes), -1, np.int16)
-        arrays = (beats.turns, codes, lane_keys, seen, age)
+        arrays = (beats.alone, codes, lane_keys, seen, age)
         pointers = [array.ctypes.data for array in arrays]
-        count = len(beats.turns)
+        count = len(beats.alone)
         self._library.lately_begin(self._unit, seed)
         # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
         for start in range(0, count, _CHUNK):

@@ -1,5 +1,5 @@
-// Drives a verilated filter unit from arrays. Compiled together with the model; the macros
-// KEY_BITS, TAG_BITS, AGE_BITS and MEMORIES describe the unit.
+// Drives a verilated filter unit from arrays. Compiled together with the model; the macros of
+// UnitSignature and MEMORIES describe the unit.
 
 #include <cstdint>
 #include <cstring>
@@ -11,9 +11,8 @@
 
 namespace {
 
-constexpr int OPERATION_BITS = 3;
-constexpr int REQUEST_WORDS = (KEY_BITS + OPERATION_BITS + TAG_BITS + 31) / 32;
-constexpr uint32_t TAG_MASK = (uint32_t{1} << TAG_BITS) - 1;
+constexpr int REQUEST_WORDS = (I_BITS + 31) / 32;
+constexpr uint32_t TAG_MASK = (uint32_t{1} << I_TAG_BITS) - 1;
 
 struct Unit {
     VerilatedContext context;
@@ -111,7 +110,7 @@ void lately_begin(Unit* unit) { unit->sent = unit->received = 0; }
 // another tag than its operation's.
 int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* operations,
                    const uint64_t* keys, uint8_t* seen, int16_t* age) {
-    constexpr int KEY_WORDS = (KEY_BITS + 63) / 64;
+    constexpr int KEY_WORDS = (I_KEY_BITS + 63) / 64;
     constexpr int64_t PATIENCE = 1 << 24;
     Vmodel& model = unit->model;
     uint64_t &sent = unit->sent, &received = unit->received;
@@ -122,11 +121,11 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* o
         if (ready && sent < count) {
             std::memset(request, 0, sizeof request);
             for (int word = 0; word < KEY_WORDS; ++word) {
-                const int bits = KEY_BITS - 64 * word < 64 ? KEY_BITS - 64 * word : 64;
-                put(request, 64 * word, keys[sent * KEY_WORDS + word], bits);
+                const int bits = I_KEY_BITS - 64 * word < 64 ? I_KEY_BITS - 64 * word : 64;
+                put(request, I_KEY_AT + 64 * word, keys[sent * KEY_WORDS + word], bits);
             }
-            put(request, KEY_BITS, operations[sent], OPERATION_BITS);
-            put(request, KEY_BITS + OPERATION_BITS, sent & TAG_MASK, TAG_BITS);
+            put(request, I_OPERATION_AT, operations[sent], I_OPERATION_BITS);
+            put(request, I_TAG_AT, sent & TAG_MASK, I_TAG_BITS);
             drive(model.i___05Fpayload, request);
         }
         model.i___05Fvalid = sent < count;
@@ -136,9 +135,9 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* o
         ready = model.i___05Fready;
         if (model.o___05Fvalid) {
             const uint32_t result = model.o___05Fpayload;
-            seen[received] = result & 1;
-            age[received] = result & 1 ? (result >> 1) & ((1 << AGE_BITS) - 1) : -1;
-            if (((result >> (1 + AGE_BITS)) & TAG_MASK) != (received & TAG_MASK)) return -1;
+            seen[received] = result >> O_SEEN_AT & 1;
+            age[received] = seen[received] ? result >> O_AGE_AT & ((1 << O_AGE_BITS) - 1) : -1;
+            if ((result >> O_TAG_AT & TAG_MASK) != (received & TAG_MASK)) return -1;
             ++received;
             idle = 0;
         } else if (++idle > PATIENCE) {

@@ -1,5 +1,5 @@
 // Drives a verilated unit of several lanes from arrays. Compiled together with the model; the
-// macros LANES, KEY_BITS, TAG_BITS, AGE_BITS and MEMORIES describe the unit.
+// macros of UnitSignature and MEMORIES describe the unit.
 
 #include <cstdint>
 #include <cstring>
@@ -10,12 +10,11 @@
 
 namespace {
 
-constexpr int TURN_BITS = 2;
-constexpr int LANE_BITS = 3 + KEY_BITS + TAG_BITS;
-constexpr int BEAT_WORDS = (TURN_BITS + LANES * LANE_BITS + 31) / 32;
-constexpr int ANSWER_BITS = 2 + AGE_BITS + TAG_BITS;
-constexpr int KEY_WORDS = (KEY_BITS + 63) / 64;
-constexpr uint32_t TAG_MASK = (uint32_t{1} << TAG_BITS) - 1;
+constexpr int BEAT_WORDS = (I_BITS + 31) / 32;
+constexpr int KEY_WORDS = (I_KEY_BITS + 63) / 64;
+constexpr uint32_t TAG_MASK = (uint32_t{1} << I_TAG_BITS) - 1;
+// Set in the code of an operation: the lane has one.
+constexpr uint8_t VALID = 0x80;
 
 struct Unit {
     VerilatedContext context;
@@ -113,11 +112,11 @@ void lately_begin(Unit* unit, uint64_t seed) {
 }
 
 // Sends the `count` beats of a sequence and collects their answers, on from where it stood, until
-// `enough` of them have come; what is under way then stays so. Per beat a turn; per lane the
-// codes (1 valid, 2 query, 4 insert) and the key. Pauses come by chance, of 256, before beats and
+// `enough` of them have come; what is under way then stays so. Per beat an operation before
+// the others; per lane the code of its operation, with VALID if there is one, and the key. Pauses come by chance, of 256, before beats and
 // before answers are taken. Returns 0, or the number of clocks without an answer after which it
 // gave up, or -1 if an answer was of other lanes or tags than its beat.
-int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* turns,
+int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* alone,
                    const uint8_t* codes, const uint64_t* keys, uint8_t* seen, int16_t* age,
                    uint32_t pause_before, uint32_t pause_after) {
     constexpr int64_t PATIENCE = 1 << 20;
@@ -129,16 +128,17 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* t
     while (received < enough) {
         if (!offered && sent < count && !pauses(*unit, pause_before)) {
             std::memset(beat, 0, sizeof beat);
-            put(beat, 0, turns[sent], TURN_BITS);
+            put(beat, I_ALONE_AT, alone[sent], I_ALONE_BITS);
             for (int lane = 0; lane < LANES; ++lane) {
                 const uint64_t item = sent * LANES + lane;
-                const int at = TURN_BITS + lane * LANE_BITS;
-                put(beat, at, codes[item], 3);
+                const int at = I_LANE_AT + lane * I_LANE_BITS;
+                put(beat, at + I_VALID_AT, codes[item] / VALID, 1);
+                put(beat, at + I_OPERATION_AT, codes[item] & ~VALID, I_OPERATION_BITS);
                 for (int word = 0; word < KEY_WORDS; ++word) {
-                    const int bits = KEY_BITS - 64 * word < 64 ? KEY_BITS - 64 * word : 64;
-                    put(beat, at + 3 + 64 * word, keys[item * KEY_WORDS + word], bits);
+                    const int bits = I_KEY_BITS - 64 * word < 64 ? I_KEY_BITS - 64 * word : 64;
+                    put(beat, at + I_KEY_AT + 64 * word, keys[item * KEY_WORDS + word], bits);
                 }
-                put(beat, at + 3 + KEY_BITS, item & TAG_MASK, TAG_BITS);
+                put(beat, at + I_TAG_AT, item & TAG_MASK, I_TAG_BITS);
             }
             drive(model.i___05Fpayload, beat);
             offered = true;
@@ -151,12 +151,15 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* t
         if (model.o___05Fvalid && model.o___05Fready) {
             for (int lane = 0; lane < LANES; ++lane) {
                 const uint64_t item = received * LANES + lane;
-                const int at = lane * ANSWER_BITS;
-                const bool valid = get(model.o___05Fpayload, at, 1);
-                if (valid != (codes[item] & 1)) return -1;
-                seen[item] = get(model.o___05Fpayload, at + 1, 1);
-                age[item] = seen[item] ? get(model.o___05Fpayload, at + 2, AGE_BITS) : -1;
-                const uint32_t tag = get(model.o___05Fpayload, at + 2 + AGE_BITS, TAG_BITS);
+                const int at = O_LANE_AT + lane * O_LANE_BITS;
+                const auto field = [&](int position, int bits) {
+                    return get(model.o___05Fpayload, at + position, bits);
+                };
+                const bool valid = field(O_VALID_AT, 1);
+                if (valid != (codes[item] / VALID)) return -1;
+                seen[item] = field(O_SEEN_AT, 1);
+                age[item] = seen[item] ? field(O_AGE_AT, O_AGE_BITS) : -1;
+                const uint32_t tag = field(O_TAG_AT, O_TAG_BITS);
                 if (valid && tag != (item & TAG_MASK)) return -1;
             }
             ++received;

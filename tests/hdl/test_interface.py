@@ -114,6 +114,23 @@ def test_packed_bits_are_those_of_the_layout():
     assert unpack(layout, pack(layout, value)) == value
 
 
+def test_macros_say_where_fields_lie():
+    for lanes in (1, 4):
+        unit = signature(lanes=lanes, time_bits=5)
+        macros = dict(line.split() for line in unit.macros())
+        assert macros["LANES"] == str(lanes)
+        assert ("I_ALONE_AT" in macros) == (lanes > 1)
+        for prefix, payload in (("I", unit.request), ("O", unit.result)):
+            at, step = int(macros[f"{prefix}_LANE_AT"]), int(macros[f"{prefix}_LANE_BITS"])
+            last = {
+                name.removeprefix(f"lanes.{lanes - 1}."): (offset, bits)
+                for name, offset, bits in fields(payload)
+            }
+            for name in ("key", "operation", "time") if prefix == "I" else ("seen", "age", "tag"):
+                place = at + (lanes - 1) * step + int(macros[f"{prefix}_{name.upper()}_AT"])
+                assert last[name] == (place, int(macros[f"{prefix}_{name.upper()}_BITS"]))
+
+
 def test_requests_wrong():
     with pytest.raises(ValueError, match=r"^Requests must be 2, one per lane, not 1$"):
         signature(lanes=2).pack_request([None])
