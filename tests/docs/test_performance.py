@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from made_up import measurement
 from pages import performance
-from test_measurements import measurement
 
 from lately.bench.cases import CASES, select
 from lately.bench.measurements import summarise

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import taking
-from test_filters import CLASSES, OPERATIONS, as_keys, counters_of, key_lists, specs
+from small_filters import CLASSES, OPERATIONS, as_keys, counters_of, key_lists, specs
 
 from lately.golden import (
     APBBF,

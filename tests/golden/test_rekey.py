@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import PATHS, chunks_of, taking
 from scipy import stats
-from test_filters import (
+from small_filters import (
     OPERATIONS,
     Definition,
     as_keys,

@@ -9,7 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-TESTS = os.pathsep.join(str(Path(__file__).parents[1] / part) for part in ("helpers", "lately"))
+TESTS = str(Path(__file__).parent)
+"""Folder of the modules that workers import."""
 
 
 class LocalCluster:

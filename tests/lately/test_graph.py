@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from local_cluster import TESTS, LocalCluster, kill, wait_until
+from squares_study import study
 from study_points import abandoned, dying, failing, held, squares, telling
-from test_reproduction import study
 
 from lately.cli import app as cli
 from lately.golden.errors import LatelyError
@@ -116,11 +116,11 @@ def processes_held(log):
 
 PROGRAM = """
 import sys
-import test_reproduction as test
+from squares_study import study
 from study_points import held
 from lately import cli
 from lately.papers import registry
-registry.select.__defaults__ = ((test.study(sys.argv.pop(1), held),),)
+registry.select.__defaults__ = ((study(sys.argv.pop(1), held),),)
 cli.main(["reproduce", "all", "--json", *sys.argv[1:]], prog_name="lately")
 """
 

@@ -12,7 +12,7 @@ from importlib import metadata
 import pytest
 from click.testing import CliRunner
 from local_cluster import LocalCluster
-from test_measurements import measurement
+from made_up import measurement
 
 from lately.bench import hardware_run, run_identity
 from lately.bench.cases import select

@@ -4,10 +4,10 @@ import json
 from dataclasses import replace
 
 import pytest
+from made_up import CASE, measurement
 
 from lately.bench.cases import select
 from lately.bench.measurements import (
-    Measurement,
     MeasurementsFileError,
     Store,
     Summary,
@@ -16,33 +16,6 @@ from lately.bench.measurements import (
     save,
     summarise,
 )
-from lately.boards.flow.synthesis import SynthesisReport
-
-(CASE,) = select(["apbbf/ecp5-25k-6"])
-
-
-def measurement(case=CASE, *, seed=1, rtlil="0", versions=None, **figures):
-    """Make up a measurement."""
-    values = {
-        "fmax_mhz": 330.0,
-        "lut": 1600,
-        "ff": 1900,
-        "bram": 32,
-        "critical_path": f"from here to there, seed {seed}",
-    }
-    report = SynthesisReport(
-        device=case.device,
-        seed=seed,
-        harness_lut=48,
-        harness_ff=400,
-        utilisation={},
-        lanes=1,
-        latency_cycles=24,
-        versions=versions or {"yosys": "1", "nextpnr-ecp5": "1", "amaranth": "1"},
-        **values | figures,
-    )
-    return Measurement(spec=case.spec, rtlil=rtlil, flow="synth", report=report)
-
 
 # Files
 

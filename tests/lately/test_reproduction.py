@@ -15,6 +15,7 @@ from functools import partial
 import pytest
 from click.testing import CliRunner
 from local_cluster import TESTS, LocalCluster, wait_until
+from squares_study import study
 from study_points import dying, endless, failing, squares
 
 from lately.cli import app as cli
@@ -35,28 +36,9 @@ from lately.studies.records import Entry, Report, ReportFileError, load, text
 from lately.studies.runner import plan, reproduce
 from lately.studies.sources import fingerprint
 from lately.studies.store import Store, cache_directory, plain
-from lately.studies.study import Chart, Finding, Outcome, Series, Study, Verdict
+from lately.studies.study import Chart, Finding, Outcome, Series, Verdict
 
 LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
-
-
-def conclude(results):
-    total = sum(result["square"] for _, result in results)
-    assert all(result["pair"] == [1, 2] for _, result in results)
-    return Outcome([computed("numbers: sum of squares", "14", total)])
-
-
-def study(log, measure=squares, name="squares", **more):
-    return Study(
-        name=name,
-        title="Squares",
-        source="None",
-        points=lambda quick: [
-            {"number": number, "log": str(log), **more} for number in range(2 if quick else 4)
-        ],
-        measure=measure,
-        conclude=conclude,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -566,13 +548,12 @@ def test_out_is_a_file(command, log):
 
 PROGRAM = """
 import sys
-sys.path[:0] = {tests!r}
-import test_reproduction as test
-from local_cluster import TESTS, LocalCluster, wait_until
+sys.path.insert(0, {tests!r})
+from squares_study import study
 from study_points import slow
 from lately import cli
 from lately.papers import registry
-registry.select.__defaults__ = ((test.study({log!r}, slow),),)
+registry.select.__defaults__ = ((study({log!r}, slow),),)
 cli.main(["reproduce", "all", "--jobs", "2", "--out", {out!r}], prog_name="lately")
 """
 
@@ -580,7 +561,7 @@ cli.main(["reproduce", "all", "--jobs", "2", "--out", {out!r}], prog_name="latel
 @pytest.fixture
 def running(log, tmp_path):
     """A command whose first point is kept, and whose others take long."""
-    program = PROGRAM.format(tests=TESTS.split(os.pathsep), log=str(log), out=str(tmp_path / "out"))
+    program = PROGRAM.format(tests=TESTS, log=str(log), out=str(tmp_path / "out"))
     with subprocess.Popen(
         [sys.executable, "-c", program],
         stdout=subprocess.PIPE,

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from test_proofs_results import broken
+from mutants import broken
 
 from lately.golden import preset
 from lately.hdl.lanes.unit import LaneUnit

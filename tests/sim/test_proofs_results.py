@@ -1,10 +1,9 @@
 """Proofs that results come in order, and that broken hardware is found out."""
 
-import inspect
-import sys
 from functools import partial
 
 import pytest
+from mutants import broken
 
 from lately.hdl import unit as unit_module
 from lately.hdl.frontend.issue import Issue
@@ -14,18 +13,6 @@ from lately.sim.proofs.formal import Bounded, Induction, Proof, run_proof
 from lately.sim.proofs.results import PROOFS, QueueOrder, SmallUnit, UnitOrder, UnitPlaces
 
 pytestmark = pytest.mark.rtl
-
-
-def broken(component, old, new):
-    """Return a component with a piece of the source of its module replaced."""
-    source = inspect.getsource(sys.modules[component.__module__])
-    assert source.count(old) == 1
-    namespace = {
-        "__name__": component.__module__,
-        "__package__": component.__module__.rpartition(".")[0],
-    }
-    exec(source.replace(old, new), namespace)
-    return namespace[component.__name__]
 
 
 def status_of(build, method):
