@@ -29,8 +29,8 @@ demo: tools $(SIM) ## Replay a real stream through the hardware and write a repo
 test: tools icarus $(DEV) ## Run the tests, all but the slow ones
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow'
 
-test-long: tools icarus $(DEV) ## Run all tests
-	@$(BIN)/pytest -n $(JOBS)
+test-long: tools icarus $(DEV) ## Run all tests, property tests with a random seed
+	@$(BIN)/pytest -n $(JOBS) --hypothesis-profile=random
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
 	@$(BIN)/python -m lately.sim.bench.coverage_report

@@ -170,7 +170,7 @@ def test_one_meaning_for_a_name(modules):
 def test_tests_mirror_the_rooms(modules):
     wrong = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
-        if path == Path(__file__):
+        if path.parent == ROOT / "tests":  # Of the whole.
             continue
         (folder, *_), text = path.relative_to(ROOT / "tests").parts, path.read_text("utf-8")
         reached = folder == "docs" or f"lately.{folder}" in text or folder == "lately"

@@ -1,0 +1,42 @@
+"""What all tests have in common: they do not depend on how they were started."""
+
+import random
+import signal
+
+from hypothesis import settings
+
+# A shell starts background jobs with Ctrl-C ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "pthread_sigmask"):
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("random", derandomize=False)
+settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", metavar="SEED", help="run files, and tests in them, in any order")
+
+
+def pytest_configure(config):
+    options = config.option
+    # Here and not in each worker, as all are to have the same.
+    if options.hypothesis_profile == "random" and options.hypothesis_seed is None:
+        options.hypothesis_seed = str(random.SystemRandom().randrange(1 << 32))
+
+
+def pytest_report_header(config):
+    if config.option.hypothesis_seed is not None:
+        return f"property tests: --hypothesis-seed={config.option.hypothesis_seed}"
+    return "property tests: repeatable"
+
+
+def pytest_collection_modifyitems(config, items):
+    if (seed := config.option.shuffle) is not None:
+        order = random.Random(seed)
+        # Files stay whole, so that what a file shares is made once.
+        place = {path: order.random() for path in dict.fromkeys(item.path for item in items)}
+        order.shuffle(items)
+        items.sort(key=lambda item: place[item.path])

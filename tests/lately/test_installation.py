@@ -1,0 +1,102 @@
+"""The package installed, and the checkout that it was installed from."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("golden", "hdl", "sim", "boards", "lately")
+DATA = {".pyi", ".cpp", ".v", ".html", ".csv", ".json", ".typed"}
+
+PROGRAM = """
+import importlib
+from pathlib import Path
+for name in ("lately", "lately.golden", "lately.hdl.unit", "lately.sim.replay", "lately.cli.app"):
+    print(name, Path(importlib.import_module(name).__file__).resolve())
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """A wheel of the sources, built in a copy: setuptools leaves files beside them."""
+    folder = tmp_path_factory.mktemp("wheel")
+    copy = folder / "sources"
+    copy.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    build = "import setuptools.build_meta as backend; print(backend.build_wheel('..'))"
+    command = [sys.executable, "-W", "ignore", "-c", build]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """The folder that the wheel was unpacked in, as an installer does it."""
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def source_files():
+    """Return what a wheel must have of the sources, by its name in the wheel."""
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in DATA | {".py"} or path.name == "py.typed":
+                name = path.relative_to(ROOT)
+                yield name if folder == "lately" else "lately" / name
+
+
+def test_wheel_has_all_sources_and_data(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert inside == {name.as_posix() for name in source_files()}
+
+
+def found(cwd, *paths):
+    """Return where modules are found by a program that is started in a folder."""
+    # With -c the folder comes first, as for `python` and `python -m`.
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", PROGRAM],
+        cwd=cwd,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+
+
+def test_installed_from_elsewhere(installed, tmp_path):
+    names = found(tmp_path, installed, *libraries())
+    assert names["lately.golden"] == str(installed / "lately" / "golden" / "__init__.py")
+    assert {Path(path).relative_to(installed).parts[0] for path in names.values()} == {"lately"}
+
+
+def test_from_the_root_the_checkout_is_found_whole(installed):
+    """The folder of the front door comes first there, and must know the other rooms."""
+    names = found(ROOT, installed, *libraries())
+    assert names["lately.golden"] == str(ROOT / "golden" / "__init__.py")
+    assert all(Path(path).is_relative_to(ROOT) for path in names.values())
+
+
+def test_both_find_the_same(installed, tmp_path):
+    here, there = found(ROOT, installed, *libraries()), found(tmp_path, installed, *libraries())
+    assert [Path(path).read_bytes() for path in here.values()] == [
+        Path(path).read_bytes() for path in there.values()
+    ]
+
+
+def libraries():
+    """Return the folders of the libraries, but not what an editable install adds."""
+    return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
