@@ -13,6 +13,7 @@ from sphinx.util import logging
 from lately.cli.app import main
 from lately.golden import PRESETS, SpecificationError, preset
 from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.profile import HardwareProfile
 
 HERE = Path(__file__).parent
 
@@ -82,7 +83,8 @@ def preset_table():
     rows = []
     for name, spec in PRESETS.items():
         try:
-            spec.check_buildable()
+            profile = HardwareProfile(spec)
+            profile.check_buildable()
         except SpecificationError:
             continue
         rows.append(
@@ -90,10 +92,10 @@ def preset_table():
                 f"`{name}`",
                 f"{spec.window:,}",
                 f"{spec.generation:,}",
-                f"{spec.minimum_generation:,}",
+                f"{profile.minimum_generation:,}",
                 f"{spec.ring_segments} + 1",
                 f"{spec.segments * spec.parts} x {spec.part_bits:,}",
-                spec.latency,
+                profile.latency,
             ]
         )
     return table(header, rows)
@@ -101,9 +103,9 @@ def preset_table():
 
 def latency_table(names):
     """Lay out the clocks of each pipeline stage."""
-    terms = {name: preset(name).latency_terms for name in names}
+    terms = {name: HardwareProfile(preset(name)).latency_terms for name in names}
     rows = [[stage, *(terms[name][stage] for name in names)] for stage in terms[names[0]]]
-    rows.append(["all", *(preset(name).latency for name in names)])
+    rows.append(["all", *(HardwareProfile(preset(name)).latency for name in names)])
     return table(["stage", *(f"`{name}`" for name in names)], rows)
 
 

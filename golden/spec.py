@@ -10,8 +10,7 @@ from typing import Any, Self, cast
 from . import analysis
 from .errors import SpecificationError
 from .files import replace_file
-from .hash.functions import HASHES, MIX_ROUNDS
-from .hash.siphash import pipeline_latency
+from .hash.functions import HASHES
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "apbf": ("k", "l", "slice_bits"),
@@ -29,9 +28,6 @@ _AGE_PARTITIONED = ("apbf", "apbbf")
 _SHARDS = {1: 1, 2: 3, 4: 6}
 _SUMMED = 32
 """Insertions of a generation up to which the mean rate is a sum and not an integral."""
-
-LEAST_BEATS = 8
-"""Clocks between two shifts at least, where several keys come per clock."""
 # Ages are 16-bit integers; the others keep the hash functions countable.
 _AT_MOST = {
     "l": 32767, "epochs": 32767, "k": 4096, "hashes": 4096, "hashes_per_block": 4096,
@@ -318,21 +314,6 @@ class FilterSpec:
         """Bits of one part of a segment in one shard: the depth of one memory."""
         return self.part_bits // self.shards
 
-    def shard_spec(self) -> Self:
-        """Return the filter that one shard is, which takes states of 64 bits for keys.
-
-        Its ring turns with those of the others; its generation is that of all.
-        """
-        sizes: dict[str, Any] = {}
-        if self.family == "apbf":
-            sizes = {"slice_bits": self.shard_bits}
-        elif self.family == "apbbf":
-            sizes = {"blocks": self.blocks // self.shards}
-        else:
-            part = self.index_sizes[0] * (self.block_bits or self.hashes)
-            sizes = {"bits": part * (self.epochs + 1)}
-        return replace(self, lanes=1, key_bits=64, **sizes)
-
     @property
     def index_sizes(self) -> tuple[int, ...]:
         """Ranges of the indices of a hash function: the block, if there are blocks, then cells.
@@ -455,102 +436,6 @@ class FilterSpec:
             for sign in (-1, 1)
         )
 
-    # Hardware
-
-    @property
-    def clear_words(self) -> int:
-        """Clocks that zeroing a segment takes, `clear` bits of every part at a time."""
-        return -(-self.shard_bits // self.clear)
-
-    @property
-    def ways(self) -> int:
-        """Registers on the way to each memory: more where block RAMs are many and lie apart."""
-        columns, rows = memory_blocks(bits=self.shard_bits, clear=self.clear)
-        blocks = self.shards * self.segments * self.parts * columns * rows
-        return 2 if blocks <= 56 else 4
-
-    @property
-    def minimum_generation(self) -> int:
-        """Shortest generation that never waits for the spare, in insertions.
-
-        Insertions come at most `lanes` per clock; the spare is zeroed in
-        `clear_words` clocks, the first of them after the shift. With several lanes at least
-        `LEAST_BEATS` clocks.
-        """
-        if self.lanes == 1:
-            return self.clear_words + 1
-        return self.lanes * max(LEAST_BEATS, self.clear_words + 1)
-
-    @property
-    def latency(self) -> int:
-        """Clocks from the acceptance of an operation to its result."""
-        return sum(self.latency_terms.values())
-
-    @property
-    def latency_terms(self) -> dict[str, int]:
-        """Clocks of the pipeline, stage by stage, in order; the least of them for several lanes."""
-        filter_terms = {
-            "address": 2,
-            "memory": memory_latency(bits=self.shard_bits, clear=self.clear, ways=self.ways),
-            "match": max(1, ceil_log(4, self.parts)),
-            "align": ceil_log(2, self.segments),
-            "run": ceil_log(4, self.run),
-            "age": ceil_log(2, self.window_generations + 1),
-            "output": 1,
-        }
-        if self.lanes == 1:
-            before = {"accept": 1, **self._hash_latency_terms, "expand": 1}
-            return {**before, **filter_terms, "queue": 5}
-        return {
-            "accept": 1,
-            **self._hash_latency_terms,
-            "repeats": 5,
-            "spread": 3,
-            "entries": 13,
-            "step": 2,
-            "states": 5 + ceil_log(2, self.lanes),
-            "expand": 2,
-            **filter_terms,
-            "done": 2,
-            "check": 8,
-            "results": 8,
-            "selection": ceil_log(2, self.shards),
-            "answers": 7,
-        }
-
-    @property
-    def _hash_latency_terms(self) -> dict[str, int]:
-        if self.hash == "siphash":
-            return {"siphash": pipeline_latency(self.key_bits)}
-        return {"fold": max(1, ceil_log(4, self.key_bits)), "mix": MIX_ROUNDS}
-
-    def check_buildable(self) -> None:
-        """Refuse what the hardware cannot hold.
-
-        Raises
-        ------
-        SpecificationError
-            If a size is not a power of two, or the spare is not zeroed within
-            a generation.
-        """
-        for size in self.index_sizes:
-            if not _power_of_two(size):
-                raise SpecificationError(
-                    f"{self.family}: hardware needs blocks and parts of a power of two bits, "
-                    f"not {size}"
-                )
-        if self.clear > self.shard_bits:
-            raise SpecificationError(
-                f"clear: must be at most the {self.shard_bits} bits of a part, not {self.clear}"
-            )
-        if self.generation < self.minimum_generation:
-            several = f", {self.lanes} insertions in each" if self.lanes > 1 else ""
-            raise SpecificationError(
-                f"generation: must be at least {self.minimum_generation} "
-                f"({self.shard_bits} bits of a part / {self.clear} cleared per clock = "
-                f"{self.clear_words} clocks, and one to shift{several}), not {self.generation}"
-            )
-
     # Text
 
     @classmethod
@@ -616,41 +501,6 @@ def _toml_value(value: str | int) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def memory_blocks(*, bits: int, clear: int) -> tuple[int, int]:
-    """Return columns and rows of the block RAMs that hold `bits`, `clear` zeroed at a time.
-
-    Counted in block RAMs of 16,384 bits that zero 16 at a time; where they
-    have another size the pipeline is the same.
-    """
-    columns = max(1, clear // 16)
-    return columns, max(1, bits // columns // (1 << 14))
-
-
-def memory_latency(*, bits: int, clear: int, ways: int = 2) -> int:
-    """Return the clocks from an address to its bit, for a part of `bits`, `clear` at a time.
-
-    `ways` to register what comes, two for the block RAM, and half as many as `ways` to register
-    what leaves. Several block RAMs add three for longer ways, and one for each
-    binary digit of the selection among them.
-    """
-    columns, rows = memory_blocks(bits=bits, clear=clear)
-    selection = 0 if columns * rows == 1 else 3 + ceil_log(2, columns * rows)
-    return 2 + ways + ways_out(ways) + selection
-
-
-def ways_out(ways: int) -> int:
-    """Return how often what leaves a memory is registered, if what comes is `ways` times."""
-    return ways // 2
-
-
-def ceil_log(base: int, value: int) -> int:
-    """Return the smallest n with ``base**n >= value``."""
-    exponent = 0
-    while base**exponent < value:
-        exponent += 1
-    return exponent
 
 
 def _power_of_two(value: int) -> bool:

@@ -1,24 +1,35 @@
-"""Amaranth components: the filters as pipelined units."""
+"""Amaranth components: the filters as pipelined units.
 
-from .interface import Operation, UnitSignature
-from .lanes.unit import LaneUnit, filter_unit
-from .memory.segment import PortableSegmentMemory, SegmentMemory
-from .ring.core import FilterCore
-from .ring.sliced import SlicedCore
-from .unit import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit
+Names are imported when they are asked for, so that `lately.hdl.profile` needs no Amaranth.
+"""
 
-__all__ = [
-    "APBBF",
-    "APBF",
-    "GEBF",
-    "BlockedGEBF",
-    "FilterCore",
-    "FilterUnit",
-    "LaneUnit",
-    "Operation",
-    "PortableSegmentMemory",
-    "SegmentMemory",
-    "SlicedCore",
-    "UnitSignature",
-    "filter_unit",
-]
+from importlib import import_module
+
+_MODULES = {
+    "APBBF": "unit",
+    "APBF": "unit",
+    "GEBF": "unit",
+    "BlockedGEBF": "unit",
+    "FilterCore": "ring.core",
+    "FilterUnit": "unit",
+    "HardwareProfile": "profile",
+    "LaneUnit": "lanes.unit",
+    "Operation": "interface",
+    "PortableSegmentMemory": "memory.segment",
+    "SegmentMemory": "memory.segment",
+    "SlicedCore": "ring.sliced",
+    "UnitSignature": "interface",
+    "filter_unit": "lanes.unit",
+}
+
+__all__ = list(_MODULES)
+
+
+def __getattr__(name):
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -2,8 +2,7 @@
 
 from amaranth.hdl import Cat, ClockSignal, Instance, Mux, Signal, Value
 
-FAN_IN = 4
-"""Inputs of the look-up tables that a pipeline stage is cut for."""
+from .profile import FAN_IN
 
 
 class StageError(ValueError):

@@ -4,6 +4,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .profile import QUEUE_LATENCY
+
 
 class UnaryCounter(wiring.Component):
     """Counts up and down in unary: bit N says whether the count is above N.
@@ -122,7 +124,7 @@ class ResultQueue(wiring.Component):
         Verdict in the low bits.
     """
 
-    LATENCY = 6
+    LATENCY = QUEUE_LATENCY
     LATENCY_APART = 7
     SELECTION = 2
     """Registers through which the page is selected."""

@@ -9,6 +9,7 @@ from .frontend.issue import Issue
 from .hash.secrets import Secrets
 from .interface import UnitSignature
 from .memory.map import memory_map
+from .profile import ACCEPT_LAG, HardwareProfile, result_places
 from .queue import ResultQueue
 from .ring.core import FilterCore
 from .ring.sliced import SlicedCore
@@ -32,14 +33,14 @@ class FilterUnit(wiring.Component):
     `i.ready` falls while results wait to be taken, after a CLEAR, after reset,
     after a SHIFT for `SHIFT_PAUSE` clocks or until the last segment to retire
     is clear, and after every operation while `generation` is below
-    ``spec.minimum_generation``. Nothing is lost or wrong then. With bit-sliced
+    `minimum_generation`. Nothing is lost or wrong then. With bit-sliced
     segments it also falls before the end of a generation in which the spare
     has not been swept yet, until it is.
 
     Parameters
     ----------
     spec : FilterSpec
-        What to build; must pass ``spec.check_buildable()``.
+        What to build; must pass `HardwareProfile.check_buildable`.
     tag_bits : int
         Width of the tag.
     statistics_bits : int
@@ -92,7 +93,7 @@ class FilterUnit(wiring.Component):
     PAUSE = Issue.PAUSE
     """Clocks at most for which a SHIFT or CLEAR keeps the input closed after clearing."""
 
-    LAG = 6
+    LAG = ACCEPT_LAG
     """Clocks from an acceptance until `i.ready` knows of it, and one to spare."""
 
     def __init__(
@@ -104,18 +105,11 @@ class FilterUnit(wiring.Component):
         memory="portable",
         organisation="separate",
     ):
-        if organisation not in ORGANISATIONS:
-            raise ValueError(
-                f"Organisation must be one of {', '.join(ORGANISATIONS)}, not {organisation!r}"
-            )
+        self._profile = HardwareProfile(spec, organisation=organisation, memory=memory)
         if spec.family not in self.families:
             raise SpecificationError(
                 f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
                 f"not {spec.family!r}"
-            )
-        if spec.rekey and organisation != "separate":
-            raise SpecificationError(
-                f"rekey: must be false for {organisation} memory, whose segments share their words"
             )
         if spec.lanes > 1:
             raise SpecificationError(
@@ -129,7 +123,7 @@ class FilterUnit(wiring.Component):
         self.generation_bits = spec.generation.bit_length() + 1
         self._issue = Issue(
             generation_bits=self.generation_bits,
-            minimum_generation=spec.minimum_generation,
+            minimum_generation=self._profile.minimum_generation,
             clear_words=self._core.clear_clocks,
             watches=organisation != "separate",
         )
@@ -161,6 +155,11 @@ class FilterUnit(wiring.Component):
         return memory_map(self._spec, memory=self._memory, organisation=self._organisation)
 
     @property
+    def profile(self):
+        """Figures of what was built."""
+        return self._profile
+
+    @property
     def minimum_generation(self):
         """Shortest generation at which operations do not come one at a time."""
         return self._issue.minimum_generation
@@ -168,9 +167,7 @@ class FilterUnit(wiring.Component):
     @property
     def longest_pause(self):
         """Clocks at most for which a SHIFT or CLEAR, or the spare, keeps the input closed."""
-        # A sweep that starts late, and is told of late.
-        late = 0 if self._organisation == "separate" else 2 * self._core.clear_clocks
-        return max(self.SHIFT_PAUSE, self._spec.clear_words + late + self.PAUSE)
+        return self._profile.longest_pause
 
     @property
     def latency(self):
@@ -235,7 +232,7 @@ class FilterUnit(wiring.Component):
     @property
     def _depth(self):
         """Results that may be under way."""
-        return 1 << (self.latency + self.LAG + 4).bit_length()
+        return result_places(self.latency, lag=self.LAG)
 
     def _elaborate_room(self, m, entered):
         """Return whether there are places for all results that may still be asked for."""

@@ -19,7 +19,7 @@ class Link(wiring.Component):
     Parameters
     ----------
     spec : FilterSpec
-        What to build; must pass ``spec.check_buildable()``.
+        What to build; must pass `HardwareProfile.check_buildable`.
     clock_hz : int
         Clocks in a second.
     baud : int

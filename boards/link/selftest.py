@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.analysis import segment_false_positive_rate
 from ...hdl.interface import Operation
+from ...hdl.profile import HardwareProfile
 from .protocol import Check
 
 _DRAIN = 4
@@ -57,7 +58,8 @@ def self_test_clocks(spec):
     """
     keys = check_keys(spec)
     # A run of operations is drained before the next; shifts and clears may pause as well.
-    run = keys + spec.latency + spec.clear_words + 100
+    profile = HardwareProfile(spec)
+    run = keys + profile.latency + profile.clear_cycles + 100
     return ((passes(spec) + 1) * (2 * spec.ring_segments + 4) + 6) * run
 
 

@@ -14,6 +14,7 @@ from scipy.optimize import nnls
 from lately.boards.flow.devices import device
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, SpecificationError
+from lately.hdl.profile import HardwareProfile
 from lately.planner import cost
 
 from .blocks import DOCS, RESULTS, ROOT, Page, load, save, write
@@ -62,7 +63,7 @@ def draw(rng):
     for clear in (16, 32, 64, 128, 256, 8, 4, 2, 1):
         try:
             spec = FilterSpec(**values, clear=clear)
-            spec.check_buildable()
+            HardwareProfile(spec).check_buildable()
         except SpecificationError:
             continue
         return spec

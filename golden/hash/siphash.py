@@ -75,15 +75,6 @@ def length_word(key_bits: int) -> int:
     return message_bytes(key_bits) % 256 << 56
 
 
-def pipeline_latency(key_bits: int) -> int:
-    """Clocks from a key of `key_bits` to its hash in `lately.hdl.hash.siphash.SipHash`.
-
-    One to add the first word, 5 for each round, in the last of which the sum
-    of the four words comes in place of what it does not need.
-    """
-    return 1 + 5 * (message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS)
-
-
 def siphash(
     keys: NDArray[np.uint64],
     secret: int | NDArray[np.uint64],

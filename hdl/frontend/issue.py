@@ -4,9 +4,17 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.spec import ceil_log
-from ..hash.functions import FAN_IN
 from ..interface import Operation, operation_bits
+from ..profile import (
+    END_EIGHTHS,
+    FAN_IN,
+    GENERATION_LEAD,
+    PAUSE,
+    SHIFT_PAUSE,
+    SPARE_SETTLE,
+    WATCHED_GENERATION,
+    ceil_log,
+)
 from ..ring.core import Control
 
 
@@ -271,8 +279,8 @@ class Approach(wiring.Component):
         insertions, until `turned`.
     """
 
-    AHEAD = 2
-    MINIMUM = 8 * (AHEAD + 1) + 1
+    AHEAD = END_EIGHTHS
+    MINIMUM = WATCHED_GENERATION
     """Shortest generation of which the end is told."""
 
     def __init__(self, *, width):
@@ -358,7 +366,7 @@ class Held(wiring.Component):
         Pulse: the gate may open.
     """
 
-    SETTLE = 3
+    SETTLE = SPARE_SETTLE
     """Clocks until what went before has had its effect on `clean`."""
 
     def __init__(self, *, start):
@@ -469,9 +477,9 @@ class Issue(wiring.Component):
     """
 
     LATENCY = 3
-    LEAD = 16
-    SHIFT_PAUSE = Held.SETTLE + 6
-    PAUSE = 2 * Held.SETTLE + 16
+    LEAD = GENERATION_LEAD
+    SHIFT_PAUSE = SHIFT_PAUSE
+    PAUSE = PAUSE
 
     def __init__(self, *, generation_bits, minimum_generation, clear_words, watches=False):
         self._watches = watches

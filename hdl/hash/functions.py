@@ -11,8 +11,7 @@ from ...golden.hash.functions import (
     index_fields,
     mix_constants,
 )
-from ...golden.spec import ceil_log
-from ..pipeline import FAN_IN
+from ..profile import FAN_IN, fold_latency
 
 
 class Fold(wiring.Component):
@@ -32,7 +31,7 @@ class Fold(wiring.Component):
     def __init__(self, *, key_bits, seed):
         self._columns = fold_columns(key_bits, seed)
         self._initial = mix_constants(seed)[0]
-        self.latency = max(1, ceil_log(FAN_IN, key_bits))
+        self.latency = fold_latency(key_bits)
         super().__init__({"key": In(key_bits), "state": Out(STATE_BITS)})
 
     def elaborate(self, platform):

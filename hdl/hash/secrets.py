@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.siphash import SECRET_BITS
+from ..profile import SECRET_LEAD
 from .siphash import SipHash
 
 
@@ -36,7 +37,7 @@ class Secrets(wiring.Component):
         What each pipeline hashes with.
     """
 
-    LEAD = 2
+    LEAD = SECRET_LEAD
     """Clocks from a secret's acceptance to the first acceptance of an operation that heeds it."""
 
     def __init__(self, *, pipelines, ring_segments):

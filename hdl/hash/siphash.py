@@ -14,8 +14,8 @@ from ...golden.hash.siphash import (
     WORD_BITS,
     length_word,
     message_words,
-    pipeline_latency,
 )
+from ..profile import siphash_latency
 
 BOUNDS = (0, 22, 43, 64)
 """Where words are cut into digits; an addition takes a clock for each, and one carry chain."""
@@ -212,7 +212,7 @@ class SipHash(wiring.Component):
 
     def __init__(self, *, key_bits):
         self._key_bits = key_bits
-        self.latency = pipeline_latency(key_bits)
+        self.latency = siphash_latency(key_bits)
         super().__init__({"key": In(key_bits), "secret": In(SECRET_BITS), "state": Out(WORD_BITS)})
 
     def elaborate(self, platform):

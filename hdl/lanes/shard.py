@@ -11,6 +11,7 @@ from ..hash.functions import Expand
 from ..memory.paged import PagedMemory
 from ..memory.variants import segment_memory
 from ..pipeline import delayed, registered, selected
+from ..profile import HardwareProfile
 from ..queue import ResultQueue
 from ..ring.core import Control, FilterCore
 
@@ -63,8 +64,9 @@ class ShardCore(FilterCore):
     """
 
     def __init__(self, *, spec, memory="portable"):
-        self._ways = spec.ways
-        super().__init__(spec=spec.shard_spec(), memory=memory)
+        profile = HardwareProfile(spec, memory=memory)
+        self._ways = profile.address_registers
+        super().__init__(spec=profile.shard_spec, memory=memory)
 
     def _build_hash(self):
         return StateExpand(spec=self._spec)
@@ -363,7 +365,7 @@ class Shard(wiring.Component):
             depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size, apart=True
         )
         m.submodules.sequencer = sequencer = Sequencer(
-            entry=self._ordered, clear_words=self._spec.clear_words
+            entry=self._ordered, clear_words=HardwareProfile(self._spec).clear_cycles
         )
         arrived = registered(m, self.coming, "arrived")
         coming, entry = self._elaborate_arrival(m, arrived)

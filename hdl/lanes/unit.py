@@ -12,11 +12,12 @@ from ...golden.hash.functions import (
     index_fields,
     shard_rotations,
 )
-from ..hash.functions import FAN_IN, Fold, Mix
+from ..hash.functions import Fold, Mix
 from ..interface import UnitSignature, operation_bits
 from ..memory.map import floorplan_groups, memory_map
 from ..memory.paged import PagedMemory
 from ..pipeline import delayed, registered, selected
+from ..profile import FAN_IN, HardwareProfile
 from ..queue import ResultQueue
 from ..unit import FilterUnit
 from .shard import Entry, Shard
@@ -71,7 +72,7 @@ class ShiftFinder(wiring.Component):
     """Finds the insertion for which the ring turns: the first after `generation` others.
 
     Latency `LATENCY` clocks, one beat per clock. At least
-    ``lately.golden.spec.LEAST_BEATS`` beats lie between two such insertions.
+    ``lately.hdl.profile.MINIMUM_BEATS`` beats lie between two such insertions.
 
     Members
     -------
@@ -680,7 +681,7 @@ class LaneUnit(wiring.Component):
     Parameters
     ----------
     spec : FilterSpec
-        What to build; must pass ``spec.check_buildable()``, and have several lanes.
+        What to build; must pass `HardwareProfile.check_buildable`, and have several lanes.
     tag_bits : int
         Width of the tag.
     memory : str
@@ -706,9 +707,10 @@ class LaneUnit(wiring.Component):
     def __init__(self, spec, *, tag_bits=8, memory="portable"):
         if spec.lanes == 1:
             raise SpecificationError("lanes: must be 2 or 4 for LaneUnit, not 1")
-        spec.check_buildable()
         self._spec = spec
         self._memory = memory
+        self._profile = HardwareProfile(spec, memory=memory)
+        self._profile.check_buildable()
         signature = UnitSignature.from_spec(spec, tag_bits=tag_bits)
         self._record = BeatRecord(lanes=spec.lanes, shards=spec.shards, tag_bits=tag_bits)
         self._spread = Spread(spec=spec, tag_bits=tag_bits, slots=self.SLOTS)
@@ -740,6 +742,11 @@ class LaneUnit(wiring.Component):
     def floorplan_groups(self):
         """Names of the block RAMs of each shard, which belong side by side."""
         return floorplan_groups(self.memory_map.memories)
+
+    @property
+    def profile(self):
+        """Figures of what was built."""
+        return self._profile
 
     @property
     def latency(self):
@@ -811,6 +818,5 @@ def filter_unit(spec, *, memory="portable", organisation="separate", **options):
     """
     if spec.lanes == 1:
         return FilterUnit(spec, memory=memory, organisation=organisation, **options)
-    if organisation != "separate":
-        raise SpecificationError(f"lanes: must be 1 for {organisation} memory, not {spec.lanes}")
+    HardwareProfile(spec, organisation=organisation, memory=memory).check_buildable()
     return LaneUnit(spec, memory=memory, **options)

@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Signal
 
-from ...golden.spec import ways_out
-from .map import BANK_COLUMNS, BANK_ROWS, BLOCK_KINDS, BlockGrid
+from ..profile import WORD_ROWS, output_registers
+from .map import BANK_COLUMNS, BLOCK_KINDS, BlockGrid
 from .segment import SegmentMemory
 from .words import WordBank
 
@@ -39,7 +39,7 @@ class ECP5SegmentMemory(SegmentMemory):
         # The last are the block's own, on the way to it and beside it. A part of several blocks
         # takes more.
         blocks = columns * rows
-        own = ways_out(self._ways)
+        own = output_registers(self._ways)
         shared = self._ways - own + (0 if blocks == 1 else 2)
         set, column, row, clear, clear_row, inside, clear_inside = (
             _register(m, value, shared)
@@ -69,7 +69,7 @@ class ECP5SegmentMemory(SegmentMemory):
             ]
             selected = self._register(m, selected[1:])
         bit = bits[0]
-        for _ in range(ways_out(self._ways)):
+        for _ in range(output_registers(self._ways)):
             bit = self._register(m, bit)
         m.d.comb += self.bit.eq(bit)
         return m
@@ -92,7 +92,7 @@ class ECP5WordBank(WordBank):
         If there are more rows than a block has in words of 18 bits.
     """
 
-    ROWS = BANK_ROWS
+    ROWS = WORD_ROWS["ecp5"]
     COLUMNS = BANK_COLUMNS
 
     def __init__(self, *, rows, columns):

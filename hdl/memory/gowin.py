@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Array, Cat, ClockSignal, Const, Instance, Module, Mux, Signal
 
-from .map import BLOCK_CLEAR_BITS as _WORD_BITS
+from ..profile import BLOCK_CLEAR_BITS as _WORD_BITS
 from .map import BLOCK_KINDS, BlockGrid
 from .segment import SegmentMemory
 

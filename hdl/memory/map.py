@@ -12,15 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.spec import FilterSpec
-
-BLOCK_CLEAR_BITS = 16
-"""Bits that a block RAM zeroes per cycle at most, and the width of its words."""
+from ..profile import BLOCK_CLEAR_BITS, memory_shape
 
 BANK_COLUMNS = 18
 """Columns of a bank of words that one DP16KD holds."""
-
-BANK_ROWS = 1024
-"""Rows of a bank of words that one DP16KD holds."""
 
 
 class BlockKind(NamedTuple):
@@ -152,8 +147,7 @@ class BlockGrid(NamedTuple):
         block_bits : int
             Bits of a block RAM.
         """
-        columns = max(1, clear_bits // BLOCK_CLEAR_BITS)
-        rows = max(1, depth // columns // block_bits)
+        columns, rows = memory_shape(bits=depth, clear=clear_bits, block_bits=block_bits)
         return cls(columns, rows, min(clear_bits, BLOCK_CLEAR_BITS).bit_length() - 1)
 
 

@@ -8,7 +8,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.spec import memory_latency
+from ..profile import memory_latency
 
 
 class SegmentMemory(wiring.Component):
@@ -61,7 +61,7 @@ class SegmentMemory(wiring.Component):
         self._depth = depth
         self._clear_bits = clear_bits
         self._ways = ways
-        self.latency = memory_latency(bits=depth, clear=clear_bits, ways=ways)
+        self.latency = memory_latency(bits=depth, clear=clear_bits, registers=ways)
         super().__init__(
             {
                 "address": In(range(depth)),

@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..hash.functions import FAN_IN
+from ..profile import FAN_IN, WORD_LATENCY
 
 
 class WordBank(wiring.Component):
@@ -59,7 +59,7 @@ class WordBank(wiring.Component):
         If a parameter breaks its rule.
     """
 
-    LATENCY = 6
+    LATENCY = WORD_LATENCY
     MASK_LAG = 4
     DIGIT = 3
     DISTANCES = 4

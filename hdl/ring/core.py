@@ -8,6 +8,7 @@ from ...golden.hash.siphash import SECRET_BITS
 from ..hash.functions import Expand, Fold, Mix
 from ..hash.siphash import SipHash
 from ..memory.variants import segment_memory
+from ..profile import CONTROL_LAG, HardwareProfile
 from .detector import Align, MatchReducer, RunDetector
 from .ring import Ring
 
@@ -102,7 +103,7 @@ class FilterCore(wiring.Component):
     Parameters
     ----------
     spec : FilterSpec
-        What to build; must pass ``spec.check_buildable()``.
+        What to build; must pass `HardwareProfile.check_buildable`.
     memory : str
         Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
 
@@ -129,10 +130,12 @@ class FilterCore(wiring.Component):
         If the hardware cannot hold the specification.
     """
 
-    CONTROL_LAG = 2
+    CONTROL_LAG = CONTROL_LAG
+    ORGANISATION = "separate"
 
     def __init__(self, *, spec, memory="portable"):
-        spec.check_buildable()
+        self._profile = HardwareProfile(spec, organisation=self.ORGANISATION, memory=memory)
+        self._profile.check_buildable()
         self._spec = spec
         self._memory = memory
         self.pipelines = 2 if spec.rekey else 1
@@ -173,8 +176,8 @@ class FilterCore(wiring.Component):
     def _build_memories(self):
         """Build ring and memories; return the clocks from an address to the segments' bits."""
         spec = self._spec
-        self.clear_clocks = spec.clear_words
-        self._ring = Ring(segments=spec.segments, run=spec.run, clear_words=spec.clear_words)
+        self.clear_clocks = self._profile.clear_cycles
+        self._ring = Ring(segments=spec.segments, run=spec.run, clear_words=self.clear_clocks)
         self._memories = [
             [self._build_memory() for _ in range(spec.parts)] for _ in range(spec.segments)
         ]
@@ -182,9 +185,11 @@ class FilterCore(wiring.Component):
 
     def _build_memory(self):
         """Build the memory of one part of a segment."""
-        spec = self._spec
         return segment_memory(
-            self._memory, depth=spec.part_bits, clear_bits=spec.clear, ways=spec.ways
+            self._memory,
+            depth=self._spec.part_bits,
+            clear_bits=self._spec.clear,
+            ways=self._profile.address_registers,
         )
 
     def elaborate(self, platform):

@@ -4,8 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.spec import ceil_log
-from ..hash.functions import FAN_IN
+from ..profile import FAN_IN, ceil_log
 
 
 class MatchReducer(wiring.Component):

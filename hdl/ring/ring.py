@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..hash.functions import FAN_IN
+from ..profile import FAN_IN, RING_LATENCY
 
 
 class Ring(wiring.Component):
@@ -45,7 +45,7 @@ class Ring(wiring.Component):
     clear_address : Out(range(clear_words))
     """
 
-    LATENCY = 2
+    LATENCY = RING_LATENCY
 
     def __init__(self, *, segments, run, clear_words):
         self._segments = segments

@@ -8,11 +8,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.errors import SpecificationError
-from ...golden.spec import ceil_log
-from ..hash.functions import FAN_IN
 from ..memory.ecp5 import ECP5WordBank
 from ..memory.words import PortableWordBank
+from ..profile import FAN_IN, RING_LATENCY, ceil_log
 from .core import FilterCore
 
 VARIANTS = {"portable": PortableWordBank, "ecp5": ECP5WordBank}
@@ -45,7 +43,7 @@ class ColumnRing(wiring.Component):
         The operation shifted or cleared.
     """
 
-    LATENCY = 2
+    LATENCY = RING_LATENCY
 
     def __init__(self, *, segments):
         self._segments = segments
@@ -210,30 +208,10 @@ class SlicedCore(FilterCore):
         functions of their own, or there is no such variant of the memory.
     """
 
+    ORGANISATION = "bit-sliced"
+
     def _build_memories(self):
         spec = self._spec
-        if spec.hash_functions != 1:
-            raise SpecificationError(
-                f"organisation: must be separate for family {spec.family}, "
-                "whose segments have hash functions of their own, not 'bit-sliced'"
-            )
-        if self._memory not in VARIANTS:
-            raise SpecificationError(
-                f"memory: must be {' or '.join(VARIANTS)} in the bit-sliced organisation, "
-                f"not {self._memory!r}"
-            )
-        rows = spec.part_bits // spec.clear
-        if self._memory == "ecp5" and rows > ECP5WordBank.ROWS:
-            raise SpecificationError(
-                f"clear: must be at least {spec.part_bits // ECP5WordBank.ROWS} "
-                f"({spec.part_bits} cells of a part / {ECP5WordBank.ROWS} in a block RAM), "
-                f"not {spec.clear}"
-            )
-        if rows < 2:
-            raise SpecificationError(
-                f"clear: must be at most {spec.part_bits // 2} in the bit-sliced organisation, "
-                f"half the cells of a part, not {spec.clear}"
-            )
         self._ring = ColumnRing(segments=spec.segments)
         self._parts = [
             SlicedPart(
@@ -244,13 +222,7 @@ class SlicedCore(FilterCore):
             )
             for _ in range(spec.parts)
         ]
-        self.clear_clocks = (
-            self._hash_latency
-            - self.CONTROL_LAG
-            + ColumnRing.LATENCY
-            + self._parts[0].clean_latency
-            + ceil_log(FAN_IN, spec.parts)
-        )
+        self.clear_clocks = self._profile.spare_lag
         return self._parts[0].latency
 
     def _elaborate_segments(self, m, control):

@@ -12,17 +12,22 @@ from numpy.typing import NDArray
 
 from ..boards.flow.devices import Device
 from ..golden import FilterSpec
+from ..hdl.profile import (
+    BLOCK_BITS,
+    address_registers,
+    ceil_log,
+    hash_terms,
+    memory_latency,
+    memory_shape,
+    output_registers,
+    pipeline_terms,
+    result_places,
+)
 from .rates import Floats
 from .space import Ints, Shapes, clear_width, part_bits
 
-_CLEARED_AT_ONCE = 16
-"""Bits that one block RAM zeroes per clock, of each family."""
-
 QUEUE_BLOCKS = {"ecp5": 0, "ice40": 2, "gowin": 0}
 """Block RAMs of the result queue: tags and verdicts; elsewhere it is in LUTs."""
-
-_MANY_BLOCKS = 56
-"""Block RAMs up to which two registers lead to each; see `FilterSpec.ways`."""
 
 TAG_BITS = 8
 """Of the units that were measured."""
@@ -138,19 +143,21 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
     columns, rows = _columns_rows(shapes, size, device.bram_bits)
     blocks = columns * rows
     # As the pipeline counts them, on every device.
-    wide, deep = _columns_rows(shapes, size, 1 << 14)
+    wide, deep = _columns_rows(shapes, size)
     selected = wide * deep
-    ways = np.where(memories * selected <= _MANY_BLOCKS, 2, 4)
-    own = ways // 2
-    shared = ways - own + np.where(selected > 1, 2, 0)
+    registers = address_registers(memories * selected)
+    own = output_registers(registers)
+    shared = registers - own + np.where(selected > 1, 2, 0)
     buses = 2 * address - np.log2(clear_width(shapes, size)) + 2
     inside = np.minimum(address, 14) + np.clip(address - 4, 0, 10) + 2
     partitioned = shapes.family in ("apbf", "apbbf")
     functions = segments if partitioned else np.ones_like(segments)
     cells = shapes.block_cells if shapes.blocked else size
     picked = shapes.parts * np.log2(cells) + (np.log2(size) if shapes.blocked else 0)
-    stages = _ceil_log(2, segments)
-    delay = np.where(selected > 1, 3 + np.log2(selected), 0) + ways + own
+    stages = ceil_log(2, segments)
+    memory = memory_latency(
+        bits=part_bits(shapes, size), clear=clear_width(shapes, size), registers=registers
+    )
     named: dict[str, Any] = {
         "unit": np.ones(len(shapes)),
         "key bits": np.full(len(shapes), key_bits),
@@ -161,42 +168,36 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
         "further block RAMs": memories * (blocks - 1),
         "buses to memories": memories * shared * buses,
         "buses to block RAMs": memories * selected * own * inside,
-        "delays of memories": memories * delay,
+        "delays of memories": memories * (memory - 2),
         "segments": segments,
         "segments to turn": segments * stages,
-        "runs": segments * _ceil_log(4, shapes.run),
+        "runs": segments * ceil_log(4, shapes.run),
         "ages": shapes.generations * np.log2(shapes.generations + 1),
         "generation bits": np.log2(shapes.generation + 1),
-        "places of results": _places(shapes, selected, ways, key_bits)
-        * (TAG_BITS + 1 + _ceil_log(2, shapes.generations + 1)),
+        "places of results": _places(shapes, memory, key_bits)
+        * (TAG_BITS + 1 + ceil_log(2, shapes.generations + 1)),
     }
     return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
 
-def _places(shapes: Shapes, selected: Ints, ways: Ints, key_bits: int) -> Ints:
-    """Places in the result queue, which the latency takes: `FilterUnit` rounds it up."""
-    latency = (
-        1 + max(1, int(_ceil_log(4, np.array([key_bits]))[0])) + 4 + 1
-        + 2 + 2 + ways + ways // 2 + np.where(selected > 1, 3 + _ceil_log(2, selected), 0)
-        + np.maximum(1, _ceil_log(4, shapes.parts)) + _ceil_log(2, shapes.ring_segments + 1)
-        + _ceil_log(4, shapes.run) + _ceil_log(2, shapes.generations + 1) + 1 + 5
-    )  # fmt: skip
-    return 1 << (np.floor(np.log2(latency + 10)).astype(np.int64) + 1)
+def _places(shapes: Shapes, memory: Ints, key_bits: int) -> Ints:
+    """Places in the result queue, which the latency takes."""
+    terms = pipeline_terms(
+        hashing=hash_terms(key_bits),
+        memory=memory,
+        parts=shapes.parts,
+        segments=shapes.ring_segments + 1,
+        run=shapes.run,
+        generations=shapes.generations,
+    )
+    places: Ints = result_places(sum(terms.values()))
+    return places
 
 
 def _memories(shapes: Shapes) -> Ints:
     return (shapes.ring_segments + 1) * shapes.parts
 
 
-def _columns_rows(shapes: Shapes, size: Ints, block_bits: int) -> tuple[Ints, Ints]:
-    columns = np.maximum(1, clear_width(shapes, size) // _CLEARED_AT_ONCE)
-    return columns, np.maximum(1, part_bits(shapes, size) // columns // block_bits)
-
-
-def _ceil_log(base: int, values: Ints) -> Ints:
-    """Return the smallest n with ``base**n >= value``, element by element, in integers."""
-    result = np.zeros_like(values)
-    power = np.ones_like(values)
-    while (short := power < values).any():
-        result, power = result + short, np.where(short, power * base, power)
-    return result
+def _columns_rows(shapes: Shapes, size: Ints, block_bits: int = BLOCK_BITS) -> tuple[Ints, Ints]:
+    bits, clear = part_bits(shapes, size), clear_width(shapes, size)
+    return memory_shape(bits=bits, clear=clear, block_bits=block_bits)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..golden import FilterSpec, analysis
+from ..hdl.profile import HardwareProfile
 from . import cost
 from .binding import Binding, bindings
 from .failure import explain
@@ -194,7 +195,7 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
         bits=spec.memory_bits if requirement.any_size else spec.storage_bits,
         slack=(spec.guaranteed_window + spec.slack) / spec.window - 1,
         accesses=analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills),
-        latency=None if requirement.any_size else spec.latency,
+        latency=None if requirement.any_size else HardwareProfile(spec).latency,
         area=area,
         bindings=[],
     )

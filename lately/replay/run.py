@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..golden import FilterSpec, SlidingFilter, from_spec
 from ..golden.hash.keys import text_keys
+from ..hdl.profile import HardwareProfile
 from ..intervals import Interval, clopper_pearson
 from .oracle import CLASSES, FRESH, GUARANTEED, SLACK, Oracle, Truth
 from .traces import Record, Trace
@@ -551,7 +552,7 @@ def _open_unit(engine: str | Engine, spec: FilterSpec) -> Iterator[Unit | None]:
         yield None
         return
     if engine == "rtl":
-        spec.check_buildable()
+        HardwareProfile(spec).check_buildable()
         # Amaranth and the simulator are not needed for anything else.
         from ..sim import compiled_unit
 

@@ -17,6 +17,7 @@ from cocotb_coverage.coverage import CoverPoint, coverage_db
 from ...golden import FilterSpec, Operation
 from ...golden.files import replace_file
 from ...golden.hash.functions import KeyHash
+from ...hdl.profile import HardwareProfile
 from ...hdl.unit import FilterUnit
 from .parts import key_array
 
@@ -52,7 +53,7 @@ class Ports(NamedTuple):
 
 def points(spec: FilterSpec) -> dict[str, tuple[str, ...]]:
     """Return the bins of every point that the units of a specification have."""
-    distances = tuple(str(clocks) for clocks in range(1, spec.latency + 2))
+    distances = tuple(str(clocks) for clocks in range(1, HardwareProfile(spec).latency + 2))
     found: dict[str, tuple[str, ...]] = {
         "operation pairs": tuple(f"{first}, {second}" for first in CODES for second in CODES),
         "operations one at a time": CODES,
@@ -147,6 +148,7 @@ class Sampler:
 
     def __init__(self, spec: FilterSpec, collector: Collector) -> None:
         self._spec = spec
+        self._profile = HardwareProfile(spec)
         self._sample = collector.sample
         self._hash = KeyHash(
             key_bits=spec.key_bits,
@@ -177,7 +179,7 @@ class Sampler:
 
     @property
     def _short(self) -> bool:
-        return self._length < self._spec.minimum_generation
+        return self._length < self._profile.minimum_generation
 
     def clock(self, ports: Ports) -> None:
         """Look at one clock; all clocks have to be shown, in order."""
@@ -219,7 +221,7 @@ class Sampler:
 
     def _reopened(self, ports: Ports) -> None:
         """Tell why the input was closed: the unit's contract knows four reasons only."""
-        short = self._short or ports.generation < self._spec.minimum_generation
+        short = self._short or ports.generation < self._profile.minimum_generation
         if self._last == Operation.CLEAR:
             reason = "after CLEAR"
         elif self._last == Operation.SHIFT:
@@ -264,7 +266,7 @@ class Sampler:
     def _forced(self, ports: Ports) -> None:
         """Turn the ring by SHIFT, or bring it back by CLEAR."""
         code = CODES[ports.operation]
-        clean = self._now - self._turned > self._spec.clear_words
+        clean = self._now - self._turned > self._profile.clear_cycles
         self._sample("spare", f"{code}, {'clean' if clean else 'not clean'}")
         if ports.operation == Operation.SHIFT and self._length == self._spec.generation:
             self._sample("phase of a forced shift", self._filled)
@@ -299,7 +301,7 @@ class Sampler:
         self._inserted.append((self._now, ports.key, self._position, cells))
 
     def _hazards(self, key: int) -> None:
-        while self._inserted and self._now - self._inserted[0][0] > self._spec.latency + 1:
+        while self._inserted and self._now - self._inserted[0][0] > self._profile.latency + 1:
             self._inserted.popleft()
         cells = self._cells(key, self._position, self._secret)
         for time, inserted, position, written in self._inserted:

@@ -49,6 +49,7 @@ ORGANISATION = os.environ.get("LATELY_ORGANISATION", "separate")
 # Built for its figures only.
 warnings.filterwarnings("ignore", category=UnusedElaboratable)
 UNIT = FilterUnit(SPEC, memory=MEMORY, organisation=ORGANISATION)
+PROFILE = UNIT.profile
 # At which operations can come one per clock.
 GENERATION = max(SPEC.generation, UNIT.minimum_generation)
 PERIOD_NS = 10
@@ -172,7 +173,7 @@ class Bench:
             if not self.scoreboard.outstanding:
                 break
             await ClockCycles(self.dut.clk, 20)
-        await ClockCycles(self.dut.clk, UNIT.latency + SPEC.clear_words + 10)
+        await ClockCycles(self.dut.clk, UNIT.latency + PROFILE.clear_cycles + 10)
         await FallingEdge(self.dut.clk)
 
     async def finish(self, *, sent: int | None = None) -> None:
@@ -278,7 +279,7 @@ async def every_distance_between_equal_keys(dut) -> None:
     """An insertion is seen by a query 1, 2, 3, ... clocks later, with other keys between."""
     bench = await Bench.start(dut)
     operations = []
-    for distance in range(1, SPEC.latency + 2):
+    for distance in range(1, PROFILE.latency + 2):
         key = bench.key()
         operations.append((Operation.INSERT, key))
         operations += [(Operation.QUERY, bench.key()) for _ in range(distance - 1)]
@@ -310,9 +311,9 @@ async def every_distance_between_keys_of_one_cell(dut) -> None:
     bench = await Bench.start(dut, generation=longest)
     first, second = keys_of_one_cell()
     sent = 0
-    for start in range(1, SPEC.latency + 2, longest - 1):
+    for start in range(1, PROFILE.latency + 2, longest - 1):
         operations = [(Operation.CLEAR, 0)]
-        for distance in range(start, min(start + longest - 1, SPEC.latency + 2)):
+        for distance in range(start, min(start + longest - 1, PROFILE.latency + 2)):
             operations.append((Operation.INSERT, first))
             operations += [(Operation.NONE, bench.key()) for _ in range(distance - 1)]
             operations.append((Operation.QUERY, second))
@@ -436,7 +437,7 @@ async def forced_shifts_wait_for_the_spare(dut) -> None:
     await bench.finish()
     # The one after a held shift is not taken before the shift is.
     waited = max(bench.driver.waits[8:])
-    assert SPEC.clear_words <= waited <= UNIT.longest_pause, f"waited {waited} clocks"
+    assert PROFILE.clear_cycles <= waited <= UNIT.longest_pause, f"waited {waited} clocks"
 
 
 @cocotb.test()
@@ -501,7 +502,7 @@ async def clear_forgets_everything(dut) -> None:
     await bench.finish(sent=len(operations))
     assert not any(outcome.seen for outcome in bench.monitor.outcomes), "a key survived"
     waits = bench.driver.waits[len(keys) + 1 :]
-    assert SPEC.clear_words <= max(waits) <= UNIT.longest_pause, f"paused {max(waits)} clocks"
+    assert PROFILE.clear_cycles <= max(waits) <= UNIT.longest_pause, f"paused {max(waits)} clocks"
 
 
 @cocotb.test()
@@ -510,7 +511,7 @@ async def reset_in_mid_stream(dut) -> None:
     bench = await Bench.start(dut)
     for cut in (1, UNIT.latency // 2, UNIT.latency + 3, GENERATION + 1):
         sending = cocotb.start_soon(bench.driver.send(bench.inserts(500)))
-        await ClockCycles(dut.clk, SPEC.clear_words + cut)
+        await ClockCycles(dut.clk, PROFILE.clear_cycles + cut)
         sending.cancel()
         bench.driver.release()
         dut.rst.value = 1

@@ -32,7 +32,8 @@ UNIT = LaneUnit(SPEC, memory=MEMORY)
 LANES = SPEC.lanes
 PERIOD_NS = 10
 KEYS = 1 << SPEC.key_bits
-SETTLED = 4 * SPEC.latency + 2 * SPEC.clear_words
+PROFILE = UNIT.profile
+SETTLED = 4 * PROFILE.latency + 2 * PROFILE.clear_cycles
 """Clocks after the last answer until the spare is clear."""
 
 CODES = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
@@ -356,7 +357,7 @@ async def reset_in_mid_stream(dut) -> None:
     for cut in (1, UNIT.latency // 2, UNIT.latency + 3, 3 * UNIT.latency):
         beats = [bench.anything() for _ in range(4 * UNIT.latency)]
         sending = cocotb.start_soon(bench.driver.send(beats))
-        await ClockCycles(dut.clk, SPEC.clear_words + cut)
+        await ClockCycles(dut.clk, PROFILE.clear_cycles + cut)
         sending.cancel()
         bench.driver.release()
         dut.rst.value = 1

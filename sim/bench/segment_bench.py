@@ -13,13 +13,13 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from ...golden.spec import memory_latency
+from ...hdl.profile import memory_latency
 
 DEPTH = int(os.environ["LATELY_DEPTH"])
 CLEAR_BITS = int(os.environ["LATELY_CLEAR_BITS"])
 SEED = int(os.environ["LATELY_SEED"])
 WAYS = int(os.environ.get("LATELY_WAYS", "2"))
-LATENCY = memory_latency(bits=DEPTH, clear=CLEAR_BITS, ways=WAYS)
+LATENCY = memory_latency(bits=DEPTH, clear=CLEAR_BITS, registers=WAYS)
 
 
 class Reference:

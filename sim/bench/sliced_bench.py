@@ -11,6 +11,7 @@ from ...golden import Operation
 from ...hdl.frontend.issue import Approach
 from .filter_bench import (
     GENERATION,
+    PROFILE,
     SEED,
     SPEC,
     UNIT,
@@ -86,7 +87,7 @@ async def pauses_only_before_a_shift(dut) -> None:
 async def free_banks_sweep_enough(dut) -> None:
     """Where banks have twice the clocks that they need, the full rate of random keys is held."""
     free = (GENERATION - WATCHED - UNIT.latency) * (SPEC.clear - 1) / SPEC.clear
-    enough = free >= 2 * SPEC.clear_words
+    enough = free >= 2 * PROFILE.clear_cycles
     bench = await Bench.start(dut)
     items = tagged(
         [
@@ -126,7 +127,7 @@ async def light_load_does_not_pause(dut) -> None:
     for item in items[GENERATION:]:
         await bench.driver.send([item])
         await ClockCycles(
-            dut.clk, 1 + SPEC.clear_words // (GENERATION - WATCHED) + 60 // GENERATION
+            dut.clk, 1 + PROFILE.clear_cycles // (GENERATION - WATCHED) + 60 // GENERATION
         )
     assert not any(bench.driver.waits[GENERATION:]), "the unit paused"
     await bench.finish(sent=len(items))
@@ -138,7 +139,7 @@ async def insertion_beside_the_sweep_of_its_cell(dut) -> None:
     bench = await Bench.start(dut)
     keys = one_cell(bench, 6)
     fill = tagged([(Operation.INSERT, bench.random.choice(keys)) for _ in range(4)])
-    for clock in range(SPEC.clear_words + UNIT.latency + 6):
+    for clock in range(PROFILE.clear_cycles + UNIT.latency + 6):
         await bench.driver.send([*fill, Item(Operation.SHIFT, 0, 0)])
         await ClockCycles(dut.clk, 1 + clock)
         burst = [(Operation.CHECK_AND_INSERT, key) for key in keys[: 1 + clock % 3]]

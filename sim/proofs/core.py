@@ -12,6 +12,7 @@ from amaranth.utils import exact_log2
 
 from ...golden import FilterSpec, preset
 from ...hdl.memory.segment import SegmentMemory
+from ...hdl.profile import HardwareProfile
 from ...hdl.ring.core import Control, FilterCore
 from ...hdl.ring.ring import Ring
 from .formal import Proof, Unbounded
@@ -163,7 +164,7 @@ class Guarantee(Harness):
         super().__init__({"control": In(Control), "own": In(1)}, goal=goal)
 
     def build(self, m):
-        m.submodules.rules = rules = Rules(words=self._spec.clear_words)
+        m.submodules.rules = rules = Rules(words=HardwareProfile(self._spec).clear_cycles)
         m.submodules.core = core = self._core
         control = self.control
         window = self._window
@@ -241,7 +242,7 @@ class Guarantee(Harness):
         written, swept, address = self._core.sweep
         late = delayed(m, left, self._core.selected, "left")
         self.require((late != 0) == swept.any())
-        self.require((late == 0) | (address == self._spec.clear_words - late))
+        self.require((late == 0) | (address == HardwareProfile(self._spec).clear_cycles - late))
         # From a CLEAR to its sweep the sweep before it, if any, goes on somewhere else.
         still = delayed(m, holds, self._core.selected - 1, "still")
         kept = still & delayed(m, still, 1, "kept")

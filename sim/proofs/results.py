@@ -11,6 +11,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden import FilterSpec
+from ...hdl.profile import HardwareProfile
 from ...hdl.queue import ResultQueue
 from ...hdl.ring.core import Control
 from ...hdl.unit import ORGANISATIONS, FilterUnit
@@ -275,7 +276,7 @@ class StandInCore(wiring.Component):
     pipelines = 1
 
     def __init__(self, *, spec, memory):
-        self.clear_clocks = spec.clear_words
+        self.clear_clocks = HardwareProfile(spec).clear_cycles
         super().__init__(
             {
                 "control": In(Control),

@@ -21,6 +21,7 @@ from ...golden.operations import Operation, Verdicts
 from ...golden.spec import FilterSpec
 from ...hdl.interface import UnitSignature
 from ...hdl.memory.map import MemoryMap, PhysicalMemory, memory_map
+from ...hdl.profile import HardwareProfile
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
 from ..toolchain import ToolError, verilate, verilator_version
@@ -154,7 +155,7 @@ class CompiledModel:
 
     Parameters
     ----------
-    spec : FilterSpec
+    profile : HardwareProfile
         What was built.
     model : path
         The library.
@@ -165,9 +166,15 @@ class CompiledModel:
     """
 
     def __init__(
-        self, spec: FilterSpec, model: Path, signatures: Signatures, *, progress: Progress | None
+        self,
+        profile: HardwareProfile,
+        model: Path,
+        signatures: Signatures,
+        *,
+        progress: Progress | None,
     ) -> None:
-        self.spec = spec
+        self.spec = profile.spec
+        self.profile = profile
         self._progress = progress
         unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
         common: Signatures = {
@@ -289,7 +296,8 @@ class CompiledUnit(CompiledModel):
         if spec.hash == "siphash":
             signatures["lately_secret"] = (ctypes.c_int, (unit, count, count))
         model = compiled_model(spec, organisation)
-        super().__init__(spec, model, signatures, progress=progress)
+        profile = HardwareProfile(spec, organisation=organisation)
+        super().__init__(profile, model, signatures, progress=progress)
         self.reset()
 
     def reset(self) -> None:
@@ -320,7 +328,7 @@ class CompiledUnit(CompiledModel):
         check_secret(secret)
         low, high = secret & (1 << 64) - 1, secret >> 64
         # Until what is under way has had its effect.
-        self.idle(self.spec.latency + FilterUnit.PAUSE)
+        self.idle(self.profile.latency + FilterUnit.PAUSE)
         if not self._library.lately_secret(self._unit, low, high):
             raise RekeyError("rekey: must come when all segments of the ring have one secret")
         self.idle(FilterUnit.SECRET_LEAD)
@@ -328,7 +336,7 @@ class CompiledUnit(CompiledModel):
     @property
     def statistics(self) -> dict[str, int]:
         """Event counters: operations, insertions, hits and shifts since reset."""
-        self.idle(2 * self.spec.latency)
+        self.idle(2 * self.profile.latency)
         counts = (ctypes.c_uint64 * 4)()
         self._library.lately_statistics(self._unit, counts)
         return dict(zip(("operations", "insertions", "hits", "shifts"), counts, strict=True))
@@ -342,7 +350,7 @@ class CompiledUnit(CompiledModel):
         ndarray of bool, shape (segments, parts, part_bits)
         """
         spec = self.spec
-        self.idle(2 * spec.latency + spec.clear_words)
+        self.idle(2 * self.profile.latency + self.profile.clear_cycles)
         return self._read(memory_map(spec, organisation=self._organisation))
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ from ...golden.hash.functions import KeyHash
 from ...golden.operations import Operation, OperationBit, Verdicts
 from ...golden.spec import FilterSpec
 from ...hdl.memory.map import memory_map
+from ...hdl.profile import HardwareProfile
 from ...hdl.verilog import TOP, unit_verilog
 from ..toolchain import ToolError
 from .compiled import CompiledModel, CompiledUnit, Progress, Signatures, cached_model, defines
@@ -106,7 +107,8 @@ class CompiledLanes(CompiledModel):
             "lately_begin": (None, (unit, count)),
             "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, number, number)),
         }
-        super().__init__(spec, compiled_lanes(spec), signatures, progress=progress)
+        profile = HardwareProfile(spec)
+        super().__init__(profile, compiled_lanes(spec), signatures, progress=progress)
         self.reset()
 
     def reset(self) -> None:
@@ -127,7 +129,7 @@ class CompiledLanes(CompiledModel):
         ndarray of bool, shape (segments, parts, part_bits)
         """
         spec = self.spec
-        self.idle(4 * spec.latency + 2 * spec.clear_words)
+        self.idle(4 * self.profile.latency + 2 * self.profile.clear_cycles)
         return self._read(memory_map(spec))
 
     def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:

@@ -25,6 +25,7 @@ from lately.boards.targets.catalogue import BOARDS, PINS_FILE, UnknownBoardError
 from lately.boards.targets.top import Startup
 from lately.cli.app import main
 from lately.golden import FilterSpec, preset
+from lately.hdl.profile import HardwareProfile
 
 BITSTREAM_STARTS = {
     # A comment, which names the device, and the preamble; the synchronisation word; ones as text.
@@ -252,7 +253,7 @@ def test_loop_is_set(target):
 
 def test_board_has_room_by_its_device(target):
     """A board's device is one that units are timed for, but for the pins."""
-    target.spec.check_buildable()
+    HardwareProfile(target.spec).check_buildable()
     assert "--lpf-allow-unconstrained" not in target.device.place_and_route
     assert "--pcf-allow-unconstrained" not in target.device.place_and_route
     assert any(PINS_FILE[target.family] in option for option in target.device.place_and_route)

@@ -14,9 +14,10 @@ from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lately.golden.hash.siphash import check_secret, message_words, pipeline_latency, siphash
+from lately.golden.hash.siphash import check_secret, message_words, siphash
 from lately.golden.ring import scalar
 from lately.hdl.hash.siphash import SipHash
+from lately.hdl.profile import siphash_latency
 
 SEED = 2012
 DATA = Path(__file__).parents[1] / "data" / "siphash_2_4.csv"
@@ -214,7 +215,7 @@ def test_extreme_keys(key_bits):
 
 
 def test_latency():
-    assert [pipeline_latency(bits) for bits in (8, 32, 56, 57, 64, 104, 128)] == [
+    assert [siphash_latency(bits) for bits in (8, 32, 56, 57, 64, 104, 128)] == [
         21, 21, 21, 26, 26, 26, 31,
     ]  # fmt: skip
-    assert SipHash(key_bits=104).latency == pipeline_latency(104)
+    assert SipHash(key_bits=104).latency == siphash_latency(104)

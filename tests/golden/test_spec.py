@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from lately.golden import FAMILIES, PRESETS, FilterSpec, SpecificationError, preset
 from lately.golden.analysis import apbf_false_positive_rate
-from lately.golden.hash.siphash import pipeline_latency
 
 NAMES = [field.name for field in fields(FilterSpec)]
 
@@ -119,16 +118,12 @@ def test_shards(lanes, shards):
     spec = FilterSpec(**APBF | {"slice_bits": 64 * shards}, lanes=lanes)
     assert (spec.shards, spec.part_bits, spec.shard_bits) == (shards, 64 * shards, 64)
     assert spec.index_sizes == (64,)
-    assert spec.clear_words == 4
-    assert spec.minimum_generation == (5 if lanes == 1 else 8 * lanes)
-    spec.check_buildable()
 
 
 def test_shards_of_blocks():
     spec = FilterSpec(**APBBF | {"blocks": 6 * 128}, lanes=4)
     assert spec.index_sizes == (128, *(spec.cells,) * spec.parts)
     assert spec.shard_bits == 128 * spec.cells
-    assert spec.minimum_generation == 4 * (spec.clear_words + 1)
 
 
 def test_shards_wrong():
@@ -153,12 +148,6 @@ def test_shards_of_bits_are_whole():
 def test_lanes_need_h3():
     wrong = {**APBF, "slice_bits": 96, "lanes": 2, "hash": "siphash"}
     assert refusal(wrong) == "hash: must be h3 for several lanes, not 'siphash'"
-
-
-def test_lanes_short_generation():
-    spec = FilterSpec(**APBF | {"slice_bits": 6 * 256}, lanes=4, clear=16, generation=67)
-    with pytest.raises(SpecificationError, match=r"at least 68 .* 4 insertions in each"):
-        spec.check_buildable()
 
 
 def test_clear_wrong():
@@ -273,33 +262,33 @@ def test_fields_are_frozen():
 
 # Derived figures, by hand
 
-# family, g, window, slack, memory, storage, clear words, index sizes, hash functions
+# family, g, window, slack, memory, storage, index sizes, hash functions
 FIGURES = {
     # n = ln(1/2) / ln(15/16) = 10.74; g = floor(1024 n / 2); 7 segments of 65536 bits.
-    "default": (5498, 27490, 10996, 458752, 524288, 1024, (1024, 16, 16, 16, 16), 8),
+    "default": (5498, 27490, 10996, 458752, 524288, (1024, 16, 16, 16, 16), 8),
     # g = floor(4096 n / 3); 12 segments of 262144 bits.
-    "large": (14663, 131967, 43989, 3145728, 3407872, 4096, (4096, 16, 16, 16, 16), 13),
+    "large": (14663, 131967, 43989, 3145728, 3407872, (4096, 16, 16, 16, 16), 13),
     # g = floor(256 n / 2); 6 segments of 16384 bits.
-    "small": (1374, 5496, 2748, 98304, 114688, 256, (256, 16, 16, 16, 16), 7),
+    "small": (1374, 5496, 2748, 98304, 114688, (256, 16, 16, 16, 16), 7),
     # n = ln(1/2) / ln(3/4) = 2.409; g = floor(4 n / 2); 4 segments of 32 bits.
-    "tiny": (4, 8, 8, 128, 160, 2, (4, 4, 4), 5),
+    "tiny": (4, 8, 8, 128, 160, (4, 4, 4), 5),
     # g = floor(16384 ln 2 / 10); 17 slices.
-    "apbf-default": (1135, 7945, 11350, 278528, 294912, 1024, (16384,), 18),
-    "apbf-tiny": (7, 14, 21, 160, 192, 4, (32,), 6),
+    "apbf-default": (1135, 7945, 11350, 278528, 294912, (16384,), 18),
+    "apbf-tiny": (7, 14, 21, 160, 192, (32,), 6),
     # Epochs of 20000 / 8; 9 segments of 4 parts.
-    "gebf-default": (2500, 20000, 2500, 294912, 327680, 512, (8192,) * 4, 1),
-    "gebf-tiny": (8, 16, 8, 96, 128, 2, (16, 16), 1),
+    "gebf-default": (2500, 20000, 2500, 294912, 327680, (8192,) * 4, 1),
+    "gebf-tiny": (8, 16, 8, 96, 128, (16, 16), 1),
     # 9 segments of 32768 bits in 512 blocks.
     "blocked-gebf-default": (
-        2500, 20000, 2500, 294912, 327680, 512, (512, 16, 16, 16, 16), 1,
+        2500, 20000, 2500, 294912, 327680, (512, 16, 16, 16, 16), 1,
     ),
-    "blocked-gebf-tiny": (8, 16, 8, 96, 128, 2, (4, 4, 4), 1),
+    "blocked-gebf-tiny": (8, 16, 8, 96, 128, (4, 4, 4), 1),
     # g = floor(3 * 1024 n / 2) and floor(6 * 1024 n / 2); the indices are those in a shard.
-    "two-lanes": (16496, 82480, 32992, 1376256, 1572864, 1024, (1024, 16, 16, 16, 16), 8),
-    "four-lanes": (32993, 164965, 65986, 2752512, 3145728, 1024, (1024, 16, 16, 16, 16), 8),
+    "two-lanes": (16496, 82480, 32992, 1376256, 1572864, (1024, 16, 16, 16, 16), 8),
+    "four-lanes": (32993, 164965, 65986, 2752512, 3145728, (1024, 16, 16, 16, 16), 8),
     # g = floor(24 n / 2) and floor(48 n / 2) with the n of tiny.
-    "two-lanes-tiny": (28, 56, 56, 768, 960, 4, (8, 4, 4), 5),
-    "four-lanes-tiny": (57, 114, 114, 1536, 1920, 4, (8, 4, 4), 5),
+    "two-lanes-tiny": (28, 56, 56, 768, 960, (8, 4, 4), 5),
+    "four-lanes-tiny": (57, 114, 114, 1536, 1920, (8, 4, 4), 5),
 }  # fmt: skip
 # The hash changes none of them.
 FIGURES |= {"siphash-default": FIGURES["default"], "siphash-tiny": FIGURES["tiny"]}
@@ -314,13 +303,10 @@ def test_figures(name):
         spec.slack,
         spec.memory_bits,
         spec.storage_bits,
-        spec.clear_words,
         spec.index_sizes,
         spec.hash_functions,
     ) == FIGURES[name]
     assert spec.guaranteed_window == spec.window
-    if spec.lanes == 1:
-        assert spec.minimum_generation == spec.clear_words + 1
 
 
 def test_figures_cover_the_presets():
@@ -348,7 +334,6 @@ def test_ring(spec):
     assert spec.window_generations == target
     assert spec.ring_segments == run + target
     assert spec.segments == run + target + 1
-    assert spec.latency == sum(spec.latency_terms.values())
 
 
 def test_sizes_that_do_not_divide():
@@ -357,7 +342,6 @@ def test_sizes_that_do_not_divide():
     assert spec.memory_bits == 5 * 3 * 43
     spec = FilterSpec(**{**BLOCKED, "bits": 5 * 32 * 2 + 159, "hashes": 3})
     assert (spec.segment_blocks, spec.cells, spec.part_bits) == (2, 10, 20)
-    assert replace(spec, clear=8).clear_words == 3
 
 
 # False positives
@@ -423,64 +407,6 @@ def test_rate_grows_to_the_worst(spec):
         spec.false_positive_rate(phase=1.5)
 
 
-# Hardware
-
-
-@pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
-def test_presets_are_buildable(spec):
-    spec.check_buildable()
-
-
-def unbuildable(spec):
-    with pytest.raises(SpecificationError) as caught:
-        spec.check_buildable()
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({**APBF, "slice_bits": 1024}, 32),
-        ({**APBBF, "blocks": 64}, 32),
-        ({**GEBF, "bits": 5 * 2 * 1024, "window": 4}, 32),
-        ({**BLOCKED, "bits": 5 * 2 * 1024, "window": 4}, 32),
-    ],
-    ids=lambda values: values["family"] if isinstance(values, dict) else "",
-)
-def test_shortest_generation(values, words):
-    spec = FilterSpec(**values, generation=words + 1, clear=32)
-    assert (spec.clear_words, spec.minimum_generation) == (words, words + 1)
-    spec.check_buildable()
-    assert unbuildable(FilterSpec(**values, generation=words, clear=32)) == (
-        f"generation: must be at least {words + 1} ({spec.part_bits} bits of a part / 32 cleared "
-        f"per clock = {words} clocks, and one to shift), not {words}"
-    )
-
-
-def test_clear_wider_than_a_part():
-    FilterSpec(**APBF, clear=64).check_buildable()
-    assert unbuildable(FilterSpec(**APBF, clear=128)) == (
-        "clear: must be at most the 64 bits of a part, not 128"
-    )
-
-
-@pytest.mark.parametrize(
-    ("values", "size"),
-    [
-        ({**APBF, "slice_bits": 100}, 100),
-        ({**APBBF, "blocks": 17}, 17),
-        ({**GEBF, "bits": 650}, 65),
-        ({**BLOCKED, "hashes": 3}, 10),
-        ({**BLOCKED, "bits": 5 * 96}, 3),
-    ],
-)
-def test_sizes_not_a_power_of_two(values, size):
-    assert unbuildable(FilterSpec(**values)) == (
-        f"{values['family']}: hardware needs blocks and parts of a power of two bits, not {size}"
-    )
-
-
 # Text
 
 
@@ -509,16 +435,6 @@ def test_toml_of_before_there_were_keyed_hashes(tmp_path):
     spec = FilterSpec(**GEBF)
     path.write_text(spec.toml().partition("hash = ")[0])
     assert FilterSpec.from_toml(path) == spec
-
-
-def test_hash_stages():
-    terms = preset("default").latency_terms
-    keyed = preset("siphash-default").latency_terms
-    assert (terms["fold"], terms["mix"]) == (3, 4)
-    assert keyed["siphash"] == pipeline_latency(64)
-    rest = [(name, clocks) for name, clocks in terms.items() if name not in ("fold", "mix")]
-    assert [(name, clocks) for name, clocks in keyed.items() if name != "siphash"] == rest
-    assert list(keyed).index("siphash") == list(terms).index("fold")
 
 
 @pytest.mark.parametrize("name", ["windows", "", "K"])

@@ -10,7 +10,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
-from lately.golden import PRESETS, FilterSpec, SpecificationError, preset
+from lately.golden import FilterSpec, SpecificationError, preset
 from lately.golden.hash.functions import KeyHash
 from lately.hdl import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit
 from lately.hdl.frontend.issue import (
@@ -21,7 +21,6 @@ from lately.hdl.frontend.issue import (
     SpareTimer,
 )
 from lately.hdl.hash.functions import Expand, Fold, Mix
-from lately.hdl.lanes.unit import filter_unit
 from lately.hdl.queue import ResultQueue, UnaryCounter
 from lately.hdl.ring.detector import Align, MatchReducer, RunDetector
 from lately.hdl.statistics import EventCounter
@@ -425,12 +424,6 @@ def test_result_queue_keeps_order_when_full(page_depth, stall, apart):
     assert fullest == depth
     assert len(taken) > 100
     assert taken == sent[: len(taken)]
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_latency_is_the_specification_s(name):
-    spec = preset(name)
-    assert filter_unit(spec).latency == spec.latency
 
 
 @pytest.mark.parametrize("unit", [APBF, APBBF, GEBF, BlockedGEBF])

@@ -10,7 +10,6 @@ from amaranth.sim import Simulator
 from lately.bench.lane_rates import drawn_streams, measure
 from lately.golden import FilterSpec, Operation, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import KeyHash
-from lately.golden.spec import LEAST_BEATS
 from lately.hdl.lanes.shard import ordered_steps, steps_layout
 from lately.hdl.lanes.unit import (
     Collector,
@@ -22,6 +21,7 @@ from lately.hdl.lanes.unit import (
     filter_unit,
 )
 from lately.hdl.memory.paged import PagedMemory, address_maps
+from lately.hdl.profile import MINIMUM_BEATS, HardwareProfile
 from lately.hdl.unit import FilterUnit
 from lately.sim import CompiledLanes
 from lately.sim.replay.compiled_lanes import Beats
@@ -120,7 +120,7 @@ def test_shard_select(lanes):
 @pytest.mark.parametrize("more", [0, 3])
 def test_shift_finder(lanes, share, more):
     """The ring turns for the first insertion after those of a generation, and there alone."""
-    generation = lanes * LEAST_BEATS + more
+    generation = lanes * MINIMUM_BEATS + more
     finder = ShiftFinder(lanes=lanes, generation=generation)
     draw = random.Random(SEED)
     expected, found = [], []
@@ -391,7 +391,7 @@ def test_latency(unit):
         unit.idle(200 + pause)
     assert min(clocks) == latency
     assert max(clocks) == latency + Collector.POLL - 1
-    assert latency == unit.spec.latency
+    assert latency == HardwareProfile(unit.spec).latency
 
 
 def test_one_key_is_not_bound_by_its_shard(unit):

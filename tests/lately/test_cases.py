@@ -13,6 +13,7 @@ from lately.bench.cases import (
 )
 from lately.boards.flow.devices import DEVICES, device
 from lately.golden import FilterSpec, preset
+from lately.hdl.profile import HardwareProfile
 
 
 def case(name):
@@ -22,7 +23,7 @@ def case(name):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case_can_be_built(case):
-    case.spec.check_buildable()
+    HardwareProfile(case.spec).check_buildable()
     assert segment_block_rams(case.spec, device(case.device)) <= device(case.device).bram
     assert case.group in GROUPS
     assert case.seeds

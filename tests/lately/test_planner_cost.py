@@ -10,6 +10,7 @@ from lately.bench import measurements
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, preset
+from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, choose, cost, plan, space
 from lately.planner.search import sized
 
@@ -26,7 +27,7 @@ def test_block_rams_are_exact_in_all_runs():
     assert len(RUNS) > 60
     for run in RUNS:
         device = DEVICES[run.report.device]
-        shard = run.spec if run.spec.lanes == 1 else run.spec.shard_spec()
+        shard = run.spec if run.spec.lanes == 1 else HardwareProfile(run.spec).shard_spec
         each = int(cost.block_rams(*cost.of_spec(shard), device)[0])
         assert each * run.spec.shards == run.report.bram, run.spec
 
@@ -72,12 +73,12 @@ def test_counts_are_those_of_synthesis():
 
 
 def test_places_of_results_are_those_of_the_unit():
-    """The latency that decides on them is reckoned twice, in arrays and in `FilterSpec`."""
+    """The latency that decides on them is reckoned twice, in arrays and for one."""
     for name in ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default"):
         spec = preset(name)
         named = cost.features(*cost.of_spec(spec), DEVICES["ecp5-85k-6"], spec.key_bits)
         width = cost.TAG_BITS + 1 + (spec.window_generations).bit_length()
-        places = 1 << (spec.latency + 10).bit_length()
+        places = 1 << (HardwareProfile(spec).latency + 10).bit_length()
         assert named["places of results"][0] == places * width
 
 
@@ -104,7 +105,7 @@ def test_what_is_chosen_for_a_device_fits(name):
     device = DEVICES[name]
     found = plan(Requirement(window=2000, false_positive_rate=0.05, device=device))
     for candidate in found.candidates:
-        candidate.spec.check_buildable()
+        HardwareProfile(candidate.spec).check_buildable()
         area = predicted(candidate.spec, device)
         assert int(area.bram[0]) == candidate.area["bram"] <= device.bram
         assert area.lut[0] * (1 + area.lut_error) <= device.lut

@@ -10,6 +10,7 @@ import pytest
 
 from lately.golden import FilterSpec, SpecificationError, from_spec, preset
 from lately.golden.hash.keys import text_keys
+from lately.hdl.profile import HardwareProfile
 from lately.replay import run as run_module
 from lately.replay.oracle import Oracle
 from lately.replay.report import html, picture, rate_text
@@ -307,7 +308,8 @@ def check_through_the_hardware(path):
     assert figures["false_negatives"] == 0
     assert figures["repeats_found"] == figures["repeats"] > 0
     # The clear after reset and the drained pipeline are all that is not an operation.
-    spare = preset("default").clear_words + 64 * (1 + figures["operations"] // 65_536)
+    clear = HardwareProfile(preset("default")).clear_cycles
+    spare = clear + 64 * (1 + figures["operations"] // 65_536)
     assert figures["operations"] < figures["cycles"] <= figures["operations"] + spare
 
 

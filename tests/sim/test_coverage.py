@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from lately.golden import PRESETS, Operation
+from lately.hdl.profile import HardwareProfile
 from lately.sim.bench import coverage_report
 from lately.sim.bench.code_coverage import (
     Exclusion,
@@ -21,6 +22,7 @@ from lately.sim.bench.code_coverage import (
 from lately.sim.bench.coverage import Collector, Ports, Sampler, merged, missed, points, run_bin
 
 SPEC = PRESETS["tiny"]
+PROFILE = HardwareProfile(SPEC)
 
 
 @pytest.fixture
@@ -99,7 +101,7 @@ def test_phase_and_automatic_shift(collector, sampler):
 
 def test_spare(collector, sampler):
     sampler.clock(accept(Operation.CLEAR))
-    for _ in range(SPEC.clear_words):
+    for _ in range(PROFILE.clear_cycles):
         sampler.clock(CLOSED)
     sampler.clock(accept(Operation.SHIFT))
     assert hit(collector, "spare") == {"CLEAR, clean": 1, "SHIFT, clean": 1}
@@ -107,7 +109,7 @@ def test_spare(collector, sampler):
     assert hit(collector, "spare")["CLEAR, not clean"] == 1
 
 
-@pytest.mark.parametrize("clocks", [1, 5, SPEC.latency + 1])
+@pytest.mark.parametrize("clocks", [1, 5, PROFILE.latency + 1])
 def test_distance_of_a_key(collector, sampler, clocks):
     sampler.clock(accept(Operation.INSERT, 7))
     for _ in range(clocks - 1):
@@ -120,7 +122,7 @@ def test_distance_of_a_key(collector, sampler, clocks):
 
 def test_distance_too_large(collector, sampler):
     sampler.clock(accept(Operation.INSERT, 7))
-    for _ in range(SPEC.latency + 1):
+    for _ in range(PROFILE.latency + 1):
         sampler.clock(IDLE)
     sampler.clock(accept(Operation.QUERY, 7))
     assert not hit(collector, "clocks between an insertion and a query of its key")

@@ -71,7 +71,7 @@ class Oversweeping(TrackingCore):
     def _build_memories(self):
         latency = super()._build_memories()
         spec = self._spec
-        self._ring = Ring(segments=spec.segments, run=spec.run, clear_words=spec.clear_words + 1)
+        self._ring = Ring(segments=spec.segments, run=spec.run, clear_words=self.clear_clocks + 1)
         return latency
 
 
@@ -81,7 +81,7 @@ class Underwriting(TrackingCore):
     def _build_memories(self):
         latency = super()._build_memories()
         spec = self._spec
-        self._ring = Ring(segments=spec.segments, run=spec.run - 1, clear_words=spec.clear_words)
+        self._ring = Ring(segments=spec.segments, run=spec.run - 1, clear_words=self.clear_clocks)
         return latency
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from lately.golden import PRESETS, FilterSpec, from_spec, preset
 from lately.hdl import FilterUnit
+from lately.hdl.profile import HardwareProfile
 from lately.sim import CompiledUnit, ToolError, replay
 from lately.sim.replay.compiled import cache_directory, compiled_model
 
@@ -55,8 +56,8 @@ def test_check_and_insert_equals_golden(name, count):
     with CompiledUnit(spec) as unit:
         np.testing.assert_array_equal(unit.check_and_insert(keys), expected)
         # One operation per clock but for the clear after reset and the pipeline, filled once.
-        overhead = spec.clear_words + FilterUnit.GENERATION_LEAD + FilterUnit.PAUSE
-        overhead += spec.latency + 1
+        overhead = unit.profile.clear_cycles + FilterUnit.GENERATION_LEAD + FilterUnit.PAUSE
+        overhead += unit.profile.latency + 1
         assert count < unit.cycles <= count + overhead
         assert_same_state(unit, golden)
 
@@ -98,7 +99,7 @@ def test_generation_counts_from_the_next_shift():
     keys = random_keys(spec, 3000)
     golden = from_spec(spec)
     with CompiledUnit(spec) as unit:
-        for generation in (spec.generation, 7, spec.minimum_generation, 1):
+        for generation in (spec.generation, 7, unit.profile.minimum_generation, 1):
             golden.generation = generation
             unit.set_generation(generation)
             np.testing.assert_array_equal(
@@ -141,7 +142,7 @@ def test_wrong_keys_are_refused():
 
 def test_every_preset_is_buildable_or_says_why():
     for spec in PRESETS.values():
-        spec.check_buildable()
+        HardwareProfile(spec).check_buildable()
 
 
 def test_golden_does_not_need_the_simulator():

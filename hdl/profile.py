@@ -1,0 +1,424 @@
+"""Hardware figures of a specification: latency, cycles of a clear, memories and limits.
+
+The one place from which components, planner, simulation and documentation take them. Needs no
+Amaranth. Functions of numbers also take arrays of integers, element by element, which is how the
+planner reckons with thousands of filters at once.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..golden.errors import SpecificationError
+from ..golden.hash.functions import MIX_ROUNDS
+from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
+from ..golden.spec import FilterSpec
+
+ORGANISATIONS = ("separate", "bit-sliced")
+"""Organisations of the memory."""
+
+FAN_IN = 4
+"""Inputs of the look-up tables that a pipeline stage is cut for."""
+
+BLOCK_BITS = 1 << 14
+"""Bits of the block RAM that pipelines are laid out for."""
+
+BLOCK_CLEAR_BITS = 16
+"""Bits that a block RAM zeroes per cycle at most, and the width of its words."""
+
+CROWDED_BLOCKS = 56
+"""Block RAMs up to which two address registers lead to each; four where there are more."""
+
+CONTROL_LAG = 2
+"""Cycles by which the control of a core comes after its key."""
+
+RING_LATENCY = 2
+"""Cycles from control and indices to the masks and addresses of the segments."""
+
+QUEUE_LATENCY = 6
+"""Cycles to a result from the cycle before its verdict."""
+
+ACCEPT_LAG = 6
+"""Cycles from an acceptance until `i.ready` knows of it, and one to spare."""
+
+GENERATION_LEAD = 16
+"""Cycles from a change of the generation length to the first acceptance that it applies to."""
+
+SECRET_LEAD = 2
+"""Cycles from a secret's acceptance to the first acceptance that it applies to."""
+
+SPARE_SETTLE = 3
+"""Cycles until earlier operations have had their effect on what is known of the spare."""
+
+SHIFT_PAUSE = SPARE_SETTLE + 6
+"""Cycles for which a SHIFT keeps the input closed if the spare is clean."""
+
+PAUSE = 2 * SPARE_SETTLE + 16
+"""Longest time in cycles for which a SHIFT or CLEAR keeps the input closed after clearing."""
+
+END_EIGHTHS = 2
+"""Eights of insertions before the end of a generation at which a dirty spare is looked at."""
+
+WATCHED_GENERATION = 8 * (END_EIGHTHS + 1) + 1
+"""Shortest generation whose end can be told in time, where the spare may still be dirty."""
+
+MINIMUM_BEATS = 8
+"""Fewest cycles between two shifts with several lanes."""
+
+WORD_LATENCY = 6
+"""Cycles of a bank of words from a row to its word."""
+
+WORD_ROWS: Mapping[str, int] = {"portable": 1 << 48, "ecp5": 1024}
+"""Variants of the banks of words, and the rows that each can have."""
+
+
+@dataclass(frozen=True)
+class HardwareProfile:
+    """Figures of the unit that a specification and build options give.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+    organisation : str
+        One of `ORGANISATIONS`.
+    memory : str
+        Variant of the memories; only `check_buildable` asks for it.
+
+    Raises
+    ------
+    ValueError
+        If there is no such organisation.
+    """
+
+    spec: FilterSpec
+    organisation: str = "separate"
+    memory: str = "portable"
+
+    def __post_init__(self) -> None:
+        if self.organisation not in ORGANISATIONS:
+            raise ValueError(
+                f"Organisation must be one of {', '.join(ORGANISATIONS)}, not {self.organisation!r}"
+            )
+
+    # Memories
+
+    @property
+    def sliced(self) -> bool:
+        """Whether a word holds one cell of every segment."""
+        return self.organisation == "bit-sliced"
+
+    @property
+    def memories(self) -> int:
+        """Memories of one part of one segment, in all shards, the spare's included."""
+        return self.spec.shards * self.spec.segments * self.spec.parts
+
+    @property
+    def memory_shape(self) -> tuple[int, int]:
+        """Columns and rows of the block RAMs of one memory, as the pipeline counts them."""
+        return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
+
+    @property
+    def address_registers(self) -> int:
+        """Registers that lead to each memory."""
+        columns, rows = self.memory_shape
+        return int(address_registers(self.memories * columns * rows))
+
+    @property
+    def shard_spec(self) -> FilterSpec:
+        """The filter that one shard is, whose keys are states of 64 bits.
+
+        Its ring turns with those of the others; its generation is that of all.
+        """
+        return shard_spec(self.spec)
+
+    # Clearing
+
+    @property
+    def clear_cycles(self) -> int:
+        """Cycles that zeroing a segment takes, `clear` bits of every part at a time."""
+        return -(-self.spec.shard_bits // self.spec.clear)
+
+    @property
+    def spare_lag(self) -> int:
+        """Cycles after a shift or clear from which on the core's `clean` can be relied on."""
+        if not self.sliced:
+            return self.clear_cycles
+        banks, parts = ceil_log(FAN_IN, self.spec.clear), ceil_log(FAN_IN, self.spec.parts)
+        hashing = sum(hash_terms(self.spec.key_bits, self.spec.hash).values()) + 1
+        return hashing - CONTROL_LAG + RING_LATENCY + 2 + banks + parts
+
+    @property
+    def minimum_generation(self) -> int:
+        """Shortest generation in which operations are not let in one at a time, in insertions."""
+        return max(self._cleared_generation, WATCHED_GENERATION if self.sliced else 0)
+
+    @property
+    def _cleared_generation(self) -> int:
+        """Shortest generation in which the spare can be cleared, in insertions.
+
+        Insertions come at most `lanes` per cycle; the spare is zeroed in
+        `clear_cycles` cycles, the first of them after the shift. With several lanes at least
+        `MINIMUM_BEATS` cycles.
+        """
+        if self.spec.lanes == 1:
+            return self.clear_cycles + 1
+        return self.spec.lanes * max(MINIMUM_BEATS, self.clear_cycles + 1)
+
+    @property
+    def longest_pause(self) -> int:
+        """Most cycles for which a SHIFT or CLEAR, or the spare, keeps the input closed."""
+        # A sweep that starts late, and is told of late.
+        late = 2 * self.spare_lag if self.sliced else 0
+        return max(SHIFT_PAUSE, self.clear_cycles + late + PAUSE)
+
+    # The pipeline
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the acceptance of an operation to its result, on an idle output.
+
+        The least of them for several lanes.
+        """
+        return sum(self.latency_terms.values())
+
+    @property
+    def latency_terms(self) -> dict[str, int]:
+        """Cycles of the pipeline, stage by stage, in order."""
+        spec, hashing = self.spec, hash_terms(self.spec.key_bits, self.spec.hash)
+        figures = {
+            "memory": self._memory_latency,
+            "parts": spec.parts,
+            "segments": spec.segments,
+            "run": spec.run,
+            "generations": spec.window_generations,
+        }
+        if spec.lanes == 1:
+            return pipeline_terms(hashing=hashing, **figures)
+        return {
+            "accept": 1,
+            **hashing,
+            "repeats": 5,
+            "spread": 3,
+            "entries": 13,
+            "step": 2,
+            "states": 5 + ceil_log(2, spec.lanes),
+            "expand": 2,
+            **_ring_terms(**figures),
+            "done": 2,
+            "check": 8,
+            "results": 8,
+            "selection": ceil_log(2, spec.shards),
+            "answers": 7,
+        }
+
+    @property
+    def result_places(self) -> int:
+        """Results for which the queue of a unit of one lane has places."""
+        return result_places(self.latency)
+
+    @property
+    def _memory_latency(self) -> int:
+        if self.sliced:
+            return 1 + WORD_LATENCY + ceil_log(2, self.spec.clear)
+        return memory_latency(
+            bits=self.spec.shard_bits, clear=self.spec.clear, registers=self.address_registers
+        )
+
+    # Limits
+
+    def check_buildable(self) -> None:
+        """Refuse what the hardware cannot hold.
+
+        Raises
+        ------
+        SpecificationError
+            If a size is not a power of two, the spare is not zeroed within
+            a generation, or the organisation cannot have it.
+        """
+        spec, cycles = self.spec, self.clear_cycles
+        for size in spec.index_sizes:
+            _require(
+                size & (size - 1) == 0,
+                f"{spec.family}: hardware needs blocks and parts of a power of two bits, "
+                f"not {size}",
+            )
+        _require(
+            spec.clear <= spec.shard_bits,
+            f"clear: must be at most the {spec.shard_bits} bits of a part, not {spec.clear}",
+        )
+        several = f", {spec.lanes} insertions in each" if spec.lanes > 1 else ""
+        _require(
+            spec.generation >= self._cleared_generation,
+            f"generation: must be at least {self._cleared_generation} "
+            f"({spec.shard_bits} bits of a part / {spec.clear} cleared per clock = "
+            f"{cycles} clocks, and one to shift{several}), not {spec.generation}",
+        )
+        if self.sliced:
+            self._check_sliced()
+
+    def _check_sliced(self) -> None:
+        spec = self.spec
+        _require(
+            spec.lanes == 1, f"lanes: must be 1 for {self.organisation} memory, not {spec.lanes}"
+        )
+        _require(
+            not spec.rekey,
+            f"rekey: must be false for {self.organisation} memory, whose segments share their "
+            "words",
+        )
+        _require(
+            spec.hash_functions == 1,
+            f"organisation: must be separate for family {spec.family}, "
+            "whose segments have hash functions of their own, not 'bit-sliced'",
+        )
+        _require(
+            self.memory in WORD_ROWS,
+            f"memory: must be {' or '.join(WORD_ROWS)} in the bit-sliced organisation, "
+            f"not {self.memory!r}",
+        )
+        rows, most = spec.part_bits // spec.clear, WORD_ROWS[self.memory]
+        _require(
+            rows <= most,
+            f"clear: must be at least {spec.part_bits // most} "
+            f"({spec.part_bits} cells of a part / {most} in a block RAM), "
+            f"not {spec.clear}",
+        )
+        _require(
+            rows >= 2,
+            f"clear: must be at most {spec.part_bits // 2} in the bit-sliced organisation, "
+            f"half the cells of a part, not {spec.clear}",
+        )
+
+
+def shard_spec(spec: FilterSpec) -> FilterSpec:
+    """Return the filter that one shard of a specification is, whose keys are states of 64 bits."""
+    sizes: dict[str, Any] = {}
+    if spec.family == "apbf":
+        sizes = {"slice_bits": spec.shard_bits}
+    elif spec.family == "apbbf":
+        sizes = {"blocks": spec.blocks // spec.shards}
+    else:
+        part = spec.index_sizes[0] * (spec.block_bits or spec.hashes)
+        sizes = {"bits": part * (spec.epochs + 1)}
+    return replace(spec, lanes=1, key_bits=64, **sizes)
+
+
+def memory_shape(*, bits: Any, clear: Any, block_bits: int = BLOCK_BITS) -> tuple[Any, Any]:
+    """Return columns and rows of the block RAMs that hold `bits`, `clear` zeroed at a time.
+
+    Parameters
+    ----------
+    bits, clear : int or ndarray of int
+    block_bits : int
+        Bits of a block RAM. Pipelines are the same on all devices: they count in `BLOCK_BITS`.
+    """
+    columns = _at_least_one(clear // BLOCK_CLEAR_BITS)
+    return columns, _at_least_one(bits // columns // block_bits)
+
+
+def address_registers(blocks: Any) -> Any:
+    """Return how many registers lead to each memory of a unit of so many block RAMs.
+
+    Many block RAMs lie far apart.
+    """
+    return 2 + 2 * (blocks > CROWDED_BLOCKS)
+
+
+def output_registers(registers: Any) -> Any:
+    """Return the registers behind each memory that `registers` lead to."""
+    return registers // 2
+
+
+def memory_latency(*, bits: Any, clear: Any, registers: Any = 2) -> Any:
+    """Return the cycles from an address to its bit, for a part of `bits`, `clear` at a time.
+
+    `registers` lead to the memory, two are the block RAM, and half as many as `registers` lead
+    away. Several block RAMs add three for longer paths, and one for each
+    binary digit of the selection among them.
+    """
+    columns, rows = memory_shape(bits=bits, clear=clear)
+    blocks = columns * rows
+    selection = (blocks > 1) * (3 + ceil_log(2, blocks))
+    return 2 + registers + output_registers(registers) + selection
+
+
+def fold_latency(key_bits: int) -> int:
+    """Return the cycles in which a key is folded into a state."""
+    return int(_at_least_one(ceil_log(FAN_IN, key_bits)))
+
+
+def siphash_latency(key_bits: int) -> int:
+    """Return the cycles from a key of `key_bits` to its SipHash.
+
+    One to add the first word, 5 for each round, in the last of which the sum
+    of the four words comes in place of what it does not need.
+    """
+    return 1 + 5 * (message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS)
+
+
+def hash_terms(key_bits: int, hash: str = "h3") -> dict[str, int]:
+    """Return the cycles from a key to its state, stage by stage."""
+    if hash == "siphash":
+        return {"siphash": siphash_latency(key_bits)}
+    return {"fold": fold_latency(key_bits), "mix": MIX_ROUNDS}
+
+
+def pipeline_terms(*, hashing: Mapping[str, int], **figures: Any) -> dict[str, Any]:
+    """Return the cycles of a unit of one lane, stage by stage.
+
+    Parameters
+    ----------
+    hashing : dict of str to int
+        As `hash_terms` returns them.
+    memory, parts, segments, run, generations : int or ndarray of int
+        Latency of a memory, and as `FilterSpec` has them.
+
+    Returns
+    -------
+    dict of str to int or ndarray of int
+    """
+    return {
+        "accept": 1,
+        **hashing,
+        "expand": 1,
+        **_ring_terms(**figures),
+        "queue": QUEUE_LATENCY - 1,
+    }
+
+
+def _ring_terms(
+    *, memory: Any, parts: Any, segments: Any, run: Any, generations: Any
+) -> dict[str, Any]:
+    return {
+        "address": RING_LATENCY,
+        "memory": memory,
+        "match": _at_least_one(ceil_log(FAN_IN, parts)),
+        "align": ceil_log(2, segments),
+        "run": ceil_log(FAN_IN, run),
+        "age": ceil_log(2, generations + 1),
+        "output": 1,
+    }
+
+
+def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:
+    """Return the places of the result queue of a unit of that latency: a power of two."""
+    return 1 << ceil_log(2, latency + lag + 5)
+
+
+def ceil_log(base: int, value: Any) -> Any:
+    """Return the smallest n with ``base**n >= value``, element by element for an array."""
+    exponent, power = 0 * value, 1
+    while np.any(short := power < value):
+        exponent, power = exponent + short, power * base
+    return exponent
+
+
+def _at_least_one(value: Any) -> Any:
+    return value + (value < 1)
+
+
+def _require(condition: bool, message: str) -> None:
+    if not condition:
+        raise SpecificationError(message)

@@ -1,0 +1,245 @@
+"""Hardware figures: by hand, as the components have them, and every rule with its message."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lately.golden import PRESETS, FilterSpec, SpecificationError, preset
+from lately.hdl.lanes.unit import filter_unit
+from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.profile import (
+    ORGANISATIONS,
+    HardwareProfile,
+    ceil_log,
+    memory_latency,
+    siphash_latency,
+)
+
+APBF = {"family": "apbf", "k": 3, "l": 2, "slice_bits": 64}
+APBBF = {
+    "family": "apbbf", "k": 2, "l": 3, "block_bits": 64, "hashes_per_block": 4, "blocks": 16,
+}  # fmt: skip
+GEBF = {"family": "gebf", "window": 100, "epochs": 4, "hashes": 2, "bits": 640}
+BLOCKED = {**GEBF, "family": "blocked-gebf", "block_bits": 32}
+
+
+def refused(build):
+    """Return the message of a refusal, if any."""
+    try:
+        build()
+    except SpecificationError as error:
+        return str(error)
+    return None
+
+
+def combinations():
+    """Yield specification, organisation and memory of the units whose figures are compared."""
+    for name, spec in PRESETS.items():
+        for organisation in ORGANISATIONS if spec.lanes == 1 else ORGANISATIONS[:1]:
+            for memory in VARIANTS:
+                yield pytest.param(spec, organisation, memory, id=f"{name}-{organisation}-{memory}")
+
+
+@pytest.mark.parametrize(("spec", "organisation", "memory"), [*combinations()])
+def test_components_have_the_figures(spec, organisation, memory):
+    options = {"organisation": organisation, "memory": memory}
+    profile = HardwareProfile(spec, **options)
+    refusal = refused(profile.check_buildable)
+    if refusal is not None:
+        assert refused(lambda: filter_unit(spec, **options)) == refusal
+        return
+    unit = filter_unit(spec, **options)
+    assert unit.latency == profile.latency == sum(profile.latency_terms.values())
+    assert unit.profile == profile
+    if spec.lanes == 1:
+        assert unit.minimum_generation == profile.minimum_generation
+
+
+def test_needs_no_amaranth():
+    program = "import lately.hdl.profile, sys; sys.exit('amaranth' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_organisation_wrong():
+    with pytest.raises(
+        ValueError, match=r"^Organisation must be one of separate, bit-sliced, not 'x'$"
+    ):
+        HardwareProfile(preset("tiny"), organisation="x")
+
+
+# Figures by hand
+
+
+@pytest.mark.parametrize(
+    ("name", "clear", "registers", "latency"),
+    [
+        # 32 memories of a block RAM: 1 + 3 + 4 + 1, 2 + 5 + 1 + 3 + 1 + 3 + 1, 5.
+        ("default", 1024, 2, 30),
+        # 52 memories of 4 block RAMs: 3 more registers and 5 to select them; 4 + 4 for 3 + 3.
+        ("large", 4096, 4, 40),
+        # 1 + 2 + 4 + 1, 2 + 5 + 1 + 3 + 1 + 2 + 1, 5.
+        ("tiny", 2, 2, 28),
+    ],
+)
+def test_figures(name, clear, registers, latency):
+    profile = HardwareProfile(preset(name))
+    assert profile.clear_cycles == clear
+    assert profile.address_registers == registers
+    assert profile.latency == latency
+
+
+@pytest.mark.parametrize(("lanes", "shards"), [(1, 1), (2, 3), (4, 6)])
+def test_shards(lanes, shards):
+    spec = FilterSpec(**APBF | {"slice_bits": 64 * shards}, lanes=lanes)
+    profile = HardwareProfile(spec)
+    assert profile.clear_cycles == 4
+    assert profile.minimum_generation == (5 if lanes == 1 else 8 * lanes)
+    assert profile.memories == shards * spec.segments
+    assert profile.shard_spec.slice_bits == 64
+    profile.check_buildable()
+
+
+def test_shards_of_blocks():
+    profile = HardwareProfile(FilterSpec(**APBBF | {"blocks": 6 * 128}, lanes=4))
+    assert profile.minimum_generation == 4 * (profile.clear_cycles + 1)
+
+
+@pytest.mark.parametrize("name", ["two-lanes", "four-lanes-tiny"])
+def test_shard_spec(name):
+    spec = preset(name)
+    shard = HardwareProfile(spec).shard_spec
+    assert (shard.lanes, shard.key_bits) == (1, 64)
+    assert (shard.generation, shard.window) == (spec.generation, spec.window)
+    assert shard.index_sizes == spec.index_sizes
+    assert shard.part_bits == spec.shard_bits
+
+
+def test_clear_of_sizes_that_do_not_divide():
+    spec = FilterSpec(**{**BLOCKED, "bits": 5 * 32 * 2 + 159, "hashes": 3}, clear=8)
+    assert HardwareProfile(spec).clear_cycles == 3
+
+
+def test_short_generations_of_bit_sliced_segments():
+    spec = preset("gebf-tiny")
+    assert HardwareProfile(spec).minimum_generation == 3
+    assert HardwareProfile(spec, organisation="bit-sliced").minimum_generation == 25
+
+
+@pytest.mark.parametrize(("base", "value", "result"), [(2, 1, 0), (2, 2, 1), (2, 3, 2), (4, 5, 2)])
+def test_ceil_log(base, value, result):
+    assert ceil_log(base, value) == result
+    assert isinstance(ceil_log(base, value), int)
+    assert ceil_log(base, np.array([value, 1])).tolist() == [result, 0]
+
+
+def test_arrays_are_reckoned_with_like_integers():
+    grid = np.meshgrid([64, 1 << 14, 1 << 15, 1 << 20], [8, 16, 64], [2, 4])
+    bits, clears, registers = (axis.ravel() for axis in grid)
+    expected = [
+        memory_latency(bits=int(size), clear=int(clear), registers=int(count))
+        for size, clear, count in zip(bits, clears, registers, strict=True)
+    ]
+    assert memory_latency(bits=bits, clear=clears, registers=registers).tolist() == expected
+
+
+# Rules
+
+
+def test_lanes_short_generation():
+    spec = FilterSpec(**APBF | {"slice_bits": 6 * 256}, lanes=4, clear=16, generation=67)
+    with pytest.raises(SpecificationError, match=r"at least 68 .* 4 insertions in each"):
+        HardwareProfile(spec).check_buildable()
+
+
+@pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
+def test_presets_are_buildable(spec):
+    HardwareProfile(spec).check_buildable()
+
+
+def unbuildable(spec, **options):
+    with pytest.raises(SpecificationError) as caught:
+        HardwareProfile(spec, **options).check_buildable()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({**APBF, "slice_bits": 1024}, 32),
+        ({**APBBF, "blocks": 64}, 32),
+        ({**GEBF, "bits": 5 * 2 * 1024, "window": 4}, 32),
+        ({**BLOCKED, "bits": 5 * 2 * 1024, "window": 4}, 32),
+    ],
+    ids=lambda values: values["family"] if isinstance(values, dict) else "",
+)
+def test_shortest_generation(values, words):
+    spec = FilterSpec(**values, generation=words + 1, clear=32)
+    profile = HardwareProfile(spec)
+    assert (profile.clear_cycles, profile.minimum_generation) == (words, words + 1)
+    HardwareProfile(spec).check_buildable()
+    assert unbuildable(FilterSpec(**values, generation=words, clear=32)) == (
+        f"generation: must be at least {words + 1} ({spec.part_bits} bits of a part / 32 cleared "
+        f"per clock = {words} clocks, and one to shift), not {words}"
+    )
+
+
+def test_clear_wider_than_a_part():
+    HardwareProfile(FilterSpec(**APBF, clear=64)).check_buildable()
+    assert unbuildable(FilterSpec(**APBF, clear=128)) == (
+        "clear: must be at most the 64 bits of a part, not 128"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "size"),
+    [
+        ({**APBF, "slice_bits": 100}, 100),
+        ({**APBBF, "blocks": 17}, 17),
+        ({**GEBF, "bits": 650}, 65),
+        ({**BLOCKED, "hashes": 3}, 10),
+        ({**BLOCKED, "bits": 5 * 96}, 3),
+    ],
+)
+def test_sizes_not_a_power_of_two(values, size):
+    assert unbuildable(FilterSpec(**values)) == (
+        f"{values['family']}: hardware needs blocks and parts of a power of two bits, not {size}"
+    )
+
+
+def test_hash_stages():
+    terms = HardwareProfile(preset("default")).latency_terms
+    keyed = HardwareProfile(preset("siphash-default")).latency_terms
+    assert (terms["fold"], terms["mix"]) == (3, 4)
+    assert keyed["siphash"] == siphash_latency(64)
+    rest = [(name, clocks) for name, clocks in terms.items() if name not in ("fold", "mix")]
+    assert [(name, clocks) for name, clocks in keyed.items() if name != "siphash"] == rest
+    assert list(keyed).index("siphash") == list(terms).index("fold")
+
+
+def test_bit_sliced_wrong():
+    sliced = {"organisation": "bit-sliced"}
+    gebf = preset("gebf-tiny")
+    assert unbuildable(preset("tiny"), **sliced) == (
+        "organisation: must be separate for family apbbf, whose segments have hash functions of "
+        "their own, not 'bit-sliced'"
+    )
+    assert unbuildable(gebf, memory="ice40", **sliced) == (
+        "memory: must be portable or ecp5 in the bit-sliced organisation, not 'ice40'"
+    )
+    assert unbuildable(replace(gebf, hash="siphash", rekey=True), **sliced) == (
+        "rekey: must be false for bit-sliced memory, whose segments share their words"
+    )
+    assert unbuildable(preset("two-lanes"), **sliced) == (
+        "lanes: must be 1 for bit-sliced memory, not 2"
+    )
+    assert unbuildable(replace(gebf, clear=16), **sliced) == (
+        "clear: must be at most 8 in the bit-sliced organisation, half the cells of a part, not 16"
+    )
+    wide = replace(preset("gebf-default"), clear=4)
+    assert unbuildable(wide, memory="ecp5", **sliced) == (
+        "clear: must be at least 8 (8192 cells of a part / 1024 in a block RAM), not 4"
+    )
