@@ -11,7 +11,7 @@ from amaranth.hdl import UnusedElaboratable
 
 from ..golden.errors import SpecificationError
 from ..golden.spec import PRESETS
-from .lanes.unit import filter_unit
+from .build import filter_unit
 from .memory.variants import VARIANTS
 from .unit import ORGANISATIONS
 

@@ -3,7 +3,7 @@
 from amaranth.back import verilog
 
 from ..golden.spec import FilterSpec
-from .lanes.unit import filter_unit
+from .build import filter_unit
 
 TAG_BITS = 8
 """Width of the tag of simulated units."""

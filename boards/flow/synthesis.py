@@ -14,7 +14,7 @@ from amaranth.hdl import Elaboratable, Signal
 from amaranth.lib import wiring
 
 from ...golden.spec import FilterSpec
-from ...hdl.lanes.unit import filter_unit
+from ...hdl.build import filter_unit
 from .devices import Device
 from .timing_harness import Harness
 from .tools import Flow, Progress, SynthesisError, refuse_excess, versions

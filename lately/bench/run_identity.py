@@ -11,7 +11,7 @@ from ..boards.flow.floorplan import SITES, WEIGHT
 from ..boards.flow.timing_harness import Harness
 from ..boards.flow.tools import SynthesisError
 from ..golden import FilterSpec
-from ..hdl.lanes.unit import filter_unit
+from ..hdl.build import filter_unit
 from .measurements import Identity
 
 

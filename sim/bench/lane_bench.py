@@ -18,7 +18,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 
 from ...golden import FilterSpec, Operation
 from ...golden.hash.functions import KeyHash
-from ...hdl.lanes.unit import Collector, LaneUnit
+from ...hdl.lanes.collector import Collector
+from ...hdl.lanes.unit import LaneUnit
 from ...hdl.verilog import TAG_BITS
 from .beats import Beat, BeatDriver, BeatMonitor, BeatScoreboard
 from .parts import Item, Pattern, Stalls, key_array, read_memory

@@ -10,16 +10,14 @@ from amaranth.sim import Simulator
 from lately.bench.lane_rates import drawn_streams, measure
 from lately.golden import FilterSpec, Operation, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import KeyHash
-from lately.hdl.lanes.shard import ordered_steps, steps_layout
-from lately.hdl.lanes.unit import (
-    Collector,
-    LaneUnit,
-    Places,
-    Repeats,
-    ShardSelect,
-    ShiftFinder,
-    filter_unit,
-)
+from lately.hdl.build import filter_unit
+from lately.hdl.lanes.beats import SameBeatKeys, ShiftFinder
+from lately.hdl.lanes.collector import Collector
+from lately.hdl.lanes.credits import Credits
+from lately.hdl.lanes.dispatcher import ShardSelect
+from lately.hdl.lanes.sequencer import ordered_steps, steps_layout
+from lately.hdl.lanes.shard import Shard
+from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.memory.paged import PagedMemory, address_maps
 from lately.hdl.profile import MINIMUM_BEATS, HardwareProfile
 from lately.hdl.unit import FilterUnit
@@ -153,7 +151,7 @@ def test_shift_finder(lanes, share, more):
 def test_repeats():
     """A lane repeats an earlier one that inserts the same state, whatever bit differs else."""
     lanes = 4
-    repeats = Repeats(lanes=lanes)
+    repeats = SameBeatKeys(lanes=lanes)
     draw = random.Random(SEED)
     beats, found = [], []
 
@@ -203,20 +201,48 @@ def test_ordered_steps(lanes):
     simulate(m, bench)
 
 
-def test_places_at_the_edge():
-    places = Places(enough=3)
-    rooms = []
+def test_credits_at_the_edge():
+    credits = Credits(limit=3)
+    available = []
 
     async def bench(ctx):
-        for comes, leaves in [(1, 0)] * 4 + [(0, 0)] * 4 + [(0, 1)] + [(0, 0)] * 4:
-            ctx.set(places.comes, comes)
-            ctx.set(places.leaves, leaves)
+        for spend, refund in [(1, 0)] * 4 + [(0, 0)] * 4 + [(0, 1)] + [(0, 0)] * 4:
+            ctx.set(credits.spend, spend)
+            ctx.set(credits.refund, refund)
             await ctx.tick()
-            rooms.append(ctx.get(places.room))
+            available.append(ctx.get(credits.available))
 
-    simulate(places, bench)
+    simulate(credits, bench)
     # Three are enough; the fourth is too many, four clocks after it came.
-    assert rooms == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]
+    assert available == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("limit", [0, True, 2.0])
+def test_credits_limit_wrong(limit):
+    with pytest.raises(ValueError, match=r"^Limit must be an integer of at least 1, not "):
+        Credits(limit=limit)
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 8])
+def test_lanes_of_a_beat_wrong(lanes):
+    with pytest.raises(ValueError, match=rf"^Lanes must be 2 or 4, not {lanes}$"):
+        ShiftFinder(lanes=lanes, generation=100)
+    with pytest.raises(ValueError, match=rf"^Lanes must be 2 or 4, not {lanes}$"):
+        SameBeatKeys(lanes=lanes)
+
+
+def test_shift_finder_generation_wrong():
+    ShiftFinder(lanes=2, generation=2 * MINIMUM_BEATS)
+    with pytest.raises(ValueError, match=r"^Generation must be at least 16, not 15$"):
+        ShiftFinder(lanes=2, generation=2 * MINIMUM_BEATS - 1)
+
+
+def test_shard_wrong():
+    spec = preset("two-lanes-tiny")
+    with pytest.raises(ValueError, match=r"^Number must be below the 3 shards, not 3$"):
+        Shard(spec=spec, number=3, slots=128)
+    with pytest.raises(ValueError, match=r"^Slots must be a power of two up to 128, not 256$"):
+        Shard(spec=spec, number=0, slots=256)
 
 
 # Beats

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, preset
-from lately.hdl.lanes.unit import filter_unit
+from lately.hdl.build import filter_unit
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.profile import (
     ORGANISATIONS,

@@ -6,6 +6,7 @@ import pytest
 from mutants import broken
 
 from lately.golden import preset
+from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.unit import LaneUnit
 from lately.sim.bench.runner import SIMULATORS, run_lane_bench
 
@@ -36,17 +37,19 @@ def test_bench(name, simulator, tmp_path, capfd):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "testcase", "message"),
+    ("component", "old", "new", "testcase", "message"),
     [
         pytest.param(
-            " | (kept.known & kept.query)", "", "one_key_flows",
+            Collector, " | (kept.known & kept.query)", "", "one_key_flows",
             r"result \d+: expected .*seen=True.*, got .*seen=False", id="wrong verdict",
         ),
         pytest.param(
+            Collector,
             "queue.coming.eq(coming)", "queue.coming.eq(coming & (beat != 77))", "hot_key",
             r"result \d+: expected .*, got ", id="lost answer",
         ),
         pytest.param(
+            LaneUnit,
             "self.o.p.eq(collector.o.p)",
             "self.o.p.eq(Mux(self.o.ready, collector.o.p.as_value(), 0))",
             "reset_in_mid_stream",
@@ -54,12 +57,11 @@ def test_bench(name, simulator, tmp_path, capfd):
         ),
     ],
 )  # fmt: skip
-def test_broken_unit_is_found_out(old, new, testcase, message, tmp_path, monkeypatch, capfd):
-    unit = broken(LaneUnit, old, new)
-    monkeypatch.setattr(
-        "lately.hdl.verilog.filter_unit",
-        lambda spec, *, organisation, **options: unit(spec, **options),
-    )
+def test_broken_unit_is_found_out(
+    component, old, new, testcase, message, tmp_path, monkeypatch, capfd
+):
+    user = {Collector: "lately.hdl.lanes.unit", LaneUnit: "lately.hdl.build"}[component]
+    monkeypatch.setattr(f"{user}.{component.__name__}", broken(component, old, new))
     outcomes = run_lane_bench(
         preset("two-lanes-tiny"), "icarus", tmp_path, seed=SEED, testcase=testcase
     )
