@@ -35,7 +35,7 @@ def soak(
     seed: int = 1,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
-    """Hold the compiled hardware against the golden model for a long time.
+    """Compare the compiled hardware with the golden model for a long time.
 
     Half the keys of a chunk come from a pool of a fifth of the window, so that
     hits of every age are frequent; the others are random. With re-keying, a new
@@ -67,60 +67,27 @@ def soak(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    from ..sim import CompiledUnit, compiled_unit
+    from ..sim import compiled_unit
     from ..sim.toolchain import verilator_version
 
-    random = np.random.default_rng(seed)
-    golden = from_spec(spec)
-    counts = dict.fromkeys(("verdicts", "ages", "counters", "memory_bits"), 0)
-    done = clears = rekeys = memories = 0
-    ages = np.zeros(spec.window_generations + 1, np.int64)
     began = time.perf_counter()
     interrupted = False
     with compiled_unit(spec) as unit:
+        course = _Course(unit, spec, seed)
         try:
-            while done < operations:
-                count = min(CHUNK, operations - done)
-                if isinstance(unit, CompiledUnit) and spec.rekey and golden.rekey_ready:
-                    secret = int.from_bytes(random.bytes(16), "little")
-                    golden.rekey(secret)
-                    unit.rekey(secret)
-                    rekeys += 1
-                codes, keys = _choose(random, spec, count)
-                found = unit.apply(codes, keys)
-                expected = golden.apply(codes, keys)
-                counts["verdicts"] += int((found.seen != expected.seen).sum())
-                counts["ages"] += int((found.age != expected.age).sum())
-                counted = unit.statistics
-                counts["counters"] += sum(
-                    counted[name] != getattr(golden, name) % (1 << 32) for name in counted
-                )
-                ages += np.bincount(expected.age[expected.seen], minlength=len(ages))
-                clears += int((codes == Operation.CLEAR).sum())
-                done += count
-                if done == operations or done // CHUNK % MEMORY_CHUNKS == 0:
-                    counts["memory_bits"] += int((unit.memory != golden.memory).sum())
-                    memories += 1
+            while course.done < operations:
+                count = min(CHUNK, operations - course.done)
+                course.perform(count)
+                if course.done == operations or course.done // CHUNK % MEMORY_CHUNKS == 0:
+                    course.compare_memory()
                 if progress is not None:
                     progress(count)
         except KeyboardInterrupt:
             interrupted = True
-        cycles = unit.cycles
-    return {
-        "operations": done,
+        figures = course.figures()
+    return figures | {
         "interrupted": interrupted,
         "seed": seed,
-        "mismatches": counts,
-        "hits": golden.hits,
-        "hits_by_age": ages.tolist(),
-        "insertions": golden.insertions,
-        "shifts": golden.shifts,
-        "ring_turns": golden.shifts // spec.segments,
-        "clears": clears,
-        "rekeys": rekeys,
-        "memory_comparisons": memories,
-        "memory_bits": spec.storage_bits,
-        "cycles": cycles,
         "seconds": time.perf_counter() - began,
         "spec": spec.to_dict(),
         "versions": {
@@ -130,6 +97,69 @@ def soak(
             "verilator": verilator_version(),
         },
     }
+
+
+class _Course:
+    """A comparison in progress: hardware and golden model, and their differences so far."""
+
+    def __init__(self, unit: Any, spec: FilterSpec, seed: int) -> None:
+        self._unit = unit
+        self._spec = spec
+        self._golden = from_spec(spec)
+        self._random = np.random.default_rng(seed)
+        self._mismatches = dict.fromkeys(("verdicts", "ages", "counters", "memory_bits"), 0)
+        self._ages = np.zeros(spec.window_generations + 1, np.int64)
+        self.done = self._clears = self._rekeys = self._memories = 0
+
+    def perform(self, count: int) -> None:
+        """Perform a chunk of operations on both."""
+        self._rekey()
+        codes, keys = _choose(self._random, self._spec, count)
+        found = self._unit.apply(codes, keys)
+        expected = self._golden.apply(codes, keys)
+        wrong = self._mismatches
+        wrong["verdicts"] += int((found.seen != expected.seen).sum())
+        wrong["ages"] += int((found.age != expected.age).sum())
+        counted = self._unit.statistics
+        wrong["counters"] += sum(
+            counted[name] != getattr(self._golden, name) % (1 << 32) for name in counted
+        )
+        self._ages += np.bincount(expected.age[expected.seen], minlength=len(self._ages))
+        self._clears += int((codes == Operation.CLEAR).sum())
+        self.done += count
+
+    def _rekey(self) -> None:
+        from ..sim import CompiledUnit
+
+        rekeys = isinstance(self._unit, CompiledUnit) and self._spec.rekey
+        if rekeys and self._golden.rekey_ready:
+            secret = int.from_bytes(self._random.bytes(16), "little")
+            self._golden.rekey(secret)
+            self._unit.rekey(secret)
+            self._rekeys += 1
+
+    def compare_memory(self) -> None:
+        """Compare every bit of memory."""
+        self._mismatches["memory_bits"] += int((self._unit.memory != self._golden.memory).sum())
+        self._memories += 1
+
+    def figures(self) -> dict[str, Any]:
+        """Return what was compared and counted, as JSON can hold it."""
+        golden = self._golden
+        return {
+            "operations": self.done,
+            "mismatches": self._mismatches,
+            "hits": golden.hits,
+            "hits_by_age": self._ages.tolist(),
+            "insertions": golden.insertions,
+            "shifts": golden.shifts,
+            "ring_turns": golden.shifts // self._spec.segments,
+            "clears": self._clears,
+            "rekeys": self._rekeys,
+            "memory_comparisons": self._memories,
+            "memory_bits": self._spec.storage_bits,
+            "cycles": self._unit.cycles,
+        }
 
 
 def _choose(random: np.random.Generator, spec: FilterSpec, count: int) -> tuple[Any, Any]:

@@ -14,7 +14,8 @@ from lately.hdl.profile import HardwareProfile
 from lately.replay import run as run_module
 from lately.replay.oracle import Oracle
 from lately.replay.report import html, picture, rate_text
-from lately.replay.run import distance_edges, run
+from lately.replay.result import distance_edges
+from lately.replay.run import run
 from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -1,0 +1,269 @@
+"""Counts of a replayed stream, and the figures that follow from them."""
+
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import FilterSpec
+from ..intervals import Interval, clopper_pearson
+from .oracle import FRESH, GUARANTEED, SLACK
+
+PROBE_SEED = 20130101
+"""Of the random keys that the false-positive rate is measured with."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """State after some operations.
+
+    Attributes
+    ----------
+    operations, repeats : int
+        Counted from the beginning.
+    probes, probe_hits : int
+        Fresh keys asked for here, and those reported.
+    estimated_false_positive_rate : float
+        From the bits that are set here.
+    fill_ratios : ndarray of float64, shape (n,)
+        Of the n segments of the ring, youngest to oldest.
+    """
+
+    operations: int
+    repeats: int
+    probes: int
+    probe_hits: int
+    estimated_false_positive_rate: float
+    fill_ratios: NDArray[np.float64]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Values that JSON can hold, the probes' interval among them."""
+        return vars(self) | {
+            "probe_false_positive_rate": _ratio(self.probe_hits, self.probes),
+            "probe_false_positive_interval": clopper_pearson(self.probe_hits, self.probes),
+            "fill_ratios": self.fill_ratios.tolist(),
+        }
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """First verdict that differs between RTL and golden model.
+
+    Attributes
+    ----------
+    index : int
+        Number of the operation, from 0.
+    text : str
+        Key as text.
+    key : int
+        Key as the filter takes it.
+    rtl, golden : bool
+        The two verdicts.
+    """
+
+    index: int
+    text: str
+    key: int
+    rtl: bool
+    golden: bool
+
+
+@dataclass(kw_only=True)
+class RunResult:
+    """What a run counted.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+    engine : str
+        'rtl' or 'golden'.
+    source : dict
+        Name, format, key and compression of the trace.
+    counts : ndarray of int64, shape (3, 2)
+        Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen).
+    distances : ndarray of int64, shape (bins, 2)
+        Repetitions at any distance, by bin of `distance_edges` and verdict.
+    checkpoints : list of Checkpoint
+        Evenly spaced, and one at the end.
+    repeats, repeats_found : int
+        Queries for keys of the window (`oracle.Truth`), and those reported.
+    shifts : int
+        Shifts of the golden model.
+    distinct_keys, distinct_texts : int
+        Different keys of the stream; fewer than texts where texts collide.
+    malformed_lines : int
+        Lines that held no record.
+    malformed_examples : list of (int, str)
+        Line number and reason of the first few.
+    cycles, mismatches, memory_mismatches : int or None
+        Clocks; verdicts, and bits of memory, that differ between RTL and
+        golden model. None without RTL.
+    first_mismatch : Mismatch or None
+    counter_mismatches : dict of str to (int, int)
+        Counters that differ, with the values of RTL and golden model.
+    seconds : float
+        Wall-clock time of the run.
+    """
+
+    spec: FilterSpec
+    engine: str
+    source: dict[str, Any]
+    counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
+    distance_edges: NDArray[np.int64] = field(init=False)
+    distances: NDArray[np.int64] = field(init=False)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    repeats: int = 0
+    repeats_found: int = 0
+    shifts: int = 0
+    distinct_keys: int = 0
+    distinct_texts: int = 0
+    malformed_lines: int = 0
+    malformed_examples: list[tuple[int, str]] = field(default_factory=list)
+    cycles: int | None = None
+    mismatches: int | None = None
+    memory_mismatches: int | None = None
+    first_mismatch: Mismatch | None = None
+    counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.distance_edges = distance_edges(self.spec)
+        self.distances = np.zeros((len(self.distance_edges) - 1, 2), np.int64)
+
+    @property
+    def operations(self) -> int:
+        """Keys that were checked and inserted."""
+        return int(self.counts.sum())
+
+    @property
+    def false_negatives(self) -> int:
+        """Keys in the guaranteed window that were not reported."""
+        return int(self.counts[GUARANTEED, 0])
+
+    def failures(self) -> list[str]:
+        """Say what must not be; empty after a run as it should be."""
+        failures = []
+        if self.first_mismatch is not None:
+            first = self.first_mismatch
+            failures.append(
+                f"mismatches: must be 0, not {self.mismatches}; the first is operation "
+                f"{first.index}, key {first.text!a} ({first.key:#x}): "
+                f"RTL {first.rtl}, golden {first.golden}"
+            )
+        if self.memory_mismatches:
+            failures.append(
+                f"memory: must equal golden's, not differ in {self.memory_mismatches} bits"
+            )
+        for name, (rtl, golden) in self.counter_mismatches.items():
+            failures.append(f"counter {name}: RTL must equal golden {golden}, not {rtl}")
+        if self.false_negatives:
+            failures.append(f"false negatives: must be 0, not {self.false_negatives}")
+        return failures
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them; a rate of nothing is None."""
+        return {
+            "lately": version("lately"),
+            "engine": self.engine,
+            "source": self.source,
+            "spec": self.spec.to_dict(),
+            **self._effort(),
+            **self._verdict_figures(),
+            **self._probe_figures(),
+            "distinct_keys": self.distinct_keys,
+            "colliding_keys": self.distinct_texts - self.distinct_keys,
+            "malformed_lines": self.malformed_lines,
+            "malformed_examples": [
+                {"line": line, "reason": reason} for line, reason in self.malformed_examples
+            ],
+            "first_mismatch": vars(self.first_mismatch) if self.first_mismatch else None,
+            "counter_mismatches": self.counter_mismatches,
+        }
+
+    def series(self) -> dict[str, Any]:
+        """Return the course of the run and the distances, as JSON can hold them."""
+        filled = np.flatnonzero(self.distances.sum(axis=1))
+        return {
+            "checkpoints": [checkpoint.to_dict() for checkpoint in self.checkpoints],
+            "distances": [
+                {
+                    "from": int(self.distance_edges[index]),
+                    "below": int(self.distance_edges[index + 1]),
+                    "not_seen": int(self.distances[index, 0]),
+                    "seen": int(self.distances[index, 1]),
+                }
+                for index in filled
+            ],
+        }
+
+    def _effort(self) -> dict[str, Any]:
+        return {
+            "operations": self.operations,
+            "cycles": self.cycles,
+            "cycles_per_operation": (
+                None if self.cycles is None else _ratio(self.cycles, self.operations)
+            ),
+            "shifts": self.shifts,
+            "mismatches": self.mismatches,
+            "memory_mismatches": self.memory_mismatches,
+            "seconds": self.seconds,
+            "operations_per_second": self.operations / self.seconds if self.seconds else None,
+        }
+
+    def _verdict_figures(self) -> dict[str, Any]:
+        fresh, fresh_seen = self.counts[FRESH].sum(), self.counts[FRESH, 1]
+        slack, slack_seen = self.counts[SLACK].sum(), self.counts[SLACK, 1]
+        return {
+            "false_negatives": self.false_negatives,
+            "guaranteed_queries": int(self.counts[GUARANTEED].sum()),
+            "false_positives": int(fresh_seen),
+            "fresh_queries": int(fresh),
+            "false_positive_rate": _ratio(fresh_seen, fresh),
+            "false_positive_interval": _interval(fresh_seen, fresh),
+            "predicted_false_positive_rate": self.spec.mean_false_positive_rate,
+            "stale_positives": int(slack_seen),
+            "stale_queries": int(slack),
+            "stale_positive_rate": _ratio(slack_seen, slack),
+            "stale_positive_interval": _interval(slack_seen, slack),
+            "repeats": self.repeats,
+            "repeats_found": self.repeats_found,
+        }
+
+    def _probe_figures(self) -> dict[str, Any]:
+        probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
+        hits = sum(checkpoint.probe_hits for checkpoint in self.checkpoints)
+        estimates = [point.estimated_false_positive_rate for point in self.checkpoints]
+        return {
+            "estimated_false_positive_rate": float(np.mean(estimates)) if estimates else None,
+            "probes": probes,
+            "probe_seed": PROBE_SEED,
+            "probe_false_positives": hits,
+            "probe_false_positive_rate": _ratio(hits, probes),
+            "probe_false_positive_interval": _interval(hits, probes),
+        }
+
+
+def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
+    """Edges of distance bins: four to an octave, and one where window and slack end.
+
+    Returns
+    -------
+    ndarray of int64, shape (edges,)
+        In insertions, ascending.
+    """
+    regular = np.unique(np.rint(2 ** (np.arange(4 * 48 + 1) / 4)).astype(np.int64))
+    ends = spec.guaranteed_window + np.array([1, spec.slack + 1])
+    # A regular edge close to one of these would leave a sliver of a bin.
+    far = np.abs(np.log2(regular[:, None] / ends)).min(axis=1) > 1 / 8
+    far[0] = True
+    return np.unique(np.concatenate([regular[far], ends]))
+
+
+def _ratio(part: int, whole: int) -> float | None:
+    return float(part / whole) if whole else None
+
+
+def _interval(hits: int, trials: int) -> Interval | None:
+    return clopper_pearson(int(hits), int(trials))
