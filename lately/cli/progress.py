@@ -22,7 +22,7 @@ class _Unseen:
     def add_task(self, description: str, **fields: Any) -> int:
         return 0
 
-    def update(self, task: int, **fields: Any) -> None:
+    def update(self, task: int, *done: int, **fields: Any) -> None:
         pass
 
     advance = remove_task = update
