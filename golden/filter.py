@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .convenience import Convenience
 from .errors import SpecificationError, StateFileError
 from .hash.functions import KeyHash
-from .hash.keys import Keys
+from .hash.keys import Keys, one_or_all
 from .operations import Ages, Operation, Verdicts
+from .sizing import check_rate, expected_keys
 from .states import FORMATS, read_state, write_state
-from .times import Times, check_now, check_timestamps
+from .times import TIME_LIMIT, Times, check_now, check_timestamps
 
 Words = NDArray[np.uint64]
 """Checked keys, shape (n, words)."""
@@ -29,7 +31,7 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 _CLASSES: "dict[str, type[Filter]]" = {}
 
 
-class Filter(ABC):
+class Filter(Convenience, ABC):
     """Base of all models.
 
     Keys have shape (n,) for `key_bits` of 64 or fewer, else (n, words), and
@@ -274,24 +276,50 @@ class Filter(ABC):
 class CountedFilter(Filter):
     """A filter whose window is counted in insertions."""
 
+    @classmethod
+    def for_window(cls, window: int, fpr: float = 0.01, **options: Any) -> Self:
+        """Build a filter of the memory that a window and a false-positive rate need.
+
+        Parameters
+        ----------
+        window : int
+            Insertions for which every key is reported.
+        fpr : float
+            Share of fresh keys that may be reported all the same, on average
+            over a generation while the window is full of distinct keys.
+        **options
+            Other parameters of the constructor: `seed`, `key_bits`, ...
+
+        Raises
+        ------
+        TypeError
+            If the window is not an integer, or the rate not a number.
+        SpecificationError
+            If the window is less than 1, the rate is not between 0 and 1, or
+            a filter of the kind guarantees no window.
+        """
+        require_count("window", window, most=1 << 40)
+        return cls(**cls._sizes(int(window), check_rate(fpr)), **options)
+
     def insert(self, keys: Keys) -> None:
         """Insert keys one after another.
 
         Parameters
         ----------
-        keys : array_like of int
-            Shape (n,) for keys of 64 bits or fewer; else shape (n, words),
-            least significant 64-bit word first.
+        keys : int, str, bytes, sequence or array of these
+            A single key, or n keys. Integers of shape (n, words) are the words
+            of wide keys, the least significant first; see `hash.keys`.
 
         Raises
         ------
         TypeError
-            If the keys are not integers.
+            If the keys are neither integers nor text nor bytes.
         ValueError
             If the shape is wrong, or a key does not fit into `key_bits`.
         """
         self._insert(self._hash.check_keys(keys))
 
+    @one_or_all
     def query(self, keys: Keys) -> Answers:
         """Ask for keys; changes nothing, counters included.
 
@@ -299,10 +327,11 @@ class CountedFilter(Filter):
 
         Returns
         -------
-        ndarray of bool, shape (n,)
+        ndarray of bool, shape (n,); a bool for a single key
         """
         return self._query(self._hash.check_keys(keys))
 
+    @one_or_all
     def check_and_insert(self, keys: Keys) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
@@ -310,10 +339,11 @@ class CountedFilter(Filter):
 
         Returns
         -------
-        ndarray of bool, shape (n,)
+        ndarray of bool, shape (n,); a bool for a single key
         """
         return self._check_and_insert(self._hash.check_keys(keys))
 
+    @one_or_all
     def age(self, keys: Keys) -> Ages:
         """Find the least age that each key can have; changes nothing.
 
@@ -361,6 +391,40 @@ class TimedFilter(Filter):
 
     age_unit = "generations"
     _last: int
+    span: int
+
+    @classmethod
+    def for_window(cls, span: int, fpr: float = 0.01, *, rate: float, **options: Any) -> Self:
+        """Build a filter for a span of time and a false-positive rate.
+
+        Parameters
+        ----------
+        span : int
+            Time for which every key is reported, in units of the timestamps.
+        fpr : float
+            Share of fresh keys that may be reported all the same.
+        rate : float
+            Insertions per unit of time that are expected, at most.
+        **options
+            Other parameters of the constructor: `seed`, `key_bits`, ...
+
+        Raises
+        ------
+        TypeError
+            If the span is not an integer, or a rate not a number.
+        SpecificationError
+            If the span is less than 1, or a rate is out of range.
+        """
+        require_count("span", span, most=TIME_LIMIT - 1)
+        keys = expected_keys(int(span), rate)
+        sizes = cls._sizes(keys, check_rate(fpr)) | {"span": int(span)}
+        return cls(**sizes, **options)
+
+    def _window_text(self) -> str:
+        return f"window of {self.span:,} units of time"
+
+    def _ask_now(self, key: Any) -> Any:
+        return self.query(key, max(self._last, 0))
 
     def insert(self, keys: Keys, timestamps: ArrayLike) -> None:
         """Insert keys one after another.
@@ -382,6 +446,7 @@ class TimedFilter(Filter):
         """
         self._insert(*self._inserted(keys, timestamps))
 
+    @one_or_all
     def query(self, keys: Keys, now: ArrayLike) -> Answers:
         """Ask for keys at a time; changes nothing.
 
@@ -394,10 +459,11 @@ class TimedFilter(Filter):
 
         Returns
         -------
-        ndarray of bool, shape (n,)
+        ndarray of bool, shape (n,); a bool for a single key
         """
         return self._query(*self._asked(keys, now))
 
+    @one_or_all
     def check_and_insert(self, keys: Keys, timestamps: ArrayLike) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
@@ -405,10 +471,11 @@ class TimedFilter(Filter):
 
         Returns
         -------
-        ndarray of bool, shape (n,)
+        ndarray of bool, shape (n,); a bool for a single key
         """
         return self._check_and_insert(*self._inserted(keys, timestamps))
 
+    @one_or_all
     def age(self, keys: Keys, now: ArrayLike) -> Ages:
         """Find the least age that each key can have; changes nothing.
 

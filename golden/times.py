@@ -18,7 +18,7 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
 
     Parameters
     ----------
-    timestamps : array_like of int, shape (count,)
+    timestamps : array_like of int, shape (count,), or () for one key
     count : int
         Keys that they belong to.
     last : int
@@ -37,6 +37,8 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
         or less than the one before it.
     """
     times = _integers("timestamps", timestamps)
+    if count == 1 and times.shape == ():
+        times = times.reshape(1)
     if times.shape != (count,):
         raise ValueError(f"timestamps: must have shape ({count},), one per key, not {times.shape}")
     before = np.concatenate([[last], times[:-1]])

@@ -1,11 +1,13 @@
 """Windows made of two Bloom filters that take turns: Double Buffering and A2 Buffering."""
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..sizing import bloom_rate, bloom_sizes
 from .bits import BitArray, packed, saved_count, unpack
 from .bloom import shared_positions
 
@@ -33,6 +35,9 @@ class _TwoFilters(CountedFilter):
         self._young, self._old = BitArray(bits // 2), BitArray(bits // 2)
         self._filled = 0
         self.insertions = self.switches = 0
+
+    def _window_text(self) -> str:
+        return f"window of {self.generation:,} insertions"
 
     @property
     def storage_bits(self) -> int:
@@ -132,6 +137,17 @@ class DoubleBuffering(_TwoFilters):
         If a parameter breaks a rule.
     """
 
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        # Before a switch the active filter has the keys of two generations.
+        bits, hashes = bloom_sizes(2 * keys, fpr)
+        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate before a switch, keys distinct."""
+        return bloom_rate(2 * self.generation, self.bits // 2, self.hashes)
+
     @property
     def active(self) -> NDArray[np.bool_]:
         """Bits of the filter that is asked; shape (bits // 2,)."""
@@ -202,6 +218,17 @@ class A2Buffering(_TwoFilters):
     SpecificationError
         If a parameter breaks a rule.
     """
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        bits, hashes = bloom_sizes(keys, -math.expm1(math.log1p(-fpr) / 2))
+        return {"generation": keys, "bits": 2 * bits, "hashes": hashes}
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate of two full filters of distinct keys."""
+        one = bloom_rate(self.generation, self.bits // 2, self.hashes)
+        return -math.expm1(2 * math.log1p(-one))
 
     @property
     def active1(self) -> NDArray[np.bool_]:

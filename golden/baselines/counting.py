@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..sizing import bloom_rate, bloom_sizes
 from .bits import saved_array, saved_count
 from .bloom import shared_positions
 
@@ -76,6 +77,19 @@ class CountingBloomFilter(CountedFilter):
     """
 
     _counters = ("overflows",)
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        counters, hashes = bloom_sizes(keys, fpr)
+        return {"window": keys, "counters": counters, "hashes": hashes}
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys, none overflowing."""
+        return bloom_rate(self.window, self.counters, self.hashes)
+
+    def _window_text(self) -> str:
+        return f"window of {self.window:,} insertions"
 
     def __init__(
         self,

@@ -1,5 +1,7 @@
 """Forgetful Bloom Filter (Subramanyam, Gupta, Leslie, Wang)."""
 
+import math
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..operations import Ages
+from ..sizing import HASHES, shared_cells, smallest
 from .bits import BitArray, packed, saved_count, unpack
 from .bloom import shared_positions
 
@@ -66,6 +69,19 @@ class ForgetfulBloomFilter(CountedFilter):
 
     age_unit = "generations"
     _counters = ("insertions", "shifts")
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        return forgetful_sizes(keys, fpr)
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Bound of the expected false-positive rate, keys distinct: the sum over all neighbours."""
+        bits = self.bits // (self.past + 2)
+        return forgetful_rate(self.generation, self.past, bits, self.hashes)
+
+    def _window_text(self) -> str:
+        return f"window of {self.past * self.generation:,} insertions"
 
     def __init__(
         self,
@@ -180,3 +196,46 @@ def _youngest_pairs(matches: list[Answers]) -> Ages:
     """Return the first of two consecutive segments that match, each of shape (n,); else -1."""
     pairs = np.array([younger & older for younger, older in pairwise(matches)])
     return np.where(pairs.any(axis=0), pairs.argmax(axis=0), -1)
+
+
+def forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:
+    """Return the expected neighbours that a fresh key matches just before a shift.
+
+    Two neighbours have the keys of two generations, those of one in common.
+
+    Parameters
+    ----------
+    generation, past, hashes
+        As for `ForgetfulBloomFilter`.
+    bits : int
+        Bits of a segment.
+    """
+    blank = hashes * generation * math.log1p(-1 / bits)
+    both = 1 - 2 * math.exp(2 * blank) + math.exp(3 * blank)
+    return min(1.0, (past + 1) * float(both**hashes))
+
+
+def _keeps(fpr: float, generation: int, past: int, hashes: int, bits: int) -> bool:
+    return bits > 1 and forgetful_rate(generation, past, bits, hashes) <= fpr
+
+
+@lru_cache
+def forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
+    """Return generation, past, bits and hashes of the smallest filter for a window.
+
+    Parameters
+    ----------
+    window : int
+        Insertions.
+    fpr : float
+        Bound of the false-positive rate.
+    """
+    found = []
+    for past in range(1, min(window, 16) + 1):
+        generation = -(-window // past)
+        for hashes in HASHES:
+            keeps = partial(_keeps, fpr, generation, past, hashes)
+            bits = smallest(keeps, shared_cells(2 * generation, fpr, hashes))
+            found.append((bits * (past + 2), past, generation, hashes))
+    bits, past, generation, hashes = min(found)
+    return {"generation": generation, "past": past, "bits": bits, "hashes": hashes}

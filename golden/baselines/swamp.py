@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
-from ..hash.keys import Keys
+from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
+from ..sizing import smallest
 from .bits import saved_array, saved_count
 
 TABLE_SPARE = 0.2
@@ -61,6 +62,24 @@ class Swamp(CountedFilter):
     SpecificationError
         If a parameter breaks a rule.
     """
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        bits = smallest(lambda bits: swamp_rate(keys, bits) <= fpr, 16)
+        return {"window": keys, "fingerprint_bits": bits}
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys."""
+        return swamp_rate(self.window, self.fingerprint_bits)
+
+    @property
+    def fill(self) -> float:
+        """Share of the cyclic buffer that has been written."""
+        return min(self.insertions, self.window) / self.window
+
+    def _window_text(self) -> str:
+        return f"window of {self.window:,} insertions"
 
     def __init__(
         self, *, window: int, fingerprint_bits: int, seed: int = 0, key_bits: int = 64
@@ -131,6 +150,7 @@ class Swamp(CountedFilter):
         self._append(fingerprints)
         return np.where(distance[known:] <= self.window, distance[known:] - 1, -1)
 
+    @one_or_all
     def multiplicity(self, keys: Keys) -> NDArray[np.int64]:
         """Count how often the fingerprint of each key is in the window.
 
@@ -232,3 +252,14 @@ def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
 def _storage_bits(window: int, fingerprint_bits: float) -> float:
     left = max(0.0, fingerprint_bits - math.log2(window))
     return window * (fingerprint_bits + (1 + TABLE_SPARE) * (left + SLOT_OVERHEAD))
+
+
+def swamp_rate(window: int, fingerprint_bits: int) -> float:
+    """Return the probability that one of `window` random fingerprints is a fresh key's.
+
+    Parameters
+    ----------
+    window, fingerprint_bits
+        As for `Swamp`.
+    """
+    return -math.expm1(window * math.log1p(-(2.0**-fingerprint_bits)))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .. import compiled
 from ..filter import Answers, Words, key_hash, require_count
-from ..hash.keys import Keys
+from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
 from .sizes import MOST_POSITIONS, MOST_SIGNATURE_BITS, cuckoo_error_bound, cuckoo_signature_bits
 from .storage import WORD, CuckooTables, names_of
@@ -71,6 +71,19 @@ class CuckooDictionary(CuckooTables):
     SpecificationError
         If a parameter is out of its range.
     """
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        bits = cuckoo_signature_bits(positions=2 * keys, error_rate=fpr)
+        return {"window": keys, "signature_bits": bits}
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Bound of the false-positive rate, at any load."""
+        return self.error_bound
+
+    def _window_text(self) -> str:
+        return f"window of {self.window:,} insertions"
 
     def __init__(
         self,
@@ -135,6 +148,7 @@ class CuckooDictionary(CuckooTables):
 
     # Operations
 
+    @one_or_all
     def query(self, keys: Keys, window: int | None = None) -> Answers:
         """Ask which keys are among the last `window` insertions; changes nothing.
 
@@ -157,6 +171,7 @@ class CuckooDictionary(CuckooTables):
         window = self._window_within(window)
         return self._query(self._hash.check_keys(keys), window)
 
+    @one_or_all
     def check_and_insert(self, keys: Keys, window: int | None = None) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
@@ -169,6 +184,7 @@ class CuckooDictionary(CuckooTables):
         window = self._window_within(window)
         return self._check_and_insert(self._hash.check_keys(keys), window)
 
+    @one_or_all
     def last_update(self, keys: Keys) -> Ages:
         """Estimate how long ago each key was inserted last; changes nothing.
 

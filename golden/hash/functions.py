@@ -324,7 +324,14 @@ class KeyHash:
         self.tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
 
     def check_keys(self, keys: Keys) -> NDArray[np.uint64]:
-        """Bring keys into the form that `state` takes, shape (n, words); see `keys.check_keys`."""
+        """Bring keys into the form that `state` takes.
+
+        Parameters, errors: as `golden.hash.keys.check_keys`.
+
+        Returns
+        -------
+        ndarray of uint64, shape (n, words)
+        """
         return check_keys(keys, self.key_bits)
 
     def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:

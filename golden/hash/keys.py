@@ -13,8 +13,9 @@ the digest: neither on the machine or a version nor on the seed of a filter.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,16 +30,41 @@ Keys = ArrayLike | Key | Sequence[Key]
 """A single key, a list or an array of keys; an array of shape (n, words) gives words of wide keys,
 the least significant first."""
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+"""Method whose first parameter is `keys`."""
+
 _EXPECTED = "must be integers, str or bytes"
 _TEXTS = (str, bytes, bytearray, memoryview)
 _INTEGERS = (int, np.integer)
 
 
 def is_single(keys: Any) -> bool:
-    """Whether `keys` is one key and not a list or an array of keys."""
+    """Whether `keys` is one key and not a list or an array of keys.
+
+    Parameters
+    ----------
+    keys : object
+    """
     return isinstance(keys, (*_TEXTS, *_INTEGERS)) or (
         isinstance(keys, np.ndarray) and keys.ndim == 0
     )
+
+
+def one_or_all(method: Method) -> Method:
+    """Let a method that gives an array, an element a key, give the element for a single key.
+
+    Parameters
+    ----------
+    method : callable
+        Its first parameter is `keys`.
+    """
+
+    @wraps(method)
+    def answer(self: Any, keys: Any, *arguments: Any, **options: Any) -> Any:
+        answers = method(self, keys, *arguments, **options)
+        return answers[0].item() if is_single(keys) else answers
+
+    return cast(Method, answer)
 
 
 def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
@@ -126,6 +152,7 @@ def _text_words(texts: Iterable[Text], key_bits: int, key: bytes = b"") -> NDArr
         raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
     if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
         raise ValueError(f"key: must have at most 64 bytes, not {len(key)}")
+    keyed: Any
     if size <= hashlib.blake2b.MAX_DIGEST_SIZE:
         keyed = hashlib.blake2b(digest_size=size, key=key)
     else:

@@ -1,6 +1,9 @@
 """Age-Partitioned Bloom Filter and its blocked form (Shtul, Baquero, Almeida)."""
 
+from typing import Any
+
 from ..spec import UNSET, FilterSpec
+from .ring_sizes import apbbf_sizes, apbf_sizes
 from .sliding import SlidingFilter
 
 
@@ -43,6 +46,10 @@ class APBF(SlidingFilter):
     """
 
     families = ("apbf",)
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        return apbf_sizes(keys, fpr)
 
     def __init__(
         self,
@@ -115,6 +122,10 @@ class APBBF(SlidingFilter):
     """
 
     families = ("apbbf",)
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        return apbbf_sizes(keys, fpr)
 
     def __init__(
         self,

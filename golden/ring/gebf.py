@@ -1,6 +1,9 @@
 """Guarded Epoch Bloom Filter and its blocked form (Alpay, Sarioglu)."""
 
+from typing import Any
+
 from ..spec import FilterSpec
+from .ring_sizes import blocked_gebf_sizes, gebf_sizes
 from .sliding import SlidingFilter
 
 
@@ -49,6 +52,10 @@ class GEBF(SlidingFilter):
     """
 
     families = ("gebf",)
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        return gebf_sizes(keys, fpr)
 
     def __init__(
         self,
@@ -104,6 +111,10 @@ class BlockedGEBF(SlidingFilter):
     """
 
     families = ("blocked-gebf",)
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        return blocked_gebf_sizes(keys, fpr)
 
     def __init__(
         self,

@@ -109,6 +109,14 @@ class SlidingFilter(CountedFilter):
         SlidingFilter.__init__(self, spec, secret=secret)
         return self
 
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate, averaged over a generation, keys distinct."""
+        return self.spec.mean_false_positive_rate
+
+    def _window_text(self) -> str:
+        return f"window of {self.spec.window:,} insertions"
+
     # Operations
 
     def _insert(self, keys: Words) -> None:

@@ -13,6 +13,7 @@ from ..errors import SpecificationError
 from ..filter import Answers, TimedFilter, Words, key_hash, require_count
 from ..operations import Ages
 from ..times import NEVER, TIME_LIMIT, Times, check_now
+from .ring_sizes import apbf_shape
 from .slices import check_whole, chunks, find_runs, test_and_set
 
 HASH_BITS = 32
@@ -102,6 +103,16 @@ class TimeLimitedAPBF(TimedFilter):
     """
 
     _counters = ("counters",)
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        k, l = apbf_shape(keys, fpr)
+        return {"k": k, "l": l, "capacity": keys}
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate of slices as large as the keys of a span need."""
+        return analysis.apbf_false_positive_rate(self.k, self.l)
 
     def __init__(
         self,

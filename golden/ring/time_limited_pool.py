@@ -12,6 +12,7 @@ from ..errors import SpecificationError
 from ..filter import Answers, TimedFilter, Words, key_hash, require_count
 from ..operations import Ages
 from ..times import NEVER, TIME_LIMIT, Times, check_now
+from .ring_sizes import apbf_rate, apbf_sizes
 from .slice_ring import SliceRing
 from .slices import check_whole, chunks, find_runs, test_and_set
 
@@ -104,6 +105,16 @@ class PooledTimeLimitedAPBF(TimedFilter):
     """
 
     _counters = ("counters",)
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        # Both ends of a span may have a key.
+        return apbf_sizes(keys + 1, fpr)
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate, averaged over full generations, keys distinct."""
+        return apbf_rate(k=self.k, l=self.l, slice_bits=self.slice_bits, generation=self.generation)
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words
-from ..hash.keys import Keys
+from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
 from .distinct import Reals
 from .distinct_kinds import checked_distinct, distinct_function
@@ -204,6 +204,14 @@ class InferentialFilter(CountedFilter):
     def _insert(self, keys: Words) -> None:
         self.model._insert(keys)
 
+    @property
+    def fill(self) -> float:
+        """Share of the cells that have not expired."""
+        return self.model.fill
+
+    def _window_text(self) -> str:
+        return f"window of {self.window:,} insertions"
+
     def _query(self, keys: Words) -> Answers:
         return self._decide(self.model._inspect(keys))
 
@@ -216,6 +224,7 @@ class InferentialFilter(CountedFilter):
     def _age_and_insert(self, keys: Words) -> Ages:
         return self._least_ages(self.model._inspect_and_insert(keys))
 
+    @one_or_all
     def query(
         self,
         keys: Keys,
@@ -255,6 +264,7 @@ class InferentialFilter(CountedFilter):
         limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
         return minimum_penalty(self._within(self.model._inspect(checked), chances, limit), **costs)
 
+    @one_or_all
     def check_and_insert(
         self,
         keys: Keys,
@@ -288,6 +298,7 @@ class InferentialFilter(CountedFilter):
         checked = self._hash.check_keys(keys)
         return self._ages(self.model._inspect(checked), self._chances(checked, probabilities))
 
+    @one_or_all
     def posterior(
         self,
         keys: Keys,
@@ -307,6 +318,7 @@ class InferentialFilter(CountedFilter):
         limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
         return self._within(self.model._inspect(checked), chances, limit)
 
+    @one_or_all
     def posterior_and_insert(
         self,
         keys: Keys,

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from .. import compiled
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
-from ..hash.keys import Keys
+from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
+from ..sizing import bloom_rate
 
 _CHUNK = 1 << 14
 _LONGEST = 1 << 30
@@ -114,6 +115,19 @@ class TimestampFilter(CountedFilter):
     # Sizes
 
     @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys, and most of a block."""
+        return bloom_rate(self.window + self.block - 1, self.cells, self.hashes)
+
+    @property
+    def fill(self) -> float:
+        """Share of the cells that have not expired."""
+        return float((self._cells != self.expired).mean())
+
+    def _window_text(self) -> str:
+        return f"window of {self.window:,} insertions"
+
+    @property
     def last_timestamp(self) -> int:
         """Largest timestamp, the paper's T_Omega: blocks of a window, one more, and the padding."""
         return -(-self.window // self.block) + 1 + self.padding
@@ -195,6 +209,7 @@ class TimestampFilter(CountedFilter):
         for indices in self._chunks(keys):
             self._advance(indices)
 
+    @one_or_all
     def query(self, keys: Keys, window: int | None = None) -> Answers:
         """Ask for keys; changes nothing.
 
@@ -233,6 +248,7 @@ class TimestampFilter(CountedFilter):
             self._advance(indices)
         return np.concatenate(answers)
 
+    @one_or_all
     def age(self, keys: Keys) -> Ages:
         """Return the fewest insertions since the last one of each key; changes nothing.
 

@@ -5,7 +5,10 @@
 `timestamps` has what they do.
 """
 
+from typing import Any
+
 from .timestamps import TimestampFilter
+from .timing_sizes import timing_sizes
 
 
 class TimingBloomFilter(TimestampFilter):
@@ -40,6 +43,10 @@ class TimingBloomFilter(TimestampFilter):
     """
 
     block = 1
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        return timing_sizes(keys, fpr)
 
     def __init__(
         self,
@@ -91,6 +98,11 @@ class BlockTimingBloomFilter(TimestampFilter):
     SpecificationError
         If one is out of its range.
     """
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        block = -(-keys // 32)
+        return {**timing_sizes(keys, fpr, block), "block": block}
 
     def __init__(
         self,

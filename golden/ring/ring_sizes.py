@@ -1,0 +1,180 @@
+"""Sizes of rings of segments for a window and a mean false-positive rate.
+
+Each function returns parameters of the family's constructor: of the shapes
+that are tried, the one that needs the least memory where its segments are
+full, in the smallest size whose mean rate is within the one asked for.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .. import analysis
+from ..sizing import HASHES, smallest
+from ..spec import FilterSpec
+
+GENERATIONS = range(1, 33)
+"""Generations in the window that are tried: more need more segments, and leave less slack."""
+
+APBBF_BLOCK_BITS = 256
+"""Bits of a block of an APBBF."""
+
+GEBF_BLOCK_BITS = 512
+"""Bits of a block of a blocked GEBF: a cache line."""
+
+
+def apbf_rate(*, k: int, l: int, slice_bits: int, generation: int) -> float:
+    """Return the mean false-positive rate of an APBF.
+
+    Parameters
+    ----------
+    k, l, slice_bits, generation : int
+        As for `FilterSpec`.
+    """
+    spec = FilterSpec(family="apbf", k=k, l=l, slice_bits=slice_bits, generation=generation)
+    return spec.mean_false_positive_rate
+
+
+def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
+    return FilterSpec(family=family, **values).mean_false_positive_rate <= fpr
+
+
+@lru_cache
+def apbf_shape(window: int, fpr: float) -> tuple[int, int]:
+    """Return k and l of the smallest APBF whose rate is kept even just before a shift.
+
+    Parameters
+    ----------
+    window : int
+        Insertions.
+    fpr : float
+        Mean false-positive rate.
+    """
+    found = []
+    k = 1
+    for l in GENERATIONS[:window]:
+        # More generations need as many slices or more.
+        while analysis.apbf_false_positive_rate(k, l) > fpr:
+            k += 1
+        found.append(((k + l) * k * -(-window // l), k, l))
+    return min(found)[1:]
+
+
+@lru_cache
+def apbf_sizes(window: int, fpr: float) -> dict[str, int]:
+    """Return k, l, slice_bits and generation of an APBF.
+
+    Parameters
+    ----------
+    window : int
+        Insertions.
+    fpr : float
+        Mean false-positive rate.
+    """
+    k, l = apbf_shape(window, fpr)
+    fixed = {"k": k, "l": l, "generation": -(-window // l)}
+    guess = math.ceil(k * fixed["generation"] / math.log(2))
+    bits = smallest(lambda bits: _keeps("apbf", fpr, {**fixed, "slice_bits": bits}), guess)
+    return {**fixed, "slice_bits": bits}
+
+
+@lru_cache
+def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
+    """Return k, l, block_bits, hashes_per_block, blocks and generation of an APBBF.
+
+    Parameters
+    ----------
+    window : int
+        Insertions.
+    fpr : float
+        Mean false-positive rate.
+    """
+    found = []
+    for b in (2, 4, 8):
+        capacity = analysis.apbbf_block_capacity(APBBF_BLOCK_BITS, b)
+        k = 1
+        for l in GENERATIONS[:window:2]:
+            while (
+                analysis.apbf_false_positive_rate(
+                    k, l, fills=analysis.apbbf_fills(k, l, APBBF_BLOCK_BITS, b)
+                )
+                > fpr
+            ):
+                k += 1
+            blocks = math.ceil(k * -(-window // l) / capacity)
+            found.append(((k + l) * blocks, k, l, b, blocks))
+    _, k, l, b, guess = min(found)
+    fixed = {
+        "k": k,
+        "l": l,
+        "block_bits": APBBF_BLOCK_BITS,
+        "hashes_per_block": b,
+        "generation": -(-window // l),
+    }
+    blocks = smallest(lambda blocks: _keeps("apbbf", fpr, {**fixed, "blocks": blocks}), guess)
+    return {**fixed, "blocks": blocks}
+
+
+@lru_cache
+def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
+    """Return window, epochs, hashes and bits of a GEBF.
+
+    Parameters
+    ----------
+    window : int
+        Insertions.
+    fpr : float
+        Mean false-positive rate.
+    """
+    found = []
+    for epochs in GENERATIONS[:window]:
+        segment = -math.expm1(math.log1p(-fpr) / (epochs + 1))
+        for hashes in HASHES:
+            fill = segment ** (1 / hashes)
+            cells = math.ceil(-1 / math.expm1(math.log1p(-fill) / -(-window // epochs)))
+            cells = max(2, cells)
+            found.append(((epochs + 1) * hashes * cells, epochs, hashes, cells))
+    _, epochs, hashes, guess = min(found)
+    fixed = {"window": window, "epochs": epochs, "hashes": hashes}
+    part = hashes * (epochs + 1)
+
+    def keeps(cells: int) -> bool:
+        return cells > 1 and _keeps("gebf", fpr, {**fixed, "bits": part * cells})
+
+    return {**fixed, "bits": part * smallest(keeps, guess)}
+
+
+@lru_cache
+def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
+    """Return window, epochs, hashes, bits and block_bits of a blocked GEBF.
+
+    Parameters
+    ----------
+    window : int
+        Insertions.
+    fpr : float
+        Mean false-positive rate.
+    """
+    found = []
+    for hashes in (2, 4, 8, 16):
+        for load in np.geomspace(0.01, GEBF_BLOCK_BITS, 80):
+            rate = analysis.apbbf_block_false_positive_rate(GEBF_BLOCK_BITS, hashes, load)
+            # The rate is that of the epochs and the guard together.
+            most = math.log1p(-fpr) / math.log1p(-rate) - 1 if 0 < rate < 1 else 0
+            for epochs in GENERATIONS[: min(window, int(min(most, 32)))]:
+                blocks = math.ceil(-(-window // epochs) / load)
+                found.append(((epochs + 1) * blocks, epochs, hashes, blocks))
+    _, epochs, hashes, guess = min(found)
+    fixed = {
+        "window": window,
+        "epochs": epochs,
+        "hashes": hashes,
+        "block_bits": GEBF_BLOCK_BITS,
+    }
+    part = GEBF_BLOCK_BITS * (epochs + 1)
+    blocks = smallest(
+        lambda blocks: _keeps("blocked-gebf", fpr, {**fixed, "bits": part * blocks}), guess
+    )
+    return {**fixed, "bits": part * blocks}

@@ -1,0 +1,123 @@
+"""Sizes for a window and a false-positive rate: the steps that the families share."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from .errors import SpecificationError
+
+HASHES = range(1, 41)
+"""Numbers of hash functions that are tried."""
+
+
+def check_rate(fpr: object) -> float:
+    """Return a false-positive rate that can be asked for.
+
+    Parameters
+    ----------
+    fpr : object
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    SpecificationError
+        If it is not above 0 and below 1.
+    """
+    if isinstance(fpr, bool) or not isinstance(fpr, int | float | np.number):
+        raise TypeError(f"fpr: must be a number, not {fpr!r}")
+    if not 0 < fpr < 1:
+        raise SpecificationError(f"fpr: must be above 0 and below 1, not {fpr!r}")
+    return float(fpr)
+
+
+def expected_keys(span: int, rate: object) -> int:
+    """Return the keys of a span at a rate, at least 1.
+
+    Parameters
+    ----------
+    span : int
+        Time.
+    rate : object
+        Insertions per unit of time.
+
+    Raises
+    ------
+    TypeError
+        If the rate is not a number.
+    SpecificationError
+        If it is not above 0, or there would be more than 2**40 keys.
+    """
+    if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
+        raise TypeError(f"rate: must be a number, not {rate!r}")
+    if not 0 < rate * span <= 1 << 40:
+        raise SpecificationError(
+            f"rate: must be above 0 and give at most 2**40 keys in the span, not {rate!r}"
+        )
+    return math.ceil(rate * span)
+
+
+def smallest(meets: Callable[[int], bool], guess: int) -> int:
+    """Return the smallest size, at least 1, from which on a requirement is met.
+
+    Parameters
+    ----------
+    meets : callable
+        Whether a size meets it; so does every larger one.
+    guess : int
+        Size from which the search starts.
+    """
+    low, high = 0, max(1, guess)
+    step = max(1, guess // 64)
+    while not meets(high):
+        low, high, step = high, high + step, 2 * step
+    if not low:
+        step = max(1, guess // 64)
+        while high - step > 0 and meets(high - step):
+            high, step = high - step, 2 * step
+        low = max(0, high - step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return high
+
+
+def shared_cells(load: int, fpr: float, hashes: int) -> int:
+    """Return the cells that all hash functions share, as in a classical Bloom filter.
+
+    Parameters
+    ----------
+    load : int
+        Distinct keys.
+    fpr : float
+        Rate that the share of touched cells to the power of `hashes` keeps.
+    hashes : int
+        Hash functions.
+    """
+    touched = fpr ** (1 / hashes)
+    return max(2, math.ceil(-1 / math.expm1(math.log1p(-touched) / (hashes * load))))
+
+
+def bloom_rate(load: int, cells: int, hashes: int) -> float:
+    """Return the share of touched cells, to the power of `hashes`: the rate that is kept.
+
+    Parameters
+    ----------
+    load, hashes
+        As for `shared_cells`.
+    cells : int
+        Cells that all hash functions share.
+    """
+    return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
+
+
+def bloom_sizes(load: int, fpr: float) -> tuple[int, int]:
+    """Return bits and hash functions of the smallest classical Bloom filter.
+
+    Parameters
+    ----------
+    load, fpr
+        As for `shared_cells`.
+    """
+    return min((shared_cells(load, fpr, hashes), hashes) for hashes in HASHES)

@@ -1,0 +1,216 @@
+"""Filters as Python users meet them: `for_window`, printing, `in`, `len`, copies, single keys."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import lately.golden as golden
+from lately.golden import GEBF, BloomFilter, InferentialFilter, SpecificationError
+
+COUNTED = (
+    "APBF",
+    "APBBF",
+    "GEBF",
+    "BlockedGEBF",
+    "TimingBloomFilter",
+    "BlockTimingBloomFilter",
+    "CuckooDictionary",
+    "CountingBloomFilter",
+    "Swamp",
+    "DoubleBuffering",
+    "A2Buffering",
+    "ForgetfulBloomFilter",
+)
+TIMED = ("TimeLimitedAPBF", "PooledTimeLimitedAPBF")
+WINDOWLESS = {
+    "BloomFilter": {"bits": 10_000, "hashes": 3},
+    "PartitionedBloomFilter": {"bits": 10_000, "hashes": 3},
+    "BlockedBloomFilter": {"bits": 8192, "hashes": 3, "block_bits": 256},
+    "StableBloomFilter": {"cells": 1000, "hashes": 3, "decrements": 5},
+    "InferentialFilter": {
+        "window": 100,
+        "cells": 1000,
+        "hashes": 3,
+        "distinct": {"kind": "all-distinct"},
+        "probability": 0.01,
+    },
+}
+
+
+def built(name, **options):
+    """Return a small filter of a class."""
+    cls = getattr(golden, name)
+    if name in WINDOWLESS:
+        return cls(**WINDOWLESS[name], **options)
+    if name in TIMED:
+        return cls.for_window(100_000, 0.05, rate=0.003, **options)
+    return cls.for_window(300, 0.05, **options)
+
+
+def inserted(model, keys):
+    """Insert keys, every 300 units of time where that counts."""
+    if hasattr(model, "span"):
+        model.insert(keys, 300 * np.arange(len(keys)))
+    else:
+        model.insert(keys)
+    return model
+
+
+@pytest.mark.parametrize("window", [1, 2, 10, 1000, 20_000])
+@pytest.mark.parametrize("name", COUNTED + TIMED)
+def test_window_and_rate_are_kept_by_analysis(name, window):
+    cls = getattr(golden, name)
+    for fpr in (0.3, 0.01, 1e-4):
+        if name in TIMED:
+            model = cls.for_window(1000 * window, fpr, rate=0.001)
+            assert model.span == 1000 * window
+        else:
+            model = cls.for_window(window, fpr)
+            assert window_of(model) >= window
+        assert 0 < model.window_false_positive_rate <= fpr
+
+
+def window_of(model):
+    if hasattr(model, "spec"):
+        return model.spec.guaranteed_window
+    return getattr(model, "window", getattr(model, "past", 1) * getattr(model, "generation", 0))
+
+
+@pytest.mark.parametrize("name", COUNTED + TIMED)
+def test_window_and_rate_are_kept(name):
+    """Of 40,000 fresh keys, over four windows of random keys; 4 deviations of the filter."""
+    window, fpr, cls = 1500, 0.03, getattr(golden, name)
+    timed = name in TIMED
+    model = cls.for_window(100 * window, fpr, rate=0.01) if timed else cls.for_window(window, fpr)
+    rng = np.random.default_rng(5)
+    keys = rng.integers(0, 1 << 63, 6 * window)
+    fresh = rng.integers(1 << 63, (1 << 64) - 1, 40_000, dtype=np.uint64)
+    seen = []
+    for end in range(150, 6 * window + 1, 150):
+        part = slice(end - 150, end)
+        model.insert(keys[part], *([100 * np.arange(part.start, part.stop)] if timed else []))
+        now = [100 * (end - 1)] if timed else []
+        assert model.query(keys[max(0, end - window) : end], *now).all()
+        if end > 2 * window:
+            part = fresh[len(seen) * 1000 : (len(seen) + 1) * 1000]
+            seen.append(model.query(part, *now).mean())
+    assert len(seen) == 40
+    print(name, np.mean(seen), model)
+    assert np.mean(seen) <= fpr * 1.15
+
+
+def test_options_reach_the_constructor():
+    model = GEBF.for_window(100, seed=7, key_bits=104, hash="siphash", secret=3)
+    assert (model.spec.seed, model.spec.key_bits, model.secrets[0]) == (7, 104, 3)
+    with pytest.raises(TypeError, match="multiple values for keyword argument 'bits'"):
+        GEBF.for_window(100, bits=5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((0,), SpecificationError, "window: must be at least 1, not 0"),
+        ((1.5,), TypeError, "window: must be an integer, not 1.5"),
+        ((10, 1), SpecificationError, "fpr: must be above 0 and below 1, not 1"),
+        ((10, 0.0), SpecificationError, "fpr: must be above 0 and below 1, not 0.0"),
+        ((10, "1%"), TypeError, "fpr: must be a number, not '1%'"),
+        ((10, True), TypeError, "fpr: must be a number, not True"),
+    ],
+)
+def test_for_window_wrong(arguments, error, message):
+    with pytest.raises(error, match=f"^{message}$"):
+        GEBF.for_window(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("rate", "error", "message"),
+    [
+        (0, SpecificationError, "rate: must be above 0 and give at most 2.*, not 0"),
+        (1 << 40, SpecificationError, "rate: must be above 0 and give at most 2.*, not 1.*"),
+        ("1", TypeError, "rate: must be a number, not '1'"),
+    ],
+)
+def test_rate_wrong(rate, error, message):
+    with pytest.raises(error, match=f"^{message}$"):
+        golden.TimeLimitedAPBF.for_window(100, rate=rate)
+
+
+@pytest.mark.parametrize("name", WINDOWLESS)
+def test_no_window(name):
+    with pytest.raises(SpecificationError, match=f"^for_window: must be .*, not {name}$"):
+        getattr(golden, name).for_window(100)
+
+
+@pytest.mark.parametrize("name", [*COUNTED, *TIMED, *WINDOWLESS])
+def test_copies_and_pickles(name):
+    model = inserted(built(name, seed=3), np.arange(400))
+    for twin in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), copy.copy(model)):
+        assert twin == model
+        assert repr(twin) == repr(model)
+        now = [300 * 500] if name in TIMED else []
+        twin.insert("another", *now)
+        assert twin != model
+        assert "another" in twin
+
+
+def test_pickle_has_secrets():
+    model = GEBF.for_window(100, hash="siphash", rekey=True, secret=3)
+    model.insert(5)
+    model.rekey(9)
+    twin = pickle.loads(pickle.dumps(model))
+    assert twin == model
+    for both in (model, twin):
+        both.shift()
+    assert twin == model
+    assert twin.secrets[0] == 9
+
+
+def test_repr():
+    model = GEBF.for_window(20_000, fpr=0.01)
+    text = "<GEBF: window of 20,000 insertions, false-positive rate 0.01, 42.9 KiB, 0% filled>"
+    assert repr(model) == str(model) == text
+    model.insert(np.arange(30_000))
+    assert repr(model).endswith("KiB, 44% filled>")
+    timed = golden.TimeLimitedAPBF.for_window(1000, 0.5, rate=1)
+    assert repr(timed).startswith("<TimeLimitedAPBF: window of 1,000 units of time, false-")
+    assert repr(built("BloomFilter")) == "<BloomFilter: no window, 1.22 KiB, 0% filled>"
+
+
+@pytest.mark.parametrize("name", [*COUNTED, *TIMED, *WINDOWLESS])
+def test_one_key(name):
+    model = inserted(built(name), ["a", "b"])
+    now = [300] if name in TIMED else []
+    assert model.query("b", *now) is True
+    assert model.query(b"other", *now) is False
+    assert isinstance(model.age("b", *now), int)
+    assert "a" in model
+    assert 5 not in model
+    assert model.check_and_insert(5, *now) is False
+    assert model.check_and_insert([5], *now).tolist() == [True]
+    assert 5 in model
+    assert 0 < model.fill <= 1
+    with pytest.raises(TypeError, match=r"^in: must be asked for a single key, not list$"):
+        assert ["a"] in model
+
+
+def test_length_is_refused_with_the_reason():
+    model = built("GEBF")
+    with pytest.raises(TypeError, match=r"^len: a GEBF cannot count its keys, as different keys"):
+        len(model)
+    assert model
+
+
+def test_membership_of_a_timed_filter_is_asked_at_the_last_insertion():
+    model = built("TimeLimitedAPBF")
+    assert "a" not in model
+    model.insert("a", 5)
+    model.insert("b", 10**9)
+    assert "a" not in model
+    assert "b" in model
+
+
+def test_defaults_of_a_window():
+    assert BloomFilter(bits=64, hashes=1).window_false_positive_rate is None
+    assert InferentialFilter.window_false_positive_rate.fget(None) is None
