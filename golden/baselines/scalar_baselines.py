@@ -8,7 +8,7 @@ functions with the array models and nothing else.
 from collections import Counter, deque
 
 from ..hash.functions import ConstantStream
-from ..ring.scalar import ScalarHash
+from ..hash.scalar_hash import ScalarHash
 
 
 class ScalarBloom:

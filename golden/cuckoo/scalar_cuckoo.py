@@ -8,7 +8,7 @@ hash functions with the array model and nothing else.
 from copy import deepcopy
 
 from ..hash.functions import ConstantStream
-from ..ring.scalar import ScalarHash
+from ..hash.scalar_hash import ScalarHash
 
 
 class ScalarCuckoo:

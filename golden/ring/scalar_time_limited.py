@@ -7,7 +7,7 @@ integer, bit i of which is its bit i.
 from dataclasses import dataclass
 from math import ceil, floor, log
 
-from .scalar import ScalarHash
+from ..hash.scalar_hash import ScalarHash
 
 
 @dataclass

@@ -4,7 +4,7 @@ As in `scalar`: one key at a time, plain Python, the hash constants shared and
 nothing else.
 """
 
-from ..ring.scalar import ScalarHash
+from ..hash.scalar_hash import ScalarHash
 
 
 class ScalarBTBF:

@@ -23,7 +23,14 @@ import lately.golden
 
 PACKAGES = (
     *("", ".bench", ".cli", ".papers", ".planner", ".replay", ".studies", ".workers"),
-    *(".golden", ".golden.baselines", ".golden.cuckoo", ".golden.hash", ".golden.ring"),
+    *(
+        ".golden",
+        ".golden.analysis",
+        ".golden.baselines",
+        ".golden.cuckoo",
+        ".golden.hash",
+        ".golden.ring",
+    ),
     *(".golden.timestamp", ".hdl", ".hdl.frontend", ".hdl.hash", ".hdl.lanes", ".hdl.memory"),
     *(".hdl.ring", ".sim", ".sim.bench", ".sim.proofs", ".sim.replay"),
     *(".boards", ".boards.flow", ".boards.link", ".boards.targets"),

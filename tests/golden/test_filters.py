@@ -34,7 +34,7 @@ from lately.golden import (
     from_spec,
     preset,
 )
-from lately.golden.ring.scalar import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 # Scalar twins
 

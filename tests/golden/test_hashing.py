@@ -27,7 +27,7 @@ from lately.golden.hash.functions import (
     index_fields,
     mix_constants,
 )
-from lately.golden.ring.scalar import ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
 
 # Constants
 

@@ -14,7 +14,8 @@ from lately.golden import (
     FilterSpec,
     Operation,
 )
-from lately.golden.ring.scalar import ScalarAPBBF, ScalarAPBF, ScalarGEBF, ScalarHash
+from lately.golden.hash.scalar_hash import ScalarHash
+from lately.golden.ring.scalar import ScalarAPBBF, ScalarAPBF, ScalarGEBF
 
 CLASSES = {"apbf": APBF, "apbbf": APBBF, "gebf": GEBF, "blocked-gebf": BlockedGEBF}
 

@@ -1,0 +1,310 @@
+"""False-positive rates and accesses of age-partitioned filters."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .capacity import apbbf_block_capacity, apbbf_relative_capacity, apbf_npws, npws
+from .rules import Floats, require, require_count, require_share
+from .segment_rates import apbbf_block_false_positive_rate
+
+PROFILES = ("exact", "linear")
+"""Fill ratios of the first k slices that are known by name; see `apbf_fills`."""
+
+CASES = ("window", "false positive", "false")
+"""Kinds of query that `apbf_accesses` tells apart."""
+
+
+def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
+    """Fill ratios of the slices just before a shift, youngest first (APBF, section 5.3).
+
+    Parameters
+    ----------
+    k, l : int
+        Slices that an insertion writes, and generations in the window.
+    profile : str
+        'linear' takes (i + 1) / (2k) for the slices s_i, i < k, as the paper
+        does. 'exact' takes 1 - 2^(-(i + 1) / k), which generations of
+        floor(m ln 2 / k) keys lead to; it is the larger one, and it is what
+        filters measure. The other slices are half full.
+
+    Returns
+    -------
+    list of float
+        k + l ratios.
+
+    Raises
+    ------
+    ValueError
+        If k or l is not an integer of at least 1, or the profile is unknown.
+    """
+    require_count("k", k)
+    require_count("l", l)
+    require(profile in PROFILES, "profile", f"must be one of {', '.join(PROFILES)}", profile)
+    if profile == "linear":
+        filling = [(i + 1) / (2 * k) for i in range(k)]
+    else:
+        filling = [-math.expm1(-(i + 1) / k * math.log(2)) for i in range(k)]
+    return filling + [1 / 2] * l
+
+
+def apbbf_fills(k: int, l: int, block_bits: int, hashes_per_block: int) -> list[float]:
+    """Match probabilities of the segments of an APBBF just before a shift, youngest first.
+
+    The blocks' false-positive rate takes the place of the fill ratio (APBF,
+    section 6); the load of segment i < k is (i + 1) / k of a full one's.
+
+    Parameters
+    ----------
+    k, l : int
+        Segments that an insertion writes, and generations in the window.
+    block_bits, hashes_per_block : int
+        B and b, as in `apbbf_block_capacity`.
+
+    Returns
+    -------
+    list of float
+        k + l probabilities.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1, or b is not below B.
+    """
+    require_count("k", k)
+    require_count("l", l)
+    capacity = apbbf_block_capacity(block_bits, hashes_per_block)
+    filling = [
+        apbbf_block_false_positive_rate(block_bits, hashes_per_block, capacity * (i + 1) / k)
+        for i in range(k)
+    ]
+    return filling + filling[-1:] * l
+
+
+def apbf_false_positive_rate(
+    k: int, l: int, *, fills: Sequence[float] | None = None, profile: str = "exact"
+) -> float:
+    """Probability of k consecutive matches among k + l segments: F(k, l, 0, 0) (APBF, section 5.3).
+
+    The recursion is run forwards over the segments, on the probabilities of
+    the number of matches just before a segment. For k = 1 it is 1 minus the
+    product of the misses.
+
+    Parameters
+    ----------
+    k, l : int
+        Segments that an insertion writes, and generations in the window.
+    fills : sequence of float, shape (k + l,), optional
+        Probability that a segment matches, youngest first. By default
+        `apbf_fills`: the worst case, just before a shift.
+    profile : str
+        Profile of the default fills, 'exact' or 'linear'.
+
+    Raises
+    ------
+    ValueError
+        If k or l is not an integer of at least 1, fills are not k + l numbers
+        in 0 to 1, or the profile is unknown.
+    """
+    rates = _fills(k, l, fills, profile)
+    state = np.zeros(k + 1)
+    state[0] = 1.0
+    for fill in rates:
+        missed = state[:k].sum() * (1 - fill)
+        state[k] += state[k - 1] * fill
+        state[1:k] = state[: k - 1] * fill
+        state[0] = missed
+    return float(state[k])
+
+
+def apbf_accesses(
+    k: int,
+    l: int,
+    case: str,
+    *,
+    fills: Sequence[float] | None = None,
+    profile: str = "exact",
+) -> float:
+    """Return the expected segment accesses of Algorithm 1, the backward query (APBF, section 5.4).
+
+    Parameters
+    ----------
+    k, l : int
+        Segments that an insertion writes, and generations in the window.
+    case : str
+        'false': a fresh key, given that it is not reported. 'false positive':
+        a fresh key, given that it is reported. 'window': a key of the window,
+        averaged over the l generations that it may belong to. With the j-th
+        youngest of them, 0 <= j < l, segments j to j + k - 1 match surely, and
+        the others with their fill ratio. (Generation l is reported surely as
+        well just before a shift, but it is the first of the slack.)
+    fills : sequence of float, shape (k + l,), optional
+        Probability that a segment matches, youngest first. By default
+        `apbf_fills`: the worst case, just before a shift.
+    profile : str
+        Profile of the default fills, 'exact' or 'linear'.
+
+    Raises
+    ------
+    ValueError
+        If k or l is not an integer of at least 1, the case or the profile is
+        unknown, fills are not k + l numbers in 0 to 1, or the case has
+        probability 0 with them.
+    """
+    require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
+    rates = _fills(k, l, fills, profile)
+    if case == "window":
+        return _window_accesses(k, l, rates)
+    probability, accesses = _walk(k, l, rates)[case == "false positive"]
+    require(probability > 0, "fills", f"must give {case!r} a probability above 0", probability)
+    return accesses / probability
+
+
+def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
+    """Memory of a Bloom filter over that of an APBF for the same window (APBF, section 5.5).
+
+    Parameters
+    ----------
+    k, l : int
+        Slices that an insertion writes, and generations in the window.
+    bloom_k : float
+        Slices of the Bloom filter with the same false-positive rate. Table 2
+        takes log2(1 / rate) of the APBF's own rate, not rounded up to a whole
+        number of slices.
+
+    Returns
+    -------
+    float
+        (bloom_k / k) l / (k + l), without unit.
+
+    Raises
+    ------
+    ValueError
+        If k or l is not an integer of at least 1, or bloom_k is not above 0
+        and finite.
+    """
+    require_count("k", k)
+    require_count("l", l)
+    require(0 < bloom_k < math.inf, "bloom_k", "must be above 0 and finite", bloom_k)
+    return float(bloom_k / k * l / (k + l))
+
+
+def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
+    """Row of Table 2 of the APBF paper, by column name.
+
+    Parameters
+    ----------
+    k, l : int
+        Slices that an insertion writes, and generations in the window.
+    profile : str
+        'exact', or 'linear' for the figures as printed; see `apbf_fills`.
+
+    Returns
+    -------
+    dict of str to float
+        ``actual_fp``, ``efficiency``, ``accesses_window``, ``accesses_fp``,
+        ``accesses_false`` and ``npws``.
+
+    Raises
+    ------
+    ValueError
+        If k or l is not an integer of at least 1, or the profile is unknown.
+    """
+    rate = apbf_false_positive_rate(k, l, profile=profile)
+    return {
+        "actual_fp": rate,
+        "efficiency": apbf_efficiency(k, l, -math.log2(rate)),
+        "accesses_window": apbf_accesses(k, l, "window", profile=profile),
+        "accesses_fp": apbf_accesses(k, l, "false positive", profile=profile),
+        "accesses_false": apbf_accesses(k, l, "false", profile=profile),
+        "npws": apbf_npws(k, l),
+    }
+
+
+def apbbf_metrics(k: int, l: int, block_bits: int, hashes_per_block: int) -> dict[str, float]:
+    """Row of Table 3 of the APBF paper, by column name.
+
+    Parameters
+    ----------
+    k, l : int
+        Segments that an insertion writes, and generations in the window.
+    block_bits, hashes_per_block : int
+        B and b, as in `apbbf_block_capacity`.
+
+    Returns
+    -------
+    dict of str to float
+        ``fp_apbbf``, ``fp_apbf_same_memory`` (of an APBF with k b and l b, in
+        the linear profile of Table 2), ``relative_capacity``,
+        ``accesses_window``, ``accesses_fp``, ``accesses_false`` (in blocks)
+        and ``npws``.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1, or b is not below B.
+    """
+    fills = apbbf_fills(k, l, block_bits, hashes_per_block)
+    return {
+        "fp_apbbf": apbf_false_positive_rate(k, l, fills=fills),
+        "fp_apbf_same_memory": apbf_false_positive_rate(
+            k * hashes_per_block, l * hashes_per_block, profile="linear"
+        ),
+        "relative_capacity": apbbf_relative_capacity(block_bits, hashes_per_block),
+        "accesses_window": apbf_accesses(k, l, "window", fills=fills),
+        "accesses_fp": apbf_accesses(k, l, "false positive", fills=fills),
+        "accesses_false": apbf_accesses(k, l, "false", fills=fills),
+        "npws": npws(k, l, fills[-1]),
+    }
+
+
+def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Follow Algorithm 1 on probabilities.
+
+    Returns the pair (probability, accesses weighted by probability) of the
+    queries that end false, then of those that end true. Row `start` of the
+    tables is the position after a jump, column p the matches before it.
+    """
+    probability, accesses = np.zeros((2, l + 1, k))
+    probability[l, 0] = 1.0
+    count = np.arange(k)
+    missed, found = np.zeros((2, 2))
+    for start in range(l, -1, -1):
+        ratio = rates[start : start + k]
+        reach = np.concatenate(([1.0], np.cumprod(ratio)))
+        full = reach[k - count]
+        found[0] += probability[start] @ full
+        found[1] += (accesses[start] + probability[start] * (k - count)) @ full
+        # A miss after c matches: possible while p + c < k.
+        miss = reach[:k] * (1 - ratio)
+        chance = miss * np.cumsum(probability[start])[::-1]
+        spent = miss * np.cumsum(accesses[start])[::-1] + chance * (count + 1)
+        ends = max(0, k - start)
+        missed += chance[:ends].sum(), spent[:ends].sum()
+        onward = count[ends:]
+        probability[start + onward - k, onward] += chance[ends:]
+        accesses[start + onward - k, onward] += spent[ends:]
+    return (float(missed[0]), float(missed[1])), (float(found[0]), float(found[1]))
+
+
+def _window_accesses(k: int, l: int, rates: Floats) -> float:
+    total = 0.0
+    for generation in range(l):
+        written = rates.copy()
+        written[generation : generation + k] = 1.0
+        total += _walk(k, l, written)[True][1]
+    return total / l
+
+
+def _fills(k: int, l: int, fills: Sequence[float] | None, profile: str) -> Floats:
+    require_count("k", k)
+    require_count("l", l)
+    rates = np.array(
+        apbf_fills(k, l, profile=profile) if fills is None else fills, dtype=np.float64
+    )
+    require(rates.shape == (k + l,), "fills", f"must have shape ({k + l},)", rates.shape)
+    inside = (rates >= 0) & (rates <= 1)
+    if not inside.all():
+        require_share("fills", float(rates[~inside][0]))
+    return rates

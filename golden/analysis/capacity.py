@@ -1,0 +1,181 @@
+"""Sizes, slack and staleness of age-partitioned filters."""
+
+import math
+
+from .rules import require_block, require_count, require_share
+
+
+def apbf_generation(slice_bits: int, k: int) -> int:
+    """Return the insertions of a generation that fill a slice to one half (APBF, section 5.2).
+
+    Parameters
+    ----------
+    slice_bits : int
+        Bits of a slice, m.
+    k : int
+        Slices that an insertion writes.
+
+    Returns
+    -------
+    int
+        g = floor(m ln 2 / k) insertions, and never less than 1.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1.
+    """
+    require_count("slice_bits", slice_bits)
+    require_count("k", k)
+    return max(1, math.floor(slice_bits * math.log(2) / k))
+
+
+def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
+    """Return the expected insertions that fill a block to one half (APBF, section 6).
+
+    Parameters
+    ----------
+    block_bits, hashes_per_block : int
+        B and b: bits of a block, and bits that an insertion sets in it, each
+        in a part of B / b bits.
+
+    Returns
+    -------
+    float
+        n = ln(1/2) / ln(1 - b/B) insertions per block.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1, or b is not below B.
+    """
+    require_block(block_bits, hashes_per_block)
+    return math.log(1 / 2) / math.log1p(-hashes_per_block / block_bits)
+
+
+def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int) -> int:
+    """Return the insertions of a generation that fill the blocks to one half (APBF, section 6).
+
+    Parameters
+    ----------
+    blocks : int
+        Blocks of a segment.
+    block_bits, hashes_per_block : int
+        B and b, as in `apbbf_block_capacity`.
+    k : int
+        Segments that an insertion writes.
+
+    Returns
+    -------
+    int
+        g = floor(blocks n / k) insertions with n the capacity of a block, and
+        never less than 1.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1, or b is not below B.
+    """
+    require_count("blocks", blocks)
+    require_count("k", k)
+    return max(1, math.floor(blocks * apbbf_block_capacity(block_bits, hashes_per_block) / k))
+
+
+def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
+    """Window of an APBBF over that of an APBF in the same memory (APBF, Table 3, 'cap.').
+
+    Parameters
+    ----------
+    block_bits, hashes_per_block : int
+        B and b, as in `apbbf_block_capacity`.
+
+    Returns
+    -------
+    float
+        n / ((B/b) ln 2), without unit; the APBF has k b slices written and
+        l b in the window.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1, or b is not below B.
+    """
+    capacity = apbbf_block_capacity(block_bits, hashes_per_block)
+    return capacity * hashes_per_block / (block_bits * math.log(2))
+
+
+def npws(k: int, l: int, survival: float) -> float:
+    """Peak normalised probability-weighted slack (APBF, section 5.2).
+
+    Just before a shift the youngest of the k generations of the slack is
+    reported surely, and each older one has a segment less to match by right.
+
+    Parameters
+    ----------
+    k, l : int
+        Segments that an insertion writes, and generations in the window.
+    survival : float
+        Probability that a full segment matches without the key: 1/2 for an
+        APBF, the false-positive rate of a full block for an APBBF.
+
+    Returns
+    -------
+    float
+        (1/l) times the sum of survival**i for i < k, in windows. For l < k - 1
+        the segments that stand in are not all full, and this is an upper
+        bound of what the sum stands for.
+
+    Raises
+    ------
+    ValueError
+        If k or l is not an integer of at least 1, or survival is not in 0 to 1.
+    """
+    require_count("k", k)
+    require_count("l", l)
+    require_share("survival", survival)
+    return float(sum(survival**i for i in range(k)) / l)
+
+
+def apbf_npws(k: int, l: int) -> float:
+    """Peak normalised probability-weighted slack of an APBF, in windows (section 5.2).
+
+    Parameters
+    ----------
+    k, l : int
+        Slices that an insertion writes, and generations in the window.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1.
+    """
+    return npws(k, l, 1 / 2)
+
+
+def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
+    """Return the insertions after which an APBF or APBBF has no trace of a key (APBF, section 5.2).
+
+    The first key of a generation is written to segment 0 and discarded by the
+    (k + l)-th shift from there, which comes with the last of these insertions.
+
+    Parameters
+    ----------
+    k, l : int
+        Segments that an insertion writes, and generations in the window.
+    generation : int
+        g, in insertions.
+
+    Returns
+    -------
+    int
+        (k + l) g = window + slack, in insertions after the key's own.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1.
+    """
+    require_count("k", k)
+    require_count("l", l)
+    require_count("generation", generation)
+    return (k + l) * generation

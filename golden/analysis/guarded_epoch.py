@@ -1,0 +1,67 @@
+"""Staleness and false-positive rate of guarded-epoch filters."""
+
+import math
+
+from .rules import require_count
+
+
+def gebf_staleness_bound(window: int, epochs: int) -> int:
+    """Return the insertions after which a GEBF has no trace of a key (GEBF, proposition 1).
+
+    A segment is cleared r + 1 epochs after it became the current one, so the
+    first key of an epoch goes after (r + 1) ceil(W/r) more insertions. The
+    paper's W + ceil(W/r) is the same where r divides W; elsewhere it is too
+    small by r ceil(W/r) - W, the insertions that the r epochs cover past W.
+
+    Parameters
+    ----------
+    window : int
+        W, in insertions.
+    epochs : int
+        r, the epochs in the window.
+
+    Returns
+    -------
+    int
+        (r + 1) ceil(W/r), in insertions after the key's own.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1.
+    """
+    require_count("window", window)
+    require_count("epochs", epochs)
+    return (epochs + 1) * -(-window // epochs)
+
+
+def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
+    """False-positive rate of a GEBF as the paper approximates it.
+
+    All r + 1 segments are taken as full and not partitioned:
+    1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), with epochs of l = ceil(W/r)
+    insertions and segments of s = m / (r + 1) bits.
+
+    Parameters
+    ----------
+    m : int
+        Bits of all segments together.
+    W : int
+        Window in insertions.
+    r : int
+        Epochs in the window.
+    k : int
+        Hash functions.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not an integer of at least 1.
+    """
+    for name, value in (("m", m), ("W", W), ("r", r), ("k", k)):
+        require_count(name, value)
+    fill = -math.expm1(-k * -(-W // r) * (r + 1) / m)
+    segment = fill**k
+    if segment == 1:
+        return 1.0
+    return -math.expm1((r + 1) * math.log1p(-segment))

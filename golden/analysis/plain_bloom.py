@@ -1,0 +1,123 @@
+"""Sizes, false-positive rate and accesses of a Bloom filter."""
+
+import math
+
+from .rules import require, require_count, require_share
+
+
+def bloom_hashes(rate: float) -> int:
+    """Hash functions of a Bloom filter for a false-positive rate (APBF, section 4.1).
+
+    Parameters
+    ----------
+    rate : float
+        Rate aimed at, above 0 and below 1.
+
+    Returns
+    -------
+    int
+        k = ceil(log2(1 / rate)).
+
+    Raises
+    ------
+    ValueError
+        If rate is not above 0 and below 1.
+    """
+    require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
+    return math.ceil(-math.log2(rate))
+
+
+def bloom_bits_per_item(k: int) -> float:
+    """Bits per key of a Bloom filter that stops at half full (APBF, section 4.1): k / ln 2.
+
+    Parameters
+    ----------
+    k : int
+        Hash functions.
+
+    Raises
+    ------
+    ValueError
+        If k is not an integer of at least 1.
+    """
+    require_count("k", k)
+    return k / math.log(2)
+
+
+def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
+    """False-positive rate fill**k of a partitioned Bloom filter (APBF, section 4.1).
+
+    Parameters
+    ----------
+    k : int
+        Slices.
+    fill : float
+        Share of bits set, 0 to 1.
+
+    Raises
+    ------
+    ValueError
+        If k is not an integer of at least 1, or fill is not in 0 to 1.
+    """
+    require_count("k", k)
+    require_share("fill", fill)
+    return float(fill**k)
+
+
+def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
+    """Return the expected slice accesses of a Bloom-filter query (APBF, section 4.2).
+
+    Parameters
+    ----------
+    k : int
+        Slices.
+    case : str
+        'true' for a query that is reported, 'false' for one that is not.
+    fill : float
+        Share of bits set, 0 to 1; below 1 for the case 'false'.
+
+    Returns
+    -------
+    float
+        k, or the mean position of the first 0 given that there is one.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+    """
+    require_count("k", k)
+    require(case in ("true", "false"), "case", "must be one of true, false", case)
+    require_share("fill", fill)
+    if case == "true":
+        return float(k)
+    require(fill < 1, "fill", "must be below 1 for the case 'false'", fill)
+    first_miss = sum(i * fill ** (i - 1) * (1 - fill) for i in range(1, k + 1))
+    return float(first_miss / (1 - fill**k))
+
+
+def bloom_metrics(k: int) -> dict[str, float]:
+    """Row of Table 1 of the APBF paper, by column name.
+
+    Parameters
+    ----------
+    k : int
+        Hash functions.
+
+    Returns
+    -------
+    dict of str to float
+        ``bits_per_item``, ``actual_fp``, ``accesses_true`` and
+        ``accesses_false``, at a fill ratio of one half.
+
+    Raises
+    ------
+    ValueError
+        If k is not an integer of at least 1.
+    """
+    return {
+        "bits_per_item": bloom_bits_per_item(k),
+        "actual_fp": bloom_false_positive_rate(k),
+        "accesses_true": bloom_accesses(k, "true"),
+        "accesses_false": bloom_accesses(k, "false"),
+    }
