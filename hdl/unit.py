@@ -11,12 +11,10 @@ from .interface import UnitSignature
 from .memory.map import memory_map
 from .profile import ACCEPT_LAG, HardwareProfile, result_places
 from .queue import ResultQueue
+from .registers import Holder, counters
 from .ring.core import FilterCore
 from .ring.sliced import SlicedCore
 from .statistics import EventCounter
-
-COUNTERS = ("operations", "insertions", "hits", "shifts")
-"""Events that units count."""
 
 ORGANISATIONS = {"separate": FilterCore, "bit-sliced": SlicedCore}
 """Organisations of the memory, and the cores that have them."""
@@ -67,7 +65,8 @@ class FilterUnit(wiring.Component):
         theirs. `secret.ready` is then low until the last segment of an older
         secret has left the ring. Heeded by operations that are accepted
         `SECRET_LEAD` clocks after it or later.
-    operations, insertions, hits, shifts : Out(statistics_bits)
+    operations, ... : Out(statistics_bits)
+        The unit's counters of `lately.hdl.registers`.
         Events since reset, counted as the results leave the core: exact once
         the unit has been idle for ``latency + statistics_bits / 8`` clocks.
 
@@ -140,7 +139,7 @@ class FilterUnit(wiring.Component):
                 generation_bits=self.generation_bits,
                 generation=spec.generation,
                 secret_bits=SECRET_BITS if keyed else 0,
-                counters=dict.fromkeys(COUNTERS, statistics_bits),
+                counters={one.name: statistics_bits for one in counters(Holder.UNIT)},
             )
         )
 
@@ -252,16 +251,13 @@ class FilterUnit(wiring.Component):
     def _elaborate_statistics(self, m):
         if self._statistics_bits == 0:
             return
-        events = {
-            "operations": self._core.valid,
-            "insertions": self._core.insert,
-            "hits": self._core.hit,
-            "shifts": self._core.shift,
-        }
-        for name, event in events.items():
+        for register in counters(Holder.UNIT):
             counter = EventCounter(width=self._statistics_bits)
-            m.submodules[name] = counter
-            m.d.comb += [counter.event.eq(event), getattr(self, name).eq(counter.count)]
+            m.submodules[register.name] = counter
+            m.d.comb += [
+                counter.event.eq(getattr(self._core, register.event)),
+                getattr(self, register.name).eq(counter.count),
+            ]
 
 
 class APBF(FilterUnit):

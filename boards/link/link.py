@@ -4,11 +4,13 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...hdl.registers import WORD_BITS, Holder, counters
 from ...hdl.statistics import EventCounter
 from ...hdl.unit import FilterUnit
 from .frames import FrameReceiver, FrameSender
-from .protocol import MAX_SLOTS, STATISTICS, Information, check_spec, spec_digest
-from .requests import WORD_BITS, Requests
+from .protocol import MAX_SLOTS, Information, check_spec, spec_digest
+from .register_file import RegisterFile
+from .requests import Requests
 from .selftest import SelfTest, self_test_clocks
 from .uart import BaudRate, Receiver, Transmitter
 
@@ -115,12 +117,12 @@ class Link(wiring.Component):
             requests.failed.eq(test.failed),
         ]
         m.d.sync += self.busy.eq(frames.pending | ~sender.i.ready | ~transmitter.i.ready)
-        self._elaborate_unit(m, requests, test)
-        self._elaborate_counters(m, requests, frames, receiver)
+        registers = self._elaborate_registers(m, requests, frames, receiver)
+        self._elaborate_unit(m, requests, test, registers)
         self._elaborate_lamps(m, requests, test, frames)
         return m
 
-    def _elaborate_unit(self, m, requests, test):
+    def _elaborate_unit(self, m, requests, test, registers):
         """Give the unit to the requests or to the self-test."""
         unit = self.unit
         testing = requests.testing
@@ -133,25 +135,26 @@ class Link(wiring.Component):
         ]
         for taker in (test, requests):
             m.d.comb += [taker.o.valid.eq(unit.o.valid), taker.o.p.eq(unit.o.p)]
-        m.d.sync += unit.generation.eq(Mux(testing, unit.spec.generation, requests.generation))
+        m.d.sync += unit.generation.eq(Mux(testing, unit.spec.generation, registers.generation))
         if self.information.keyed:
             wiring.connect(m, requests.secret, unit.secret)
 
-    def _elaborate_counters(self, m, requests, frames, receiver):
-        events = {
-            "frames_good": frames.good,
-            "frames_bad": frames.bad,
-            "frames_dropped": frames.dropped,
-            "frames_repeated": requests.repeated,
-            "frames_out_of_order": requests.out_of_order,
-            "line_errors": receiver.error,
-        }
-        for name, event in events.items():
-            m.submodules[name] = counter = EventCounter(width=WORD_BITS)
-            m.d.comb += counter.event.eq(event)
-            m.d.comb += requests.counts[STATISTICS.index(name)].eq(counter.count)
-        for name in ("operations", "insertions", "hits", "shifts"):
-            m.d.comb += requests.counts[STATISTICS.index(name)].eq(getattr(self.unit, name))
+    def _elaborate_registers(self, m, requests, frames, receiver):
+        """Count events, and let the requests read the registers and set them."""
+        m.submodules.registers = registers = RegisterFile(unit=self.unit)
+        m.d.comb += [
+            registers.number.eq(requests.number),
+            requests.word.eq(registers.word),
+            registers.set_generation.eq(requests.set_generation),
+            registers.value.eq(requests.value),
+        ]
+        sources = {"good": frames, "bad": frames, "dropped": frames, "error": receiver}
+        for register in counters(Holder.LINE):
+            event = getattr(sources.get(register.event, requests), register.event)
+            m.d.comb += getattr(registers, register.event).eq(event)
+        for register in counters(Holder.UNIT):
+            m.d.comb += getattr(registers, register.name).eq(getattr(self.unit, register.name))
+        return registers
 
     def _elaborate_lamps(self, m, requests, test, frames):
         """Turn events into what an eye can see."""

@@ -73,6 +73,7 @@ from fastcrc import crc16
 
 from ...golden.errors import LatelyError
 from ...golden.spec import FilterSpec
+from ...hdl.registers import readable
 
 VERSION = 1
 """Of the protocol; another one is not understood."""
@@ -104,20 +105,8 @@ SECRET_BYTES = 16
 MAX_AGE = 127
 """Greatest age that an answer has room for, in generations."""
 
-STATISTICS = (
-    "operations",
-    "insertions",
-    "hits",
-    "shifts",
-    "frames_good",
-    "frames_bad",
-    "frames_dropped",
-    "frames_repeated",
-    "frames_out_of_order",
-    "line_errors",
-    "generation",
-)
-"""What the board counts, modulo 2**32; `generation` is the length in use."""
+STATISTICS = tuple(register.name for register in readable())
+"""Registers that STATISTICS answers; the `generation` is the length in use."""
 
 
 class ProtocolError(LatelyError, ValueError):

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.hash.siphash import SECRET_BITS
 from ...golden.operations import Operation as GoldenOperation
 from ...hdl.interface import Operation
+from ...hdl.registers import WORD_BITS
 from .frames import Answer, FrameReceiver
 from .protocol import (
     ANSWER,
@@ -18,9 +19,6 @@ from .protocol import (
     Status,
     key_bytes,
 )
-
-WORD_BITS = 32
-"""Bits of a number on the line."""
 
 _VALUE_BYTES = {Request.GENERATION: 4, Request.SECRET: SECRET_BITS // 8}
 
@@ -50,8 +48,9 @@ class Requests(wiring.Component):
         As those of `FrameSender`.
     i, o
         The unit's streams, but during a self-test.
-    generation : Out(generation_bits)
-        For the unit.
+    number, set_generation, value : Out
+    word : In
+        As those of `RegisterFile`.
     secret : Out(stream.Signature(128))
         With siphash only.
     testing : Out(1)
@@ -59,8 +58,6 @@ class Requests(wiring.Component):
     start : Out(1)
     running, failed : In
         As those of `SelfTest`.
-    counts : In(ArrayLayout(32, len(STATISTICS) - 1))
-        What STATISTICS answers, but for the generation length.
     repeated, out_of_order : Out(1)
         High for one clock for each such request.
     """
@@ -84,12 +81,14 @@ class Requests(wiring.Component):
                 "write_byte": Out(8),
                 "i": Out(stream.Signature(unit.i.p.shape())),
                 "o": In(stream.Signature(unit.o.p.shape())),
-                "generation": Out(unit.generation_bits, init=unit.spec.generation),
+                "number": Out(range(len(STATISTICS))),
+                "word": In(WORD_BITS),
+                "set_generation": Out(1),
+                "value": Out(WORD_BITS),
                 "testing": Out(1),
                 "start": Out(1),
                 "running": In(1),
                 "failed": In(8),
-                "counts": In(data.ArrayLayout(WORD_BITS, len(STATISTICS) - 1)),
                 "repeated": Out(1),
                 "out_of_order": Out(1),
             }
@@ -142,7 +141,6 @@ class Requests(wiring.Component):
         self._code = Signal(Operation)
         self._offered, self._answered = Signal(8), Signal(8)
         self._clocks = Signal(range(self._settle + 2))
-        self._words = Signal(range(len(STATISTICS)))
         self._word = Signal(WORD_BITS)
         self._kinds = {request: Signal(name=f"is_{request.name.lower()}") for request in Request}
         self._lengths = {count: Signal(name=f"has_{count}") for count in (0, 4, 16)}
@@ -155,7 +153,7 @@ class Requests(wiring.Component):
         """Register what states decide on, which is known well before they do."""
         last = key_bytes(self._information.key_bits)
         unused = 8 * last - self._information.key_bits
-        value = self._shifted[-WORD_BITS:]
+        m.d.comb += self.value.eq(self._shifted[-WORD_BITS:])
         m.d.sync += [signal.eq(self._type[:4] == kind) for kind, signal in self._kinds.items()]
         m.d.sync += [signal.eq(self._left == count) for count, signal in self._lengths.items()]
         m.d.sync += [
@@ -167,7 +165,7 @@ class Requests(wiring.Component):
             self._at_end.eq(self._position == last),
             self._unknown.eq(self.byte > max(GoldenOperation)),
             self._too_wide.eq(self.byte[8 - unused :].any() if unused else 0),
-            self._fits.eq(value.any() & ~value[len(self.generation) :].any()),
+            self._fits.eq(self.value.any() & ~self.value[self._unit.generation_bits :].any()),
             self._over.eq(self._clocks == self._settle),
             self._complete.eq(self._answered == self._offered),
         ]
@@ -346,18 +344,17 @@ class Requests(wiring.Component):
                         m.next = state
 
     def _elaborate_statistics(self, m):
-        counts = Array([*self.counts, self.generation])
         with m.State("SELECT"):
-            m.d.sync += self._word.eq(counts[self._words])
+            m.d.sync += self._word.eq(self.word)
             m.next = "WORD"
         with m.State("WORD"):
             self._put(m, self._word[:8])
             m.d.sync += [self._word.eq(self._word >> 8), self._clocks.eq(self._clocks + 1)]
             with m.If(self._clocks == WORD_BITS // 8 - 1):
-                m.d.sync += [self._clocks.eq(0), self._words.eq(self._words + 1)]
+                m.d.sync += [self._clocks.eq(0), self.number.eq(self.number + 1)]
                 m.next = "SELECT"
-                with m.If(self._words == len(counts) - 1):
-                    m.d.sync += self._words.eq(0)
+                with m.If(self.number == len(STATISTICS) - 1):
+                    m.d.sync += self.number.eq(0)
                     m.next = "REPLY"
 
     def _elaborate_values(self, m):
@@ -375,7 +372,7 @@ class Requests(wiring.Component):
         with m.State("LENGTH"):
             m.next = "SETTLE"
             with m.If(self._fits):
-                m.d.sync += self.generation.eq(self._shifted[-WORD_BITS:])
+                m.d.comb += self.set_generation.eq(1)
             with m.Else():
                 self._end(m, Status.BAD_VALUE)
         if self._information.keyed:

@@ -8,12 +8,12 @@ if not __package__:  # Started as `python docs/pages`: find the package that thi
     sys.path[0] = str(Path(__file__).parents[1])
 
 import pages
-from pages import boards, lanes, performance, planner, reproduction, speed, verification
+from pages import boards, host, lanes, performance, planner, reproduction, speed, verification
 from pages.blocks import ROOT
 
 PAGES = {
     module.PAGE.path.stem: module.PAGE
-    for module in (boards, lanes, performance, planner, reproduction, speed, verification)
+    for module in (boards, host, lanes, performance, planner, reproduction, speed, verification)
 }
 
 

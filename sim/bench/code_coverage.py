@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...golden import FilterSpec
+from ...hdl.registers import Holder, counters
 from ...hdl.verilog import TOP
 
 KINDS = {"v_line": "lines", "v_branch": "lines", "v_toggle": "toggles"}
@@ -189,7 +190,7 @@ def module(instance: str) -> str:
     """Return what kind of part an instance is: its name without numbers."""
     name = re.sub(r"\$\d+", "", instance)
     name = re.sub(r"(segment|_part|hash)\d+", r"\1", name)
-    name = re.sub(r"^(operations|insertions|hits|shifts)$", "statistics", name)
+    name = "statistics" if name in {one.name for one in counters(Holder.UNIT)} else name
     return name or "(unit)"
 
 

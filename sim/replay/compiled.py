@@ -22,6 +22,7 @@ from ...golden.spec import FilterSpec
 from ...hdl.interface import UnitSignature
 from ...hdl.memory.map import MemoryMap, PhysicalMemory, memory_map
 from ...hdl.profile import HardwareProfile
+from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
 from ..toolchain import ToolError, verilate, verilator_version
@@ -30,6 +31,9 @@ _CHUNK = 1 << 16
 _DRIVER = Path(__file__).with_name("driver.cpp")
 _OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
             "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip
+
+COUNTERS = [register.name for register in counters(Holder.UNIT)]
+"""Names of the counters that a unit has."""
 
 Progress = Callable[[int], None]
 """Called with the number of operations done since the last call."""
@@ -140,12 +144,14 @@ def defines(spec: FilterSpec, memories: MemoryMap) -> list[str]:
     memories : MemoryMap
         Of the unit.
     """
+    counts = " ".join(f"COUNTER({n}, {name})" for n, name in enumerate(COUNTERS))
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join((TOP, *memory.path))})"
         for number, memory in enumerate(memories.memories)
     )
     return [
         *UnitSignature.from_spec(spec, tag_bits=TAG_BITS).macros(),
+        f"COUNTERS {counts}",
         f"MEMORIES {rows}",
     ]
 
@@ -335,11 +341,11 @@ class CompiledUnit(CompiledModel):
 
     @property
     def statistics(self) -> dict[str, int]:
-        """Event counters: operations, insertions, hits and shifts since reset."""
+        """The unit's counters of `lately.hdl.registers`: events since reset."""
         self.idle(2 * self.profile.latency)
-        counts = (ctypes.c_uint64 * 4)()
+        counts = (ctypes.c_uint64 * len(COUNTERS))()
         self._library.lately_statistics(self._unit, counts)
-        return dict(zip(("operations", "insertions", "hits", "shifts"), counts, strict=True))
+        return dict(zip(COUNTERS, counts, strict=True))
 
     @property
     def memory(self) -> NDArray[np.bool_]:

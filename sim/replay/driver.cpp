@@ -1,5 +1,5 @@
 // Drives a verilated filter unit from arrays. Compiled together with the model; the macros of
-// UnitSignature and MEMORIES describe the unit.
+// UnitSignature, COUNTERS and MEMORIES describe the unit.
 
 #include <cstdint>
 #include <cstring>
@@ -94,11 +94,11 @@ void lately_idle(Unit* unit, uint64_t cycles) {
     while (cycles--) clock(*unit);
 }
 
+// Copies the counters, in the order of COUNTERS.
 void lately_statistics(Unit* unit, uint64_t* counts) {
-    counts[0] = unit->model.operations;
-    counts[1] = unit->model.insertions;
-    counts[2] = unit->model.hits;
-    counts[3] = unit->model.shifts;
+#define COUNTER(number, name) counts[number] = unit->model.name;
+    COUNTERS
+#undef COUNTER
 }
 
 // Begins a sequence of operations; the one before must have had all its results, or a reset.

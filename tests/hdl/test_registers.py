@@ -1,0 +1,167 @@
+"""The table of registers, and all that read it."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from amaranth.sim import Simulator
+
+from lately.boards.link.protocol import STATISTICS
+from lately.boards.link.register_file import RegisterFile
+from lately.golden import preset
+from lately.hdl import FilterUnit, LaneUnit
+from lately.hdl.registers import (
+    REGISTERS,
+    Access,
+    Holder,
+    Register,
+    counters,
+    readable,
+    registers_header,
+    registers_table,
+)
+
+
+def test_words_of_the_serial_protocol_keep_their_places():
+    assert STATISTICS[:11] == (
+        "operations", "insertions", "hits", "shifts", "frames_good", "frames_bad",
+        "frames_dropped", "frames_repeated", "frames_out_of_order", "line_errors", "generation",
+    )  # fmt: skip
+
+
+def test_names_and_events_are_unique():
+    names = [register.name for register in REGISTERS]
+    assert len(set(names)) == len(names)
+    assert set(names) - set(STATISTICS) == {"secret"}
+    events = [register.event for holder in Holder for register in counters(holder)]
+    assert len(set(events)) == len(events)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"name": "two words"}, r"^Name must be an identifier, not 'two words'$"),
+        ({"name": "a", "width": 0}, r"^Width must be at least 1, not 0$"),
+        ({"name": "a", "width": 33}, r"^Width must be at most 32 to be read, not 33$"),
+    ],
+)
+def test_register_wrong(row, message):
+    with pytest.raises(ValueError, match=message):
+        Register(meaning="", **row)
+
+
+def test_widest_registers():
+    assert Register(name="a", width=32, meaning="").readable
+    assert not Register(name="a", width=33, access=Access.WRITE, meaning="").readable
+
+
+def test_header():
+    header = registers_header(FilterUnit(preset("tiny")))
+    defined = dict(re.findall(r"#define LATELY_(\w+) (\d+)", header))
+    assert defined["WORDS"] == str(len(STATISTICS))
+    for word, name in enumerate(STATISTICS):
+        assert defined[f"{name.upper()}_WORD"] == str(word)
+    assert defined["HITS_BITS"] == "32"
+    spec = preset("tiny")
+    assert defined["GENERATION_RESET"] == str(spec.generation)
+    assert defined["GENERATION_BITS"] == str(spec.generation.bit_length() + 1)
+    assert "SECRET_BITS" not in defined
+    keyed = registers_header(FilterUnit(preset("siphash-tiny")))
+    assert "#define LATELY_SECRET_BITS 128\n" in keyed
+    assert "LATELY_SECRET_WORD" not in keyed
+    assert "LATELY_HITS" not in registers_header(LaneUnit(preset("two-lanes-tiny")))
+
+
+def test_table_has_a_row_for_each():
+    assert [row[0] for row in registers_table()] == [f"`{one.name}`" for one in REGISTERS]
+    assert ["`generation`", "read, write", "as specified", "as specified"] in [
+        list(row[:4]) for row in registers_table()
+    ]
+
+
+def test_register_file():
+    """Each register answers at its number; a length that is set is the next word."""
+    unit = FilterUnit(preset("tiny"))
+    file = RegisterFile(unit=unit)
+    simulator = Simulator(file)
+    simulator.add_clock(1e-6)
+
+    async def words(ctx):
+        values = []
+        for number in range(len(STATISTICS)):
+            ctx.set(file.number, number)
+            values.append(ctx.get(file.word))
+        return values
+
+    async def bench(ctx):
+        expected = dict.fromkeys(STATISTICS, 0) | {"generation": preset("tiny").generation}
+        for number, register in enumerate(counters(Holder.UNIT)):
+            expected[register.name] = (1 << 32) - 1 - number
+            ctx.set(getattr(file, register.name), expected[register.name])
+        for number, register in enumerate(counters(Holder.LINE)):
+            expected[register.name] = number + 1
+            event = getattr(file, register.event)
+            ctx.set(event, 1)
+            await ctx.tick().repeat(number + 1)
+            ctx.set(event, 0)
+        await ctx.tick().repeat(16)
+        assert await words(ctx) == list(expected.values())
+        ctx.set(file.value, 5)
+        await ctx.tick()
+        assert await words(ctx) == list(expected.values())
+        ctx.set(file.set_generation, 1)
+        await ctx.tick()
+        assert ctx.get(file.generation) == 5
+        assert await words(ctx) == list((expected | {"generation": 5}).values())
+
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+ONE_MORE = """
+from lately.hdl import registers
+registers.REGISTERS += (
+    registers.Register(name="reports", event="hit", meaning="Reports once more."),
+)
+from amaranth.sim import Simulator
+from lately.boards.link.protocol import STATISTICS
+from lately.boards.link.register_file import RegisterFile
+from lately.golden import preset
+from lately.hdl import FilterUnit
+assert STATISTICS[-2:] == ("generation", "reports")
+unit = FilterUnit(preset("tiny"))
+assert "#define LATELY_REPORTS_WORD 11" in registers.registers_header(unit)
+assert "#define LATELY_WORDS 12" in registers.registers_header(unit)
+assert registers.registers_table()[-1] == [
+    "`reports`", "read", "32", "0", "Reports once more."
+]
+assert len(RegisterFile(unit=unit).reports) == 32
+async def bench(ctx):
+    ctx.set(unit.o.ready, 1)
+    ctx.set(unit.i.valid, 1)
+    ctx.set(unit.i.p.operation, 3)
+    await ctx.tick().until(unit.o.valid)
+    await ctx.tick().repeat(20)
+    ctx.set(unit.i.valid, 0)
+    await ctx.tick().repeat(unit.latency + 32)
+    assert ctx.get(unit.reports) == ctx.get(unit.hits) > 10
+simulator = Simulator(unit)
+simulator.add_clock(1e-6)
+simulator.add_testbench(bench)
+simulator.run()
+"""
+
+
+def test_counter_is_one_line():
+    """One more row is a port that counts, a word of STATISTICS, and stands in header and table."""
+    subprocess.run([sys.executable, "-W", "error", "-c", ONE_MORE], check=True)
+
+
+def test_table_needs_no_hardware():
+    code = "import sys, lately.hdl.registers; assert 'amaranth' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_everything_readable_fits_a_word():
+    assert all(register.width is None or register.width <= 32 for register in readable())
