@@ -17,23 +17,23 @@ from .ring.sliced import SlicedCore
 from .statistics import EventCounter
 
 ORGANISATIONS = {"separate": FilterCore, "bit-sliced": SlicedCore}
-"""Organisations of the memory, and the cores that have them."""
+"""Core of each organisation of the memory."""
 
 
 class FilterUnit(wiring.Component):
     """A count-based sliding-window filter.
 
-    Accepts one operation per clock for as long as results are taken, through
-    shifts and, with separate segments, whatever the keys are. Every operation gives one result, in
-    order, `latency` clocks after its acceptance if the results before it have
-    been taken. Operations take effect one after another.
+    The unit accepts one operation per cycle for as long as its results are taken, also through
+    shifts and, with separate segments, for any sequence of keys. Every operation gives one
+    result, in order, `latency` cycles after its acceptance if the results before it have been
+    taken. Operations take effect one after another.
 
     `i.ready` falls while results wait to be taken, after a CLEAR, after reset,
-    after a SHIFT for `SHIFT_PAUSE` clocks or until the last segment to retire
-    is clear, and after every operation while `generation` is below
-    `minimum_generation`. Nothing is lost or wrong then. With bit-sliced
-    segments it also falls before the end of a generation in which the spare
-    has not been swept yet, until it is.
+    after a SHIFT for `SHIFT_PAUSE` cycles or until the segment that retired last
+    has been cleared, and after every operation while `generation` is below
+    `minimum_generation`. No operation is lost. With bit-sliced segments it also
+    falls before the end of a generation in which the spare has not been swept
+    yet, until it has been.
 
     Parameters
     ----------
@@ -54,21 +54,20 @@ class FilterUnit(wiring.Component):
     i, o
         See `lately.hdl.interface.UnitSignature`.
     generation : In(generation_bits)
-        Insertions in a generation, at least 1; ``spec.generation`` for what
-        the specification promises. A change counts from the first generation
-        on that begins with an operation accepted `GENERATION_LEAD` clocks
-        later, by a shift, a clear or reset.
+        Insertions in a generation, at least 1; the promises of the specification hold for
+        ``spec.generation``. A change applies from the first generation on that begins, by a
+        shift, a clear or reset, with an operation accepted at least `GENERATION_LEAD` cycles
+        later.
     secret : In(stream.Signature(128))
-        With ``hash="siphash"`` only: the secret of the hash, 0 from reset on.
-        Without re-keying, a secret counts from the next CLEAR on. With, from
-        the next shift or CLEAR on, for the segment that comes in; others keep
-        theirs. `secret.ready` is then low until the last segment of an older
-        secret has left the ring. Heeded by operations that are accepted
-        `SECRET_LEAD` clocks after it or later.
+        With ``hash="siphash"`` only: the secret of the hash, 0 after reset.
+        Without re-keying, a secret applies from the next CLEAR on. With re-keying, it applies
+        from the next shift or CLEAR on to the segment that begins then, and the other segments
+        keep theirs; `secret.ready` is low until the last segment with an older secret has
+        retired. A secret applies to operations accepted at least `SECRET_LEAD` cycles later.
     operations, ... : Out(statistics_bits)
-        The unit's counters of `lately.hdl.registers`.
-        Events since reset, counted as the results leave the core: exact once
-        the unit has been idle for ``latency + statistics_bits / 8`` clocks.
+        The counters of `lately.hdl.registers` that units hold: events since reset, counted as
+        the results leave the core. They are exact once the unit has been idle for its own
+        latency and that of an `EventCounter`.
 
     Raises
     ------
@@ -81,19 +80,19 @@ class FilterUnit(wiring.Component):
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
 
     GENERATION_LEAD = Issue.LEAD
-    """Clocks from a change of the generation length to the first acceptance that heeds it."""
+    """Cycles from a change of the generation length to the first operation it applies to."""
 
     SHIFT_PAUSE = Issue.SHIFT_PAUSE
-    """Clocks for which a SHIFT keeps the input closed if the spare is clean."""
+    """Cycles for which a SHIFT keeps the input closed if the spare is clean."""
 
     SECRET_LEAD = Secrets.LEAD
-    """Clocks from a secret's acceptance to the first acceptance of an operation that heeds it."""
+    """Cycles from a secret's acceptance to that of the first operation it applies to."""
 
     PAUSE = Issue.PAUSE
-    """Clocks at most for which a SHIFT or CLEAR keeps the input closed after clearing."""
+    """Most cycles for which a SHIFT or CLEAR keeps the input closed after clearing."""
 
     LAG = ACCEPT_LAG
-    """Clocks from an acceptance until `i.ready` knows of it, and one to spare."""
+    """Cycles from an acceptance until `i.ready` depends on it, and one to spare."""
 
     def __init__(
         self,
@@ -145,7 +144,7 @@ class FilterUnit(wiring.Component):
 
     @property
     def spec(self):
-        """What was built."""
+        """Specification of the unit."""
         return self._spec
 
     @property
@@ -160,17 +159,17 @@ class FilterUnit(wiring.Component):
 
     @property
     def minimum_generation(self):
-        """Shortest generation at which operations do not come one at a time."""
+        """Shortest generation at which operations are not accepted one at a time."""
         return self._issue.minimum_generation
 
     @property
     def longest_pause(self):
-        """Clocks at most for which a SHIFT or CLEAR, or the spare, keeps the input closed."""
+        """Most cycles for which a SHIFT or CLEAR, or the spare, keeps the input closed."""
         return self._profile.longest_pause
 
     @property
     def latency(self):
-        """Clocks from the acceptance of an operation to its result on an idle output."""
+        """Cycles from the acceptance of an operation to its result on an idle output."""
         return self._core.latency + ResultQueue.LATENCY
 
     def elaborate(self, platform):
@@ -230,7 +229,7 @@ class FilterUnit(wiring.Component):
 
     @property
     def _depth(self):
-        """Results that may be under way."""
+        """Most results that may be under way."""
         return result_places(self.latency, lag=self.LAG)
 
     def _elaborate_room(self, m, entered):

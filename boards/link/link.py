@@ -119,7 +119,7 @@ class Link(wiring.Component):
         m.d.sync += self.busy.eq(frames.pending | ~sender.i.ready | ~transmitter.i.ready)
         registers = self._elaborate_registers(m, requests, frames, receiver)
         self._elaborate_unit(m, requests, test, registers)
-        self._elaborate_lamps(m, requests, test, frames)
+        self._elaborate_leds(m, requests, test, frames)
         return m
 
     def _elaborate_unit(self, m, requests, test, registers):
@@ -156,8 +156,8 @@ class Link(wiring.Component):
             m.d.comb += getattr(registers, register.name).eq(getattr(self.unit, register.name))
         return registers
 
-    def _elaborate_lamps(self, m, requests, test, frames):
-        """Turn events into what an eye can see."""
+    def _elaborate_leds(self, m, requests, test, frames):
+        """Stretch events until an eye can see them."""
         m.submodules.time = time = EventCounter(width=self._second)
         m.d.comb += [time.event.eq(1), self.alive.eq(time.count[-1])]
         wrong = Signal()
