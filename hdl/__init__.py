@@ -17,9 +17,9 @@ _MODULES = {
     "Operation": "interface",
     "PortableSegmentMemory": "memory.segment",
     "SegmentMemory": "memory.segment",
-    "SlicedCore": "ring.sliced",
     "UnitSignature": "interface",
-    "filter_unit": "lanes.unit",
+    "filter_unit": "build",
+    "ring_core": "ring.core",
 }
 
 __all__ = list(_MODULES)

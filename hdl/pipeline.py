@@ -352,6 +352,24 @@ class Pipeline:
         ]
         return stage
 
+    def leave(self, *outputs, latency):
+        """Check that values leave the pipeline together, after the latency that was promised.
+
+        Parameters
+        ----------
+        outputs : Staged
+        latency : int
+            As the component states it before it is elaborated.
+
+        Raises
+        ------
+        StageError
+            If they are of different stages, or of another than `latency`.
+        """
+        stage = self.stage(*outputs)
+        if stage != latency:
+            raise StageError(f"{outputs[0]!r} leaves, but the latency is stated as {latency}")
+
     def all_of(self, name, flags, *, stages=0, reset_less=False):
         """Return whether all flags are set, ``ceil(log4(len(flags)))`` stages later.
 

@@ -13,7 +13,7 @@ from ..golden.errors import SpecificationError
 from ..golden.spec import PRESETS
 from .build import filter_unit
 from .memory.variants import VARIANTS
-from .unit import ORGANISATIONS
+from .profile import ORGANISATIONS
 
 
 def units() -> Iterator[tuple[str, object]]:

@@ -1,6 +1,6 @@
 """Filters as units: streams in and out, nothing lost under back-pressure."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 
 from ..golden.errors import SpecificationError
@@ -12,12 +12,8 @@ from .memory.map import memory_map
 from .profile import ACCEPT_LAG, HardwareProfile, result_places
 from .queue import ResultQueue
 from .registers import Holder, counters
-from .ring.core import FilterCore
-from .ring.sliced import SlicedCore
+from .ring.core import ring_core
 from .statistics import EventCounter
-
-ORGANISATIONS = {"separate": FilterCore, "bit-sliced": SlicedCore}
-"""Core of each organisation of the memory."""
 
 
 class FilterUnit(wiring.Component):
@@ -48,6 +44,8 @@ class FilterUnit(wiring.Component):
     organisation : str
         "separate" for a memory per part and segment, "bit-sliced" for one per part that holds
         all segments, which only guarded-epoch filters can have.
+    core : Component, optional
+        Core with a `CoreSignature`, in place of that of the specification.
 
     Members
     -------
@@ -102,6 +100,7 @@ class FilterUnit(wiring.Component):
         statistics_bits=32,
         memory="portable",
         organisation="separate",
+        core=None,
     ):
         self._profile = HardwareProfile(spec, organisation=organisation, memory=memory)
         if spec.family not in self.families:
@@ -116,18 +115,20 @@ class FilterUnit(wiring.Component):
         self._spec = spec
         self._memory = memory
         self._organisation = organisation
-        self._core = ORGANISATIONS[organisation](spec=spec, memory=memory)
+        if core is None:
+            core = ring_core(spec, memory=memory, organisation=organisation)
+        self._core = core
         self._statistics_bits = statistics_bits
         self.generation_bits = spec.generation.bit_length() + 1
         self._issue = Issue(
             generation_bits=self.generation_bits,
             minimum_generation=self._profile.minimum_generation,
-            clear_words=self._core.clear_clocks,
+            clear_words=self._core.clear_cycles,
             watches=organisation != "separate",
         )
         keyed = spec.hash == "siphash"
         self._secrets = (
-            Secrets(pipelines=self._core.pipelines, ring_segments=spec.ring_segments)
+            Secrets(pipelines=self._core.signature.secrets, ring_segments=spec.ring_segments)
             if keyed
             else None
         )
@@ -180,7 +181,7 @@ class FilterUnit(wiring.Component):
         m.submodules.queue = queue = ResultQueue(
             depth=self._depth,
             tag_bits=len(self.i.p.tag),
-            verdict_bits=1 + len(core.age),
+            verdict_bits=len(core.verdict.as_value()),
             page_depth=self._depth if self._memory == "ice40" else 16,
         )
         accepted = Signal()
@@ -202,8 +203,8 @@ class FilterUnit(wiring.Component):
             core.key.eq(key),
             queue.tag_valid.eq(accepted),
             queue.tag.eq(tag),
-            queue.coming.eq(core.coming),
-            queue.verdict.eq(Cat(core.seen, core.age)),
+            queue.coming.eq(core.valid_next),
+            queue.verdict.eq(core.verdict),
             self.o.valid.eq(queue.o.valid),
             self.o.p.eq(queue.o.p),
             queue.o.ready.eq(self.o.ready),
@@ -223,7 +224,7 @@ class FilterUnit(wiring.Component):
             secrets.cleared.eq(self._issue.control.clear),
             self._issue.adopt.eq(secrets.adopt),
         ]
-        for number in range(self._core.pipelines):
+        for number in range(self._core.signature.secrets):
             name = f"secret{number}"
             m.d.comb += getattr(self._core, name).eq(getattr(secrets, name))
 

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..control import Control
 from ..interface import Operation, operation_bits
 from ..profile import (
     END_EIGHTHS,
@@ -15,7 +16,6 @@ from ..profile import (
     WATCHED_GENERATION,
     ceil_log,
 )
-from ..ring.core import Control
 
 
 class GenerationLength(wiring.Component):

@@ -137,6 +137,21 @@ class Expand(wiring.Component):
         """Signals of one function, in the order of the sizes."""
         return [getattr(self, f"index_{function}_{number}") for number in range(len(self._fields))]
 
+    def addresses(self, parts):
+        """Addresses of all functions' bits: of each part its own index, then those they share.
+
+        Parameters
+        ----------
+        parts : int
+            Parts of a segment, which the last indices are of.
+        """
+        addresses = []
+        for function in range(len(self._rotations)):
+            indices = self.indices(function)
+            shared, own = indices[:-parts], indices[-parts:]
+            addresses += [Cat(index, *shared) for index in own]
+        return Cat(addresses)
+
     def elaborate(self, platform):
         m = Module()
         for function, words in enumerate(self._rotations):

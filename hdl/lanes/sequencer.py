@@ -5,9 +5,9 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.enum import Enum
 from amaranth.lib.wiring import In, Out
 
+from ..control import Control
 from ..frontend.issue import SpareTimer
 from ..pipeline import delayed, registered
-from ..ring.core import Control
 
 
 class RingCommand(Enum, shape=2):

@@ -6,12 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
 from ..hash.functions import Expand
+from ..hash.key import Addresses
 from ..memory.paged import PagedMemory
-from ..memory.variants import segment_memory
 from ..pipeline import delayed, registered, selected
-from ..profile import HardwareProfile
+from ..profile import CONTROL_LAG, HardwareProfile
 from ..queue import ResultQueue
-from ..ring.core import FilterCore
+from ..ring.core import ring_core
 from .sequencer import Entry, OrderedEntry, RingCommand, Sequencer, ordered_steps
 
 
@@ -23,50 +23,29 @@ class StateExpand(wiring.Component):
     Parameters
     ----------
     spec : FilterSpec
+
+    Members
+    -------
+    key : In(64)
+    addresses : Out(Addresses)
     """
 
     def __init__(self, *, spec):
+        self._parts = spec.parts
         self._expand = Expand(sizes=spec.index_sizes, functions=spec.hash_functions, seed=spec.seed)
         self.latency = 1 + self._expand.latency
-        super().__init__({"key": In(STATE_BITS)})
-
-    def indices(self, function):
-        """Signals of one function's indices, in the order of the sizes."""
-        return self._expand.indices(function)
+        super().__init__({"key": In(STATE_BITS), "addresses": Out(Addresses(spec=spec))})
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.expand = self._expand
         state = Signal(STATE_BITS, reset_less=True)
         m.d.sync += state.eq(self.key)
-        m.d.comb += self._expand.state.eq(state)
+        m.d.comb += [
+            self._expand.state.eq(state),
+            self.addresses.eq(self._expand.addresses(self._parts)),
+        ]
         return m
-
-
-class ShardCore(FilterCore):
-    """Pipeline of a shard, whose keys are states.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-        Of all shards together.
-    memory : str
-        As for `FilterCore`.
-    """
-
-    def __init__(self, *, spec, memory="portable"):
-        profile = HardwareProfile(spec, memory=memory)
-        self._ways = profile.address_registers
-        super().__init__(spec=profile.shard_spec, memory=memory)
-
-    def _build_hash(self):
-        return StateExpand(spec=self._spec)
-
-    def _build_memory(self):
-        spec = self._spec
-        return segment_memory(
-            self._memory, depth=spec.part_bits, clear_bits=spec.clear, ways=self._ways
-        )
 
 
 class Shard(wiring.Component):
@@ -118,10 +97,13 @@ class Shard(wiring.Component):
             raise ValueError(f"Slots must be a power of two up to 128, not {slots!r}")
         self._spec = spec
         self._lanes = spec.lanes
-        self._core = ShardCore(spec=spec, memory=memory)
+        profile = HardwareProfile(spec, memory=memory)
+        self._core = ring_core(
+            profile.shard_spec, memory=memory, key_hash=StateExpand, profile=profile
+        )
         self._entry = Entry(lanes=spec.lanes, slots=slots)
         self._ordered = OrderedEntry(self._entry)
-        self._verdict_bits = 1 + len(self._core.age)
+        self._verdict_bits = len(self._core.verdict.as_value())
         self._memories = [
             PagedMemory(depth=slots, width=self._verdict_bits, number=number, memories=spec.shards)
             for _ in range(spec.lanes)
@@ -173,9 +155,9 @@ class Shard(wiring.Component):
         m.d.comb += self.taken.eq(sequencer.takes)
         self._elaborate_states(m, sequencer, arrived)
         # The core has its control so much after the key; the sequencer's is three cycles late.
-        late = self._state_latency + FilterCore.CONTROL_LAG - 3
+        late = self._state_latency + CONTROL_LAG - 3
         m.d.comb += core.control.eq(delayed(m, sequencer.control, late, "control"))
-        self._elaborate_results(m, sequencer, late + core.latency - FilterCore.CONTROL_LAG)
+        self._elaborate_results(m, sequencer, late + core.latency - CONTROL_LAG)
         return m
 
     def _elaborate_arrival(self, m, arrived):
@@ -234,7 +216,7 @@ class Shard(wiring.Component):
             m.d.comb += [
                 results.write.eq(lane[number]),
                 results.write_address.eq(slot),
-                results.value.eq(Cat(core.seen, core.age)),
+                results.value.eq(core.verdict),
                 results.read_address.eq(self.slot),
                 self.results.word_select(number, self._verdict_bits).eq(results.word),
             ]

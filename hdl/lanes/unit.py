@@ -79,7 +79,7 @@ class LaneUnit(wiring.Component):
             shards=spec.shards,
             slots=self.SLOTS,
             answer=signature.result,
-            verdict_bits=1 + len(self._shards[0].core.age),
+            verdict_bits=len(self._shards[0].core.verdict.as_value()),
             results_latency=self._shards[0].latency,
         )
         super().__init__(signature)

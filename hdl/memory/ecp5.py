@@ -94,15 +94,12 @@ class ECP5WordBank(WordBank):
 
     ROWS = WORD_ROWS["ecp5"]
     COLUMNS = BANK_COLUMNS
+    FLIP_FLOP = "ecp5"
 
     def __init__(self, *, rows, columns):
         super().__init__(rows=rows, columns=columns)
         if rows > self.ROWS:
             raise ValueError(f"Rows must be at most {self.ROWS} for ecp5, not {rows}")
-
-    @staticmethod
-    def registers(m, value, clocks):
-        return _register(m, value, clocks)
 
     def _elaborate_memory(self, m, *, read_row, word, write_row, write, written):
         for low in range(0, self._columns, self.COLUMNS):

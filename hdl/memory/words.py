@@ -4,12 +4,12 @@ Every variant has the signature of `WordBank` and the same behaviour at its
 ports, clock for clock.
 """
 
-from itertools import pairwise
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..parameters import require_integer
+from ..pipeline import Pipeline
 from ..profile import FAN_IN, WORD_LATENCY
 
 
@@ -61,13 +61,18 @@ class WordBank(wiring.Component):
 
     LATENCY = WORD_LATENCY
     MASK_LAG = 4
+    READ = 2
+    """Cycles from `row` until the memory reads."""
     DIGIT = 3
+    FLIP_FLOP = None
+    """Primitive to lead masks to the bank with, see `duplicate_registers`."""
     DISTANCES = 4
     """Passes that have not written yet, or just write, when another reads."""
 
     def __init__(self, *, rows, columns):
         if not isinstance(rows, int) or rows < 2 or rows & (rows - 1):
             raise ValueError(f"Rows must be a power of two greater than 1, not {rows!r}")
+        require_integer("Columns", columns, least=1)
         self._rows = rows
         self._columns = columns
         super().__init__(
@@ -83,48 +88,37 @@ class WordBank(wiring.Component):
             }
         )
 
-    @staticmethod
-    def registers(m, value, clocks):
-        """Return a value some clocks later, from registers that are not shared if possible.
-
-        Parameters
-        ----------
-        m : Module
-            That the registers go to.
-        value : Value
-        clocks : int
-        """
-        for _ in range(clocks):
-            registered = Signal(len(value))
-            m.d.sync += registered.eq(value)
-            value = registered
-        return value
-
     def elaborate(self, platform):
         m = Module()
         swept = self._elaborate_sweep(m)
-        # Rows by stage: 0 comes in, 1 reads, 5 writes.
-        rows = [Signal.like(self.row, name=f"row{stage}", reset_less=True) for stage in range(6)]
-        m.d.sync += rows[0].eq(Mux(self.access, self.row, swept))
-        m.d.sync += [later.eq(row) for row, later in pairwise(rows)]
-        inserts = self._pipeline(m, self.insert, 4, "insert")
-        writes = self._pipeline(m, self.insert | ~(self.access | self.clean), 6, "write")
-        same = self._elaborate_comparison(m, rows)
+        pipe = Pipeline(m)
+        access, insert = pipe.enter(self.access, "access"), pipe.enter(self.insert, "insert")
+        row = pipe.register(
+            "row",
+            lambda access, row, swept: Mux(access, row, swept),
+            access,
+            pipe.enter(self.row, "row"),
+            pipe.enter(swept, "swept"),
+            reset_less=True,
+        )
+        writes = insert | ~(access | pipe.enter(self.clean, "clean"))
+        same = self._elaborate_comparison(pipe, row)
+        again = same[0].at(self.READ + 3)
 
         width = self._columns
+        same = same.value
         nearer = same[1].replicate(width)
         word = Signal(width)
         merged = Signal(width, reset_less=True)
         older = Signal(width, reset_less=True)
         unchanged = Signal()
         second = Signal()
-        first = self._pipeline(m, same[0], 2, "first")[-1]
         set = Signal(width, reset_less=True)
         keep = Signal(width, reset_less=True)
         old = Signal(width)
         written = Signal(width, reset_less=True)
         before = Signal(width, reset_less=True)
-        m.d.comb += old.eq(Mux(first, written, merged))
+        m.d.comb += old.eq(Mux(again.value, written, merged))
         m.d.sync += [
             older.eq(Mux(same[2], written, before & same[3].replicate(width)) & ~nearer),
             unchanged.eq(~same[1:].any()),
@@ -133,24 +127,21 @@ class WordBank(wiring.Component):
             merged.eq(
                 (word & unchanged.replicate(width)) | (older | written & second.replicate(width))
             ),
-            set.eq(self.set & inserts[-1].replicate(width)),
+            set.eq(self.set & insert.at(self.MASK_LAG).value.replicate(width)),
             keep.eq(~self.wipe),
             written.eq((old | set) & keep),
             before.eq(written),
             self.word.eq(old),
         ]
         self._elaborate_memory(
-            m, read_row=rows[1], word=word, write_row=rows[5], write=writes[-1], written=written
+            m,
+            read_row=row.at(self.READ).value,
+            word=word,
+            write_row=row.at(self.LATENCY).value,
+            write=writes.at(self.LATENCY).value,
+            written=written,
         )
         return m
-
-    def _pipeline(self, m, value, clocks, name):
-        stages = []
-        for stage in range(clocks):
-            stages.append(Signal(name=f"{name}{stage}"))
-            m.d.sync += stages[-1].eq(value)
-            value = stages[-1]
-        return stages
 
     def _elaborate_sweep(self, m):
         """Return the row that is swept in the first clock without an access."""
@@ -179,19 +170,21 @@ class WordBank(wiring.Component):
             m.d.sync += swept.eq(0)
         return swept[:-1]
 
-    def _elaborate_comparison(self, m, rows):
-        """Return, a clock after the read, whether each pass before had the same row."""
-        same = Signal(self.DISTANCES)
+    def _elaborate_comparison(self, pipe, row):
+        """Return, a cycle after the read, whether each pass before had the same row."""
+        same = []
         for distance in range(self.DISTANCES):
-            here, there = rows[0], rows[1 + distance]
-            pairs = Signal(-(-len(here) // 2), name=f"pairs{distance}")
-            m.d.sync += [
-                pairs.eq(
-                    Cat(here[at : at + 2] == there[at : at + 2] for at in range(0, len(here), 2))
+            # So many cycles ago the pass before was where this one is now.
+            before = row.at(self.READ + distance).value
+            pairs = pipe.register(
+                f"pairs{distance}",
+                lambda here, there=before: Cat(
+                    here[at : at + 2] == there[at : at + 2] for at in range(0, len(here), 2)
                 ),
-                same[distance].eq(pairs.all()),
-            ]
-        return same
+                row,
+            )
+            same.append(pipe.register(f"same{distance}", lambda pairs: pairs.all(), pairs))
+        return pipe.combine("same", lambda *flags: Cat(flags), *same)
 
     def _elaborate_memory(self, m, *, read_row, word, write_row, write, written):
         """Read in one clock and register the word in the next; write in one clock.

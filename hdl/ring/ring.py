@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..parameters import require_integer
 from ..profile import FAN_IN, RING_LATENCY
 
 
@@ -47,7 +48,13 @@ class Ring(wiring.Component):
 
     LATENCY = RING_LATENCY
 
+    PIPELINES_LATENCY = 1
+    """Clocks from operation to `pipelines`."""
+
     def __init__(self, *, segments, run, clear_words):
+        require_integer("Segments", segments, least=2)
+        require_integer("Run", run, least=1, most=segments - 1)
+        require_integer("Words to clear", clear_words, least=1)
         self._segments = segments
         self._run = run
         self._clear_words = clear_words

@@ -10,8 +10,10 @@ from amaranth.lib.wiring import In, Out
 
 from ..memory.ecp5 import ECP5WordBank
 from ..memory.words import PortableWordBank
+from ..parameters import require_integer, require_power_of_two
+from ..pipeline import Pipeline, duplicate_registers
 from ..profile import FAN_IN, RING_LATENCY, ceil_log
-from .core import FilterCore
+from .separate import StoreSignature
 
 VARIANTS = {"portable": PortableWordBank, "ecp5": ECP5WordBank}
 """Variants of the banks, by name."""
@@ -46,6 +48,7 @@ class ColumnRing(wiring.Component):
     LATENCY = RING_LATENCY
 
     def __init__(self, *, segments):
+        require_integer("Segments", segments, least=2)
         self._segments = segments
         super().__init__(
             {
@@ -125,6 +128,12 @@ class SlicedPart(wiring.Component):
     MASK_LAG = PortableWordBank.MASK_LAG - 1
 
     def __init__(self, *, memory, cells, banks, columns):
+        if memory not in VARIANTS:
+            raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {memory!r}")
+        require_power_of_two("Cells", cells, least=2)
+        require_power_of_two("Banks", banks)
+        require_integer("Banks", banks, most=cells // 2)
+        require_integer("Columns", columns, least=1)
         self._bank_bits = (banks - 1).bit_length()
         self._banks = [VARIANTS[memory](rows=cells // banks, columns=columns) for _ in range(banks)]
         self.latency = 1 + PortableWordBank.LATENCY + self._bank_bits
@@ -145,124 +154,121 @@ class SlicedPart(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        number, row = self.cell[: self._bank_bits], self.cell[self._bank_bits :]
-        row_register = Signal(len(row), reset_less=True)
-        m.d.sync += row_register.eq(row)
-        registers = self._banks[0].registers
-        start = registers(m, self.start, 1)
-        set = registers(m, self.set, 2)
-        wipe = registers(m, self.wipe, 2)
+        pipe = Pipeline(m)
+        cell = pipe.enter(self.cell, "cell", reset_less=True)
+        number, row = cell[: self._bank_bits], cell[self._bank_bits :].at(1)
+        access, insert = pipe.enter(self.access, "access"), pipe.enter(self.insert, "insert")
+        # On the way to banks that lie apart.
+        start, set, wipe = (
+            duplicate_registers(
+                m, value, name, copies=1, cycles=cycles, flip_flop=self._banks[0].FLIP_FLOP
+            )[0]
+            for value, name, cycles in (
+                (self.start, "start", 1),
+                (self.set, "set", 2),
+                (self.wipe, "wipe", 2),
+            )
+        )
+        words = []
         for index, bank in enumerate(self._banks):
             m.submodules[f"bank{index}"] = bank
-            access = Signal(name=f"access{index}")
-            insert = Signal(name=f"insert{index}")
-            m.d.sync += [
-                access.eq(self.access & (number == index)),
-                insert.eq(self.insert & (number == index)),
-            ]
-            m.d.comb += [
-                bank.access.eq(access),
-                bank.insert.eq(insert),
-                bank.row.eq(row_register),
-                bank.start.eq(start),
-                bank.set.eq(set),
-                bank.wipe.eq(wipe),
-            ]
-        m.d.comb += [
-            self.clean.eq(all_of(m, [bank.clean for bank in self._banks])),
-            self.word.eq(self._elaborate_selection(m, number)),
-        ]
+            come = pipe.drive(
+                bank,
+                row=row,
+                **{
+                    name: pipe.register(
+                        f"{name}{index}",
+                        lambda flag, number, index=index: flag & (number == index),
+                        flag,
+                        number,
+                    )
+                    for name, flag in (("access", access), ("insert", insert))
+                },
+            )
+            m.d.comb += [bank.start.eq(start), bank.set.eq(set), bank.wipe.eq(wipe)]
+            words.append(pipe.enter(bank.word, f"word{index}", stage=come + bank.LATENCY))
+        clean = pipe.enter(Cat(bank.clean for bank in self._banks), "clean", stage=None)
+        word = pipe.select(words, number.at(words[0].stage), "word")
+        m.d.comb += [self.clean.eq(pipe.all_of("clean", clean).value), self.word.eq(word.value)]
+        pipe.leave(word, latency=self.latency)
         return m
 
-    def _elaborate_selection(self, m, number):
-        """Select the bank by one binary digit per clock."""
-        for stage in range(1 + PortableWordBank.LATENCY):
-            late = Signal.like(number, name=f"number{stage}", reset_less=True)
-            m.d.sync += late.eq(number)
-            number = late
-        words = [bank.word for bank in self._banks]
-        for stage in range(self._bank_bits):
-            selected = []
-            for index in range(0, len(words), 2):
-                word = Signal.like(words[0], name=f"word{stage}_{index}", reset_less=True)
-                m.d.sync += word.eq(Mux(number[0], words[index + 1], words[index]))
-                selected.append(word)
-            rest = Signal(len(number) - 1, name=f"rest{stage}", reset_less=True)
-            m.d.sync += rest.eq(number[1:])
-            words, number = selected, rest
-        return words[0]
 
+class SlicedStore(wiring.Component):
+    """Store whose segments are columns of common words, for guarded-epoch filters.
 
-class SlicedCore(FilterCore):
-    """Pipeline of a guarded-epoch filter whose segments are columns of common words.
+    The spare is swept in the cycles in which a bank has no query and no insertion, and so may
+    take any time. Whoever shifts must have seen `clean`. ``spec.clear`` is the number of banks of
+    a part: so many cells are swept per cycle while nothing else happens.
 
-    The contract is that of `FilterCore`, but for the spare: it is swept in the
-    clocks in which a bank has no query and no insertion, and so may take any time.
-    Whoever shifts must have seen `clean`. `spec.clear` is the number of banks of
-    a part: so many cells are swept per clock while nothing else happens.
+    Parameters
+    ----------
+    spec : FilterSpec
+    profile : HardwareProfile
+        Must pass `HardwareProfile.check_buildable` for the bit-sliced organisation.
+    memory : str
+        Variant of the banks, one of `VARIANTS`.
+    hashes : int
+        1: segments share their words.
+
+    Members
+    -------
+    See `StoreSignature`.
 
     Raises
     ------
-    SpecificationError
-        If the hardware cannot hold the specification, its segments have hash
-        functions of their own, or there is no such variant of the memory.
+    ValueError
+        If there is no such variant, or there are more hashes.
     """
 
-    ORGANISATION = "bit-sliced"
-
-    def _build_memories(self):
-        spec = self._spec
-        self._ring = ColumnRing(segments=spec.segments)
-        self._parts = [
+    def __init__(self, *, spec, profile, memory="portable", hashes=1):
+        if hashes != 1:
+            raise ValueError(f"Hashes must be 1, not {hashes!r}")
+        self._spec = spec
+        self.ring = ColumnRing(segments=spec.segments)
+        self.parts = [
             SlicedPart(
-                memory=self._memory,
+                memory=memory,
                 cells=spec.part_bits,
                 banks=spec.clear,
                 columns=spec.segments,
             )
             for _ in range(spec.parts)
         ]
-        self.clear_clocks = self._profile.spare_lag
-        return self._parts[0].latency
+        self.latency = ColumnRing.LATENCY + self.parts[0].latency
+        super().__init__(StoreSignature(spec=spec, latency=self.latency))
 
-    def _elaborate_segments(self, m, control):
-        ring = self._ring
-        access = self._delay(m, control.query | control.insert, ColumnRing.LATENCY, "access")
-        insert = self._delay(m, control.insert, ColumnRing.LATENCY, "insert")
-        set = self._delay(m, ring.set, SlicedPart.MASK_LAG, "set")
-        wipe = self._delay(m, ring.wipe, SlicedPart.MASK_LAG, "wipe")
-        indices = self._hashes[0].indices(0)
-        block, cells = indices[: -self._spec.parts], indices[-self._spec.parts :]
-        for number, (part, cell) in enumerate(zip(self._parts, cells, strict=True)):
-            m.submodules[f"part{number}"] = part
-            m.d.comb += [
-                part.access.eq(access),
-                part.insert.eq(insert),
-                part.cell.eq(
-                    self._delay(m, Cat(cell, *block), ColumnRing.LATENCY, f"cell{number}")
-                ),
-                part.start.eq(ring.start),
-                part.set.eq(set),
-                part.wipe.eq(wipe),
-            ]
-        m.d.comb += self.clean.eq(all_of(m, [part.clean for part in self._parts]))
-        return Cat(
-            part.word[segment] for segment in range(self._spec.segments) for part in self._parts
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ring = ring = self.ring
+        pipe = Pipeline(m)
+        control = pipe.enter(self.control, "control")
+        begun = pipe.drive(
+            ring, **{name: control[name] for name in ("insert", "shift", "clear", "adopt")}
         )
-
-
-def all_of(m, flags):
-    """Return whether all flags are set, ``ceil_log(FAN_IN, len(flags))`` clocks later.
-
-    Parameters
-    ----------
-    m : Module
-        That the registers go to.
-    flags : list of Value
-    """
-    while len(flags) > 1:
-        groups = [flags[at : at + FAN_IN] for at in range(0, len(flags), FAN_IN)]
-        registered = Signal(len(groups))
-        m.d.sync += registered.eq(Cat(Cat(group).all() for group in groups))
-        flags = list(registered)
-    return flags[0]
+        begun += ColumnRing.LATENCY
+        masks = {
+            name: pipe.enter(getattr(ring, name), name, stage=begun).at(begun + SlicedPart.MASK_LAG)
+            for name in ("set", "wipe")
+        }
+        access = (control["query"] | control["insert"]).at(begun)
+        insert = control["insert"].at(begun)
+        words = []
+        for number, part in enumerate(self.parts):
+            m.submodules[f"part{number}"] = part
+            cell = pipe.enter(self.addresses0[0][number], f"cell{number}", reset_less=True)
+            come = pipe.drive(part, access=access, insert=insert, cell=cell.at(begun))
+            pipe.drive(part, **masks)
+            m.d.comb += part.start.eq(ring.start)
+            words.append(pipe.enter(part.word, f"word{number}", stage=come + part.latency))
+        clean = pipe.enter(Cat(part.clean for part in self.parts), "clean", stage=None)
+        base = pipe.enter(ring.base, "base", stage=begun).at(pipe.stage(*words))
+        m.d.comb += [
+            self.bits.eq(
+                Cat(word.value[segment] for segment in range(self._spec.segments) for word in words)
+            ),
+            self.base.eq(base.value),
+            self.clean.eq(pipe.all_of("clean", clean).value),
+        ]
+        pipe.leave(base, *words, latency=self.latency)
+        return m

@@ -7,60 +7,51 @@ from amaranth.hdl import Assume, Cat, Module, Mux, Signal
 # There are no public names for values that are arbitrary, once and for all or in every clock.
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
 from ...golden import FilterSpec, preset
+from ...hdl.control import Control
+from ...hdl.hash.key import Addresses
 from ...hdl.memory.segment import SegmentMemory
-from ...hdl.profile import HardwareProfile
-from ...hdl.ring.core import Control, FilterCore
+from ...hdl.pipeline import delayed
+from ...hdl.profile import CONTROL_LAG, HardwareProfile
+from ...hdl.ring.core import FilterCore
+from ...hdl.ring.detector import RingDetector
 from ...hdl.ring.ring import Ring
+from ...hdl.ring.separate import SegmentStore
 from .formal import Proof, Unbounded
-from .harness import Harness, Rules, delayed
+from .harness import Harness, Rules
 
 
 class AnyHash(wiring.Component):
-    """Any hash at all: one key has steady indices, all others have new ones in every clock.
+    """Any hash at all: one key has steady addresses, all others have new ones in every cycle.
 
     Members
     -------
     key : In(key_bits)
         0 for the one key.
+    addresses : Out(Addresses)
+    own : Out(Addresses)
+        Addresses of the one key.
     """
 
-    latency = FilterCore.CONTROL_LAG
+    latency = CONTROL_LAG
 
-    def __init__(self, *, spec):
-        self._indices, self._own = (
-            [
-                [
-                    Signal((size - 1).bit_length(), name=f"{name}_{function}_{number}")
-                    for number, size in enumerate(spec.index_sizes)
-                ]
-                for function in range(spec.hash_functions)
-            ]
-            for name in ("index", "own")
+    def __init__(self, *, spec, **members):
+        addresses = Addresses(spec=spec)
+        super().__init__(
+            {"key": In(spec.key_bits), "addresses": Out(addresses), "own": Out(addresses)} | members
         )
-        super().__init__({"key": In(spec.key_bits)})
-
-    def indices(self, function):
-        """Signals of one function's indices, in the order of the sizes."""
-        return self._indices[function]
-
-    def own(self, function):
-        """Indices of the one key."""
-        return self._own[function]
 
     def elaborate(self, platform):
         m = Module()
         own = delayed(m, self.key == 0, self.latency, "own")
-        for indices, steady in zip(self._indices, self._own, strict=True):
-            for index, value in zip(indices, steady, strict=True):
-                width = len(index)
-                m.d.comb += [
-                    value.eq(AnyConst(width)),
-                    index.eq(Mux(own, value, AnySeq(width))),
-                ]
+        width = len(self.own.as_value())
+        m.d.comb += [
+            self.own.eq(AnyConst(width)),
+            self.addresses.eq(Mux(own, self.own, AnySeq(width))),
+        ]
         return m
 
 
@@ -70,8 +61,8 @@ class TrackedMemory(SegmentMemory):
     Every memory that is as `SegmentAnswers` shows is one of those that this stands for.
     """
 
-    def __init__(self, *, depth, clear_bits):
-        super().__init__(depth=depth, clear_bits=clear_bits)
+    def __init__(self, *, depth, clear_bits, ways=2):
+        super().__init__(depth=depth, clear_bits=clear_bits, ways=ways)
         self.cell = Signal(range(depth))
         self.held = Signal()
         self.found = self.held
@@ -93,51 +84,78 @@ class TrackedMemory(SegmentMemory):
 
 
 class TrackingCore(FilterCore):
-    """The pipeline of a filter with `AnyHash` in front and a `TrackedMemory` for each memory."""
+    """The pipeline of a filter with `AnyHash` in front and a `TrackedMemory` for each memory.
 
-    def _build_hash(self):
-        return AnyHash(spec=self._spec)
+    Parameters
+    ----------
+    spec : FilterSpec
+    key_hash, memory : callable
+        Build what stands for the hash and the memories.
+    ring, detector : callable
+        Build these parts.
+    """
 
-    def _build_memory(self):
-        return TrackedMemory(depth=self._spec.part_bits, clear_bits=self._spec.clear)
+    def __init__(
+        self, *, spec, key_hash=AnyHash, memory=TrackedMemory, ring=Ring, detector=RingDetector
+    ):
+        self._spec = spec
+        profile = HardwareProfile(spec)
+        hashes = [key_hash(spec=spec) for _ in range(2 if spec.rekey else 1)]
+        super().__init__(
+            hashes=hashes,
+            store=SegmentStore(
+                spec=spec, profile=profile, memory=memory, hashes=len(hashes), ring=ring
+            ),
+            detector=detector(
+                segments=spec.segments,
+                parts=spec.parts,
+                run=spec.run,
+                starts=spec.window_generations + 1,
+            ),
+            clear_cycles=profile.clear_cycles,
+        )
 
     def holds(self, segment):
         """Whether a segment holds the one key."""
-        return Cat(memory.found for memory in self._memories[segment]).all()
+        return Cat(memory.found for memory in self.store.memories[segment]).all()
 
     def reads(self, segment):
         """Whether a segment is asked for the one key."""
-        return Cat(memory.address == memory.cell for memory in self._memories[segment]).all()
+        return Cat(memory.address == memory.cell for memory in self.store.memories[segment]).all()
 
     @property
     def sweep(self):
         """Segments that are written and swept, and where: what the ring tells the memories."""
-        return self._ring.set, self._ring.clear_segments, self._ring.clear_address
+        ring = self.store.ring
+        return ring.set, ring.clear_segments, ring.clear_address
 
     @property
     def matches(self):
-        """What the detector of runs sees, youngest segment first."""
-        return self._detector.matches
+        """Flags that the detector of runs gets, youngest segment first."""
+        return self.detector.runs.matches
 
     @property
     def selected(self):
-        """Clocks from `control` to the memories."""
-        return self._hash_latency - self.CONTROL_LAG + Ring.LATENCY
+        """Cycles from `control` to the memories."""
+        return self.hashes[0].latency - CONTROL_LAG + Ring.LATENCY
 
     @property
     def matched(self):
-        """Clocks from `control` to `matches`."""
-        return self.selected + self._match_latency + self._align.latency
+        """Cycles from `control` to `matches`."""
+        detector = self.detector
+        before = self.hashes[0].latency - CONTROL_LAG + self.store.latency
+        return before + detector.reducer.latency + detector.rotator.latency
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
-        parts = self._spec.parts
-        for segment, memories in enumerate(self._memories):
-            own = self._hashes[0].own(segment % self._spec.hash_functions)
-            block, cells = own[:-parts], own[-parts:]
+        for segment, memories in enumerate(self.store.memories):
             for part, memory in enumerate(memories):
-                m.d.comb += memory.cell.eq(Cat(cells[part], *block))
+                m.d.comb += memory.cell.eq(self.cell(m, segment, part))
         return m
+
+    def cell(self, m, segment, part):
+        """Return the address of the one key in a memory."""
+        return self.hashes[0].own[segment % self._spec.hash_functions][part]
 
 
 class Guarantee(Harness):
@@ -168,7 +186,7 @@ class Guarantee(Harness):
         m.submodules.core = core = self._core
         control = self.control
         window = self._window
-        lag = FilterCore.CONTROL_LAG
+        lag = CONTROL_LAG
         m.d.comb += [
             rules.control.eq(control),
             Assume(rules.kept),
@@ -188,7 +206,7 @@ class Guarantee(Harness):
         latency = core.latency - lag
         asked = delayed(m, asks, latency, "asked")
         oldest = delayed(m, age == window, latency, "oldest")
-        self.require(~asked | core.seen)
+        self.require(~asked | core.verdict.seen)
         self.at_end = asked & oldest
         self.reach("a key at the end of its window is asked for", self.at_end)
         if self._strengthens:

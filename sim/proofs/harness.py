@@ -7,20 +7,11 @@ component assumes them, and another proof asserts them of whoever drives it.
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Signal, Value
+from amaranth.hdl import Assert, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...hdl.ring.core import Control
-
-
-def delayed(m: Module, value: Value, clocks: int, name: str) -> Value:
-    """Return `value` as it was `clocks` clocks ago."""
-    for clock in range(clocks):
-        register = Signal.like(value, name=f"{name}{clock}")
-        m.d.sync += register.eq(value)
-        value = register
-    return value
+from ...hdl.control import Control
 
 
 class Harness(wiring.Component):

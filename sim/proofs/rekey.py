@@ -6,16 +6,17 @@ from amaranth.hdl import Array, Assume, Cat, Module, Mux, Signal
 
 # There are no public names for values that are arbitrary, once and for all or in every clock.
 from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.lib.wiring import In
 
 from ...golden import FilterSpec
 from ...golden.hash.siphash import SECRET_BITS
 from ...hdl.hash.secrets import Secrets
 from ...hdl.hash.siphash import SipHash
-from ...hdl.ring.core import FilterCore
+from ...hdl.pipeline import delayed
+from ...hdl.profile import CONTROL_LAG
 from ...hdl.ring.ring import Ring
 from .core import AnyHash, Guarantee, TrackedMemory, TrackingCore
 from .formal import Bounded, Proof
-from .harness import delayed
 
 
 class AnyKeyedHash(AnyHash):
@@ -34,8 +35,7 @@ class AnyKeyedHash(AnyHash):
     latency = SipHash.HOLD + 1
 
     def __init__(self, *, spec):
-        super().__init__(spec=spec)
-        self.secret = Signal(SECRET_BITS)
+        super().__init__(spec=spec, secret=In(SECRET_BITS))
 
     def elaborate(self, platform):
         m = Module()
@@ -44,15 +44,13 @@ class AnyKeyedHash(AnyHash):
         same = Signal(SipHash.SETTLE + SipHash.HOLD)
         m.d.sync += same.eq(Cat(secret == last, same))
         steady = delayed(m, self.key == 0, self.latency, "own") & same.all()
-        for indices, own in zip(self._indices, self._own, strict=True):
-            for index, value in zip(indices, own, strict=True):
-                width = len(index)
-                choices = [Signal(width, name=f"{value.name}_{number}") for number in range(4)]
-                m.d.comb += [choice.eq(AnyConst(width)) for choice in choices]
-                m.d.comb += [
-                    value.eq(Array(choices)[last]),
-                    index.eq(Mux(steady, value, AnySeq(width))),
-                ]
+        width = len(self.own.as_value())
+        choices = [Signal(width, name=f"own_{number}") for number in range(4)]
+        m.d.comb += [choice.eq(AnyConst(width)) for choice in choices]
+        m.d.comb += [
+            self.own.eq(Array(choices)[last]),
+            self.addresses.eq(Mux(steady, self.own, AnySeq(width))),
+        ]
         return m
 
 
@@ -85,28 +83,21 @@ class MovingMemory(TrackedMemory):
 class RekeyingCore(TrackingCore):
     """The pipeline of a filter with re-keying, for one key whose cells go by the secret."""
 
-    def _build_hash(self):
-        return AnyKeyedHash(spec=self._spec)
+    def __init__(self, *, spec):
+        super().__init__(spec=spec, key_hash=AnyKeyedHash, memory=MovingMemory)
 
-    def _build_memory(self):
-        return MovingMemory(depth=self._spec.part_bits, clear_bits=self._spec.clear)
-
-    def elaborate(self, platform):
-        m = FilterCore.elaborate(self, platform)
-        parts = self._spec.parts
-        for segment, memories in enumerate(self._memories):
-            for part, memory in enumerate(memories):
-                cells = []
-                for number, key_hash in enumerate(self._hashes):
-                    own = key_hash.own(segment % self._spec.hash_functions)
-                    block, indices = own[:-parts], own[-parts:]
-                    cell = Cat(indices[part], *block)
-                    cells.append(delayed(m, cell, 1, f"cell{segment}_{part}_{number}_"))
-                cell = Mux(self._ring.pipelines[segment], cells[1], cells[0])
-                m.d.comb += memory.cell.eq(
-                    delayed(m, cell, Ring.LATENCY - 1, f"cell{segment}_{part}_")
-                )
-        return m
+    def cell(self, m, segment, part):
+        first, second = (
+            delayed(
+                m,
+                key_hash.own[segment % self._spec.hash_functions][part],
+                Ring.PIPELINES_LATENCY,
+                f"cell{segment}_{part}_{number}_",
+            )
+            for number, key_hash in enumerate(self.hashes)
+        )
+        cell = Mux(self.store.ring.pipelines[segment], second, first)
+        return delayed(m, cell, Ring.LATENCY - Ring.PIPELINES_LATENCY, f"cell{segment}_{part}_")
 
 
 class RekeyingGuarantee(Guarantee):
@@ -135,12 +126,12 @@ class RekeyingGuarantee(Guarantee):
         super().build(m)
         # A new secret came since the key did.
         newer = Signal()
-        own = delayed(m, self.own, FilterCore.CONTROL_LAG, "owns")
+        own = delayed(m, self.own, CONTROL_LAG, "owns")
         with m.If(control.adopt & control.shift):
             m.d.sync += newer.eq(1)
         with m.If(control.clear | (control.insert & own)):
             m.d.sync += newer.eq(0)
-        there = delayed(m, newer, core.latency - FilterCore.CONTROL_LAG, "newer")
+        there = delayed(m, newer, core.latency - CONTROL_LAG, "newer")
         self.reach("a key of an older secret is asked for", self.at_end & there)
 
 

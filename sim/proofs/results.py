@@ -1,22 +1,22 @@
 """What is proven of the results: none is lost, doubled, or out of its turn."""
 
 from functools import partial
-from unittest.mock import patch
 
 from amaranth.hdl import Array, Assume, Cat, Const, Fragment, Module, Mux, Signal
 
 # There is no public name for a value that is arbitrary and does not change.
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
 from ...golden import FilterSpec
+from ...hdl.control import CoreSignature
+from ...hdl.pipeline import delayed
 from ...hdl.profile import HardwareProfile
 from ...hdl.queue import ResultQueue
-from ...hdl.ring.core import Control
-from ...hdl.unit import ORGANISATIONS, FilterUnit
+from ...hdl.unit import FilterUnit
 from .formal import Induction, Proof, Reachable
-from .harness import Harness, delayed
+from .harness import Harness
 
 
 def elaborated(component):
@@ -273,35 +273,23 @@ class StandInCore(wiring.Component):
     """
 
     latency = 4
-    pipelines = 1
 
-    def __init__(self, *, spec, memory):
-        self.clear_clocks = HardwareProfile(spec).clear_cycles
+    def __init__(self, *, clear_cycles):
+        self.clear_cycles = clear_cycles
+        self.swept = Signal()
         super().__init__(
-            {
-                "control": In(Control),
-                "key": In(2),
-                "swept": In(1),
-                "coming": Out(1),
-                "valid": Out(1),
-                "seen": Out(1),
-                "hit": Out(1),
-                "insert": Out(1),
-                "shift": Out(1),
-                "age": Out(1),
-                "clean": Out(1),
-            }
+            CoreSignature(key_bits=2, ages=2, latency=self.latency, clear_cycles=clear_cycles)
         )
 
     def elaborate(self, platform):
         m = Module()
         leaving = delayed(m, self.control, 1, "leaving")
         key = delayed(m, self.key, 3, "key")
-        m.d.comb += [self.coming.eq(leaving.valid), self.clean.eq(self.swept)]
+        m.d.comb += [self.valid_next.eq(leaving.valid), self.clean.eq(self.swept)]
         m.d.sync += [
             self.valid.eq(leaving.valid),
-            self.seen.eq(leaving.query & key[0]),
-            self.age.eq(leaving.query & key[1]),
+            self.verdict.seen.eq(leaving.query & key[0]),
+            self.verdict.age.eq(leaving.query & key[1]),
         ]
         return m
 
@@ -312,8 +300,8 @@ class SmallUnit(FilterUnit):
     def __init__(self, *, depth, organisation="bit-sliced"):
         spec = FilterSpec(family="apbf", k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
         self._places = depth
-        with patch.dict(ORGANISATIONS, {organisation: StandInCore}):
-            super().__init__(spec, tag_bits=1, statistics_bits=0, organisation=organisation)
+        core = StandInCore(clear_cycles=HardwareProfile(spec).clear_cycles)
+        super().__init__(spec, tag_bits=1, statistics_bits=0, organisation=organisation, core=core)
 
     @property
     def core(self):
@@ -496,7 +484,7 @@ class UnitOrder(UnitHarness):
         return [
             ahead(entered, order.tags) == inner["accepted"],
             ahead(entered, issued) == under_way,
-            ahead(issued, order.verdicts) == self._unit.core.coming,
+            ahead(issued, order.verdicts) == self._unit.core.valid_next,
             ~order.between(order.results, order.tags) | (order.tag == tag),
             ~come | (order.verdict == verdict),
             ~(held & order.is_own(entered - 1)) | (verdict == 0),

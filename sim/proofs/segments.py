@@ -8,11 +8,12 @@ from amaranth.hdl import Assume, Mux, Signal
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
+from ...hdl.control import Control
 from ...hdl.memory.segment import PortableSegmentMemory
-from ...hdl.ring.core import Control
+from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
 from .formal import Proof, Unbounded
-from .harness import Harness, Rules, delayed
+from .harness import Harness, Rules
 
 
 class SegmentAnswers(Harness):

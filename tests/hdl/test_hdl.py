@@ -22,7 +22,7 @@ from lately.hdl.frontend.issue import (
 )
 from lately.hdl.hash.functions import Expand, Fold, Mix
 from lately.hdl.queue import ResultQueue, UnaryCounter
-from lately.hdl.ring.detector import Align, MatchReducer, RunDetector
+from lately.hdl.ring.detector import MatchReducer, Rotator, RunDetector
 from lately.hdl.statistics import EventCounter
 
 SEED = 8128
@@ -96,11 +96,13 @@ def test_match_reducer(segments, parts):
 
 
 @pytest.mark.parametrize("segments", [3, 4, 5, 8])
-def test_align_every_rotation(segments):
-    align = Align(segments=segments)
+def test_rotator_every_rotation(segments):
+    rotator = Rotator(segments=segments)
     cases = [(flags, base) for flags in range(1 << segments) for base in range(segments)]
     found = pipeline(
-        align, [{"i": flags, "base": base} for flags, base in cases], lambda ctx: ctx.get(align.o)
+        rotator,
+        [{"i": flags, "base": base} for flags, base in cases],
+        lambda ctx: ctx.get(rotator.o),
     )
     for (flags, base), aligned in zip(cases, found, strict=True):
         logical = [flags >> (base + index) % segments & 1 for index in range(segments)]

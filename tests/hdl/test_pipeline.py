@@ -104,6 +104,16 @@ def test_component_gets_its_inputs_in_one_cycle():
     assert pipe.drive(component, a=a.at(2), b=b) == 2
 
 
+def test_values_leave_together_after_the_promised_latency():
+    pipe = Pipeline(Module())
+    seen, age = (pipe.enter(Signal(), name, stage=5) for name in ("seen", "age"))
+    pipe.leave(seen, age, latency=5)
+    with pytest.raises(StageError, match=r"^seen \(stage 5\) and age \(stage 6\) must be of one"):
+        pipe.leave(seen, age.at(6), latency=5)
+    with pytest.raises(StageError, match=r"^seen \(stage 5\) leaves, but the latency is .* 4$"):
+        pipe.leave(seen, latency=4)
+
+
 def test_steady_value_may_be_used_at_any_stage():
     pipe = Pipeline(Module())
     secret = pipe.enter(Signal(8), "secret", stage=None)

@@ -13,7 +13,7 @@ from lately.golden import preset
 from lately.hdl.frontend.issue import GenerationLength, Issue
 from lately.hdl.hash import secrets
 from lately.hdl.memory.segment import PortableSegmentMemory
-from lately.hdl.ring.detector import RunDetector
+from lately.hdl.ring.detector import RingDetector, RunDetector
 from lately.hdl.ring.ring import Ring
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.core import Guarantee, TrackingCore
@@ -54,35 +54,33 @@ class Greedy(GenerationLength):
 class Short(RunDetector):
     """Overlooks the oldest run."""
 
-    def __init__(self, *, run, starts):
-        super().__init__(run=run, starts=starts)
-        self._starts = starts - 1
+    def _elaborate_runs(self, pipe):
+        runs = super()._elaborate_runs(pipe)
+        younger = (1 << self._starts - 1) - 1
+        return pipe.combine("younger", lambda flags: flags & younger, runs)
 
 
-class Overlooking(TrackingCore):
-    def __init__(self, *, spec):
-        super().__init__(spec=spec)
-        self._detector = Short(run=spec.run, starts=spec.window_generations + 1)
+class Nearsighted(RingDetector):
+    def __init__(self, *, run, starts, **others):
+        super().__init__(run=run, starts=starts, **others)
+        self.runs = Short(run=run, starts=starts)
 
 
-class Oversweeping(TrackingCore):
-    """Sweeps for a clock more than there are words."""
-
-    def _build_memories(self):
-        latency = super()._build_memories()
-        spec = self._spec
-        self._ring = Ring(segments=spec.segments, run=spec.run, clear_words=self.clear_clocks + 1)
-        return latency
+Overlooking = partial(TrackingCore, detector=Nearsighted)
 
 
-class Underwriting(TrackingCore):
+class Oversweeping(Ring):
+    """Sweeps for a cycle more than there are words."""
+
+    def __init__(self, *, clear_words, **others):
+        super().__init__(clear_words=clear_words + 1, **others)
+
+
+class Underwriting(Ring):
     """Writes one segment less than a run is long."""
 
-    def _build_memories(self):
-        latency = super()._build_memories()
-        spec = self._spec
-        self._ring = Ring(segments=spec.segments, run=spec.run - 1, clear_words=self.clear_clocks)
-        return latency
+    def __init__(self, *, run, **others):
+        super().__init__(run=run - 1, **others)
 
 
 def outcome(build, method):
@@ -117,7 +115,15 @@ def test_broken_part_is_found_out(build):
     assert outcome(build, Bounded(80)) == "failed"
 
 
-@pytest.mark.parametrize("core", [Overlooking, Oversweeping, Underwriting])
+@pytest.mark.parametrize(
+    "core",
+    [
+        Overlooking,
+        partial(TrackingCore, ring=Oversweeping),
+        partial(TrackingCore, ring=Underwriting),
+    ],
+    ids=["overlooking", "oversweeping", "underwriting"],
+)
 def test_broken_promise_is_found_out(core):
     spec = preset("apbbf-tiny")
     build = partial(Guarantee, spec=spec, core=core, strengthen=False)

@@ -1,0 +1,103 @@
+"""What a unit and its core have in common: control flags, verdicts, and the ports of a core."""
+
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..golden.hash.siphash import SECRET_BITS
+from .parameters import require_integer
+
+
+class Control(data.Struct):
+    """Flags that travel down the pipeline beside the key.
+
+    Attributes
+    ----------
+    valid
+        A result is expected. The other flags act whether it is set or not.
+    query, insert, shift, clear
+        The effects of the operation. A shift comes between query and insertion.
+    adopt
+        With a shift or clear: a secret that waited comes in.
+    """
+
+    valid: 1
+    query: 1
+    insert: 1
+    shift: 1
+    clear: 1
+    adopt: 1
+
+
+class Verdict(data.StructLayout):
+    """Answer to a query: ``seen``, and ``age``, 0 if the key was not seen.
+
+    Parameters
+    ----------
+    ages : int
+        Ages that a key can have.
+    """
+
+    def __init__(self, *, ages):
+        super().__init__({"seen": 1, "age": range(ages)})
+
+
+class CoreSignature(wiring.Signature):
+    """Ports of a core, whatever family it is of: fixed latency, no stall inside.
+
+    A core accepts one operation per cycle and gives its results in order, each `latency` cycles
+    after its key. An operation sees the effects of all operations before it. `control` comes
+    `lately.hdl.profile.CONTROL_LAG` cycles after its key, so that hashing need not wait for the
+    decision on the shift.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    ages : int
+        Ages that a key can have.
+    secrets : int
+        Secrets that keys are hashed with at one time.
+    latency : int
+        Cycles from a key to its verdict.
+    clear_cycles : int
+        Cycles after a shift or clear from which on `clean` can be relied on.
+
+    Members
+    -------
+    control : In(Control)
+    key : In(key_bits)
+    secret0, ... : In(128)
+        One for each of `secrets`, see `lately.hdl.hash.siphash.SipHash`.
+    valid_next : Out(1)
+        `valid` of the next cycle.
+    valid, hit, insert, shift : Out(1)
+        Flags of the operation that leaves; `hit` is ``seen`` of a valid one.
+    verdict : Out(Verdict)
+    clean : Out(1)
+        Whether everything that was to be cleared is, as far as the core can tell.
+    fault : Out(1)
+        Whether the core has found an error in its memory. Always low in cores without a check.
+    """
+
+    def __init__(self, *, key_bits, ages, latency, clear_cycles, secrets=0):
+        require_integer("Key width", key_bits, least=1)
+        require_integer("Ages", ages, least=1)
+        require_integer("Secrets", secrets)
+        self.latency = latency
+        self.clear_cycles = clear_cycles
+        self.secrets = secrets
+        super().__init__(
+            {
+                "control": In(Control),
+                "key": In(key_bits),
+                "valid_next": Out(1),
+                "valid": Out(1),
+                "hit": Out(1),
+                "insert": Out(1),
+                "shift": Out(1),
+                "verdict": Out(Verdict(ages=ages)),
+                "clean": Out(1, init=1),
+                "fault": Out(1),
+            }
+            | {f"secret{number}": In(SECRET_BITS) for number in range(secrets)}
+        )

@@ -1,0 +1,145 @@
+"""Stores of a ring's segments: addresses in, bits out. Here, with a memory for each part."""
+
+from amaranth.hdl import Cat, Module, Mux
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..control import Control
+from ..hash.key import Addresses
+from ..memory.variants import segment_memory
+from ..pipeline import Pipeline
+from .ring import Ring
+
+
+class StoreSignature(wiring.Signature):
+    """Ports of a store, however it lays out its bits.
+
+    One operation per cycle; `bits` and `base` come `latency` cycles after it. A query sees
+    all insertions before it. The user keeps the rules of `Ring`, or looks at `clean`.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    hashes : int
+        Hashes that there are addresses of at one time.
+    latency : int
+
+    Members
+    -------
+    control : In(Control)
+    addresses0, ... : In(Addresses)
+        One for each of `hashes`, with `control`.
+    bits : Out(segments * parts)
+        Bit of part P of segment S at position ``S * parts + P``.
+    base : Out(range(segments))
+        Physical segment that was the youngest when the operation came.
+    clean : Out(1)
+        Whether the spare is clean. High all the time where clearing takes a fixed time.
+    """
+
+    def __init__(self, *, spec, latency, hashes=1):
+        self.latency = latency
+        self.hashes = hashes
+        addresses = Addresses(spec=spec)
+        super().__init__(
+            {
+                "control": In(Control),
+                "bits": Out(spec.segments * spec.parts),
+                "base": Out(range(spec.segments)),
+                "clean": Out(1, init=1),
+            }
+            | {f"addresses{number}": In(addresses) for number in range(hashes)}
+        )
+
+
+class SegmentStore(wiring.Component):
+    """Store with a memory for each part of each segment.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    profile : HardwareProfile
+        Figures of the unit that the store is in.
+    memory : str or callable
+        Variant of the segment memories, or what builds one instead of `segment_memory`.
+    hashes : int
+        1, or 2 of which each segment goes by one: see `Ring`.
+
+    Members
+    -------
+    See `StoreSignature`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such variant, or there are more hashes.
+    """
+
+    def __init__(self, *, spec, profile, memory="portable", hashes=1, ring=Ring):
+        if hashes not in (1, 2):
+            raise ValueError(f"Hashes must be 1 or 2, not {hashes!r}")
+        self._spec = spec
+        self.ring = ring(segments=spec.segments, run=spec.run, clear_words=profile.clear_cycles)
+        shape = {
+            "depth": spec.part_bits,
+            "clear_bits": spec.clear,
+            "ways": profile.address_registers,
+        }
+        self.memories = [
+            [
+                memory(**shape) if callable(memory) else segment_memory(memory, **shape)
+                for _ in range(spec.parts)
+            ]
+            for _ in range(spec.segments)
+        ]
+        self.latency = Ring.LATENCY + self.memories[0][0].latency
+        super().__init__(StoreSignature(spec=spec, latency=self.latency, hashes=hashes))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ring = ring = self.ring
+        pipe = Pipeline(m)
+        control = pipe.enter(self.control, "control")
+        flags = {name: control[name] for name in ("insert", "shift", "clear")}
+        if self.signature.hashes == 2:
+            flags["adopt"] = control["adopt"]
+        begun = pipe.drive(ring, **flags) + Ring.LATENCY
+        written = pipe.enter(ring.set, "set", stage=begun)
+        bits = []
+        for segment, parts in enumerate(self.memories):
+            for part, bank in enumerate(parts):
+                m.submodules[f"segment{segment}_part{part}"] = bank
+                address = self._elaborate_address(pipe, segment, part).at(begun)
+                read = pipe.drive(bank, address=address, set=written[segment]) + bank.latency
+                m.d.comb += [
+                    bank.clear.eq(ring.clear_segments[segment]),
+                    bank.clear_address.eq(ring.clear_address),
+                ]
+                bits.append(pipe.enter(bank.bit, f"bit{segment}_{part}", stage=read))
+        base = pipe.enter(ring.base, "base", stage=begun).at(pipe.stage(*bits))
+        m.d.comb += [self.bits.eq(Cat(bit.value for bit in bits)), self.base.eq(base.value)]
+        pipe.leave(base, *bits, latency=self.latency)
+        return m
+
+    def _elaborate_address(self, pipe, segment, part):
+        """Return the address of a part of a segment, by the hash that the segment goes by."""
+        function = segment % self._spec.hash_functions
+        candidates = [
+            pipe.enter(
+                getattr(self, f"addresses{number}")[function][part],
+                f"address{segment}_{part}_{number}",
+                reset_less=True,
+            )
+            for number in range(self.signature.hashes)
+        ]
+        if len(candidates) == 1:
+            return candidates[0]
+        others = pipe.enter(
+            self.ring.pipelines[segment], f"pipeline{segment}", stage=Ring.PIPELINES_LATENCY
+        )
+        return pipe.combine(
+            f"address{segment}_{part}",
+            lambda other, first, second: Mux(other, second, first),
+            others,
+            *(candidate.at(others.stage) for candidate in candidates),
+        )
