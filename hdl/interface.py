@@ -11,6 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ..golden.operations import Operation as GoldenOperation
 from ..golden.operations import OperationBit
 from ..golden.spec import FilterSpec
+from .parameters import require_integer
 
 
 class Operation(Enum, shape=3):
@@ -100,10 +101,15 @@ class UnitSignature(wiring.Signature):
         secret_bits: int = 0,
         counters: Mapping[str, int] | None = None,
     ) -> None:
-        _check_at_least(1, key_bits=key_bits, generations=generations, lanes=lanes)
-        _check_at_least(0, tag_bits=tag_bits, time_bits=time_bits, window_bits=window_bits,
-                        status_bits=status_bits, generation_bits=generation_bits,
-                        generation=generation, secret_bits=secret_bits)  # fmt: skip
+        require_integer("Key bits", key_bits, least=1)
+        require_integer("Generations", generations, least=1)
+        require_integer("Lanes", lanes, least=1)
+        require_integer("Generation", generation)
+        widths = {"Tag bits": tag_bits, "Time bits": time_bits, "Window bits": window_bits,
+                  "Status bits": status_bits, "Generation bits": generation_bits,
+                  "Secret bits": secret_bits} | (counters or {})  # fmt: skip
+        for name, bits in widths.items():
+            require_integer(name, bits)
         self._lanes = lanes
         operation = unsigned(len(OperationBit)) if removes else Operation
         self._request = self._payload(
@@ -300,12 +306,3 @@ def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, i
 
 def _existing(**widths: int) -> dict[str, int]:
     return {name: bits for name, bits in widths.items() if bits}
-
-
-def _check_at_least(least: int, **values: int) -> None:
-    for name, value in values.items():
-        label = name.replace("_", " ").capitalize()
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise TypeError(f"{label} must be an integer, not {value!r}")
-        if value < least:
-            raise ValueError(f"{label} must be at least {least}, not {value}")

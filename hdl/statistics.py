@@ -4,23 +4,33 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from .parameters import require_integer
+
 
 class EventCounter(wiring.Component):
-    """Counts clocks in which `event` is high, modulo ``2**width``.
+    """Counts cycles in which `event` is high, modulo ``2**width``.
 
     The carry between digits of three bits is registered, so that a wide
-    counter is as fast as a narrow one: `count` is exact `latency` clocks
+    counter is as fast as a narrow one: `count` is exact `latency` cycles
     after the last event.
 
     Parameters
     ----------
     width : int
-        Bits of the count.
+        Bits of the count, at least 1.
+
+    Raises
+    ------
+    TypeError
+        If the width is not an integer.
+    ValueError
+        If it is below 1.
     """
 
     DIGIT = 3
 
     def __init__(self, *, width):
+        require_integer("Width", width, least=1)
         self._width = width
         self.latency = 1 + -(-width // self.DIGIT)
         super().__init__({"event": In(1), "count": Out(width)})

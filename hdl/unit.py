@@ -9,6 +9,7 @@ from .frontend.issue import Issue
 from .hash.secrets import Secrets
 from .interface import UnitSignature
 from .memory.map import memory_map
+from .parameters import require_integer
 from .profile import ACCEPT_LAG, HardwareProfile, result_places
 from .queue import ResultQueue
 from .registers import Holder, counters
@@ -71,8 +72,10 @@ class FilterUnit(wiring.Component):
     ------
     SpecificationError
         If the hardware cannot hold the specification, or not in this organisation.
+    TypeError
+        If a width is not an integer.
     ValueError
-        If there is no such organisation.
+        If a width is negative, or there is no such organisation.
     """
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
@@ -118,6 +121,7 @@ class FilterUnit(wiring.Component):
         if core is None:
             core = ring_core(spec, memory=memory, organisation=organisation)
         self._core = core
+        require_integer("Statistics bits", statistics_bits)
         self._statistics_bits = statistics_bits
         self.generation_bits = spec.generation.bit_length() + 1
         self._issue = Issue(

@@ -68,7 +68,7 @@ class SimulatedBoard:
             "board_new": (board, ()),
             "board_delete": (None, (board,)),
             "board_cycles": (count, (board,)),
-            "board_lamps": (ctypes.c_int, (board,)),
+            "board_leds": (ctypes.c_int, (board,)),
             "board_busy": (ctypes.c_int, (board,)),
             "board_run": (count, (board, count, ctypes.c_char_p, count, array, array)),
         }
@@ -114,10 +114,10 @@ class SimulatedBoard:
             return int(self._library.board_cycles(self._board))
 
     @property
-    def lamps(self) -> dict[str, bool]:
+    def leds(self) -> dict[str, bool]:
         """Which of `alive`, `hit` and `fault` are lit."""
         with self._lock:
-            lit = self._library.board_lamps(self._board)
+            lit = self._library.board_leds(self._board)
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
 
     def reset(self) -> None:

@@ -43,7 +43,7 @@ void board_delete(Board* board) { delete board; }
 
 uint64_t board_cycles(const Board* board) { return board->cycles; }
 
-int board_lamps(const Board* board) {
+int board_leds(const Board* board) {
     const auto& model = board->model;
     return model.alive | model.hit << 1 | model.fault << 2;
 }

@@ -5,7 +5,7 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.crc import catalog
 from amaranth.lib.wiring import In, Out
 
-from .protocol import ESCAPE, FLAG, MAX_ANSWER, TURN
+from .protocol import ESCAPE, FLAG, MAX_ANSWER, TURN, check_slots
 
 SLOT_BYTES = 256
 """Bytes of a request at most, its CRC included."""
@@ -100,6 +100,7 @@ class FrameReceiver(wiring.Component):
     READ_LATENCY = 2
 
     def __init__(self, *, slots):
+        check_slots(slots)
         self._slots = slots
         super().__init__(
             {
@@ -254,6 +255,7 @@ class FrameSender(wiring.Component):
     """
 
     def __init__(self, *, slots):
+        check_slots(slots)
         self._slots = slots
         self._answer = Answer(slots=slots)
         super().__init__(

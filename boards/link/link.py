@@ -8,7 +8,7 @@ from ...hdl.registers import WORD_BITS, Holder, counters
 from ...hdl.statistics import EventCounter
 from ...hdl.unit import FilterUnit
 from .frames import FrameReceiver, FrameSender
-from .protocol import MAX_SLOTS, Information, check_spec, spec_digest
+from .protocol import Information, check_slots, check_spec, spec_digest
 from .register_file import RegisterFile
 from .requests import Requests
 from .selftest import SelfTest, self_test_clocks
@@ -29,7 +29,7 @@ class Link(wiring.Component):
     memory : str
         Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
     slots : int
-        Requests that may be under way: a power of two, 2 to `MAX_SLOTS`. Each
+        Requests that may be under way: a power of two, 2 to 16. Each
         takes 256 bytes of memory for itself and 128 for its answer.
 
     Members
@@ -60,8 +60,7 @@ class Link(wiring.Component):
 
     def __init__(self, spec, *, clock_hz, baud, memory="portable", slots=4):
         check_spec(spec)
-        if not isinstance(slots, int) or not 2 <= slots <= MAX_SLOTS or slots & (slots - 1):
-            raise ValueError(f"Slots must be a power of two, 2 to {MAX_SLOTS}, not {slots!r}")
+        check_slots(slots)
         self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
         self._second = (clock_hz - 1).bit_length()
         self.unit = FilterUnit(spec, statistics_bits=WORD_BITS, memory=memory)

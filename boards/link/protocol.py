@@ -294,6 +294,22 @@ def batch_operations(key_bits: int) -> int:
     return min(MAX_PAYLOAD // record_bytes(key_bits), MAX_ANSWER)
 
 
+def check_slots(slots: int) -> None:
+    """Refuse a number of slots that a board cannot have.
+
+    Parameters
+    ----------
+    slots : int
+
+    Raises
+    ------
+    ValueError
+        If it is no power of two, or out of range.
+    """
+    if not isinstance(slots, int) or not 2 <= slots <= MAX_SLOTS or slots & (slots - 1):
+        raise ValueError(f"Slots must be a power of two, 2 to {MAX_SLOTS}, not {slots!r}")
+
+
 def check_spec(spec: FilterSpec) -> None:
     """Refuse a filter that the protocol cannot speak of.
 

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.analysis import segment_false_positive_rate
 from ...hdl.interface import Operation
+from ...hdl.parameters import require_integer
 from ...hdl.profile import HardwareProfile
 from .protocol import Check
 
@@ -126,6 +127,7 @@ class Run(wiring.Component):
     def __init__(self, *, spec, patience, unit):
         self._keys = check_keys(spec)
         self._places = key_places(spec)
+        require_integer("Patience", patience, least=1)
         self._patience = patience
         super().__init__(
             {

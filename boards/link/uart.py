@@ -61,6 +61,11 @@ class BaudRate:
             raise ValueError(f"Baud rate must be within 2 % of {baud}, not {self.actual:.0f}")
 
 
+def _check_rate(rate):
+    if not isinstance(rate, BaudRate):
+        raise TypeError(f"Rate must be a BaudRate, not {rate!r}")
+
+
 class Transmitter(wiring.Component):
     """Sends bytes.
 
@@ -76,6 +81,7 @@ class Transmitter(wiring.Component):
     """
 
     def __init__(self, *, rate):
+        _check_rate(rate)
         self._rate = rate
         super().__init__({"i": In(stream.Signature(8)), "tx": Out(1, init=1)})
 
@@ -119,6 +125,7 @@ class Receiver(wiring.Component):
     """
 
     def __init__(self, *, rate):
+        _check_rate(rate)
         self._rate = rate
         super().__init__({"rx": In(1, init=1), "valid": Out(1), "data": Out(8), "error": Out(1)})
 

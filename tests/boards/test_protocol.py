@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from lately.boards.link.frames import FrameReceiver, FrameSender
 from lately.boards.link.protocol import (
     ANSWER,
     ESCAPE,
@@ -148,3 +149,10 @@ def test_window_too_long():
     spec = FilterSpec(family="gebf", window=4096, epochs=128, hashes=2, bits=1 << 16)
     with pytest.raises(ProtocolError, match="generations in the window: must be at most 127"):
         check_spec(spec)
+
+
+@pytest.mark.parametrize("slots", [1, 3, 32, 4.0])
+@pytest.mark.parametrize("end", [FrameReceiver, FrameSender])
+def test_slots_of_frames_wrong(end, slots):
+    with pytest.raises(ValueError, match=rf"^Slots must be a power of two, 2 to 16, not {slots}$"):
+        end(slots=slots)

@@ -144,3 +144,9 @@ def test_clock_wrong():
 def test_baud_wrong(baud):
     with pytest.raises(ValueError, match=f"must be 115200 to 3000000, not {baud}"):
         BaudRate(clock_hz=100_000_000, baud=baud)
+
+
+@pytest.mark.parametrize("end", [Receiver, Transmitter])
+def test_rate_wrong(end):
+    with pytest.raises(TypeError, match=r"^Rate must be a BaudRate, not 115200$"):
+        end(rate=115200)

@@ -6,9 +6,10 @@ from amaranth.lib import data
 
 from lately.golden import Operation, preset
 from lately.golden.operations import OperationBit
-from lately.hdl import FilterUnit
+from lately.hdl import FilterUnit, LaneUnit
 from lately.hdl import Operation as HardwareOperation
 from lately.hdl.interface import UnitSignature, fields, operation_bits, pack, unpack
+from lately.hdl.statistics import EventCounter
 
 PLAIN = {"key_bits": 20, "tag_bits": 8, "generations": 5}
 
@@ -161,3 +162,16 @@ def test_width_wrong(name):
         signature(**{name: 1.5})
     with pytest.raises(TypeError, match=rf"^{label} must be an integer, not True$"):
         signature(**{name: True})
+
+
+def test_counter_width_wrong():
+    with pytest.raises(ValueError, match=r"^hits must be at least 0, not -1$"):
+        signature(counters={"hits": -1})
+    with pytest.raises(ValueError, match=r"^Statistics bits must be at least 0, not -1$"):
+        FilterUnit(preset("tiny"), statistics_bits=-1)
+    with pytest.raises(ValueError, match=r"^Tag bits must be at least 0, not -1$"):
+        FilterUnit(preset("tiny"), tag_bits=-1)
+    with pytest.raises(ValueError, match=r"^Tag bits must be at least 0, not -1$"):
+        LaneUnit(preset("two-lanes-tiny"), tag_bits=-1)
+    with pytest.raises(ValueError, match=r"^Width must be at least 1, not 0$"):
+        EventCounter(width=0)

@@ -119,6 +119,11 @@ def test_register_file():
     simulator.run()
 
 
+def test_register_file_wrong():
+    with pytest.raises(TypeError, match=r"^Unit must have a generation length, not be a LaneUnit$"):
+        RegisterFile(unit=LaneUnit(preset("two-lanes-tiny")))
+
+
 ONE_MORE = """
 from lately.hdl import registers
 registers.REGISTERS += (

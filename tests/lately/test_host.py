@@ -204,14 +204,14 @@ def test_keys_are_checked_before_anything_is_sent(boards):
         assert host.statistics()["operations"] == 0
 
 
-def test_lamps(boards):
+def test_leds(boards):
     board = boards()
     with connect(board) as host:
         host.insert([5])
-        assert not board.lamps["hit"]
+        assert not board.leds["hit"]
         host.query([5])
-        assert board.lamps["hit"]
-        assert not board.lamps["fault"]
+        assert board.leds["hit"]
+        assert not board.leds["fault"]
 
 
 # Settings and self-test
@@ -287,7 +287,7 @@ def test_self_test(boards):
             host.check_and_insert(keys),
             golden.apply(np.full(100, Operation.CHECK_AND_INSERT), keys),
         )
-    assert not board.lamps["fault"]
+    assert not board.leds["fault"]
 
 
 def test_failed_checks_have_names():
