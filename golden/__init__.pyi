@@ -17,7 +17,6 @@ from .errors import SpecificationError as SpecificationError
 from .errors import StateFileError as StateFileError
 from .filter import CountedFilter as CountedFilter
 from .filter import Filter as Filter
-from .filter import TimedFilter as TimedFilter
 from .hash.keys import text_keys as text_keys
 from .models import from_spec as from_spec
 from .models import load as load
@@ -35,6 +34,7 @@ from .spec import FAMILIES as FAMILIES
 from .spec import PRESETS as PRESETS
 from .spec import FilterSpec as FilterSpec
 from .spec import preset as preset
+from .timed_filter import TimedFilter as TimedFilter
 from .timestamp.inferential import InferentialFilter as InferentialFilter
 from .timestamp.posteriors import AgePosterior as AgePosterior
 from .timestamp.timing import BlockTimingBloomFilter as BlockTimingBloomFilter

@@ -4,6 +4,7 @@ This module alone imports all of them: what it imports counts for each study tha
 """
 
 import os
+from typing import Any, overload
 
 from .baselines import bloom, buffered, counting, forgetful, stable, swamp
 from .cuckoo import dictionary
@@ -14,6 +15,8 @@ from .spec import FilterSpec
 from .timestamp import inferential, timing
 
 MODULES = (
+    apbf,
+    gebf,
     bloom,
     buffered,
     counting,
@@ -28,19 +31,38 @@ MODULES = (
 )
 """Modules that define filters: a state file may hold a filter of each."""
 
-_CLASSES: dict[str, type[SlidingFilter]] = {
-    family: cls
-    for cls in (apbf.APBF, apbf.APBBF, gebf.GEBF, gebf.BlockedGEBF)
-    for family in cls.families
+_KINDS: dict[str, type[Filter]] = {
+    family: kind
+    for module in MODULES
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Filter)
+    for family in kind.families
 }
 
 
-def from_spec(spec: FilterSpec, *, secret: int = 0) -> SlidingFilter:
-    """Build the golden model that a specification describes.
+@overload
+def from_spec(spec: FilterSpec, *, secret: int = 0) -> SlidingFilter: ...
 
-    Parameters, errors: as `SlidingFilter.from_spec`.
+
+@overload
+def from_spec(spec: Any) -> Filter: ...
+
+
+def from_spec(spec: Any, **options: Any) -> Filter:
+    """Build the golden model that a specification of any family describes.
+
+    Parameters
+    ----------
+    spec : Specification
+    **options
+        For a ring filter, its `secret`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for the class of the family.
     """
-    return _CLASSES[spec.family].from_spec(spec, secret=secret)
+    return _KINDS[spec.family].from_spec(spec, **options)
 
 
 def load(path: str | os.PathLike[str]) -> Filter:

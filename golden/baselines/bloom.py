@@ -123,6 +123,8 @@ class BloomFilter(_NeverForgets):
         If a parameter breaks a rule.
     """
 
+    families = ("bloom",)
+
     def __init__(self, *, bits: int, hashes: int, seed: int = 0, key_bits: int = 64) -> None:
         super().__init__(bits=bits, hashes=hashes, seed=seed, key_bits=key_bits)
 
@@ -161,6 +163,8 @@ class PartitionedBloomFilter(_NeverForgets):
     SpecificationError
         If a parameter breaks a rule.
     """
+
+    families = ("partitioned-bloom",)
 
     def __init__(self, *, bits: int, hashes: int, seed: int = 0, key_bits: int = 64) -> None:
         super().__init__(bits=bits, hashes=hashes, seed=seed, key_bits=key_bits)
@@ -219,6 +223,8 @@ class BlockedBloomFilter(_NeverForgets):
     SpecificationError
         If a parameter breaks a rule.
     """
+
+    families = ("blocked-bloom",)
 
     def __init__(
         self, *, bits: int, hashes: int, block_bits: int, seed: int = 0, key_bits: int = 64

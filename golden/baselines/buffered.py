@@ -137,6 +137,8 @@ class DoubleBuffering(_TwoFilters):
         If a parameter breaks a rule.
     """
 
+    families = ("double-buffering",)
+
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         # Before a switch the active filter has the keys of two generations.
@@ -218,6 +220,8 @@ class A2Buffering(_TwoFilters):
     SpecificationError
         If a parameter breaks a rule.
     """
+
+    families = ("a2-buffering",)
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class CountingBloomFilter(CountedFilter):
         If a parameter breaks a rule.
     """
 
+    families = ("counting-bloom",)
     _counters = ("overflows",)
 
     @classmethod

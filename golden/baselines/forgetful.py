@@ -67,6 +67,7 @@ class ForgetfulBloomFilter(CountedFilter):
         If a parameter breaks a rule.
     """
 
+    families = ("forgetful-bloom",)
     age_unit = "generations"
     _counters = ("insertions", "shifts")
 

@@ -69,6 +69,8 @@ class StableBloomFilter(CountedFilter):
         If a parameter breaks a rule.
     """
 
+    families = ("stable-bloom",)
+
     def __init__(
         self,
         *,

@@ -63,6 +63,8 @@ class Swamp(CountedFilter):
         If a parameter breaks a rule.
     """
 
+    families = ("swamp",)
+
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         bits = smallest(lambda bits: swamp_rate(keys, bits) <= fpr, 16)

@@ -72,6 +72,8 @@ class CuckooDictionary(CuckooTables):
         If a parameter is out of its range.
     """
 
+    families = ("cuckoo",)
+
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         bits = cuckoo_signature_bits(positions=2 * keys, error_rate=fpr)

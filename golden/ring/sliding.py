@@ -70,11 +70,7 @@ class SlidingFilter(CountedFilter):
     _layout_class: type[Layout] = Layout
 
     def __init__(self, spec: FilterSpec, *, partitioned: bool = True, secret: int = 0) -> None:
-        if spec.family not in self.families:
-            raise SpecificationError(
-                f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
-                f"not {spec.family!r}"
-            )
+        self._check_family(spec)
         self.spec = spec
         self.partitioned = partitioned
         self.seed, self.key_bits = spec.seed, spec.key_bits

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import Answers, TimedFilter, Words, key_hash, require_count
+from ..filter import Answers, Words, key_hash, require_count
 from ..operations import Ages
+from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .ring_sizes import apbf_shape
 from .slices import check_whole, chunks, find_runs, test_and_set
@@ -102,6 +103,7 @@ class TimeLimitedAPBF(TimedFilter):
         If one is out of range, or the first slices would exceed the limit.
     """
 
+    families = ("time-limited-apbf",)
     _counters = ("counters",)
 
     @classmethod
@@ -178,9 +180,14 @@ class TimeLimitedAPBF(TimedFilter):
         ages = np.empty(len(keys), np.int64)
         for chunk in chunks(len(keys)):
             hashes, chunk_times = self._hashes(keys[chunk]), times[chunk]
+            shifts = self.shifts
             for part in self._stretches(chunk_times):
                 matches = self._check_and_write(hashes[:, part], chunk_times[part])
-                ages[chunk][part] = find_runs(matches, self.k, part.stop - part.start)
+                found = find_runs(matches, self.k, part.stop - part.start)
+                if self.shifts > shifts and found[0] >= 0:
+                    # The shift that its insertion needs comes after the query.
+                    found[0] -= 1
+                shifts, ages[chunk][part] = self.shifts, found
         return ages
 
     # State

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import Answers, TimedFilter, Words, key_hash, require_count
+from ..filter import Answers, Words, key_hash, require_count
 from ..operations import Ages
+from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .ring_sizes import apbf_rate, apbf_sizes
 from .slice_ring import SliceRing
@@ -104,6 +105,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
         take longer than `span`.
     """
 
+    families = ("pooled-time-limited-apbf",)
     _counters = ("counters",)
 
     @classmethod

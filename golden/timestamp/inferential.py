@@ -130,6 +130,8 @@ class InferentialFilter(CountedFilter):
         If one is out of its range.
     """
 
+    families = ("inferential",)
+
     def __init__(
         self,
         *,

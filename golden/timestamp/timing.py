@@ -42,6 +42,7 @@ class TimingBloomFilter(TimestampFilter):
         If one is out of its range.
     """
 
+    families = ("timing",)
     block = 1
 
     @classmethod
@@ -98,6 +99,8 @@ class BlockTimingBloomFilter(TimestampFilter):
     SpecificationError
         If one is out of its range.
     """
+
+    families = ("block-timing",)
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""The contract of filters whose window is a span of time."""
+
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from .filter import Answers, Filter, Words, require_count
+from .hash.keys import Keys, one_or_all
+from .operations import Ages, Verdicts
+from .sizing import check_rate, expected_keys
+from .times import TIME_LIMIT, Times, check_now, check_timestamps
+
+
+class TimedFilter(Filter):
+    """A filter whose window is a span of time.
+
+    Timestamps are integers of any unit, for instance nanoseconds, and never
+    decrease from one insertion to the next.
+    """
+
+    age_unit = "generations"
+    _last: int
+    span: int
+
+    @classmethod
+    def for_window(cls, span: int, fpr: float = 0.01, *, rate: float, **options: Any) -> Self:
+        """Build a filter for a span of time and a false-positive rate.
+
+        Parameters
+        ----------
+        span : int
+            Time for which every key is reported, in units of the timestamps.
+        fpr : float
+            Share of fresh keys that may be reported all the same.
+        rate : float
+            Insertions per unit of time that are expected, at most.
+        **options
+            Other parameters of the constructor: `seed`, `key_bits`, ...
+
+        Raises
+        ------
+        TypeError
+            If the span is not an integer, or a rate not a number.
+        SpecificationError
+            If the span is less than 1, or a rate is out of range.
+        """
+        require_count("span", span, most=TIME_LIMIT - 1)
+        keys = expected_keys(int(span), rate)
+        sizes = cls._sizes(keys, check_rate(fpr)) | {"span": int(span)}
+        return cls(**sizes, **options)
+
+    def _window_text(self) -> str:
+        return f"window of {self.span:,} units of time"
+
+    def _ask_now(self, key: Any) -> Any:
+        return self.query(key, max(self._last, 0))
+
+    def insert(self, keys: Keys, timestamps: ArrayLike) -> None:
+        """Insert keys one after another.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `CountedFilter.insert`.
+        timestamps : array_like of int, shape (n,)
+            When each is inserted.
+
+        Raises
+        ------
+        TypeError
+            If the keys or timestamps are not integers.
+        ValueError
+            If a shape is wrong, a key does not fit into `key_bits`, or a
+            timestamp is before the last. Nothing is inserted then.
+        """
+        self._insert(*self._inserted(keys, timestamps))
+
+    @one_or_all
+    def query(self, keys: Keys, now: ArrayLike) -> Answers:
+        """Ask for keys at a time; changes nothing.
+
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `insert`.
+        now : array_like of int, shape (n,) or ()
+            When it is asked, not before the last insertion.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,); a bool for a single key
+        """
+        return self._query(*self._asked(keys, now))
+
+    @one_or_all
+    def check_and_insert(self, keys: Keys, timestamps: ArrayLike) -> Answers:
+        """Query and insert keys one after another; each answer is from before its insertion.
+
+        Parameters, errors: as `insert`.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,); a bool for a single key
+        """
+        return self._check_and_insert(*self._inserted(keys, timestamps))
+
+    @one_or_all
+    def age(self, keys: Keys, now: ArrayLike) -> Ages:
+        """Find the least age that each key can have; changes nothing.
+
+        Parameters, errors: as `query`.
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            In generations: 0 for the current one, -1 for a key that is not
+            reported.
+        """
+        return self._age(*self._asked(keys, now))
+
+    def apply(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> Verdicts:
+        """Perform a mixed sequence of operations; as `CountedFilter.apply`.
+
+        Parameters, errors: as `CountedFilter.apply` and `insert`; `timestamps`
+        has one per operation.
+        """
+        return self._apply(operations, *self._inserted(keys, timestamps))
+
+    def _inserted(self, keys: Keys, timestamps: ArrayLike) -> tuple[Words, Times]:
+        checked = self._hash.check_keys(keys)
+        return checked, check_timestamps(timestamps, len(checked), self._last)
+
+    def _asked(self, keys: Keys, now: ArrayLike) -> tuple[Words, Times]:
+        checked = self._hash.check_keys(keys)
+        return checked, check_now(now, len(checked), self._last)

@@ -1,0 +1,225 @@
+"""The contract that all models share, held against each of them."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+
+from lately import golden
+from lately.golden import Filter, Operation, SpecificationError, TimedFilter, load
+
+MODELS = {
+    "APBF": {"k": 3, "l": 4, "slice_bits": 61},
+    "APBBF": {"k": 2, "l": 3, "block_bits": 8, "hashes_per_block": 2, "blocks": 4},
+    "GEBF": {"window": 12, "epochs": 3, "hashes": 2, "bits": 96},
+    "BlockedGEBF": {"window": 12, "epochs": 3, "hashes": 2, "bits": 128, "block_bits": 16},
+    "TimeLimitedAPBF": {"k": 3, "l": 4, "span": 50, "capacity": 20},
+    "PooledTimeLimitedAPBF": {"k": 3, "l": 4, "span": 50, "slice_bits": 31},
+    "TimingBloomFilter": {"window": 9, "cells": 61, "hashes": 2},
+    "BlockTimingBloomFilter": {"window": 9, "block": 4, "cells": 61, "hashes": 2},
+    "InferentialFilter": {
+        "window": 9,
+        "cells": 61,
+        "hashes": 2,
+        "distinct": {"kind": "uniform", "universe": 1000},
+        "probability": 0.01,
+    },
+    "CuckooDictionary": {"window": 9, "signature_bits": 2},
+    "BloomFilter": {"bits": 61, "hashes": 2},
+    "PartitionedBloomFilter": {"bits": 61, "hashes": 3},
+    "BlockedBloomFilter": {"bits": 61, "hashes": 2, "block_bits": 8},
+    "CountingBloomFilter": {"window": 11, "counters": 31, "hashes": 2, "counter_bits": 2},
+    "StableBloomFilter": {"cells": 41, "hashes": 2, "decrements": 3, "cell_bits": 2},
+    "DoubleBuffering": {"generation": 6, "bits": 101, "hashes": 2},
+    "A2Buffering": {"generation": 6, "bits": 101, "hashes": 2},
+    "ForgetfulBloomFilter": {"generation": 4, "past": 3, "bits": 203, "hashes": 2},
+    "Swamp": {"window": 7, "fingerprint_bits": 9},
+}
+SHIFTING = {"APBF", "APBBF", "GEBF", "BlockedGEBF"}
+KEYS = np.arange(60)
+
+
+def build(name):
+    return getattr(golden, name)(**MODELS[name], seed=5)
+
+
+def times(model, start, count):
+    """Timestamps, for a model that takes them."""
+    return [np.arange(start, start + 3 * count, 3)] if isinstance(model, TimedFilter) else []
+
+
+def used(name):
+    model = build(name)
+    model.insert(np.arange(40) % 23, *times(model, 0, 40))
+    return model
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return used(request.param)
+
+
+def one_by_one(model, operations, keys, *stamps):
+    """Perform operations by the methods for one kind; the ages of those that ask."""
+    ages = []
+    for at, (operation, key) in enumerate(zip(operations, keys, strict=True)):
+        arguments = [[key], *(stamp[at : at + 1] for stamp in stamps)]
+        age = -1
+        if operation in (Operation.QUERY, Operation.CHECK_AND_INSERT):
+            age = int(model.age(*arguments)[0])
+            assert bool(model.query(*arguments)[0]) == (age >= 0)
+        if operation == Operation.CHECK_AND_INSERT:
+            assert bool(model.check_and_insert(*arguments)[0]) == (age >= 0)
+        if operation == Operation.INSERT:
+            model.insert(*arguments)
+        if operation == Operation.SHIFT:
+            model.shift()
+        if operation == Operation.CLEAR:
+            model.clear()
+        ages.append(age)
+    return ages
+
+
+def test_every_model_is_held_to_the_contract():
+    kinds = {
+        name
+        for name in golden.__all__
+        if isinstance(kind := getattr(golden, name), type)
+        and issubclass(kind, Filter)
+        and kind.families
+    }
+    assert kinds == set(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_apply_is_one_operation_after_another(name):
+    model = used(name)
+    rng = np.random.default_rng(7)
+    operations = rng.choice([0, 1, 2, 3, 4, 5], 90, p=[0.05, 0.25, 0.3, 0.35, 0.03, 0.02])
+    if name not in SHIFTING:
+        operations[operations == Operation.SHIFT] = Operation.NONE
+    keys = rng.integers(0, 30, 90)
+    stamps = times(model, 200, 90)
+    twin = deepcopy(model)
+    verdicts = model.apply(operations, keys, *stamps)
+    assert verdicts.age.tolist() == one_by_one(twin, operations, keys, *stamps)
+    assert verdicts.seen.tolist() == (verdicts.age >= 0).tolist()
+    assert (verdicts.seen.any(), verdicts.seen.all()) == (True, False)
+    assert model == twin
+
+
+def test_ages_are_wide_and_of_a_stated_unit(model):
+    ages = model.age(KEYS, *times(model, 200, 60))
+    assert ages.dtype == model.apply([1], [1], *times(model, 200, 1)).age.dtype == np.int64
+    assert (ages >= -1).all()
+    assert type(model).age_unit in ("insertions", "generations")
+
+
+def test_queries_change_nothing(model):
+    before = deepcopy(model)
+    model.query(KEYS, *times(model, 200, 60))
+    model.age(KEYS, *times(model, 200, 60))
+    assert model == before
+
+
+def test_memory_is_a_copy(model):
+    before = model.memory
+    assert before.any()
+    model.memory[:] = 0
+    assert np.array_equal(model.memory, before)
+
+
+def test_clear_is_a_new_filter(model):
+    model.clear()
+    assert model == build(type(model).__name__)
+
+
+def test_state_file(model, tmp_path):
+    model.save(tmp_path / "state")
+    for read in (load, Filter.load, type(model).load):
+        copy = read(tmp_path / "state")
+        assert type(copy) is type(model)
+        assert copy == model
+        assert np.array_equal(copy.memory, model.memory)
+        copy.insert(KEYS, *times(model, 200, 60))
+        assert copy != model
+
+
+@pytest.mark.parametrize("name", MODELS.keys() - SHIFTING)
+def test_shift_of_a_model_without_it(name):
+    model, before = used(name), used(name)
+    message = f"operations: must not be SHIFT, which {name} lacks"
+    with pytest.raises(ValueError, match=message):
+        model.apply([Operation.INSERT, Operation.SHIFT], [1, 1], *times(model, 200, 2))
+    assert model == before
+
+
+@pytest.mark.parametrize(
+    ("operations", "error", "message"),
+    [
+        ([2], ValueError, r"operations: must have shape \(2,\) like the keys, not \(1,\)"),
+        ([2, 6], ValueError, "operations: must be values of Operation, not 6"),
+        ([2, -1], ValueError, "operations: must be values of Operation, not -1"),
+        ([2.0, 1.0], TypeError, "operations: must be integers, not float64"),
+    ],
+)
+def test_operations_wrong(model, operations, error, message):
+    before = deepcopy(model)
+    with pytest.raises(error, match=message):
+        model.apply(operations, [50, 51], *times(model, 200, 2))
+    assert model == before
+
+
+@pytest.mark.parametrize("name", ["PooledTimeLimitedAPBF", "TimeLimitedAPBF"])
+def test_timestamps_of_mixed_operations(name):
+    model, before = used(name), used(name)
+    with pytest.raises(ValueError, match="timestamps: must never decrease, not 199 after 200"):
+        model.apply([2, 1], [1, 1], [200, 199])
+    assert model == before
+
+
+# Ages by hand: key 0 first, then eight others, all inserted one after another
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "expected"),
+    [
+        ("Swamp", {"window": 9, "fingerprint_bits": 40}, 8),
+        ("CuckooDictionary", {"window": 9, "signature_bits": 30}, 8),
+        ("TimingBloomFilter", {"window": 9, "cells": 1 << 16, "hashes": 4}, 8),
+        # Two blocks back, of which one insertion may be of the next block.
+        ("BlockTimingBloomFilter", {"window": 9, "block": 4, "cells": 1 << 16, "hashes": 4}, 5),
+        ("ForgetfulBloomFilter", {"generation": 3, "past": 3, "bits": 1 << 16, "hashes": 4}, 2),
+        ("APBF", {"k": 4, "l": 5, "slice_bits": 1 << 12, "generation": 3}, 2),
+        ("DoubleBuffering", {"generation": 20, "bits": 1 << 16, "hashes": 4}, 0),
+    ],
+)
+def test_age_of_a_key(name, parameters, expected):
+    model = getattr(golden, name)(**parameters)
+    model.insert(np.arange(9))
+    assert model.age([0, 99]).tolist() == [expected, -1]
+    assert model.apply([3, 3], [0, 99]).age.tolist() == [expected, -1]
+
+
+def test_age_of_a_key_in_generations_of_time():
+    model = golden.PooledTimeLimitedAPBF(k=4, l=5, span=50, slice_bits=1 << 12, generation=3)
+    model.insert(np.arange(9), np.arange(9))
+    assert model.age([0, 99], 9).tolist() == [2, -1]
+    assert model.age([0], 50 + 2 + 3).tolist() == [-1]
+
+
+def test_equality_leaves_counters_out():
+    model = golden.BloomFilter(bits=61, hashes=2)
+    model.insert([1])
+    twin = deepcopy(model)
+    twin.insert([1])
+    assert model == twin
+    assert model.insertions != twin.insertions
+    assert model != golden.BloomFilter(bits=61, hashes=2, seed=1)
+    assert model != golden.PartitionedBloomFilter(bits=61, hashes=2)
+
+
+def test_specification_of_another_family():
+    message = "family: must be swamp for Swamp, not 'apbf'"
+    with pytest.raises(SpecificationError, match=message):
+        golden.Swamp.from_spec(golden.preset("apbf-tiny"))
