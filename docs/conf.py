@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 
 PACKAGES = (
     "lately",
-    "lately.bench",
+    "lately.benchmarks",
     "lately.cli",
     "lately.papers",
     "lately.planner",

@@ -23,11 +23,11 @@ BELOW = {
 WITHIN = {
     "replay": set(),
     "workers": set(),
-    "bench": {"replay", "workers"},
+    "benchmarks": {"replay", "workers"},
     "studies": {"replay", "workers"},
     "papers": {"replay", "studies"},
     "planner": {"replay", "studies"},
-    "cli": {"replay", "workers", "bench", "studies", "papers", "planner"},
+    "cli": {"replay", "workers", "benchmarks", "studies", "papers", "planner"},
 }
 """Rooms of `lately` itself that each of them may import."""
 
@@ -52,9 +52,6 @@ ONE_MEANING = {
     "replay": "a stream through the hardware",
     "catalogue": "all that there is of a kind",
     "link": "the serial link of a board",
-    "bench": "measurement by test benches, and of speed",
-    "compiled": "what a compiler made faster",
-    "runner": "runs what a caller asks for",
 }
 """Names that several modules have for the same thing."""
 

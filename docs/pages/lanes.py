@@ -6,8 +6,8 @@ The first is what `lately bench lanes --out` left; the clock frequencies are tho
 
 from typing import Any
 
-from lately.bench.cases import CASES
-from lately.bench.measurements import Summary, summarise
+from lately.benchmarks.cases import CASES
+from lately.benchmarks.measurements import Summary, summarise
 
 from .blocks import DOCS, NOTHING, Page, counts, load, table
 from .performance import frequency, measurements, seeds_text

@@ -6,10 +6,17 @@ What is on record already stays if it is of the present hardware and tools; all 
 import sys
 from pathlib import Path
 
-from lately.bench.cases import CASES, GEBF_BITS_PER_ITEM, GEBF_WINDOW, Case, best_gebf, gebf_choices
-from lately.bench.hardware import plan
-from lately.bench.measurements import Measurement, Summary, save, summarise
-from lately.bench.measurements import load as load_measurements
+from lately.benchmarks.cases import (
+    CASES,
+    GEBF_BITS_PER_ITEM,
+    GEBF_WINDOW,
+    Case,
+    best_gebf,
+    gebf_choices,
+)
+from lately.benchmarks.hardware import plan
+from lately.benchmarks.measurements import Measurement, Summary, save, summarise
+from lately.benchmarks.measurements import load as load_measurements
 from lately.boards.flow.devices import device
 from lately.replay.report import COLOURS, blank_figure, style
 from lately.studies.drawing import save as save_drawing

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import compiled
+from .. import compilation
 from ..filter import Answers, Words, key_hash, require_count
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
@@ -108,7 +108,7 @@ class CuckooDictionary(CuckooTables):
         sizes = [self.positions, self.positions, 1 << self.signature_bits]
         self._hash = key_hash(sizes, seed=seed, key_bits=key_bits)
         self.seed, self.key_bits = int(seed), int(key_bits)
-        self.compiled = compiled.wanted()
+        self.compiled = compilation.wanted()
         self.clear()
 
     @classmethod

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled import jit
+from ..compilation import jit
 from .functions import KeyHash
 from .siphash import (
     COMPRESSION_ROUNDS,

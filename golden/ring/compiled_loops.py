@@ -14,7 +14,7 @@ tell whether its code is still that of the source.
 
 import numpy as np
 
-from ..compiled import jit
+from ..compilation import jit
 from ..operations import Operation
 
 BASE, FILLED, LENGTH, GENERATION, INSERTIONS, SHIFTS, CLEARS = range(7)

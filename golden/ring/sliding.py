@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import analysis, compiled
+from .. import analysis, compilation
 from ..errors import RekeyError, SpecificationError
 from ..filter import Answers, CountedFilter, State, Words
 from ..hash.siphash import check_secret
@@ -367,8 +367,8 @@ class SlidingFilter(CountedFilter):
 
 def _segments(layout: Layout) -> "Segments | CompiledSegments":
     """Build the memory: compiled where that is wanted, and the loops can take the layout."""
-    few = layout.spec.segments <= compiled.MOST_SEGMENTS
-    if type(layout) is not Layout or not few or not compiled.wanted():
+    few = layout.spec.segments <= compilation.MOST_SEGMENTS
+    if type(layout) is not Layout or not few or not compilation.wanted():
         return Segments(layout)
     from .compiled_segments import CompiledSegments
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compiled import jit
+from ..compilation import jit
 
 TIMESTAMP, FILLED, SWEPT_NEXT, WINDOW, BLOCK, LAST, SWEPT, NUMBERS = range(8)
 """Place in the vector that carries the filter through the loop; the last is its length."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import compiled
+from .. import compilation
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
@@ -109,7 +109,7 @@ class TimestampFilter(CountedFilter):
         self.cells, self.hashes, self.padding = int(cells), int(hashes), int(padding)
         self.seed, self.key_bits = seed, key_bits
         self._hash = key_hash([self.cells] * self.hashes, seed=seed, key_bits=key_bits)
-        self.compiled = compiled.wanted()
+        self.compiled = compilation.wanted()
         self.clear()
 
     # Sizes

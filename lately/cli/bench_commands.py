@@ -49,7 +49,7 @@ def bench_replay(
       lately bench replay --preset large --operations 200000 --json
     """
     chosen = choose_spec(spec, preset)
-    from ..bench.replay_speed import replay
+    from ..benchmarks.replay_speed import replay
 
     figures = replay(chosen, operations=operations, rounds=rounds)
     if as_json:

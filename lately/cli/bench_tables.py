@@ -6,9 +6,9 @@ from ..replay.report import count_text, rate_text
 from .tables import figure_table, head_table, terminal
 
 if TYPE_CHECKING:
-    from ..bench.cases import Case
-    from ..bench.hardware import Outcome
-    from ..bench.measurements import Comparison, Summary
+    from ..benchmarks.cases import Case
+    from ..benchmarks.hardware import Outcome
+    from ..benchmarks.measurements import Comparison, Summary
 
 
 def print_replay(figures: dict[str, Any]) -> None:

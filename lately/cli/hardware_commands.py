@@ -68,7 +68,7 @@ def bench_hardware(
       lately bench hardware --scheduler tcp://10.0.0.1:8786
     """
     number = number_of_jobs(jobs, scheduler)
-    from ..bench.cases import select
+    from ..benchmarks.cases import select
 
     cases = select(patterns)
     if list_cases:
@@ -77,8 +77,8 @@ def bench_hardware(
         print_json([case.name for case in cases]) if as_json else print_cases(cases)
         return
     chosen = None if seeds is None else parse_seeds(seeds)
-    from ..bench import measurements
-    from ..bench.hardware import measure
+    from ..benchmarks import measurements
+    from ..benchmarks.hardware import measure
 
     known = None if baseline is None else measurements.load(baseline)
     make_directory(out)

@@ -50,7 +50,7 @@ def bench_lanes(
       lately bench lanes examples/flights_2013.csv.gz --json
       lately bench lanes --preset four-lanes --operations 1000000
     """
-    from ..bench.lane_rates import drawn_streams, file_streams, measure
+    from ..benchmarks.lane_rates import drawn_streams, file_streams, measure
     from ..golden import preset
     from ..golden.files import check_folder, write_json
 

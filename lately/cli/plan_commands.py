@@ -199,7 +199,7 @@ def validate(
     number = number_of_jobs(jobs, scheduler)
     from ..planner.promise import study
     from ..studies import page
-    from ..studies.runner import reproduce
+    from ..studies.reproduction import reproduce
     from ..studies.store import Store, cache_directory
     from ..studies.study import Verdict
 

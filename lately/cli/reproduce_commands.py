@@ -64,7 +64,7 @@ def reproduce(
         _list(studies, as_json)
         return
     from ..studies import page
-    from ..studies.runner import reproduce as run
+    from ..studies.reproduction import reproduce as run
     from ..studies.store import Store, cache_directory
 
     if out is not None:

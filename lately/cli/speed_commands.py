@@ -70,7 +70,7 @@ def bench_golden(
       lately bench golden --batch 1 --keys 400000 --rounds 1
       lately bench golden --rounds 1 --json
     """
-    from ..bench.golden_speed import measure
+    from ..benchmarks.golden_speed import measure
     from ..golden.files import check_folder, write_json
 
     if out is not None:
@@ -150,8 +150,8 @@ def bench_stream(
       lately bench stream --model 'APBBF k=2 l=7 B=64 b=4'
       LATELY_FAST=0 lately bench stream --insertions 2000000 --queries 200000
     """
-    from ..bench.endless import measure
-    from ..bench.golden_speed import models
+    from ..benchmarks.endless import measure
+    from ..benchmarks.golden_speed import models
     from ..golden.files import check_folder, write_json
 
     if out is not None:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 import lately.golden
 
 PACKAGES = (
-    *("", ".bench", ".cli", ".papers", ".planner", ".replay", ".studies", ".workers"),
+    *("", ".benchmarks", ".cli", ".papers", ".planner", ".replay", ".studies", ".workers"),
     *(
         ".golden",
         ".golden.analysis",

@@ -5,8 +5,8 @@ from dataclasses import replace
 from made_up import measurement
 from pages import performance
 
-from lately.bench.cases import CASES, select
-from lately.bench.measurements import summarise
+from lately.benchmarks.cases import CASES, select
+from lately.benchmarks.measurements import summarise
 
 
 def measured(*groups, seeds=None):

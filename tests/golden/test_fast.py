@@ -24,7 +24,7 @@ from lately.golden import (
     Operation,
     SlidingFilter,
     TimingBloomFilter,
-    compiled,
+    compilation,
     from_spec,
     load,
     preset,
@@ -377,7 +377,7 @@ def test_timing_loop_runs():
 
 
 def test_compiled_path_is_the_usual_one(monkeypatch):
-    monkeypatch.delenv(compiled.VARIABLE, raising=False)
+    monkeypatch.delenv(compilation.VARIABLE, raising=False)
     models = [
         APBF(k=3, l=4, slice_bits=64),
         APBBF(k=2, l=5, block_bits=64, hashes_per_block=4, blocks=8),
@@ -397,7 +397,7 @@ def test_compiled_path_is_the_usual_one(monkeypatch):
 
 def test_longer_rings_take_the_numpy_path():
     spec = FilterSpec(family="apbf", k=20, l=42, slice_bits=50, generation=5)
-    assert spec.segments == compiled.MOST_SEGMENTS
+    assert spec.segments == compilation.MOST_SEGMENTS
     assert from_spec(spec).compiled
     assert not from_spec(replace(spec, l=43)).compiled
 
@@ -410,13 +410,13 @@ def test_layouts_of_studies_take_the_numpy_path():
 
 def test_absence_of_numba(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
-    compiled.importable.cache_clear()
+    compilation.importable.cache_clear()
     try:
         model = from_spec(preset("tiny"))
         assert not model.compiled
         assert model.check_and_insert([1, 1]).tolist() == [False, True]
     finally:
-        compiled.importable.cache_clear()
+        compilation.importable.cache_clear()
 
 
 PROGRAM = """
@@ -458,5 +458,5 @@ def test_folders_that_cannot_be_written(monkeypatch):
         return lambda function: function
 
     monkeypatch.setattr(numba, "njit", njit)
-    assert compiled.jit(abs) is abs
+    assert compilation.jit(abs) is abs
     assert asked == [True, False]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 
-from lately.bench.lane_rates import drawn_streams, measure
+from lately.benchmarks.lane_rates import drawn_streams, measure
 from lately.golden import FilterSpec, Operation, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import KeyHash
 from lately.hdl.build import filter_unit

@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lately.golden import compiled
+from lately.golden import compilation
 
 PATHS = ("compiled", "numpy")
 
@@ -13,7 +13,7 @@ PATHS = ("compiled", "numpy")
 def taking(path):
     """Build filters that run compiled loops, or numpy alone, in the block."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(compiled.VARIABLE, "0" if path == "numpy" else "1")
+        patch.setenv(compilation.VARIABLE, "0" if path == "numpy" else "1")
         yield
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from lately.bench.replay_speed import replay
+from lately.benchmarks.replay_speed import replay
 from lately.cli.app import main
 from lately.golden import preset
 

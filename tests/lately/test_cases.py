@@ -2,7 +2,7 @@
 
 import pytest
 
-from lately.bench.cases import (
+from lately.benchmarks.cases import (
     CASES,
     GROUPS,
     UnknownCaseError,

@@ -19,7 +19,7 @@ from lately.cli import app as cli
 from lately.golden.errors import LatelyError
 from lately.papers import registry
 from lately.studies import page
-from lately.studies.runner import reproduce
+from lately.studies.reproduction import reproduce
 from lately.studies.store import Store
 from lately.workers import calls as graph
 from lately.workers import cluster
@@ -287,7 +287,7 @@ def test_processes_cannot_be_started(tmp_path, monkeypatch):
 
 
 def test_sources_change_meanwhile(tmp_path, monkeypatch):
-    from lately.studies import runner as run
+    from lately.studies import reproduction as run
 
     monkeypatch.setattr(run, "fingerprint", lambda function: "before")
     run._fingerprint.cache_clear()

@@ -14,12 +14,12 @@ from click.testing import CliRunner
 from local_cluster import LocalCluster
 from made_up import measurement
 
-from lately.bench import hardware_run, run_identity
-from lately.bench.cases import select
-from lately.bench.hardware import measure, plan
-from lately.bench.hardware_run import make
-from lately.bench.measurements import Store, load, save
-from lately.bench.run_identity import identity
+from lately.benchmarks import hardware_run, run_identity
+from lately.benchmarks.cases import select
+from lately.benchmarks.hardware import measure, plan
+from lately.benchmarks.hardware_run import make
+from lately.benchmarks.measurements import Store, load, save
+from lately.benchmarks.run_identity import identity
 from lately.boards.flow.devices import device
 from lately.boards.flow.tools import DoesNotFitError, SynthesisError
 from lately.cli.app import main
@@ -316,7 +316,7 @@ def test_run_that_nobody_wants_is_ended(monkeypatch, told):
     (run,) = plan(TINY[:1]).runs
     program = (
         "import os, threading, time\n"
-        "from lately.bench.hardware_run import _end_with_parent, _hear_interrupts\n"
+        "from lately.benchmarks.hardware_run import _end_with_parent, _hear_interrupts\n"
         "_hear_interrupts()\n"
         "threading.Thread(target=_end_with_parent, daemon=True).start()\n"
         'try:\n    print(\'{"stage": "ready", "share": 0}\', flush=True)\n'

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from made_up import CASE, measurement
 
-from lately.bench.cases import select
-from lately.bench.measurements import (
+from lately.benchmarks.cases import select
+from lately.benchmarks.measurements import (
     MeasurementsFileError,
     Store,
     Summary,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pages import blocks, planner
 
-from lately.bench import measurements
+from lately.benchmarks import measurements
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, preset

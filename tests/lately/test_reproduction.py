@@ -33,7 +33,7 @@ from lately.studies.comparison import (
 )
 from lately.studies.drawing import draw
 from lately.studies.records import Entry, Report, ReportFileError, load, text
-from lately.studies.runner import plan, reproduce
+from lately.studies.reproduction import plan, reproduce
 from lately.studies.sources import fingerprint
 from lately.studies.store import Store, cache_directory, plain
 from lately.studies.study import Chart, Finding, Outcome, Series, Verdict
@@ -187,7 +187,7 @@ def test_fingerprint_is_of_all_that_is_imported():
         "lately.golden.analysis",
         "lately.intervals",
     } <= found
-    assert not {"lately.cli.app", "lately.replay.run", "lately.studies.runner"} & found
+    assert not {"lately.cli.app", "lately.replay.run", "lately.studies.reproduction"} & found
     assert fingerprint(apbf_figures.measure_fills) == fingerprint(apbf_figures.measure_forgetting)
     assert fingerprint(apbf_figures.measure_fills) != fingerprint(apbf_tables.measure_table_1)
     assert fingerprint(partial(apbf_tables.measure_table_1)) == fingerprint(

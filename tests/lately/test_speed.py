@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from pages import blocks
 
-from lately.bench import endless
-from lately.bench import golden_speed as speed
-from lately.bench.machine import peak_bytes, processor
+from lately.benchmarks import endless
+from lately.benchmarks import golden_speed as speed
+from lately.benchmarks.machine import peak_bytes, processor
 from lately.cli.app import main
 from lately.golden import GEBF
 from lately.golden.files import write_json
@@ -201,7 +201,7 @@ def test_page_of_a_stream_ends_where_it_began():
 def test_folder_is_missed_before_the_work(command, tmp_path, monkeypatch):
     """A mistyped --out must not cost the whole measurement."""
     for module in ("golden_speed", "endless", "lane_rates"):
-        monkeypatch.setattr(f"lately.bench.{module}.measure", None)
+        monkeypatch.setattr(f"lately.benchmarks.{module}.measure", None)
     out = tmp_path / "absent" / "figures.json"
     done = CliRunner().invoke(main, ["bench", command, "--out", str(out)])
     assert done.exit_code == 1

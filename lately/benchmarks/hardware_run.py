@@ -19,7 +19,7 @@ from ..workers.calls import MismatchError, tell, wanted
 from .measurements import Identity, Measurement
 from .run_identity import identity
 
-PROGRAM = "from lately.bench.hardware_run import work; work()"
+PROGRAM = "from lately.benchmarks.hardware_run import work; work()"
 """Program of the process of a run."""
 
 LOOK = 1.0

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import APBBF, APBF, GEBF, BlockedGEBF, SlidingFilter, compiled
+from ..golden import APBBF, APBF, GEBF, BlockedGEBF, SlidingFilter, compilation
 from .machine import processor
 
 BATCH = 1 << 16
@@ -251,7 +251,7 @@ def ours(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
     window, bits_per_key, keys : int
         As for `measure`.
     """
-    paths = {"compiled": keys} if compiled.importable() else {}
+    paths = {"compiled": keys} if compilation.importable() else {}
     return [
         Contestant(name, path, _model(build, path), count, np.asarray)
         for name, build in models(window, window * bits_per_key).items()
@@ -271,14 +271,14 @@ def _model(build: Callable[[], SlidingFilter], path: str) -> Callable[[], tuple[
 @contextmanager
 def taking(path: str) -> Iterator[None]:
     """Build models that take one path in the block: "compiled" or "numpy"."""
-    before = os.environ.get(compiled.VARIABLE)
-    os.environ[compiled.VARIABLE] = "0" if path == "numpy" else "1"
+    before = os.environ.get(compilation.VARIABLE)
+    os.environ[compilation.VARIABLE] = "0" if path == "numpy" else "1"
     try:
         yield
     finally:
-        del os.environ[compiled.VARIABLE]
+        del os.environ[compilation.VARIABLE]
         if before is not None:
-            os.environ[compiled.VARIABLE] = before
+            os.environ[compilation.VARIABLE] = before
 
 
 # Others
@@ -406,11 +406,11 @@ def first_answers() -> dict[str, list[float]]:
         Seconds to import, then seconds to the first answers: "numpy",
         "compiled" with nothing in numba's cache, and "cached" after that.
     """
-    found = {"numpy": _first({compiled.VARIABLE: "0"})}
-    if compiled.importable():
+    found = {"numpy": _first({compilation.VARIABLE: "0"})}
+    if compilation.importable():
         with tempfile.TemporaryDirectory() as cache:
             for name in ("compiled", "cached"):
-                found[name] = _first({compiled.VARIABLE: "1", "NUMBA_CACHE_DIR": cache})
+                found[name] = _first({compilation.VARIABLE: "1", "NUMBA_CACHE_DIR": cache})
     return found
 
 
@@ -427,5 +427,5 @@ def _first(environment: dict[str, str]) -> list[float]:
 
 def _versions() -> dict[str, str]:
     names = ["lately", "numpy", "pyprobables", "rbloom", "fastbloom-rs"]
-    names += ["numba"] if compiled.importable() else []
+    names += ["numba"] if compilation.importable() else []
     return {name: version(name) for name in names} | {"python": platform.python_version()}
