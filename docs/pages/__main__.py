@@ -8,13 +8,21 @@ if not __package__:  # Started as `python docs/pages`: find the package that thi
     sys.path[0] = str(Path(__file__).parents[1])
 
 import pages
-from pages import boards, host, lanes, performance, planner, reproduction, speed, verification
+from pages import (
+    boards,
+    host,
+    lanes,
+    performance,
+    planner,
+    readme,
+    reproduction,
+    speed,
+    verification,
+)
 from pages.blocks import ROOT
 
-PAGES = {
-    module.PAGE.path.stem: module.PAGE
-    for module in (boards, host, lanes, performance, planner, reproduction, speed, verification)
-}
+MODULES = (boards, host, lanes, performance, planner, readme, reproduction, speed, verification)
+PAGES = {module.PAGE.path.stem: module.PAGE for module in MODULES}
 
 
 def main(arguments: list[str] | None = None) -> None:

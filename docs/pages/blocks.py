@@ -35,7 +35,11 @@ def fill(text: str, blocks: Mapping[str, str]) -> str:
 
     def filled(match: "re.Match[str]") -> str:
         name = match[2]
-        return f"{match[1]}\n{blocks[name].strip()}\n\n{match[3]}" if name in blocks else match[0]
+        if name not in blocks:
+            return match[0]
+        block = blocks[name].strip()
+        gap = "" if block.startswith("```text") else "\n"
+        return f"{match[1]}{gap}{block}\n{gap}{match[3]}"
 
     return _BLOCK.sub(filled, text)
 

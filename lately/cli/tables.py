@@ -14,11 +14,14 @@ if TYPE_CHECKING:
 
 
 def terminal() -> Any:
-    """Return a console for standard output; lines for a pipe are not broken."""
+    """Return a console for standard output; lines for a pipe are not broken.
+
+    COLUMNS in the environment gives another width.
+    """
     from rich.console import Console
 
     console = Console(highlight=False)
-    if not console.is_terminal:
+    if not console.is_terminal and "COLUMNS" not in os.environ:
         # Lines for a program or a pager must not be broken to a width that nobody has.
         console.width = 160
     return console

@@ -1,5 +1,7 @@
 """README.md prints what its examples print."""
 
+from pathlib import Path
+
 import pytest
 from pages import readme
 from pages.blocks import content
@@ -15,19 +17,27 @@ def test_example_prints_what_it_says(name):
 
 
 def test_every_block_is_filled():
-    assert set(content(TEXT)) == {*readme.examples(TEXT), *readme.COMMANDS, *readme.LONG}
+    assert set(content(TEXT)) == {*readme.examples(TEXT), *readme.LONG, "plan", "area"}
     assert all(content(TEXT).values())
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "plan_ice40",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("plan_million", "plan_fits", "plan_span", "plan_slack")
-        ),
-    ],
-)
-def test_plan_prints_what_it_says(name):
-    assert content(TEXT)[name] == readme.command_output(readme.COMMANDS[name])
+def test_plan_prints_what_it_says():
+    assert content(TEXT)["plan"] == readme.command_output(readme.PLAN)
+
+
+def test_area_is_what_was_measured():
+    assert content(TEXT)["area"] == readme.area_table(readme.measurements()).strip()
+
+
+def test_page_is_short():
+    lines = TEXT.splitlines()
+    assert len(lines) <= 130
+    assert max(map(len, lines)) <= 110
+
+
+def test_names_of_long_commands_are_checked(monkeypatch):
+    monkeypatch.setattr(readme, "command_output", lambda command: command)
+    monkeypatch.setattr(readme, "write", lambda path, text: written.append(content(text)))
+    written = []
+    readme.take([Path("test")])
+    assert written == [content(TEXT) | {"test": "make test"}]
