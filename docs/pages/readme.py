@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lately.bench.cases import CASES
-from lately.bench.measurements import Measurement, summarise
+from lately.benchmarks.cases import CASES
+from lately.benchmarks.measurements import Measurement, summarise
 
 from .blocks import ROOT, Page, counts, fill, table, write
 from .performance import measurements
