@@ -1,7 +1,6 @@
 """Simulation: test benches, compiled models and trace replay."""
 
-from .replay.compiled import CompiledUnit, replay
-from .replay.compiled_lanes import CompiledLanes, compiled_unit
+from .replay.compiled import CompiledLanes, CompiledUnit, compiled_unit, replay
 from .toolchain import ToolError
 
 __all__ = ["CompiledLanes", "CompiledUnit", "ToolError", "compiled_unit", "replay"]

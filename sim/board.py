@@ -13,7 +13,7 @@ from typing import Self
 from amaranth.back import verilog
 from amaranth.lib import wiring
 
-from .replay.compiled import Signatures, cached_model, load_model
+from .replay.model import Signatures, cached_model, defines, load_model
 
 Tamper = Callable[[bytes], bytes]
 """Takes the bytes of one direction as they come and returns those that go on."""
@@ -174,6 +174,6 @@ def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
         board_verilog(board),
         top="board",
         driver=_DRIVER,
-        defines=[f"CLOCKS_PER_BIT ({clock_hz}.0 / {baud})"],
+        header=defines(f"CLOCKS_PER_BIT ({clock_hz}.0 / {baud})"),
         optimisation=1,
     )

@@ -1,5 +1,7 @@
 // Clocks a verilated board top and speaks to it over its serial line, bit by bit. Compiled
-// together with the model; CLOCKS_PER_BIT is that of the line.
+// together with the model; generated.h has CLOCKS_PER_BIT, which is that of the line.
+
+#include "generated.h"
 
 #include <cstdint>
 

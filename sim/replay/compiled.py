@@ -1,17 +1,12 @@
-"""Compiled replay: the generated Verilog, verilated to a library and driven from arrays."""
+"""Compiled replay: a unit as generated Verilog, verilated to a library and driven from arrays."""
 
 import ctypes
-import hashlib
-import os
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import platformdirs
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import RekeyError, SpecificationError
@@ -20,31 +15,23 @@ from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation, Verdicts
 from ...golden.spec import FilterSpec
 from ...hdl.interface import UnitSignature
-from ...hdl.memory.map import MemoryMap, PhysicalMemory, memory_map
+from ...hdl.memory.map import PhysicalMemory, memory_map
 from ...hdl.profile import HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
-from ..toolchain import ToolError, verilate, verilator_version
+from ..toolchain import ToolError
+from .beats import Beats
+from .model import Signatures, cached_model, defines, load_model
 
 _CHUNK = 1 << 16
 _DRIVER = Path(__file__).with_name("driver.cpp")
-_OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
-            "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip
 
 COUNTERS = [register.name for register in counters(Holder.UNIT)]
-"""Names of the counters that a unit has."""
+"""Names of the counters that a unit of one lane has."""
 
 Progress = Callable[[int], None]
 """Called with the number of operations done since the last call."""
-
-Signatures = dict[str, tuple[Any, tuple[Any, ...]]]
-"""Result and arguments of each function of a library, as ctypes names them."""
-
-
-def cache_directory() -> Path:
-    """Return the folder of compiled models; LATELY_CACHE overrides the user's cache folder."""
-    return Path(os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")) / "models"
 
 
 def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
@@ -71,127 +58,93 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
         unit_verilog(spec, organisation=organisation),
         top=TOP,
         driver=_DRIVER,
-        defines=[
-            *defines(spec, memory_map(spec, organisation=organisation)),
-            *(["KEYED"] if spec.hash == "siphash" else []),
-        ],
+        header=unit_header(spec, organisation),
     )
 
 
-def cached_model(
-    verilog: str, *, top: str, driver: Path, defines: list[str], optimisation: int = 3
-) -> Path:
-    """Return a top compiled together with its driver, built now if it is not in the cache.
+def unit_header(spec: FilterSpec, organisation: str = "separate") -> str:
+    """Return the header that describes a unit to the driver.
 
     Parameters
     ----------
-    verilog : str
-        The design; its module `top` is class ``Vmodel`` for the driver.
-    driver : path
-        A source in C++.
-    defines : list of str
-        Names and values of its macros.
-    optimisation : int
-        As for `verilate`.
+    spec : FilterSpec
+    organisation : str
+        As for `lately.hdl.unit.FilterUnit`.
+    """
+    memories = memory_map(spec, organisation=organisation).memories
+    rows = " ".join(
+        f"MEMORY({number}, {'__DOT__'.join((TOP, *memory.path))})"
+        for number, memory in enumerate(memories)
+    )
+    counts = " ".join(
+        f"COUNTER({number}, {name})" for number, name in enumerate(COUNTERS) if spec.lanes == 1
+    )
+    return defines(
+        *UnitSignature.from_spec(spec, tag_bits=TAG_BITS).macros(),
+        f"MEMORIES {rows}",
+        f"COUNTERS {counts}",
+        *(["GENERATION"] if spec.lanes == 1 else []),
+        *(["KEYED"] if spec.hash == "siphash" else []),
+    )
+
+
+class CompiledModel:
+    """A unit in compiled simulation, clocked only while it is asked something.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        What to build.
+    organisation : str
+        Of the memory, as for `FilterUnit`.
+    progress : callable, optional
+        Called with the number of operations done since the last call.
 
     Raises
     ------
     ToolError
         If a tool is missing or fails.
-    """
-    options = [*_OPTIONS, f"-O{optimisation}"]
-    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), *defines, *options])
-    directory = cache_directory()
-    library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
-    if library.exists():
-        return library
-    directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="lately-") as work:
-        folder = Path(work)
-        (folder / "unit.v").write_text(verilog)
-        # Not included by an option: the precompiled header of a large model must come first.
-        (folder / "driver.cpp").write_text(
-            "".join(f"#define {line}\n" for line in defines) + driver.read_text()
-        )
-        verilate(
-            [
-                *options,
-                "--exe",
-                "--top-module", top,
-                "--prefix", "Vmodel",
-                "-CFLAGS", "-std=c++20 -fPIC",
-                "-LDFLAGS", "-shared",
-                "-o", "model.so",
-                "unit.v",
-                "driver.cpp",
-            ],
-            directory=folder,
-            optimisation=optimisation,
-        )  # fmt: skip
-        # Renamed into place from the same file system, so that no half is ever seen.
-        staged = directory / f".{library.name}.{os.getpid()}"
-        shutil.copy(folder / "obj_dir" / "model.so", staged)
-        staged.replace(library)
-    return library
-
-
-def defines(spec: FilterSpec, memories: MemoryMap) -> list[str]:
-    """Return the macros that a driver has of any unit.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    memories : MemoryMap
-        Of the unit.
-    """
-    counts = " ".join(f"COUNTER({n}, {name})" for n, name in enumerate(COUNTERS))
-    rows = " ".join(
-        f"MEMORY({number}, {'__DOT__'.join((TOP, *memory.path))})"
-        for number, memory in enumerate(memories.memories)
-    )
-    return [
-        *UnitSignature.from_spec(spec, tag_bits=TAG_BITS).macros(),
-        f"COUNTERS {counts}",
-        f"MEMORIES {rows}",
-    ]
-
-
-class CompiledModel:
-    """A compiled model whose driver keeps one instance: opened, clocked, and freed at the end.
-
-    Parameters
-    ----------
-    profile : HardwareProfile
-        What was built.
-    model : path
-        The library.
-    signatures : dict
-        Result and arguments of what its driver offers beside the common functions.
-    progress : callable, optional
-        Called with the number of operations done since the last call.
+    SpecificationError
+        If the hardware cannot hold the specification.
     """
 
     def __init__(
         self,
-        profile: HardwareProfile,
-        model: Path,
-        signatures: Signatures,
+        spec: FilterSpec,
         *,
-        progress: Progress | None,
+        organisation: str = "separate",
+        progress: Progress | None = None,
     ) -> None:
-        self.spec = profile.spec
-        self.profile = profile
+        self.spec = spec
+        self.profile = HardwareProfile(spec, organisation=organisation)
+        self._map = memory_map(spec, organisation=organisation)
         self._progress = progress
+        self._hash = KeyHash(
+            key_bits=spec.key_bits,
+            sizes=spec.index_sizes,
+            functions=1,
+            seed=spec.seed,
+            hash=spec.hash,
+        )
+        self._library = load_model(compiled_model(spec, organisation), self._signatures())
+        self._unit = ctypes.c_void_p(self._library.lately_new())
+        self.reset()
+
+    def _signatures(self) -> Signatures:
+        """Return what the driver offers for such a unit."""
         unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
-        common: Signatures = {
+        chance = ctypes.c_uint32
+        return {
             "lately_new": (unit, ()),
             "lately_delete": (None, (unit,)),
+            "lately_reset": (None, (unit,)),
             "lately_cycles": (count, (unit,)),
             "lately_idle": (None, (unit, count)),
-            "lately_memory": (None, (unit, count, count, array)),
+            "lately_statistics": (None, (unit, array)),
+            "lately_memory": (None, (unit, count, count, count, array)),
+            "lately_begin": (None, (unit, count)),
+            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance)),
         }
-        self._library = load_model(model, common | signatures)
-        self._unit = ctypes.c_void_p(self._library.lately_new())
 
     def __enter__(self) -> Self:
         return self
@@ -210,8 +163,12 @@ class CompiledModel:
             self._library.lately_delete(self._unit)
             self._unit = ctypes.c_void_p()
 
+    def reset(self) -> None:
+        """Reset the unit, which clears its memory. Counts one cycle."""
+        self._library.lately_reset(self._unit)
+
     def idle(self, cycles: int) -> None:
-        """Let clocks pass without an operation.
+        """Let cycles pass without an operation.
 
         Parameters
         ----------
@@ -221,50 +178,136 @@ class CompiledModel:
 
     @property
     def cycles(self) -> int:
-        """Clocks so far."""
+        """Cycles so far."""
         return int(self._library.lately_cycles(self._unit))
 
-    def _read(self, memories: MemoryMap) -> NDArray[np.bool_]:
-        """Return the bits of all cells; shape as golden's `memory`."""
-        numbers = {memory.path: number for number, memory in enumerate(memories.memories)}
+    @property
+    def statistics(self) -> dict[str, int]:
+        """Event counters since reset, by name; units of several lanes have none."""
+        return {}
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all physical segments, once the spare is clear; as the golden model's.
+
+        Returns
+        -------
+        ndarray of bool, shape (segments, parts, part_bits)
+        """
+        # An operation of several lanes may wait for a shard.
+        rounds = 1 if self.spec.lanes == 1 else 2
+        self.idle(rounds * (2 * self.profile.latency + self.profile.clear_cycles))
+        numbers = {memory.path: number for number, memory in enumerate(self._map.memories)}
 
         def read(memory: PhysicalMemory) -> NDArray[np.bool_]:
-            words = np.empty(memory.words, np.uint64)
+            words = np.empty((memory.words, -(-memory.width // 64)), np.uint64)
             number = numbers[memory.path]
-            self._library.lately_memory(self._unit, number, len(words), words.ctypes.data)
-            bits = np.arange(memory.width, dtype=np.uint64)
-            return (words[:, None] >> bits & np.uint64(1)).astype(np.bool_)
+            self._library.lately_memory(
+                self._unit, number, memory.words, memory.width, words.ctypes.data
+            )
+            bits = words[:, :, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
+            return bits.reshape(memory.words, -1)[:, : memory.width] > 0
 
-        return memories.gather(read)
+        return self._map.gather(read)
 
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys, a beat per cycle; as the golden model's method.
 
-def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
-    """Load a compiled model; ctypes would pass half of a word without the signatures.
+        Parameters
+        ----------
+        keys : array_like of int
+            As for `SlidingFilter.check_and_insert`.
 
-    Parameters
-    ----------
-    path : path
-    signatures : dict
-        Result and arguments of each function, by its name.
-    """
-    library = ctypes.CDLL(os.fspath(path))
-    for name, (result, arguments) in signatures.items():
-        function = getattr(library, name)
-        function.restype, function.argtypes = result, arguments
-    return library
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        """
+        checked = self._hash.check_keys(keys)
+        operations = np.full(len(checked), Operation.CHECK_AND_INSERT, np.uint8)
+        return self._run(operations, checked).seen
+
+    def apply(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        *,
+        skips: NDArray[np.bool_] | None = None,
+        pause_before: float = 0.0,
+        pause_after: float = 0.0,
+        seed: int = 1,
+    ) -> Verdicts:
+        """Perform a mixed sequence of operations; as the golden model's method.
+
+        Parameters
+        ----------
+        operations : array_like of int, shape (n,)
+        keys : array_like of int
+            As for `SlidingFilter.apply`.
+        skips : ndarray of bool, shape (n,), optional
+            Operations before which the rest of the beat stays empty.
+        pause_before, pause_after : float
+            Shares of the cycles in which no beat is offered, and no answer taken.
+        seed : int
+            Of the pauses.
+
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        """
+        codes = np.ascontiguousarray(operations, np.uint8)
+        pauses = (round(256 * pause_before), round(256 * pause_after))
+        return self._run(codes, self._hash.check_keys(keys), skips, pauses, seed)
+
+    def _run(
+        self,
+        operations: NDArray[np.uint8],
+        keys: NDArray[np.uint64],
+        skips: NDArray[np.bool_] | None = None,
+        pauses: tuple[int, int] = (0, 0),
+        seed: int = 1,
+    ) -> Verdicts:
+        beats = Beats(operations, self.spec.lanes, skips)
+        codes, lane_keys = beats.spread(operations, keys, self.spec.lanes)
+        seen = np.zeros(len(codes), np.bool_)
+        age = np.full(len(codes), -1, np.int16)
+        self._library.lately_begin(self._unit, seed)
+        self._drive(beats.alone, codes, lane_keys, seen, age, pauses)
+        placed = beats.places >= 0
+        verdicts = Verdicts(
+            np.zeros(len(operations), np.bool_), np.full(len(operations), -1, np.int16)
+        )
+        verdicts.seen[placed] = seen[beats.places[placed]]
+        verdicts.age[placed] = age[beats.places[placed]]
+        return verdicts
+
+    def _drive(
+        self,
+        alone: NDArray[np.uint8],
+        codes: NDArray[np.uint8],
+        keys: NDArray[np.uint64],
+        seen: NDArray[np.bool_],
+        age: NDArray[np.int16],
+        pauses: tuple[int, int],
+    ) -> None:
+        """Have the driver send the beats and fill in the results."""
+        lanes = self.spec.lanes
+        pointers = [array.ctypes.data for array in (alone, codes, keys, seen, age)]
+        chunk = max(1, _CHUNK // lanes)
+        # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
+        for start in range(0, len(alone), chunk):
+            enough = min(start + chunk, len(alone))
+            failed = self._library.lately_run(self._unit, len(alone), enough, *pointers, *pauses)
+            if failed:
+                reason = "one of another" if failed < 0 else f"none in {failed} cycles"
+                raise ToolError(f"replay: expected one result per operation, found {reason}")
+            if self._progress is not None:
+                self._progress(int((codes[start * lanes : enough * lanes] > 0).sum()))
 
 
 class CompiledUnit(CompiledModel):
-    """A filter unit in compiled simulation, clocked only while it is asked something.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-        What to build.
-    organisation : str
-        Of the memory, as for `FilterUnit`.
-    progress : callable, optional
-        Called with the number of operations done since the last call.
+    """A filter unit of one lane, whose generation and secret can be set; see `CompiledModel`.
 
     Raises
     ------
@@ -283,32 +326,19 @@ class CompiledUnit(CompiledModel):
     ) -> None:
         if spec.lanes > 1:
             raise SpecificationError(f"lanes: must be 1 for CompiledUnit, not {spec.lanes}")
-        self._organisation = organisation
-        self._hash = KeyHash(
-            key_bits=spec.key_bits,
-            sizes=spec.index_sizes,
-            functions=1,
-            seed=spec.seed,
-            hash=spec.hash,
-        )
-        unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
-        signatures: Signatures = {
-            "lately_reset": (None, (unit, count)),
-            "lately_generation": (None, (unit, count)),
-            "lately_statistics": (None, (unit, array)),
-            "lately_begin": (None, (unit,)),
-            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 4)),
-        }
-        if spec.hash == "siphash":
-            signatures["lately_secret"] = (ctypes.c_int, (unit, count, count))
-        model = compiled_model(spec, organisation)
-        profile = HardwareProfile(spec, organisation=organisation)
-        super().__init__(profile, model, signatures, progress=progress)
-        self.reset()
+        super().__init__(spec, organisation=organisation, progress=progress)
+
+    def _signatures(self) -> Signatures:
+        unit, count = ctypes.c_void_p, ctypes.c_uint64
+        more: Signatures = {"lately_generation": (None, (unit, count))}
+        if self.spec.hash == "siphash":
+            more["lately_secret"] = (ctypes.c_int, (unit, count, count))
+        return super()._signatures() | more
 
     def reset(self) -> None:
-        """Reset the unit, which clears its memory. Counts one clock."""
-        self._library.lately_reset(self._unit, self.spec.generation)
+        """Reset the unit and its generation length, which clears its memory. Counts one cycle."""
+        self._library.lately_generation(self._unit, self.spec.generation)
+        super().reset()
 
     def set_generation(self, generation: int) -> None:
         """Drive the generation length, in insertions; it counts from the next shift on."""
@@ -321,7 +351,7 @@ class CompiledUnit(CompiledModel):
         Raises
         ------
         RekeyError
-            If the unit takes none now. Clocks have passed then, nothing else has changed.
+            If the unit takes none now. Cycles have passed then, nothing else has changed.
         SpecificationError
             If ``spec.hash`` takes no secret.
         TypeError, ValueError
@@ -343,72 +373,41 @@ class CompiledUnit(CompiledModel):
     def statistics(self) -> dict[str, int]:
         """The unit's counters of `lately.hdl.registers`: events since reset."""
         self.idle(2 * self.profile.latency)
-        counts = (ctypes.c_uint64 * len(COUNTERS))()
-        self._library.lately_statistics(self._unit, counts)
-        return dict(zip(COUNTERS, counts, strict=True))
+        counts = np.zeros(len(COUNTERS), np.uint64)
+        self._library.lately_statistics(self._unit, counts.ctypes.data)
+        return dict(zip(COUNTERS, counts.tolist(), strict=True))
 
-    @property
-    def memory(self) -> NDArray[np.bool_]:
-        """Bits of all physical segments, once the spare is clear.
 
-        Returns
-        -------
-        ndarray of bool, shape (segments, parts, part_bits)
-        """
-        spec = self.spec
-        self.idle(2 * self.profile.latency + self.profile.clear_cycles)
-        return self._read(memory_map(spec, organisation=self._organisation))
+class CompiledLanes(CompiledModel):
+    """A unit of several lanes in compiled simulation; see `CompiledModel`.
 
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys, one per clock; as the golden model's method.
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification, or it has one lane.
+    """
 
-        Parameters
-        ----------
-        keys : array_like of int
-            As for `SlidingFilter.check_and_insert`.
+    def __init__(self, spec: FilterSpec, *, progress: Progress | None = None) -> None:
+        if spec.lanes == 1:
+            raise SpecificationError("lanes: must be 2 or 4 for CompiledLanes, not 1")
+        super().__init__(spec, progress=progress)
 
-        Raises
-        ------
-        ToolError
-            If there are not as many results as operations.
-        """
-        checked = self._hash.check_keys(keys)
-        operations = np.full(len(checked), Operation.CHECK_AND_INSERT, np.uint8)
-        return self._run(operations, checked).seen
 
-    def apply(self, operations: ArrayLike, keys: ArrayLike) -> Verdicts:
-        """Perform a mixed sequence of operations; as the golden model's method.
+def compiled_unit(
+    spec: FilterSpec, *, progress: Progress | None = None
+) -> CompiledUnit | CompiledLanes:
+    """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes.
 
-        Parameters
-        ----------
-        operations : array_like of int, shape (n,)
-        keys : array_like of int
-            As for `SlidingFilter.apply`.
-
-        Raises
-        ------
-        ToolError
-            If there are not as many results as operations.
-        """
-        codes = np.ascontiguousarray(operations, np.uint8)
-        return self._run(codes, self._hash.check_keys(keys))
-
-    def _run(self, operations: NDArray[np.uint8], keys: NDArray[np.uint64]) -> Verdicts:
-        keys = np.ascontiguousarray(keys)
-        seen = np.empty(len(keys), np.bool_)
-        age = np.empty(len(keys), np.int16)
-        pointers = [array.ctypes.data for array in (operations, keys, seen, age)]
-        self._library.lately_begin(self._unit)
-        # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
-        for start in range(0, len(keys), _CHUNK):
-            enough = min(start + _CHUNK, len(keys))
-            failed = self._library.lately_run(self._unit, len(keys), enough, *pointers)
-            if failed:
-                reason = "a result with a foreign tag" if failed < 0 else f"none in {failed} clocks"
-                raise ToolError(f"replay: expected one result per operation, found {reason}")
-            if self._progress is not None:
-                self._progress(enough - start)
-        return Verdicts(seen, age.astype(np.int64))
+    Parameters
+    ----------
+    spec : FilterSpec
+    progress : callable, optional
+        As for the classes.
+    """
+    kind = CompiledUnit if spec.lanes == 1 else CompiledLanes
+    return kind(spec, progress=progress)
 
 
 def replay(
@@ -429,7 +428,7 @@ def replay(
     -------
     verdicts : ndarray of bool, shape (n,)
     cycles : int
-        Clocks from reset to the last result.
+        Cycles from reset to the last result.
 
     Raises
     ------

@@ -1,9 +1,12 @@
-// Drives a verilated filter unit from arrays. Compiled together with the model; the macros of
-// UnitSignature, COUNTERS and MEMORIES describe the unit.
+// Drives a verilated unit, of one lane or several, from arrays. Compiled together with the model;
+// generated.h says where the fields of a payload lie (see UnitSignature.macros),
+// which memories there are, and what else the unit has.
 
+#include "generated.h"
+
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "Vmodel.h"
 #include "Vmodel___024root.h"
@@ -11,15 +14,20 @@
 
 namespace {
 
-constexpr int REQUEST_WORDS = (I_BITS + 31) / 32;
+constexpr int BEAT_WORDS = (I_BITS + 31) / 32;
+constexpr int KEY_WORDS = (I_KEY_BITS + 63) / 64;
 constexpr uint32_t TAG_MASK = (uint32_t{1} << I_TAG_BITS) - 1;
+// Set in the code of an operation: the lane has one.
+constexpr uint8_t VALID = 0x80;
 
 struct Unit {
     VerilatedContext context;
     Vmodel model{&context};
     uint64_t cycles = 0;
-    // Of the present sequence: operations that were accepted, and those whose results have come.
+    uint64_t random = 1;
+    // Of the present sequence: beats that were accepted and answered, whether the next is offered.
     uint64_t sent = 0, received = 0;
+    bool offered = false;
 };
 
 void clock(Unit& unit) {
@@ -30,25 +38,89 @@ void clock(Unit& unit) {
     ++unit.cycles;
 }
 
+// Whether a pause comes, with a chance in 256.
+bool pauses(Unit& unit, uint32_t chance) {
+    if (!chance) return false;
+    unit.random ^= unit.random << 13;
+    unit.random ^= unit.random >> 7;
+    unit.random ^= unit.random << 17;
+    return (unit.random >> 20 & 255) < chance;
+}
+
 void put(uint32_t* words, int position, uint64_t value, int bits) {
     for (int done = 0; done < bits;) {
         const int offset = (position + done) % 32;
-        const int count = bits - done < 32 - offset ? bits - done : 32 - offset;
+        const int count = std::min(bits - done, 32 - offset);
         const uint64_t part = (value >> done) & ((uint64_t{1} << count) - 1);
         words[(position + done) / 32] |= static_cast<uint32_t>(part << offset);
         done += count;
     }
 }
 
+// A word of 32 bits of a value, which Verilator has as an integer or as an array of such words.
+template <typename Value>
+uint32_t word_of(const Value& value, int index) {
+    if constexpr (requires { value[0]; }) {
+        return value[index];
+    } else {
+        return static_cast<uint32_t>(static_cast<uint64_t>(value) >> 32 * index);
+    }
+}
+
+template <typename Port>
+uint32_t get(const Port& port, int position, int bits) {
+    uint64_t value = word_of(port, position / 32);
+    if (position % 32 + bits > 32) value |= uint64_t{word_of(port, position / 32 + 1)} << 32;
+    return static_cast<uint32_t>(value >> position % 32 & ((uint64_t{1} << bits) - 1));
+}
+
 template <typename Port>
 void drive(Port& port, const uint32_t* words) {
-    if constexpr (std::is_integral_v<Port>) {
-        uint64_t value = words[0];
-        if constexpr (REQUEST_WORDS > 1) value |= uint64_t{words[1]} << 32;
-        port = static_cast<Port>(value);
+    if constexpr (requires { port[0]; }) {
+        for (int word = 0; word < BEAT_WORDS; ++word) port[word] = words[word];
     } else {
-        for (int word = 0; word < REQUEST_WORDS; ++word) port[word] = words[word];
+        port = static_cast<Port>(words[0] | uint64_t{words[1]} << 32);
     }
+}
+
+// Offers a beat: an operation before the others, if there are several lanes; and of each lane
+// its code, with VALID if it has an operation, key and tag.
+void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* keys,
+           uint64_t tag) {
+    uint32_t beat[BEAT_WORDS + 1] = {};
+#ifdef I_ALONE_AT
+    put(beat, I_ALONE_AT, alone, I_ALONE_BITS);
+#endif
+    for (int lane = 0; lane < LANES; ++lane) {
+        const int at = I_LANE_AT + lane * I_LANE_BITS;
+#ifdef I_VALID_AT
+        put(beat, at + I_VALID_AT, codes[lane] / VALID, 1);
+#endif
+        put(beat, at + I_OPERATION_AT, codes[lane] & ~VALID, I_OPERATION_BITS);
+        for (int word = 0; word < KEY_WORDS; ++word) {
+            put(beat, at + I_KEY_AT + 64 * word, keys[lane * KEY_WORDS + word],
+                std::min(I_KEY_BITS - 64 * word, 64));
+        }
+        put(beat, at + I_TAG_AT, (tag + lane) & TAG_MASK, I_TAG_BITS);
+    }
+    drive(model.i___05Fpayload, beat);
+}
+
+// Takes the results of a beat; returns whether they are those of its lanes and tags.
+bool take(const Vmodel& model, const uint8_t* codes, uint64_t tag, uint8_t* seen, int16_t* age) {
+    for (int lane = 0; lane < LANES; ++lane) {
+        const auto field = [&](int position, int bits) {
+            return get(model.o___05Fpayload, O_LANE_AT + lane * O_LANE_BITS + position, bits);
+        };
+        const bool valid = codes[lane] / VALID;
+#ifdef O_VALID_AT
+        if (valid != field(O_VALID_AT, 1)) return false;
+#endif
+        seen[lane] = field(O_SEEN_AT, 1);
+        age[lane] = seen[lane] ? field(O_AGE_AT, O_AGE_BITS) : -1;
+        if (valid && field(O_TAG_AT, O_TAG_BITS) != ((tag + lane) & TAG_MASK)) return false;
+    }
+    return true;
 }
 
 }  // namespace
@@ -59,8 +131,7 @@ Unit* lately_new() { return new Unit; }
 
 void lately_delete(Unit* unit) { delete unit; }
 
-void lately_reset(Unit* unit, uint64_t generation) {
-    unit->model.generation = generation;
+void lately_reset(Unit* unit) {
     unit->model.i___05Fvalid = 0;
     unit->model.o___05Fready = 1;
     unit->model.rst = 1;
@@ -68,7 +139,15 @@ void lately_reset(Unit* unit, uint64_t generation) {
     unit->model.rst = 0;
 }
 
+uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
+
+void lately_idle(Unit* unit, uint64_t cycles) {
+    while (cycles--) clock(*unit);
+}
+
+#ifdef GENERATION
 void lately_generation(Unit* unit, uint64_t generation) { unit->model.generation = generation; }
+#endif
 
 #ifdef KEYED
 // Offers a secret for one clock; returns whether the unit took it.
@@ -88,12 +167,6 @@ int lately_secret(Unit* unit, uint64_t low, uint64_t high) {
 }
 #endif
 
-uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
-
-void lately_idle(Unit* unit, uint64_t cycles) {
-    while (cycles--) clock(*unit);
-}
-
 // Copies the counters, in the order of COUNTERS.
 void lately_statistics(Unit* unit, uint64_t* counts) {
 #define COUNTER(number, name) counts[number] = unit->model.name;
@@ -101,64 +174,75 @@ void lately_statistics(Unit* unit, uint64_t* counts) {
 #undef COUNTER
 }
 
-// Begins a sequence of operations; the one before must have had all its results, or a reset.
-void lately_begin(Unit* unit) { unit->sent = unit->received = 0; }
+// Begins a sequence of beats; the one before must have had all its answers, or a reset.
+void lately_begin(Unit* unit, uint64_t seed) {
+    unit->random = seed | 1;
+    unit->sent = unit->received = 0;
+    unit->offered = false;
+}
 
-// Performs the `count` operations of a sequence, one per clock as the unit accepts them, on from
-// where it stood, until `enough` results have come; what is under way then stays so. Returns 0,
-// or the number of clocks without a result after which it gave up, or -1 if a result came with
-// another tag than its operation's.
-int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* operations,
-                   const uint64_t* keys, uint8_t* seen, int16_t* age) {
-    constexpr int KEY_WORDS = (I_KEY_BITS + 63) / 64;
+// Sends the `count` beats of a sequence, one per clock as the unit accepts them, and collects
+// their answers, on from where it stood, until `enough` of them have come; what is under way then
+// stays so. Pauses come by chance, of 256, before beats and before answers are taken. Returns 0,
+// or the number of clocks without an answer after which it gave up, or -1 if an answer was of
+// other lanes or tags than its beat.
+int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* alone,
+                   const uint8_t* codes, const uint64_t* keys, uint8_t* seen, int16_t* age,
+                   uint32_t pause_before, uint32_t pause_after) {
     constexpr int64_t PATIENCE = 1 << 24;
     Vmodel& model = unit->model;
     uint64_t &sent = unit->sent, &received = unit->received;
+    bool& offered = unit->offered;
     int64_t idle = 0;
-    uint32_t request[REQUEST_WORDS] = {};
-    bool ready = true;
     while (received < enough) {
-        if (ready && sent < count) {
-            std::memset(request, 0, sizeof request);
-            for (int word = 0; word < KEY_WORDS; ++word) {
-                const int bits = I_KEY_BITS - 64 * word < 64 ? I_KEY_BITS - 64 * word : 64;
-                put(request, I_KEY_AT + 64 * word, keys[sent * KEY_WORDS + word], bits);
-            }
-            put(request, I_OPERATION_AT, operations[sent], I_OPERATION_BITS);
-            put(request, I_TAG_AT, sent & TAG_MASK, I_TAG_BITS);
-            drive(model.i___05Fpayload, request);
+        if (!offered && sent < count && !pauses(*unit, pause_before)) {
+            const uint64_t first = sent * LANES;
+            offer(model, alone[sent], codes + first, keys + first * KEY_WORDS, first);
+            offered = true;
         }
-        model.i___05Fvalid = sent < count;
+        model.i___05Fvalid = offered;
+        model.o___05Fready = !pauses(*unit, pause_after);
         // What the unit shows now is what it accepts and delivers at the coming edge.
         model.clk = 0;
         model.eval();
-        ready = model.i___05Fready;
-        if (model.o___05Fvalid) {
-            const uint32_t result = model.o___05Fpayload;
-            seen[received] = result >> O_SEEN_AT & 1;
-            age[received] = seen[received] ? result >> O_AGE_AT & ((1 << O_AGE_BITS) - 1) : -1;
-            if ((result >> O_TAG_AT & TAG_MASK) != (received & TAG_MASK)) return -1;
+        if (model.o___05Fvalid && model.o___05Fready) {
+            const uint64_t first = received * LANES;
+            if (!take(model, codes + first, first, seen + first, age + first)) return -1;
             ++received;
             idle = 0;
         } else if (++idle > PATIENCE) {
             return idle;
         }
-        if (model.i___05Fvalid && ready) ++sent;
+        if (offered && model.i___05Fready) {
+            ++sent;
+            offered = false;
+        }
         model.clk = 1;
         model.eval();
         ++unit->cycles;
     }
     model.i___05Fvalid = 0;
+    model.o___05Fready = 1;
     return 0;
 }
 
-// Copies the words of memory number `index`, in the order of MEMORIES.
-void lately_memory(Unit* unit, uint64_t index, uint64_t words, uint64_t* values) {
+// Copies the words of memory number `index`, in the order of MEMORIES; each takes as many words of
+// 64 bits as it needs.
+void lately_memory(Unit* unit, uint64_t index, uint64_t words, uint64_t width, uint64_t* values) {
+    const auto copy = [&](const auto& memory) {
+        for (uint64_t word = 0; word < words; ++word)
+            for (uint64_t at = 0; at < width; at += 64) {
+                const auto& value = memory[word];
+                *values = word_of(value, at / 32);
+                if (width - at > 32) *values |= uint64_t{word_of(value, at / 32 + 1)} << 32;
+                ++values;
+            }
+    };
     const auto& root = *unit->model.rootp;
     switch (index) {
-#define MEMORY(number, name)                                                     \
-    case number:                                                                 \
-        for (uint64_t word = 0; word < words; ++word) values[word] = root.name[word]; \
+#define MEMORY(number, name) \
+    case number:             \
+        copy(root.name);     \
         break;
         MEMORIES
 #undef MEMORY

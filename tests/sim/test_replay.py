@@ -6,11 +6,12 @@ import sys
 import numpy as np
 import pytest
 
-from lately.golden import PRESETS, FilterSpec, from_spec, preset
+from lately.golden import PRESETS, FilterSpec, SpecificationError, from_spec, preset
 from lately.hdl import FilterUnit
 from lately.hdl.profile import HardwareProfile
-from lately.sim import CompiledUnit, ToolError, replay
-from lately.sim.replay.compiled import cache_directory, compiled_model
+from lately.sim import CompiledLanes, CompiledUnit, ToolError, replay
+from lately.sim.replay.compiled import compiled_model, unit_header
+from lately.sim.replay.model import cache_directory
 
 pytestmark = pytest.mark.rtl
 
@@ -114,6 +115,36 @@ def test_progress_counts_operations():
     replay(spec, random_keys(spec, 150_000), progress=done.append)
     assert sum(done) == 150_000
     assert len(done) == 3
+
+
+@pytest.mark.slow
+def test_words_of_more_than_64_bits():
+    """The driver copies wide words in pieces of 64 bits."""
+    spec = FilterSpec(family="apbf", k=2, l=2, slice_bits=512, key_bits=16, clear=128)
+    keys = random_keys(spec, 5000)
+    golden = from_spec(spec)
+    golden.check_and_insert(keys)
+    with CompiledUnit(spec) as unit:
+        unit.check_and_insert(keys)
+        assert_same_state(unit, golden)
+
+
+def test_header_tells_what_a_unit_has():
+    one = unit_header(preset("siphash-tiny"))
+    assert "#define LANES 1\n" in one
+    assert "COUNTER(3, shifts)" in one
+    assert "#define KEYED\n" in one
+    assert "MEMORY(9, lately_unit__DOT__core__DOT__segment4_part1__DOT__words)\n" in one
+    several = unit_header(preset("two-lanes-tiny"))
+    assert "#define LANES 2\n" in several
+    assert "#define COUNTERS \n" in several
+    assert "GENERATION" not in several
+    assert "MEMORY(29, lately_unit__DOT__shard2__DOT__core" in several
+
+
+def test_one_lane_is_no_unit_of_several():
+    with pytest.raises(SpecificationError, match="lanes: must be 2 or 4 for CompiledLanes, not 1"):
+        CompiledLanes(preset("tiny"))
 
 
 def test_models_are_cached():

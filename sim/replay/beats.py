@@ -1,0 +1,75 @@
+"""Sequences of operations, laid out in beats."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...golden.operations import Operation, OperationBit
+
+VALID = 0x80
+"""Set in the code of an operation for the driver: the lane has one."""
+
+
+class Beats:
+    """A sequence of operations, laid out in beats.
+
+    Lanes are filled in order. Of several lanes, operations that are performed
+    alone (SHIFT and CLEAR) come before the operations of a beat and have no lane.
+
+    Parameters
+    ----------
+    operations : ndarray of uint8, shape (n,)
+    lanes : int
+    skips : ndarray of bool, shape (n,), optional
+        Operations before which the rest of the beat stays empty.
+
+    Attributes
+    ----------
+    alone : ndarray of uint8, shape (beats,)
+        Operation before those of the lanes.
+    places : ndarray of intp, shape (n,)
+        Beat times lanes, and lane, of each operation; -1 for one that has no lane.
+    """
+
+    def __init__(
+        self,
+        operations: NDArray[np.uint8],
+        lanes: int,
+        skips: NDArray[np.bool_] | None = None,
+    ) -> None:
+        turning = (operations & OperationBit.ALONE != 0) & (lanes > 1)
+        if lanes == 1 or (skips is None and not turning.any()):
+            self.places = np.arange(len(operations))
+            self.alone = np.zeros(-(-len(operations) // lanes), np.uint8)
+            return
+        self.places = np.full(len(operations), -1, np.intp)
+        alone: list[int] = []
+        lane = lanes
+        for number, operation in enumerate(operations.tolist()):
+            if turning[number]:
+                alone.append(operation)
+                lane = 0
+                continue
+            if lane == lanes or (skips is not None and skips[number]):
+                alone.append(Operation.NONE)
+                lane = 0
+            self.places[number] = (len(alone) - 1) * lanes + lane
+            lane += 1
+        self.alone = np.array(alone, np.uint8)
+
+    def spread(
+        self, operations: NDArray[np.uint8], keys: NDArray[np.uint64], lanes: int
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+        """Return code and key of each lane of each beat, as the driver takes them.
+
+        Parameters
+        ----------
+        operations : ndarray of uint8, shape (n,)
+        keys : ndarray of uint64, shape (n, words)
+        lanes : int
+        """
+        placed = self.places >= 0
+        codes = np.zeros(len(self.alone) * lanes, np.uint8)
+        spread_keys = np.zeros((len(codes), keys.shape[1]), np.uint64)
+        codes[self.places[placed]] = operations[placed] | VALID
+        spread_keys[self.places[placed]] = keys[placed]
+        return codes, spread_keys

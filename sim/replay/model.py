@@ -1,0 +1,103 @@
+"""Compiled models: Verilog verilated to a library together with a driver, kept in a cache."""
+
+import ctypes
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from ..toolchain import verilate, verilator_version
+
+HEADER = "generated.h"
+"""Name under which a driver includes the header that is generated for it."""
+
+_OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fatal",
+            "-Wno-lint", "-Wno-style", "-Wno-MULTITOP")  # fmt: skip
+
+Signatures = dict[str, tuple[Any, tuple[Any, ...]]]
+"""Result and arguments of each function of a library, as ctypes names them."""
+
+
+def cache_directory() -> Path:
+    """Return the folder of compiled models; LATELY_CACHE overrides the user's cache folder."""
+    return Path(os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")) / "models"
+
+
+def cached_model(
+    verilog: str, *, top: str, driver: Path, header: str, optimisation: int = 3
+) -> Path:
+    """Return a top compiled together with its driver, built now if it is not in the cache.
+
+    Parameters
+    ----------
+    verilog : str
+        The design; its module `top` is class ``Vmodel`` for the driver.
+    driver : path
+        A source in C++.
+    header : str
+        Text of the header that it includes as `HEADER`.
+    optimisation : int
+        As for `verilate`.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    """
+    options = [*_OPTIONS, f"-O{optimisation}"]
+    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), header, *options])
+    directory = cache_directory()
+    library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
+    if library.exists():
+        return library
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="lately-") as work:
+        folder = Path(work)
+        (folder / "unit.v").write_text(verilog)
+        (folder / HEADER).write_text(header)
+        (folder / "driver.cpp").write_text(driver.read_text())
+        verilate(
+            [
+                *options,
+                "--exe",
+                "--top-module", top,
+                "--prefix", "Vmodel",
+                "-CFLAGS", "-std=c++20 -fPIC",
+                "-LDFLAGS", "-shared",
+                "-o", "model.so",
+                "unit.v",
+                "driver.cpp",
+            ],
+            directory=folder,
+            optimisation=optimisation,
+        )  # fmt: skip
+        # Renamed into place from the same file system, so that no half is ever seen.
+        staged = directory / f".{library.name}.{os.getpid()}"
+        shutil.copy(folder / "obj_dir" / "model.so", staged)
+        staged.replace(library)
+    return library
+
+
+def defines(*lines: str) -> str:
+    """Return a header of macros, from their names and values."""
+    return "".join(f"#define {line}\n" for line in lines)
+
+
+def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
+    """Load a compiled model; ctypes would pass half of a word without the signatures.
+
+    Parameters
+    ----------
+    path : path
+    signatures : dict
+        Result and arguments of each function, by its name.
+    """
+    library = ctypes.CDLL(os.fspath(path))
+    for name, (result, arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
