@@ -120,7 +120,7 @@ class SameBeatKeys(wiring.Component):
     -------
     states : In(64 * lanes)
     inserts : In(lanes)
-        `LATENCY` - 2 cycles later.
+        `INSERTS_LAG` cycles later.
     repeats : Out(lanes)
 
     Raises
@@ -130,6 +130,7 @@ class SameBeatKeys(wiring.Component):
     """
 
     LATENCY = 5
+    INSERTS_LAG = LATENCY - 2
 
     def __init__(self, *, lanes):
         check_lanes(lanes)

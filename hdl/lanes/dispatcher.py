@@ -13,7 +13,7 @@ from ...golden.hash.functions import (
 )
 from ..hash.functions import Fold, Mix
 from ..interface import UnitSignature, operation_bits
-from ..pipeline import delayed, duplicate_registers, registered
+from ..pipeline import Pipeline, duplicate_registers, registered
 from .beats import BeatRecord, SameBeatKeys, ShiftFinder
 from .sequencer import Entry
 
@@ -116,178 +116,211 @@ class Dispatcher(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        beat = [self.beat.lanes[lane] for lane in range(self._lanes)]
-        valid = Cat(self.valid & lane.valid for lane in beat)
-        operations = [operation_bits(lane.operation) for lane in beat]
-        insert = Cat(bits.insert & ~bits.alone for bits in operations) & valid
-        query = Cat(bits.query & ~bits.alone for bits in operations) & valid
-        turn = self._elaborate_turn()
-        states = self._elaborate_states(m, beat)
-        numbers, one_hots, in_bands = self._elaborate_select(m, states)
-        repeats = self._elaborate_repeats(m, states, insert)
-        shifts, crosses = self._elaborate_shifts(m, turn.any(), insert)
+        pipeline = Pipeline(m)
+        beat = self._elaborate_beat(pipeline)
+        states = self._elaborate_states(m, pipeline)
+        repeats = self._elaborate_repeats(m, pipeline, states, beat["insert"])
+        shifts = self._elaborate_shifts(m, pipeline, beat)
+        crosses = pipeline.register("crosses", lambda bits: bits.any(), shifts).at(repeats.stage)
+        known = pipeline.combine(
+            "known", lambda repeat, cross: repeat & ~cross.replicate(self._lanes), repeats, crosses
+        )
+        asked = pipeline.register(
+            "asked", lambda insert, query, known: (insert | query) & ~known,
+            beat["insert"], beat["query"], known,
+        )  # fmt: skip
+        selection = self._elaborate_select(m, pipeline, states, asked.stage)
 
-        # A cycle later than the repeats.
-        at = self._hashed + SameBeatKeys.LATENCY + 1
-        asked = delayed(m, insert | query, at - 1, "asking")
-        known = repeats & ~crosses.replicate(self._lanes)
-        known, asked = registered(m, known, "known"), registered(m, asked & ~known, "asked")
-        insert = delayed(m, insert, at, "insert")
-        query = delayed(m, query, at, "query")
-        turn = delayed(m, turn, at, "turn")
-        arrived = delayed(m, self.valid, at, "arrived")
-        shifts = registered(m, shifts, "shifts_late")
-        crosses = registered(m, crosses, "crosses_late")
-
-        flags = {"query": query, "insert": insert, "shifts": shifts, "turn": turn}
-        flags["waits"] = turn[0] | crosses
-        flags = {name: delayed(m, value, 2, f"{name}_flags") for name, value in flags.items()}
-        everyone = duplicate_registers(m, turn.any() | crosses, "everyone", copies=self.BANDS)
-        slot = Signal(range(self._slots))
-        with m.If(registered(m, arrived, "arrived_flags")):
-            m.d.sync += slot.eq(slot + 1)
-        flags["slot"] = registered(m, slot, "slot_flags")
-        states = delayed(m, states, SameBeatKeys.LATENCY + 2, "states")
+        command = beat["command"]
+        waits = pipeline.register("waits", lambda turn, cross: turn[0] | cross, command, crosses)
+        turned = pipeline.register(
+            "turned", lambda turn, cross: turn.any() | cross, command, crosses
+        )
+        everyone = duplicate_registers(m, turned.value, "everyone", copies=self.BANDS)
+        everyone = [pipeline.enter(one, "everyone", stage=turned.stage + 1) for one in everyone]
+        slot = self._elaborate_slot(m, pipeline, beat["arrived"].at(everyone[0].stage))
+        flags = {"query": beat["query"], "insert": beat["insert"], "shifts": shifts,
+                 "turn": command, "waits": waits, "slot": slot}  # fmt: skip
         bands = [
-            self._elaborate_band(m, band, in_bands, asked, everyone[band], flags, states)
+            self._elaborate_band(m, pipeline, band, selection, asked, everyone[band], flags, states)
             for band in range(self.BANDS)
         ]
         for shard in range(self._shards):
-            own = Cat(one_hot[shard] for one_hot in one_hots) & asked
-            items = registered(m, own, f"items{shard}")
-            valid_next = self._elaborate_valid_next(
-                m, own, everyone[shard % self.BANDS], f"{shard}"
-            )
-            self._elaborate_entry(m, shard, items, valid_next, *bands[shard % self.BANDS])
-        slot = delayed(m, slot, 2, "slot")
-        self._elaborate_record(m, beat, valid, known, asked, numbers, arrived, slot)
+            band = shard % self.BANDS
+            own = pipeline.combine(
+                f"own{shard}", lambda asked, *bits: Cat(bits) & asked,
+                asked, *(one_hot[shard] for one_hot in selection["one_hots"]),
+            )  # fmt: skip
+            self._elaborate_entry(m, pipeline, shard, own, everyone[band], *bands[band])
+        self._elaborate_record(m, beat, known, asked, selection["numbers"], slot)
         return m
 
-    def _elaborate_turn(self):
-        """Return what turns the ring before the beat, as a `RingCommand`."""
+    def _elaborate_beat(self, pipeline):
+        """Return what a beat asks for: its operations, those of its lanes, and its tags."""
+        lanes = [self.beat.lanes[lane] for lane in range(self._lanes)]
+        operations = [operation_bits(lane.operation) for lane in lanes]
+        valid = Cat(self.valid & lane.valid for lane in lanes)
+        insert = Cat(bits.insert & ~bits.alone for bits in operations)
+        query = Cat(bits.query & ~bits.alone for bits in operations)
         alone = operation_bits(self.beat.alone)
         turns = self.valid & alone.alone & ~alone.insert
-        return Cat(turns & ~alone.query, turns & alone.query)
+        values = {
+            "arrived": self.valid,
+            "valid": valid,
+            "insert": insert & valid,
+            "query": query & valid,
+            # A `RingCommand`.
+            "command": Cat(turns & ~alone.query, turns & alone.query),
+        } | {f"tag{number}": lane.tag for number, lane in enumerate(lanes)}
+        return {name: pipeline.enter(value, name) for name, value in values.items()}
 
-    def _elaborate_states(self, m, beat):
-        """Return the states of all lanes, `_hashed` cycles late."""
+    def _elaborate_states(self, m, pipeline):
+        """Return the states of all lanes."""
         states = []
         for lane, (fold, mix) in enumerate(zip(self._folds, self._mixes, strict=True)):
             m.submodules[f"fold{lane}"] = fold
             m.submodules[f"mix{lane}"] = mix
-            m.d.comb += [fold.key.eq(beat[lane].key), mix.i.eq(fold.state)]
+            m.d.comb += [fold.key.eq(self.beat.lanes[lane].key), mix.i.eq(fold.state)]
             states.append(mix.o)
-        return Cat(states)
+        return pipeline.enter(Cat(states), "states", stage=self._hashed)
 
-    def _elaborate_select(self, m, states):
-        """Return each lane's shard, as number, one-hot and band, a cycle later than the repeats."""
-        numbers, one_hots, bands = [], [], []
+    def _elaborate_select(self, m, pipeline, states, stage):
+        """Return each lane's shard, as number, one-hot and band, at a stage."""
+        selection = {"numbers": [], "one_hots": [], "bands": []}
         for lane in range(self._lanes):
             m.submodules[f"select{lane}"] = select = ShardSelect(spec=self._spec)
-            m.d.comb += select.state.eq(states.word_select(lane, STATE_BITS))
-            late = SameBeatKeys.LATENCY + 1 - ShardSelect.LATENCY
-            numbers.append(delayed(m, select.number, late, f"number{lane}_"))
-            before = delayed(m, select.one_hot, late - 2, f"one_hot{lane}_")
-            one_hots.append(registered(m, before, f"one_hot_late{lane}"))
-            in_band = Cat(before[band :: self.BANDS].any() for band in range(self.BANDS))
-            bands.append(registered(m, in_band, f"band{lane}"))
-        return numbers, one_hots, bands
+            m.d.comb += select.state.eq(states.value.word_select(lane, STATE_BITS))
+            known = states.stage + select.LATENCY
+            number = pipeline.enter(select.number, f"number{lane}", stage=known)
+            one_hot = pipeline.enter(select.one_hot, f"one_hot{lane}", stage=known + 1)
+            in_band = pipeline.register(
+                f"band{lane}",
+                lambda one_hot: Cat(
+                    one_hot[band :: self.BANDS].any() for band in range(self.BANDS)
+                ),
+                one_hot.at(stage - 1),
+            )
+            selection["numbers"].append(number.at(stage))
+            selection["one_hots"].append(one_hot.at(stage))
+            selection["bands"].append(in_band)
+        return selection
 
-    def _elaborate_repeats(self, m, states, insert):
+    def _elaborate_repeats(self, m, pipeline, states, insert):
+        """Return which lanes have a key that an earlier lane of the beat inserts."""
         m.submodules.repeats = repeats = SameBeatKeys(lanes=self._lanes)
-        late = self._hashed + SameBeatKeys.LATENCY - 2
-        m.d.comb += [
-            repeats.states.eq(states),
-            repeats.inserts.eq(delayed(m, insert, late, "insert_of_repeats")),
-        ]
-        return repeats.repeats
+        pipeline.drive(repeats, states=states)
+        inserts = insert.at(states.stage + repeats.INSERTS_LAG)
+        pipeline.drive(repeats, inserts=inserts)
+        return pipeline.enter(repeats.repeats, "repeats", stage=states.stage + repeats.LATENCY)
 
-    def _elaborate_shifts(self, m, turns, insert):
-        """Return where the ring turns, and whether it does, as late as the repeats."""
+    def _elaborate_shifts(self, m, pipeline, beat):
+        """Return the lane for whose insertion the ring turns."""
         m.submodules.finder = finder = ShiftFinder(
             lanes=self._lanes, generation=self._spec.generation
         )
-        m.d.comb += [finder.turn.eq(turns), finder.inserts.eq(insert)]
-        late = self._hashed + SameBeatKeys.LATENCY - ShiftFinder.LATENCY
-        before = delayed(m, finder.shifts, late - 1, "shifts")
-        return registered(m, before, "shifts"), registered(m, before.any(), "crosses")
+        turn = pipeline.combine("turn", lambda command: command.any(), beat["command"])
+        stage = pipeline.drive(finder, turn=turn, inserts=beat["insert"])
+        return pipeline.enter(finder.shifts, "shifts", stage=stage + finder.LATENCY)
 
-    def _elaborate_valid_next(self, m, items, everyone, name):
-        """Return whether there are any items, or all get an entry, two cycles late."""
-        pairs = Cat(items[at : at + 2].any() for at in range(0, len(items), 2))
-        any_items = registered(m, pairs, f"pairs{name}").any()
-        return registered(m, any_items | everyone, f"valid_next{name}")
+    def _elaborate_slot(self, m, pipeline, arrived):
+        """Number the beats."""
+        slot = Signal(range(self._slots))
+        with m.If(arrived.value):
+            m.d.sync += slot.eq(slot + 1)
+        return pipeline.enter(slot, "slot", stage=arrived.stage)
 
-    def _elaborate_band(self, m, band, in_bands, asked, everyone, flags, states):
+    def _elaborate_valid_next(self, pipeline, items, everyone, name):
+        """Return whether there are any items, or all shards get an entry."""
+        pairs = pipeline.register(
+            f"pairs{name}",
+            lambda bits: Cat(bits[at : at + 2].any() for at in range(0, len(bits), 2)),
+            items,
+        )
+        return pipeline.register(
+            f"valid_next{name}", lambda pairs, everyone: pairs.any() | everyone, pairs, everyone
+        )
+
+    def _elaborate_band(self, m, pipeline, band, selection, asked, everyone, flags, states):
         """Return flags and states for the shards of a band, from registers of its own.
 
         They are loaded only if one of these shards gets an entry, so that synthesis
         cannot share them with the registers of the other band, which lies apart.
         """
-        own = Cat(in_band[band] for in_band in in_bands)
-        items = registered(m, own & asked, f"items_of_band{band}")
-        valid_next = self._elaborate_valid_next(m, own & asked, everyone, f"_of_band{band}")
-        own_flags = {
-            name: Signal(len(value), name=f"{name}_of_band{band}") for name, value in flags.items()
-        }
-        with m.If(valid_next):
-            m.d.sync += [own_flags[name].eq(value) for name, value in flags.items()]
-        own_states = Signal(len(states), name=f"states_of_band{band}", reset_less=True)
-        for lane in range(self._lanes):
-            with m.If(items[lane]):
-                state = states.word_select(lane, STATE_BITS)
-                m.d.sync += own_states.word_select(lane, STATE_BITS).eq(state)
+        own = pipeline.combine(
+            f"own_of_band{band}", lambda asked, *bits: Cat(bits) & asked,
+            asked, *(in_band[band] for in_band in selection["bands"]),
+        )  # fmt: skip
+        items = pipeline.register(f"items_of_band{band}", lambda bits: bits, own)
+        valid_next = self._elaborate_valid_next(pipeline, own, everyone, f"_of_band{band}")
+        own_flags = {}
+        for name, flag in flags.items():
+            loaded = registered(m, flag.at(valid_next.stage).value, f"{name}_of_band{band}",
+                                enable=valid_next.value)  # fmt: skip
+            own_flags[name] = pipeline.enter(
+                loaded, f"{name}_of_band{band}", stage=valid_next.stage + 1
+            )
+        loaded = self._elaborate_loads(
+            m, items.value, states.at(items.stage).value, f"state_of_band{band}"
+        )
+        own_states = pipeline.enter(
+            Cat(loaded), f"states_of_band{band}", stage=items.stage + 1, reset_less=True
+        )
         return own_flags, own_states
 
-    def _elaborate_entry(self, m, shard, items, valid_next, flags, states):
+    def _elaborate_loads(self, m, items, states, name):
+        """Return the states of each lane, from registers that are loaded with its items."""
+        return [
+            registered(m, states.word_select(lane, STATE_BITS), f"{name}_{lane}",
+                       reset_less=True, enable=items[lane])
+            for lane in range(self._lanes)
+        ]  # fmt: skip
+
+    def _elaborate_entry(self, m, pipeline, shard, own, everyone, flags, states):
         """Give a shard its entry, and count it.
 
         The shard has registers of its own, which synthesis cannot share because each shard
         loads them separately.
         """
+        items = pipeline.register(f"items{shard}", lambda bits: bits, own)
+        valid_next = self._elaborate_valid_next(pipeline, own, everyone, f"{shard}")
         required = Signal(8, name=f"required{shard}")
         m.d.comb += self.record.required[shard].eq(required)
-        with m.If(valid_next):
+        with m.If(valid_next.value):
             m.d.sync += required.eq(required + 1)
-        here = registered(m, valid_next, f"arriving{shard}")
-        m.d.comb += self.valid_next[shard].eq(here)
-        flags = flags | {"items": delayed(m, items, 2, f"items_of{shard}_")}
+        here = pipeline.register(f"arriving{shard}", lambda bit: bit, valid_next)
+        m.d.comb += self.valid_next[shard].eq(here.value)
         entry = Signal(self._entry, name=f"on_way{shard}")
-        with m.If(here):
-            m.d.sync += [entry.as_value()[self._bits(name)].eq(flags[name]) for name in flags]
+        flags = {name: flag.at(here.stage) for name, flag in (flags | {"items": items}).items()}
+        with m.If(here.value):
+            m.d.sync += [
+                entry.as_value()[self._bits(name)].eq(flag.value) for name, flag in flags.items()
+            ]
         m.d.comb += getattr(self, f"entry{shard}").eq(entry)
-        loaded = registered(m, items, f"loaded{shard}")
-        for lane in range(self._lanes):
-            state = Signal(STATE_BITS, name=f"state{shard}_{lane}", reset_less=True)
-            with m.If(loaded[lane]):
-                m.d.sync += state.eq(states.word_select(lane, STATE_BITS))
-            late = registered(m, state, f"state_late{shard}_{lane}", reset_less=True)
-            m.d.comb += getattr(self, f"states{shard}").word_select(lane, STATE_BITS).eq(late)
+        loaded = self._elaborate_loads(
+            m, items.at(states.stage).value, states.value, f"state{shard}"
+        )
+        own_states = pipeline.enter(
+            Cat(loaded), f"states{shard}", stage=states.stage + 1, reset_less=True
+        )
+        m.d.comb += getattr(self, f"states{shard}").eq(own_states.at(here.stage + 1).value)
 
     def _bits(self, name):
         field = self._entry[name]
         return slice(field.offset, field.offset + field.width)
 
-    def _elaborate_record(self, m, beat, valid, known, asked, numbers, arrived, slot):
-        """Keep what the results need."""
-        at = self._hashed + SameBeatKeys.LATENCY + 1
-        valid = delayed(m, valid, at, "valid")
-        operations = [operation_bits(lane.operation) for lane in beat]
-        queries = Cat(bits.query & ~bits.alone for bits in operations)
-        asked_query = delayed(m, queries, at, "asked_query")
-        for number, lane in enumerate(beat):
-            kept = {
-                "valid": valid[number],
-                "asked": asked[number],
-                "known": known[number],
-                "query": asked_query[number] & valid[number],
-                "number": numbers[number],
-                "tag": delayed(m, lane.tag, at, f"tag{number}_"),
-            }
-            for name, value in kept.items():
-                late = delayed(m, value, 3, f"{name}_kept{number}_")
-                m.d.comb += self.record.lanes[number][name].eq(late)
+    def _elaborate_record(self, m, beat, known, asked, numbers, slot):
+        """Keep the part of a beat that its results need."""
+        stage = self.latency
         m.d.comb += [
-            self.slot.eq(slot),
-            self.recorded.eq(delayed(m, arrived, 3, "recorded")),
+            self.slot.eq(slot.at(stage).value),
+            self.recorded.eq(beat["arrived"].at(stage).value),
         ]
+        shared = {"valid": beat["valid"], "query": beat["query"], "asked": asked, "known": known}
+        shared = {name: flags.at(stage).value for name, flags in shared.items()}
+        for lane, number in enumerate(numbers):
+            record = self.record.lanes[lane]
+            m.d.comb += [record[name].eq(flags[lane]) for name, flags in shared.items()]
+            m.d.comb += [
+                record.number.eq(number.at(stage).value),
+                record.tag.eq(beat[f"tag{lane}"].at(stage).value),
+            ]
