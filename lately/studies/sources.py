@@ -3,12 +3,14 @@
 import ast
 import hashlib
 import importlib.util
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from importlib import metadata
 from importlib.machinery import ModuleSpec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,8 @@ def _imports(name: str) -> frozenset[str]:
     package = name if spec.submodule_search_locations is not None else spec.parent or ""
     names: set[str] = set()
     # A lazy package imports for others: each name counts where it is asked for.
-    for node in ast.walk(ast.Module([node for node in _tree(name).body if not _lazy_face(node)])):
+    statements = [node for node in _tree(name).body if not _lazy_face(node)]
+    for node in chain.from_iterable(map(ast.walk, statements)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 # Without a name of its own the package at the top is bound.
@@ -106,20 +109,21 @@ def _imports(name: str) -> frozenset[str]:
             for alias in node.names:
                 names |= _defining(base, alias.name)
         elif isinstance(node, ast.Call):
-            names |= _called(node)
+            names |= _called(node, package)
     parents = {parent for name in names for parent in _with_parents(name)}
     return frozenset(name for name in parents if _ours(name))
 
 
-def _called(node: ast.Call) -> frozenset[str]:
-    """Return the modules that a call may import."""
-    called = node.func.attr if isinstance(node.func, ast.Attribute) else None
-    called = node.func.id if isinstance(node.func, ast.Name) else called
-    if called not in ("import_module", "__import__"):
+def _called(node: ast.Call, package: str) -> frozenset[str]:
+    """Return the modules that a call in a package may import."""
+    if ast.unparse(node.func).split(".")[-1] not in ("import_module", "__import__"):
         return frozenset()
-    first = node.args[0] if node.args else None
-    named = isinstance(first, ast.Constant) and not str(first.value).startswith(".")
-    return _whole(str(first.value) if named and isinstance(first, ast.Constant) else PACKAGE)
+    name, *anchor = map(ast.unparse, node.args) if node.args else ("",)
+    if isinstance(node.args[0] if node.args else None, ast.Constant) and not anchor:
+        return _whole(ast.literal_eval(name))
+    # A name within the module's own package, computed or not, is below it.
+    own = anchor == ["__package__"] and re.match(r"f?['\"]\.(?!\.)", name)
+    return _whole(package if own else PACKAGE)
 
 
 # Names

@@ -1,5 +1,7 @@
 """Fingerprints: names that packages import lazily, and what cannot be resolved."""
 
+import ast
+
 import pytest
 
 from lately.papers import registry
@@ -78,6 +80,7 @@ def test_lazy_name_counts_with_its_defining_module(imports):
         "import importlib\nimportlib.import_module(input())",
         "from importlib import import_module\nimport_module('.cuckoo', 'lately.golden')",
         "__import__('lately')",
+        "from importlib import import_module\nimport_module(*['.cuckoo', 'lately.golden'])",
     ],
 )
 def test_unresolved_covers_everything(imports, program):
@@ -92,3 +95,18 @@ def test_other_packages_do_not_count(imports):
     assert (
         imports("import numpy.linalg\nimport importlib\nimportlib.import_module('json')") == set()
     )
+
+
+def test_computed_name_covers_the_package_that_it_is_in():
+    """One dot and ``__package__``: nothing above can be meant."""
+    own = "lately.golden.cuckoo"
+    for call, found in [
+        ("import_module(f'.{name}', __package__)", own),
+        ("importlib.import_module('.sizes', __package__)", own),
+        ("import_module(f'..{name}', __package__)", "lately"),
+        ("import_module(f'.{name}', package)", "lately"),
+        ("import_module(name)", "lately"),
+        ("print(name)", None),
+    ]:
+        node = ast.parse(call, mode="eval").body
+        assert sources._called(node, own) == (sources._whole(found) if found else set())
