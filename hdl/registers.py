@@ -17,7 +17,7 @@ WORD_BITS = 32
 
 
 class Access(Enum):
-    """What can be done with a register from outside."""
+    """Ways to access a register from outside."""
 
     READ = "read"
     WRITE = "write"
@@ -25,7 +25,7 @@ class Access(Enum):
 
 
 class Holder(Enum):
-    """Where a register is."""
+    """Part of a board that holds a register."""
 
     UNIT = "unit"
     LINE = "line"

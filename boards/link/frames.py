@@ -15,7 +15,7 @@ CRC = catalog.CRC16_IBM_SDLC
 
 
 class Unstuffer(wiring.Component):
-    """Tells flags from the bytes of a frame. Latency one clock.
+    """Tells flags from the bytes of a frame. Latency one cycle.
 
     Members
     -------
@@ -81,7 +81,7 @@ class FrameReceiver(wiring.Component):
     Members
     -------
     valid, data, error : In
-        As `uart.Receiver` gives them; at most one in four clocks.
+        As `uart.Receiver` gives them; at most one in four cycles.
     pending : Out(1)
         Whether a request waits; the oldest is what is read.
     length : Out(9)
@@ -89,11 +89,11 @@ class FrameReceiver(wiring.Component):
     address : In(8)
         Of the byte to be read.
     byte : Out(8)
-        Byte of the oldest request, `READ_LATENCY` clocks after `address`.
+        Byte of the oldest request, `READ_LATENCY` cycles after `address`.
     release : In(1)
-        Gives the slot back. `pending` is of the next request from the clock after on.
+        Gives the slot back. `pending` is of the next request from the cycle after on.
     good, bad, dropped : Out(1)
-        High for one clock for each frame: kept; damaged, too long or too
+        High for one cycle for each frame: kept; damaged, too long or too
         short; found no free slot.
     """
 
@@ -183,7 +183,7 @@ class FrameReceiver(wiring.Component):
 
 
 class Stuffer(wiring.Component):
-    """Sends bytes as they are, or flags and escapes among them as two; takes some clocks.
+    """Sends bytes as they are, or flags and escapes among them as two; takes some cycles.
 
     Members
     -------

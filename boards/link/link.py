@@ -11,7 +11,7 @@ from .frames import FrameReceiver, FrameSender
 from .protocol import Information, check_slots, check_spec, spec_digest
 from .register_file import RegisterFile
 from .requests import Requests
-from .selftest import SelfTest, self_test_clocks
+from .selftest import SelfTest, self_test_cycles
 from .uart import BaudRate, Receiver, Transmitter
 
 
@@ -23,7 +23,7 @@ class Link(wiring.Component):
     spec : FilterSpec
         What to build; must pass `HardwareProfile.check_buildable`.
     clock_hz : int
-        Clocks in a second.
+        Cycles in a second.
     baud : int
         Bits in a second on the line.
     memory : str
@@ -72,7 +72,7 @@ class Link(wiring.Component):
             digest=spec_digest(spec),
             clock_hz=clock_hz,
             keyed=spec.hash == "siphash",
-            self_test_clocks=self_test_clocks(spec),
+            self_test_cycles=self_test_cycles(spec),
         )
         super().__init__(
             {

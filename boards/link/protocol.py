@@ -1,13 +1,12 @@
 """The framed protocol that a board speaks over its serial line: constants and codec.
 
 **Frames.** A frame is the bytes between two flags 0x7E. Within it 0x7E and
-0x7D are sent as 0x7D and the byte with bit 5 turned, as in RFC 1662. A flag
-ends whatever came before it, so bytes that are damaged, left out or made up
-cost the frame that they are in and no other; a frame has a flag on both ends
-for that. It holds
+0x7D are sent as 0x7D and the byte with bit 5 inverted, as in RFC 1662. Every
+frame has a flag on both ends, and a flag ends any frame, so that damaged, lost
+or additional bytes cost the frame they occur in and no other. A frame holds
 
 ==================== ======================================================
-bytes                what
+bytes                content
 ==================== ======================================================
 1                    type: bit 7 of an answer, `VERSION` in bits 6 to 4,
                      `Request` in bits 3 to 0
@@ -17,15 +16,15 @@ bytes                what
 2                    CRC-16/IBM-SDLC of all before, low byte first
 ==================== ======================================================
 
-Numbers are little-endian. The board holds a whole frame and checks its CRC
-before anything of it takes effect; a frame that is damaged, too long or too
-short changes nothing, is counted and gets no answer. A frame that came while
-all slots were full is dropped whole, counted, and gets none either.
+Numbers are little-endian. The board buffers a whole frame and checks its CRC
+before any of it takes effect; a frame that is damaged, too long or too short
+changes nothing, is counted and is not answered. A frame that arrives while all
+slots are full is dropped, counted, and not answered either.
 
-**Sessions.** HELLO, with any sequence number and a nonce that comes back in
-its answer, begins a session: the request expected next has the number after
-it. The nonce tells the answer from those of an earlier session. HELLO changes
-nothing of the filter, so it may be repeated.
+**Sessions.** HELLO, with any sequence number and a nonce that its answer
+repeats, begins a session: the next request is expected to have the next
+number. The nonce distinguishes the answer from those of an earlier session.
+HELLO does not change the filter, so it may be repeated.
 
 **Exactly once, in order.** The board performs the request whose number it
 expects, and then expects the next. It keeps the answers of its last `slots`
@@ -76,15 +75,15 @@ from ...golden.spec import FilterSpec
 from ...hdl.registers import readable
 
 VERSION = 1
-"""Of the protocol; another one is not understood."""
+"""Version of the protocol; requests of other versions are refused."""
 FLAG = 0x7E
-"""Byte on both ends of a frame."""
+"""Byte before and after each frame."""
 ESCAPE = 0x7D
-"""Byte before one that is turned."""
+"""Byte before one whose bit 5 is inverted."""
 TURN = 0x20
-"""Bit of a byte that is turned."""
+"""Bit that is inverted after an escape."""
 ANSWER = 0x80
-"""Bit of the type that tells answers from requests."""
+"""Bit of the type that distinguishes answers from requests."""
 
 MAX_PAYLOAD = 252
 """Bytes of a request's payload at most: the whole frame is 256."""
@@ -99,9 +98,9 @@ LOWEST_BAUD, HIGHEST_BAUD = 115_200, 3_000_000
 """Rates of the line that a board can be built for, in bits per second."""
 
 NONCE_BYTES = 4
-"""Of a HELLO."""
+"""Bytes of the nonce of a HELLO."""
 SECRET_BYTES = 16
-"""Of a secret."""
+"""Bytes of a secret."""
 MAX_AGE = 127
 """Greatest age that an answer has room for, in generations."""
 
@@ -114,7 +113,7 @@ class ProtocolError(LatelyError, ValueError):
 
 
 class Request(IntEnum):
-    """What a frame asks for."""
+    """Kinds of requests."""
 
     HELLO = 1
     OPERATIONS = 2
@@ -151,7 +150,7 @@ class Check(IntFlag):
     FIRST = 2
     """The first key of an empty filter was reported: memory is set before it is read."""
     REPEAT = 4
-    """A key was not reported in the clock after its insertion: memory is read before it is set."""
+    """A key was not reported in the cycle after its insertion: memory is read before it is set."""
     KEEP = 8
     """A key was lost while others were inserted: a write clears other bits of its word."""
     AGE = 16
@@ -169,7 +168,7 @@ _INFORMATION = struct.Struct("<BBHHI8sIHI")
 
 @dataclass(frozen=True, kw_only=True)
 class Information:
-    """What a board says of itself in HELLO.
+    """Description of a board, as its answer to HELLO has it.
 
     Attributes
     ----------
@@ -184,11 +183,11 @@ class Information:
     digest : bytes
         `spec_digest` of the filter.
     clock_hz : int
-        Clocks in a second.
+        Cycles in a second.
     keyed : bool
         Whether the filter takes a secret.
-    self_test_clocks : int
-        Clocks that a self-test takes at most.
+    self_test_cycles : int
+        Cycles that a self-test takes at most.
     """
 
     slots: int
@@ -198,12 +197,12 @@ class Information:
     digest: bytes
     clock_hz: int
     keyed: bool
-    self_test_clocks: int
+    self_test_cycles: int
 
     @property
     def self_test_seconds(self) -> float:
         """Seconds that a self-test takes at most."""
-        return self.self_test_clocks / self.clock_hz
+        return self.self_test_cycles / self.clock_hz
 
     def pack(self) -> bytes:
         """Return the 28 bytes."""
@@ -216,7 +215,7 @@ class Information:
             self.digest,
             self.clock_hz,
             self.keyed,
-            min(self.self_test_clocks, (1 << 32) - 1),
+            min(self.self_test_cycles, (1 << 32) - 1),
         )
 
     @classmethod
@@ -234,7 +233,7 @@ class Information:
         """
         if len(data) != _INFORMATION.size:
             raise ProtocolError(f"information: must be {_INFORMATION.size} bytes, not {len(data)}")
-        version, slots, key_bits, ages, generation, digest, clock_hz, keyed, clocks = (
+        version, slots, key_bits, ages, generation, digest, clock_hz, keyed, cycles = (
             _INFORMATION.unpack(data)
         )
         if version != VERSION:
@@ -247,12 +246,12 @@ class Information:
             digest=digest,
             clock_hz=clock_hz,
             keyed=bool(keyed),
-            self_test_clocks=clocks,
+            self_test_cycles=cycles,
         )
 
 
 INFORMATION_BYTES = _INFORMATION.size
-"""Of `Information` in the answer to a HELLO."""
+"""Bytes of `Information` in the answer to a HELLO."""
 
 
 def spec_digest(spec: FilterSpec) -> bytes:

@@ -1,4 +1,4 @@
-"""What a board does with the requests that it has received: each once, and in order."""
+"""Execution of the requests that a board receives: each once, and in order."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -26,15 +26,15 @@ _VALUE_BYTES = {Request.GENERATION: 4, Request.SECRET: SECRET_BITS // 8}
 class Requests(wiring.Component):
     """Performs requests and answers them, as `lately.boards.link.protocol` has it.
 
-    A request is walked through twice, so that nothing of it is performed
-    before all of it has been judged. A byte takes some clocks, which is less
-    than it takes on the line. An answer is begun when the one before has been
-    sent, and then its slot may be written.
+    Each request is read twice, so that none of it is performed before all of
+    it has been checked. A byte takes a few cycles, fewer than on the line. An
+    answer is begun once the one before has been sent; its slot may be written
+    from then on.
 
     Parameters
     ----------
     information : Information
-        What HELLO answers.
+        The answer to HELLO.
     unit : FilterUnit
         For its widths and waits.
 
@@ -59,7 +59,7 @@ class Requests(wiring.Component):
     running, failed : In
         As those of `SelfTest`.
     repeated, out_of_order : Out(1)
-        High for one clock for each such request.
+        High for one cycle for each such request.
     """
 
     def __init__(self, *, information, unit):
@@ -120,7 +120,7 @@ class Requests(wiring.Component):
 
     def _declare(self):
         slots = self._information.slots
-        # One clock more than the byte takes, for what is known of it.
+        # One cycle more than the byte takes, for the facts that are registered of it.
         self._settled = Signal(FrameReceiver.READ_LATENCY + 1)
         self._here = Signal()
         self._type, self._sequence, self._expected = Signal(8), Signal(8), Signal(8)
@@ -140,7 +140,7 @@ class Requests(wiring.Component):
         self._shifted = Signal(-(-widest // 8) * 8)
         self._code = Signal(Operation)
         self._offered, self._answered = Signal(8), Signal(8)
-        self._clocks = Signal(range(self._settle + 2))
+        self._cycles = Signal(range(self._settle + 2))
         self._word = Signal(WORD_BITS)
         self._kinds = {request: Signal(name=f"is_{request.name.lower()}") for request in Request}
         self._lengths = {count: Signal(name=f"has_{count}") for count in (0, 4, 16)}
@@ -150,7 +150,7 @@ class Requests(wiring.Component):
         self._fits, self._over, self._complete = Signal(), Signal(), Signal()
 
     def _elaborate_facts(self, m):
-        """Register what states decide on, which is known well before they do."""
+        """Register the facts that states decide on, which are known well before."""
         last = key_bytes(self._information.key_bits)
         unused = 8 * last - self._information.key_bits
         m.d.comb += self.value.eq(self._shifted[-WORD_BITS:])
@@ -166,7 +166,7 @@ class Requests(wiring.Component):
             self._unknown.eq(self.byte > max(GoldenOperation)),
             self._too_wide.eq(self.byte[8 - unused :].any() if unused else 0),
             self._fits.eq(self.value.any() & ~self.value[self._unit.generation_bits :].any()),
-            self._over.eq(self._clocks == self._settle),
+            self._over.eq(self._cycles == self._settle),
             self._complete.eq(self._answered == self._offered),
         ]
 
@@ -326,7 +326,7 @@ class Requests(wiring.Component):
             m.d.sync += self._answered.eq(self._answered + 1)
 
     def _elaborate_settle(self, m):
-        """Let pass what is under way, and what a setting needs to be heeded."""
+        """Wait until operations under way have finished and a setting applies."""
         states = {
             Request.STATISTICS: "SELECT",
             Request.GENERATION: "REPLY",
@@ -334,9 +334,9 @@ class Requests(wiring.Component):
             Request.SELF_TEST: "START TEST",
         }
         with m.State("SETTLE"):
-            m.d.sync += self._clocks.eq(self._clocks + 1)
+            m.d.sync += self._cycles.eq(self._cycles + 1)
             with m.If(self._over):
-                m.d.sync += self._clocks.eq(0)
+                m.d.sync += self._cycles.eq(0)
                 for request, state in states.items():
                     if state == "SECRET" and not self._information.keyed:
                         continue
@@ -349,9 +349,9 @@ class Requests(wiring.Component):
             m.next = "WORD"
         with m.State("WORD"):
             self._put(m, self._word[:8])
-            m.d.sync += [self._word.eq(self._word >> 8), self._clocks.eq(self._clocks + 1)]
-            with m.If(self._clocks == WORD_BITS // 8 - 1):
-                m.d.sync += [self._clocks.eq(0), self.number.eq(self.number + 1)]
+            m.d.sync += [self._word.eq(self._word >> 8), self._cycles.eq(self._cycles + 1)]
+            with m.If(self._cycles == WORD_BITS // 8 - 1):
+                m.d.sync += [self._cycles.eq(0), self.number.eq(self.number + 1)]
                 m.next = "SELECT"
                 with m.If(self.number == len(STATISTICS) - 1):
                     m.d.sync += self.number.eq(0)
@@ -365,7 +365,7 @@ class Requests(wiring.Component):
                 m.d.sync += [*self._seek(self.address + 1), self._left.eq(self._left - 1)]
                 m.d.sync += self._shifted.eq(Cat(self._shifted[8:], self.byte))
         with m.State("TAKE"):
-            m.d.sync += self._clocks.eq(0)
+            m.d.sync += self._cycles.eq(0)
             m.next = "SETTLE"
             with m.If(self._is(Request.GENERATION)):
                 m.next = "LENGTH"
@@ -383,9 +383,9 @@ class Requests(wiring.Component):
                 with m.If(~self.secret.ready):
                     self._end(m, Status.BUSY)
             with m.State("HEEDED"):
-                m.d.sync += self._clocks.eq(self._clocks + 1)
+                m.d.sync += self._cycles.eq(self._cycles + 1)
                 with m.If(self._over):
-                    m.d.sync += self._clocks.eq(0)
+                    m.d.sync += self._cycles.eq(0)
                     m.next = "REPLY"
 
     def _elaborate_self_test(self, m):
@@ -402,10 +402,10 @@ class Requests(wiring.Component):
             m.next = "TEST OVER"
         with m.State("TEST OVER"):
             # The generation length that was configured counts from a clear on.
-            m.d.sync += self._clocks.eq(self._clocks + 1)
+            m.d.sync += self._cycles.eq(self._cycles + 1)
             m.d.sync += self._code.eq(Operation.CLEAR)
             with m.If(self._over):
-                m.d.sync += self._clocks.eq(0)
+                m.d.sync += self._cycles.eq(0)
                 m.next = "OFFER"
         with m.State("TESTED"):
             self._put(m, self.failed)

@@ -13,7 +13,7 @@ from ...hdl.profile import HardwareProfile
 from .protocol import Check
 
 _DRAIN = 4
-"""Clocks from a result to the flag that it raises, and one to spare."""
+"""Cycles from a result to the flag that it raises, and one to spare."""
 
 RARE = 1e-12
 """Chance that a sound filter reports more strangers than are let pass, in one pass."""
@@ -50,8 +50,8 @@ def passes(spec):
     return spec.segments + 1
 
 
-def self_test_clocks(spec):
-    """Clocks that the test takes at most, if all is well.
+def self_test_cycles(spec):
+    """Cycles that the test takes at most, if all is well.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Run(wiring.Component):
     spec : FilterSpec
         Of the unit.
     patience : int
-        Clocks without an acceptance or a result after which none will come.
+        Cycles without an acceptance or a result after which none will come.
     unit : FilterUnit
 
     Members
@@ -108,7 +108,7 @@ class Run(wiring.Component):
     single : In(1)
         One operation in place of one for each key.
     pairs : In(1)
-        A CHECK_AND_INSERT and, in the clock after it, a QUERY, for each key.
+        A CHECK_AND_INSERT and, in the cycle after it, a QUERY, for each key.
     strangers : In(1)
         The other set of keys.
     operation : In(Operation)
@@ -201,14 +201,14 @@ class Run(wiring.Component):
 
     def _late(self, m):
         """Return whether nothing has happened for longer than it may."""
-        clocks = Signal(range(self._patience + 1))
+        cycles = Signal(range(self._patience + 1))
         late = Signal()
         moves = (self.i.valid & self.i.ready) | self.o.valid
-        m.d.sync += late.eq(clocks == self._patience)
+        m.d.sync += late.eq(cycles == self._patience)
         with m.If(moves | ~self.go | self.done):
-            m.d.sync += clocks.eq(0)
-        with m.Elif(clocks != self._patience):
-            m.d.sync += clocks.eq(clocks + 1)
+            m.d.sync += cycles.eq(0)
+        with m.Elif(cycles != self._patience):
+            m.d.sync += cycles.eq(cycles + 1)
         return late
 
 
@@ -217,7 +217,7 @@ class SelfTest(wiring.Component):
 
     It clears and queries, then goes through `passes`. Each fills the empty
     filter with a generation of keys, every insertion with a query for the
-    same key in the clock after it, queries them all and as many others, and
+    same key in the cycle after it, queries them all and as many others, and
     then shifts and queries until the segments that were filled are spare
     again. A pass begins one segment before the last one did, so that each
     segment once comes next to filled ones when it should be clean: what it

@@ -6,24 +6,24 @@ from amaranth.lib.wiring import In, Out
 
 from .protocol import HIGHEST_BAUD, LOWEST_BAUD
 
-LEAST_CLOCKS = 8
-"""Clocks in a bit at least: an edge is known to a clock, which is an eighth of a bit then."""
+LEAST_CYCLES = 8
+"""Fewest cycles per bit: an edge is known to within a cycle, an eighth of a bit at most."""
 
 TOLERANCE = 0.02
-"""Share by which the rate may differ from what was asked for."""
+"""Greatest relative error of the rate."""
 
 
 class BaudRate:
-    """How a clock is divided into bits.
+    """Division of a clock into bits.
 
-    A sum grows by `increment` in every clock, and a bit begins where it
-    overflows, so that bits are a clock longer or shorter but never late in
+    A sum grows by `increment` in every cycle, and a bit begins where it
+    overflows, so that bits are a cycle longer or shorter but never late in
     the long run.
 
     Parameters
     ----------
     clock_hz, baud : int
-        Clocks and bits in a second.
+        Cycles and bits per second.
 
     Attributes
     ----------
@@ -31,15 +31,15 @@ class BaudRate:
         Bits of the sum.
     increment : int
     actual : float
-        Bits in a second that come out.
+        Bits per second that result.
 
     Raises
     ------
     TypeError
         If a rate is not an integer.
     ValueError
-        If the rate is out of range, a bit has fewer than `LEAST_CLOCKS`
-        clocks, or the rate would be wrong by more than `TOLERANCE`.
+        If the rate is out of range, a bit has fewer than `LEAST_CYCLES`
+        cycles, or the rate would be wrong by more than `TOLERANCE`.
     """
 
     def __init__(self, *, clock_hz, baud):
@@ -48,9 +48,9 @@ class BaudRate:
                 raise TypeError(f"{name} must be an integer, not {value!r}")
         if not LOWEST_BAUD <= baud <= HIGHEST_BAUD:
             raise ValueError(f"Baud rate must be {LOWEST_BAUD} to {HIGHEST_BAUD}, not {baud}")
-        if clock_hz < LEAST_CLOCKS * baud:
+        if clock_hz < LEAST_CYCLES * baud:
             raise ValueError(
-                f"Clock must be at least {LEAST_CLOCKS} x {baud} baud = {LEAST_CLOCKS * baud} Hz, "
+                f"Clock must be at least {LEAST_CYCLES} x {baud} baud = {LEAST_CYCLES * baud} Hz, "
                 f"not {clock_hz}"
             )
         # Ten bits below the increment's own: wrong by a thousandth at most.
@@ -106,7 +106,7 @@ class Transmitter(wiring.Component):
 class Receiver(wiring.Component):
     """Receives bytes.
 
-    The line is synchronised, and each sample is the majority of three clocks
+    The line is synchronised, and each sample is the majority of three cycles
     around the middle of its bit. A byte without a stop bit, as one on a line
     that is held low, is an error; the next begins when the line was high.
 
@@ -118,10 +118,10 @@ class Receiver(wiring.Component):
     -------
     rx : In(1, init=1)
     valid : Out(1)
-        High for one clock for each byte.
+        High for one cycle for each byte.
     data : Out(8)
     error : Out(1)
-        High for one clock for each byte without a stop bit.
+        High for one cycle for each byte without a stop bit.
     """
 
     def __init__(self, *, rate):
@@ -145,7 +145,7 @@ class Receiver(wiring.Component):
         ]
         with m.FSM(name="receiver"):
             with m.State("IDLE"):
-                # Half a bit, less the clocks that the edge is past when it is seen.
+                # Half a bit, less the cycles that the edge is past when it is seen.
                 m.d.sync += [Cat(phase, sample).eq((1 << width - 1) + 2 * increment), left.eq(9)]
                 with m.If(~line):
                     m.next = "BITS"
@@ -164,7 +164,7 @@ class Receiver(wiring.Component):
         return m
 
     def _elaborate_line(self, m):
-        """Return the line, synchronised, as the majority of three clocks has it."""
+        """Return the line, synchronised, as the majority of three cycles has it."""
         synchronised = Signal(init=1)
         m.submodules.synchroniser = cdc.FFSynchronizer(self.rx, synchronised, init=1)
         past = Signal(2, init=3)

@@ -36,7 +36,7 @@ INFORMATION = Information(
     digest=bytes(range(8)),
     clock_hz=100_000_000,
     keyed=True,
-    self_test_clocks=250_000,
+    self_test_cycles=250_000,
 )
 
 

@@ -14,7 +14,7 @@ from lately.boards.link.selftest import (
     allowed_strangers,
     check_keys,
     key_places,
-    self_test_clocks,
+    self_test_cycles,
 )
 from lately.golden import PRESETS, FilterSpec, from_spec
 from lately.hdl.memory import variants as memories
@@ -106,7 +106,7 @@ def outcome(spec, *, fault="", only=None, clocks=None):
         ctx.set(test.start, 1)
         await ctx.tick()
         ctx.set(test.start, 0)
-        for _ in range(clocks or self_test_clocks(spec)):
+        for _ in range(clocks or self_test_cycles(spec)):
             await ctx.tick()
             if not ctx.get(test.busy):
                 failed.append(Check(ctx.get(test.failed)))
