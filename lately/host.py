@@ -38,9 +38,6 @@ from .golden.spec import PRESETS, FilterSpec
 DEFAULT_BAUD = 1_000_000
 """Rate of the line unless another is named, in bits per second."""
 
-Progress = Callable[[int], None]
-"""Called with the number of operations done since the last call."""
-
 _REASONS = {
     Status.BAD_VERSION: f"protocol: must be version {VERSION}, which the board does not speak",
     Status.BAD_TYPE: "request: must be one that the board has, which it has not",
@@ -102,7 +99,7 @@ class Host:
     Attributes
     ----------
     information : Information
-        What the board says of itself.
+        Description that the board gives of itself.
     repeated : int
         Requests sent again so far.
 
@@ -171,7 +168,11 @@ class Host:
     # Operations
 
     def apply(
-        self, operations: ArrayLike, keys: ArrayLike, *, progress: Progress | None = None
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        *,
+        progress: Callable[[int], None] | None = None,
     ) -> Verdicts:
         """Perform a mixed sequence of operations.
 
@@ -182,7 +183,7 @@ class Host:
         keys : array_like of int, shape (n,) or (n, words)
             As for the golden model; those of SHIFT and CLEAR do not matter.
         progress : callable, optional
-            See `Progress`.
+            Called with the number of operations done since the last call.
 
         Returns
         -------

@@ -11,10 +11,10 @@ from ..golden.spec import UNSET
 from ..hdl.profile import HardwareProfile
 
 SEEDS = (1, 2, 3, 4, 5)
-"""Of the placement, where a median is wanted."""
+"""Seeds of the placement, where a median is wanted."""
 
 GROUPS = ("units", "tiny", "growth", "lanes")
-"""What is asked for speed; what CI compares with a baseline; sizes of one shape; lanes."""
+"""Cases with targets; cases that CI compares with a baseline; sizes of one shape; lanes."""
 
 
 class UnknownCaseError(LatelyError, ValueError):
@@ -30,7 +30,7 @@ class Case:
     unit : str
         Short name of the unit.
     spec : FilterSpec
-        What is built.
+        Filter that is built.
     device : str
         Name of the device.
     group : str

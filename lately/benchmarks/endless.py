@@ -1,4 +1,4 @@
-"""What a stream costs that does not end: time and memory of each tenth of a long one."""
+"""Cost of an endless stream: time and memory of each tenth of a long one."""
 
 import time
 from collections.abc import Callable
@@ -15,10 +15,7 @@ CHUNK = 1 << 20
 """Insertions between two rounds of queries; at least a window is drawn at a time."""
 
 PARTS = 10
-"""Of the stream, each timed."""
-
-Progress = Callable[[int], None]
-"""Told how many insertions came since the last time."""
+"""Parts of the stream, each timed."""
 
 
 def measure(
@@ -29,7 +26,7 @@ def measure(
     insertions: int = 200_000_000,
     queries: int = 20_000_000,
     seed: int = 1,
-    progress: Progress | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Insert and query a long stream of random keys, drawn piece by piece.
 
@@ -41,13 +38,13 @@ def measure(
     model : str
         Name in `models`.
     window, bits_per_key : int
-        Of the model.
+        Window and memory of the model.
     insertions, queries : int
         In all.
     seed : int
-        Of the keys.
+        Seed of the keys.
     progress : callable, optional
-        `Progress`.
+        Called with the number of insertions since the last call.
 
     Returns
     -------
@@ -89,7 +86,7 @@ def _part(
     end: int,
     queries: int,
     seed: int,
-    progress: Progress | None,
+    progress: Callable[[int], None] | None,
 ) -> dict[str, Any]:
     """Perform the insertions from `begin` to `end`, with queries after each chunk of them."""
     seconds = 0.0

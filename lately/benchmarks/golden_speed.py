@@ -34,9 +34,6 @@ REPEATED = 0.1
 Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 """Checks and inserts keys, one after another."""
 
-Progress = Callable[[str, str], None]
-"""Told which filter is measured, and how it runs."""
-
 
 @dataclass(frozen=True)
 class Contestant:
@@ -49,7 +46,7 @@ class Contestant:
     build : callable
         Returns its memory in bits and a `Step`, whose answers have shape (n,).
     keys : int
-        Of the stream, from the beginning; fewer for what is slow.
+        Number of keys from the beginning of the stream; fewer for slow filters.
     form : callable
         From an array of keys, shape (n,), to what the filter takes; not timed.
     """
@@ -103,7 +100,7 @@ def measure(
     rounds: int = 3,
     batch: int = BATCH,
     seed: int = 1,
-    progress: Progress | None = None,
+    progress: Callable[[str, str], None] | None = None,
 ) -> dict[str, Any]:
     """Measure all filters in turn, in several rounds.
 
@@ -120,9 +117,9 @@ def measure(
     batch : int
         Keys in a call.
     seed : int
-        Of the stream.
+        Seed of the stream.
     progress : callable, optional
-        `Progress`.
+        Called with the name of the next filter, and how it runs.
 
     Returns
     -------

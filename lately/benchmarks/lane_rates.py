@@ -14,13 +14,10 @@ from ..golden.hash.keys import text_keys
 from ..replay.traces import open_trace
 
 SEED = 1
-"""Of the keys that are drawn."""
+"""Seed of the random keys."""
 
 HOT = 0.5
 """Share of the operations of the stream `hot key` that are on one key."""
-
-Progress = Callable[[str, str], None]
-"""Called with the preset and the stream that are next."""
 
 
 def drawn_streams(
@@ -88,7 +85,7 @@ def measure(
     specs: Mapping[str, FilterSpec],
     streams: Mapping[str, NDArray[np.uint64]],
     *,
-    progress: Progress = lambda name, stream: None,
+    progress: Callable[[str, str], None] = lambda name, stream: None,
 ) -> dict[str, Any]:
     """Check and insert streams in compiled hardware, with all lanes full, beside golden.
 

@@ -16,7 +16,7 @@ from ..golden.files import replace_file
 from .cases import Case
 
 FORMAT = 1
-"""Of the files."""
+"""Version of the file format."""
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "device": (str,),
@@ -44,7 +44,7 @@ class Identity:
     Attributes
     ----------
     spec : FilterSpec
-        What is built.
+        Filter that is built.
     device : str
         Name of the device.
     seed : int
@@ -52,7 +52,7 @@ class Identity:
     rtlil : str
         SHA-256 of the hardware as text.
     flow : str
-        What the device has the tools do.
+        Options that the device gives the tools.
     versions : tuple of (str, str)
         Tools and their versions, sorted.
     """
@@ -74,7 +74,7 @@ class Measurement:
     spec, rtlil, flow
         As `Identity`.
     report : SynthesisReport
-        What was measured.
+        Figures.
     """
 
     spec: FilterSpec
@@ -84,7 +84,7 @@ class Measurement:
 
     @property
     def identity(self) -> Identity:
-        """What determined the report."""
+        """Everything that determined the report."""
         return Identity(
             spec=self.spec,
             device=self.report.device,
@@ -322,7 +322,7 @@ def _verdict(value: float, floor: int | None, aim: int | None) -> str | None:
 # Comparison
 
 RENEW = "make performance"
-"""What writes the baseline anew."""
+"""Command that writes a new baseline."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,11 +332,11 @@ class Comparison:
     Attributes
     ----------
     regressions : tuple of str
-        What is worse, or cannot be compared, one line each.
+        Runs that are worse, or cannot be compared, one line each.
     equal, better : int
         Runs that are neither worse nor better, and that are better in some figure.
     changed : int
-        Of these, runs of hardware that is not that of the baseline.
+        Runs among these whose hardware is not that of the baseline.
     """
 
     regressions: tuple[str, ...]

@@ -12,7 +12,7 @@ import numpy as np
 from ..golden import FilterSpec, from_spec
 
 SEED = 1
-"""Of the keys."""
+"""Seed of the keys."""
 
 
 def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) ->
     Parameters
     ----------
     spec : FilterSpec
-        What to build.
+        Filter to build.
     operations : int
         Check-and-inserts in a round.
     rounds : int

@@ -23,7 +23,7 @@ def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
     spec : FilterSpec
     target : Device
     seed : int
-        Of place and route.
+        Seed of place and route.
 
     Raises
     ------

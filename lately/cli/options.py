@@ -67,7 +67,7 @@ def workers(what: str) -> Callable[[Command], Command]:
     Parameters
     ----------
     what : str
-        What runs at a time, for the help.
+        Name of the work, for the help.
     """
     return _together(
         click.option(
@@ -203,6 +203,6 @@ def print_json(value: object) -> None:
     Parameters
     ----------
     value : object
-        Of what JSON can hold.
+        Composed of types that JSON can hold.
     """
     click.echo(json.dumps(value, allow_nan=False))

@@ -110,7 +110,7 @@ def replay_bar(waiting: str) -> Iterator[Callable[[int, float | None], None]]:
     Parameters
     ----------
     waiting : str
-        What happens before the first operation.
+        Activity before the first operation.
 
     Yields
     ------
@@ -142,7 +142,7 @@ def parallel_bar(
     Parameters
     ----------
     waiting : str
-        What happens before the first piece of work begins.
+        Activity before the first piece of work begins.
     kind : str
         Name of the pieces.
 

@@ -72,7 +72,7 @@ def fail_unless_zero(name: str, count: object) -> None:
     Parameters
     ----------
     name : str
-        What was counted.
+        Name of the events that were counted.
     count : object
         The count, or several by name; false if there is nothing to complain of.
 

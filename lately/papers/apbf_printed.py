@@ -1,4 +1,4 @@
-"""What the APBF paper prints."""
+"""Printed figures of the APBF paper."""
 
 from ..studies.printed import Table
 

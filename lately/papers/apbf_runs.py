@@ -8,7 +8,7 @@ from ..golden import APBF, analysis
 from ..studies.streams import Keys, uniform
 
 WINDOW = 1000
-"""Of sections 5.6.1 and 5.6.2, in insertions."""
+"""Windows of sections 5.6.1 and 5.6.2, in insertions."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 

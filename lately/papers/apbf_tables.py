@@ -36,7 +36,7 @@ HEADINGS = {
 """Names of columns for a reader."""
 
 _SWAMP_WINDOW = 1 << 16
-"""Of Table 4, in insertions."""
+"""Window of Table 4, in insertions."""
 
 _APPROXIMATE = 0.02
 """Relative error that a figure may have which the paper calls approximate."""

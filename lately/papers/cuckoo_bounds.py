@@ -22,7 +22,7 @@ WINDOW = 10_000
 """In insertions."""
 
 UNIVERSE = 100_000
-"""Of the evaluation, for the lower bound."""
+"""Universe of the evaluation, for the lower bound."""
 
 
 # Theorem 2

@@ -1,4 +1,4 @@
-"""What the studies of the cuckoo paper have in common: structures, series, findings."""
+"""Structures, series and findings that the studies of the cuckoo paper share."""
 
 from collections.abc import Callable, Sequence
 

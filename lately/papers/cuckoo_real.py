@@ -33,7 +33,7 @@ NAMES = {
     "products": "requests for product pages",
     "web": "web requests with replays",
 }
-"""What the streams are called."""
+"""Names of the streams."""
 
 _WEB_WINDOW = 2000
 

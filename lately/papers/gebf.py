@@ -20,7 +20,7 @@ from .gebf_runs import (
 from .gebf_verdicts import Results, judge, median, never, over_seeds
 
 KINDS = ("uniform", "zipf", "bursty")
-"""Of synthetic streams."""
+"""Kinds of synthetic streams."""
 
 BUDGETS = (10, 14, 18)
 """Bits for each key of the window; the paper prints figures for 14."""
@@ -32,7 +32,7 @@ FRESH, LIVE, EXPIRED = (
 )
 """Metrics, as findings name them."""
 METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}
-"""What they are called in the results."""
+"""Their names in the results."""
 
 PAPER: dict[tuple[str, str], str] = {
     ("GEBF r = 8", FRESH): "0.02225",

@@ -1,4 +1,4 @@
-"""What the GEBF paper leaves open: hash counts, blocks, the stable filter's setting, streams."""
+"""Choices that the GEBF paper leaves open: hashes, blocks, the setting of a filter, streams."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def measure_reading(point: Point) -> Result:
 
 
 def _on_stream(keys: Keys, seed: int) -> Rates:
-    """Of the false positives, that of each filter; and the distinct keys of the window."""
+    """Return the false-positive rate of each filter, and the distinct keys of the window."""
     queries = draw_queries(keys, WINDOW, seed)
     measured = {
         name: rates(FILTERS[name](WINDOW, BITS_PER_KEY, seed), keys, queries)["fresh"]

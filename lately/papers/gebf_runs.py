@@ -1,4 +1,4 @@
-"""What the studies of the GEBF paper run: its filters, its queries, its streams."""
+"""Runs of the studies of the GEBF paper: its filters, its queries, its streams."""
 
 import math
 from collections.abc import Callable
@@ -26,10 +26,10 @@ INSERTIONS = 120_000
 """Length of a synthetic stream."""
 
 QUERIES = 20_000
-"""Of each kind, after the last insertion."""
+"""Queries of each kind, after the last insertion."""
 
 BITS_PER_KEY = 14
-"""Of the window, in the configurations whose figures are printed."""
+"""Bits per key of the window, in the configurations whose figures are printed."""
 
 EPOCHS = 8
 """r, where nothing else is said."""
@@ -38,7 +38,7 @@ BLOCK_BITS = 256
 """Bits of a block, in the reading that meets the paper's figure."""
 
 CELL_BITS, DECREMENTS = 2, 10
-"""Of the stable Bloom filter (d, P)."""
+"""Parameters d and P of the stable Bloom filter."""
 
 UNIVERSE = 1 << 62
 """Keys of the streams are below; fresh ones are not."""
@@ -46,7 +46,7 @@ UNIVERSE = 1 << 62
 Rates = dict[str, float]
 """Shares by the name of the metric, 0 to 1."""
 AnyFilter = SlidingFilter | CountedFilter
-"""What is measured."""
+"""Metrics."""
 
 ROOT = Path(__file__).parents[2]
 """Folder of the repository."""
@@ -209,7 +209,7 @@ READINGS: dict[str, Builder] = {
     },
     **_stable_readings(),
 }
-"""What the paper leaves open, at 14 bits per key: the plausible choices."""
+"""Plausible choices where the paper leaves something open, at 14 bits per key."""
 
 
 # Streams and queries
@@ -259,9 +259,9 @@ class Queries:
     Attributes
     ----------
     live, fresh : ndarray of uint64, shape (QUERIES,)
-        Of the window, drawn by insertion; and never inserted.
+        Keys of the window, drawn by insertion; and keys never inserted.
     guarded, beyond : ndarray of uint64
-        Of the window before, drawn by insertion, but not of the window: last
+        Keys of the window before, drawn by insertion, but not of the window: last
         inserted at most one epoch before it, and longer ago. `QUERIES`
         together, or none if nothing has expired.
     """

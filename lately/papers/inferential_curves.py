@@ -42,7 +42,7 @@ def share(parts: Sequence[float], wholes: Sequence[float]) -> Estimate:
 
 @dataclass(frozen=True)
 class Curve:
-    """What an experiment gave, by bits per item in ascending order."""
+    """Results of an experiment, by bits per item in ascending order."""
 
     experiment: Experiment
     bits: list[int]

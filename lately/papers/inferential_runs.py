@@ -28,7 +28,7 @@ UNIVERSE = 1 << 16
 """Keys of the drawn streams (Table 3)."""
 
 BINS = 20
-"""Of posteriors (section 5.1.4)."""
+"""Bins of posteriors (section 5.1.4)."""
 
 PENALTIES = (1.0, 10.0)
 """Ends of the range that penalties are drawn from (section 5.1.1)."""
@@ -74,7 +74,7 @@ _TRIALS = 8
 
 @dataclass(frozen=True)
 class Stream:
-    """What a trial runs on.
+    """Stream of a trial.
 
     Attributes
     ----------

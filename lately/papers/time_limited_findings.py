@@ -1,4 +1,4 @@
-"""What the studies of the time-limited filter have in common when they conclude."""
+"""Conclusions that the studies of the time-limited filter share."""
 
 import numpy as np
 from numpy.typing import NDArray

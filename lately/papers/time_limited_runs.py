@@ -30,7 +30,7 @@ UNDER, OVER = 1 / 10, 10
 """Initial capacities, as shares of the elements in a span: the first filter is too small."""
 
 STARTS = {UNDER: "under-dimensioned", OVER: "over-dimensioned"}
-"""What the paper calls them."""
+"""Their names in the paper."""
 
 
 class Stream:

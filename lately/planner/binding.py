@@ -1,4 +1,4 @@
-"""What keeps a smaller filter from meeting a requirement."""
+"""Constraints that keep smaller filters from meeting a requirement."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -27,7 +27,7 @@ class Binding:
     Attributes
     ----------
     field : str
-        What is smaller in it: one of the specification's fields, or ``cells``.
+        Parameter that is smaller in it: one of the specification's fields, or ``cells``.
     value : int
         That, in the smaller filter.
     constraint : str

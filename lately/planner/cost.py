@@ -1,4 +1,4 @@
-"""What a filter costs: bits, and on a device block RAMs, LUTs and flip-flops."""
+"""Cost of a filter: bits, and on a device block RAMs, LUTs and flip-flops."""
 
 import json
 from collections.abc import Mapping
@@ -30,12 +30,12 @@ QUEUE_BLOCKS = {"ecp5": 0, "ice40": 2, "gowin": 0}
 """Block RAMs of the result queue: tags and verdicts; elsewhere it is in LUTs."""
 
 TAG_BITS = 8
-"""Of the units that were measured."""
+"""Width of the tag of the units that were measured."""
 
 
 @dataclass(frozen=True)
 class Area:
-    """What filters take of a device, one array element each.
+    """Resources of a device that filters take, one array element each.
 
     Attributes
     ----------

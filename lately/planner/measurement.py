@@ -20,7 +20,7 @@ _KEYS = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """What was counted.
+    """Counts of a measurement.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def measure_rates(spec: FilterSpec, *, trials: int, seed: int) -> Rates:
     Parameters
     ----------
     spec : FilterSpec
-        What to measure; `seed` also replaces the seed of its hash.
+        Filter to measure; `seed` also replaces the seed of its hash.
     trials : int
         Fresh keys to ask for at the worst moment, and as many at any; rounded up to whole fills.
     seed : int

@@ -46,7 +46,7 @@ class Candidate:
     area : dict of str to int, or None
         On a device: ``bram``, and ``lut`` and ``ff`` as predicted.
     bindings : list of Binding
-        What keeps each next smaller filter from meeting the requirement.
+        Constraints that keep the next smaller filters from meeting the requirement.
     """
 
     spec: FilterSpec
@@ -60,7 +60,7 @@ class Candidate:
 
     @property
     def merits(self) -> tuple[float, ...]:
-        """Of each less is better."""
+        """Figures of which less is better."""
         return (self.cost, self.slack, self.accesses if self.latency is None else self.latency)
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was found.
+    """Filters that meet a requirement.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ def keeps(shapes: Shapes, size: Ints, limit: float) -> NDArray[np.bool_]:
 def _lower_bound(shapes: Shapes, full: Floats) -> Floats:
     """Bound the rate by that of the full segments alone.
 
-    Of the recursion in `_run_rates`, with 1 - F(t - k - 1) at least 1 - F(t - 1).
+    This follows from the recursion in `_run_rates`, as 1 - F(t - k - 1) is at least 1 - F(t - 1).
     """
     whole = full**shapes.run
     further = np.maximum(0, shapes.generations - shapes.run)

@@ -1,4 +1,4 @@
-"""What is asked of a filter."""
+"""Requirements of a filter."""
 
 import math
 import re
@@ -28,7 +28,7 @@ _SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})\s*")
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
-    """What is asked of a filter.
+    """Requirements of a filter.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Requirement:
     families : tuple of str
         Families of `lately.golden.FAMILIES` that may be chosen.
     device : Device or None
-        What the filter must fit on.
+        Device that the filter must fit.
     any_size : bool
         Whether sizes need not be powers of two, nor the spare be cleared in
         time: for golden models alone, which no hardware can follow.

@@ -20,7 +20,7 @@ from .requirement import Requirement
 from .space import Ints, Shapes, part_bits, shapes, sizes, too_large
 
 Bools = NDArray[np.bool_]
-"""What is so of which filters, shape (n,)."""
+"""Truth of a statement for each filter, shape (n,)."""
 
 Rank = tuple[float, ...]
 """Cost, memories, rate and shape: what is compared, least first."""
@@ -37,7 +37,7 @@ class Sized:
     ----------
     shapes : Shapes
     number : ndarray of int, shape (n,)
-        Of the size, in `sizes`; `NONE` if no possible size keeps the rate.
+        Index of the size in `sizes`; `NONE` if no possible size keeps the rate.
     most : ndarray of int, shape (n,)
         Number of the largest possible size; `NONE` if there is none.
     """
@@ -57,7 +57,7 @@ class Found:
     cost : float
         Bits; on a device, the shares of its block RAMs and LUTs, added.
     shapes : Shapes
-        Of one element.
+        Index of one element.
     part_size : int
         Bits of a part, or blocks.
     """
@@ -75,7 +75,7 @@ def cheapest(requirement: Requirement, count: int = 1) -> dict[str, list[Found]]
     ----------
     requirement : Requirement
     count : int
-        Of each family, at most.
+        Maximum number of each family.
 
     Returns
     -------

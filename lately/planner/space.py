@@ -1,4 +1,4 @@
-"""What is searched: the shapes of each family, and the sizes of each shape.
+"""The search space: the shapes of each family, and the sizes of each shape.
 
 Arrays of equal length stand for many filters at once, one shape each.
 """
@@ -37,7 +37,7 @@ LARGEST_CLEAR = 256
 """Bits of a memory that are zeroed per clock."""
 
 LARGEST_INDEX = 1 << 32
-"""Of a hash: cells of a part, or blocks."""
+"""Largest range of a hash: cells of a part, or blocks."""
 
 LEAST_CELLS = 8
 """Bits of one part of a block, at least."""
@@ -162,7 +162,7 @@ def part_bits(shapes: Shapes, size: Ints) -> Ints:
     ----------
     shapes : Shapes
     size : ndarray of int, shape (n,)
-        Of each, as `sizes` has them.
+        Size of each, as in `sizes`.
 
     Returns
     -------

@@ -16,7 +16,7 @@ COUNTED = (
     "counts insertions: at half the rate its window lasts 2 T, at twice the rate T / 2 "
     "and keys of the span are missed; ask for the highest rate"
 )
-"""What a changing rate does to the filters that count insertions."""
+"""Effect of a changing rate on filters that count insertions."""
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class TimedModel:
     model : str
         Class of `lately.golden`.
     parameters : dict of str to int
-        Of its constructor, but for `span`, whose unit is that of the timestamps.
+        Arguments of its constructor, except for `span`, whose unit is that of the timestamps.
     bits : int
-        Of cells or slices, without timestamps of slices; at the rate that was asked for.
+        Memory of cells or slices, without timestamps of slices, at the required rate.
     worst_false_positive_rate : float
         At that rate, keys distinct.
     slack : float
@@ -56,7 +56,7 @@ def timed_models(requirement: Requirement) -> list[TimedModel]:
     Parameters
     ----------
     requirement : Requirement
-        Of count-based filters; of them count window, rate, slack and whether sizes are any.
+        Requirement for count-based filters, of which window, rate, slack and `any_size` count.
     """
     found = (_growing(requirement), _pooled(requirement), _timing(requirement))
     return [model for model in found if model is not None]

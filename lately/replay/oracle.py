@@ -21,7 +21,7 @@ fresh : never inserted, or no trace is left.
 
 @dataclass(frozen=True)
 class Truth:
-    """What is known of each operation before its own insertion.
+    """Facts about each operation before its own insertion.
 
     Attributes
     ----------

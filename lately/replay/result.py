@@ -12,7 +12,7 @@ from ..intervals import Interval, clopper_pearson
 from .oracle import FRESH, GUARANTEED, SLACK
 
 PROBE_SEED = 20130101
-"""Of the random keys that the false-positive rate is measured with."""
+"""Seed of the random keys that the false-positive rate is measured with."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Checkpoint:
     estimated_false_positive_rate : float
         From the bits that are set here.
     fill_ratios : ndarray of float64, shape (n,)
-        Of the n segments of the ring, youngest to oldest.
+        Fill of the n segments of the ring, youngest to oldest.
     """
 
     operations: int
@@ -72,7 +72,7 @@ class Mismatch:
 
 @dataclass(kw_only=True)
 class RunResult:
-    """What a run counted.
+    """Counts of a run.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class RunResult:
         return int(self.counts[GUARANTEED, 0])
 
     def failures(self) -> list[str]:
-        """Say what must not be; empty after a run as it should be."""
+        """Return the messages of all that failed; empty after a correct run."""
         failures = []
         if self.first_mismatch is not None:
             first = self.first_mismatch

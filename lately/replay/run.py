@@ -17,7 +17,7 @@ from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult
 from .traces import Record, Trace
 
 ENGINES = ("rtl", "golden")
-"""What can run a filter: the compiled hardware, or the golden model."""
+"""Engines that can run a filter: the compiled hardware, or the golden model."""
 PROBES = 2000
 """Fresh keys asked for at each checkpoint."""
 
@@ -48,8 +48,6 @@ class Unit(Protocol):
 
 Engine = Callable[[FilterSpec], AbstractContextManager[Unit]]
 """Makes the unit that a specification describes, for as long as the context lasts."""
-Progress = Callable[[int, float | None], None]
-"""Called with the operations done, and the share of the whole where it is known."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,9 @@ class Verdicts:
     records : sequence of Record
         Keys as text, and times.
     seen : ndarray of bool, shape (n,)
-        What the engine answered.
+        Verdicts of the engine.
     truth : Truth
-        What the oracle knows.
+        Truth according to the oracle.
     """
 
     start: int
@@ -80,7 +78,7 @@ def run(
     *,
     engine: str | Engine = "rtl",
     limit: int | None = None,
-    progress: Progress | None = None,
+    progress: Callable[[int, float | None], None] | None = None,
     sink: Callable[[Verdicts], None] | None = None,
 ) -> RunResult:
     """Check and insert every key of a stream, and judge every verdict.
@@ -102,7 +100,7 @@ def run(
     limit : int, optional
         Most operations to perform.
     progress : callable, optional
-        See `Progress`.
+        Called with the number of operations done, and the share of the whole if known.
     sink : callable, optional
         Takes the verdicts, stretch by stretch.
 

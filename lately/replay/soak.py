@@ -22,7 +22,7 @@ SHARES = {
     Operation.INSERT: 0.1,
     Operation.CHECK_AND_INSERT: 0.74,
 }
-"""Of the operations that come at random."""
+"""Shares of the operations that are drawn at random."""
 
 EVENTS = 16
 """In each chunk: forced shifts, a quarter of them right after another, and one clear."""
@@ -44,11 +44,11 @@ def soak(
     Parameters
     ----------
     spec : FilterSpec
-        What to build.
+        Filter to build.
     operations : int
-        How many, in chunks of `CHUNK`.
+        Number of operations, in chunks of `CHUNK`.
     seed : int
-        Of keys and operations.
+        Seed of keys and operations.
     progress : callable, optional
         Called with the number of operations done since the last call.
 

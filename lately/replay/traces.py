@@ -23,9 +23,9 @@ class Trace:
     Parameters
     ----------
     name : str
-        What messages call the stream.
+        Name of the stream in messages.
     raw : file
-        Of bytes.
+        Binary file.
     format : str
         'log', 'csv', 'lines', or 'auto' to find out.
     key : sequence of str

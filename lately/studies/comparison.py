@@ -9,12 +9,12 @@ from ..intervals import clopper_pearson
 from .study import Finding, Verdict
 
 CONFIDENCE = 0.95
-"""Of all intervals."""
+"""Confidence of all intervals."""
 
 REALS = (-math.inf, math.inf)
-"""What a mean can be, if nothing more is known; see `student`."""
+"""Range of a mean of which nothing is known; see `student`."""
 SHARES = (0.0, 1.0)
-"""What a mean can be; see `student`."""
+"""Range of a mean of shares; see `student`."""
 
 
 def to_digits_of(printed: str, value: float | Decimal, rounding: str = ROUND_HALF_EVEN) -> str:

@@ -28,7 +28,7 @@ _METADATA = {
     "png": ("Software",),
     "pdf": ("CreationDate", "Creator", "Producer"),
 }
-"""What the formats would tell of the day and the version."""
+"""Metadata that would differ between days and versions."""
 
 
 def draw(chart: Chart, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""What studies found, as it is kept in a file."""
+"""Findings of studies, as files hold them."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from .study import Chart, Finding, Outcome, Series, Verdict
 from .thinning import thinned
 
 FORMAT = 1
-"""Of the files."""
+"""Version of the file format."""
 
 _FINDING = {"paper": "", "low": None, "high": None, "note": ""}
 _DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log"}
@@ -41,7 +41,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Report:
-    """What studies found.
+    """Findings of studies.
 
     Attributes
     ----------

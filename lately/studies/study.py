@@ -1,4 +1,4 @@
-"""What a study is: points that are measured apart, and what they say together."""
+"""Studies: points that are measured independently, and a conclusion from all of them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,10 +6,10 @@ from enum import StrEnum
 from typing import Any
 
 Point = dict[str, Any]
-"""What to measure: values that JSON can hold, its seed among them."""
+"""Parameters of a measurement: values that JSON can hold, the seed among them."""
 
 Result = dict[str, Any]
-"""What was measured: values that JSON can hold."""
+"""Result of a measurement: values that JSON can hold."""
 
 
 class Verdict(StrEnum):
@@ -32,7 +32,7 @@ class Finding:
     Attributes
     ----------
     what : str
-        Of what, as "k = 4, l = 3: false-positive rate".
+        Subject, as "k = 4, l = 3: false-positive rate".
     paper : str
         As printed; "" if it is not.
     ours : float
@@ -81,9 +81,9 @@ class Chart:
     Attributes
     ----------
     name : str
-        Of its file, as "apbf-figure-6".
+        Name of its file, as "apbf-figure-6".
     title, x, y : str
-        Of the chart and its axes, units included.
+        Titles of the chart and its axes, units included.
     series : list of Series
     x_log, y_log : bool
         Whether an axis is logarithmic.
@@ -100,7 +100,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study found.
+    """Conclusion of a study.
 
     Attributes
     ----------

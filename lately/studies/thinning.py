@@ -15,10 +15,10 @@ TOLERANCE = 1 / 500
 """Distance from a line, in widths of the chart, that cannot be seen."""
 
 _HEIGHT = 0.6
-"""Of a chart, in its widths."""
+"""Height of a chart, in its widths."""
 
 _DIGITS = 4
-"""Of the numbers of a logarithmic axis; on another one, rounding moves a point less than this."""
+"""Digits of numbers on a logarithmic axis; rounding moves points of other axes less than this."""
 
 Floats = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Calls that need nothing of each other, made by several processes: a Dask graph without edges."""
+"""Independent calls, made by several processes: a Dask graph without edges."""
 
 import json
 import pickle
@@ -18,7 +18,7 @@ from ..golden.errors import LatelyError
 from .cluster import SchedulerError, connect
 
 PACKAGE = "lately"
-"""What workers must be able to import."""
+"""Package that workers must be able to import."""
 
 PATIENCE = 0.5
 """Seconds until workers that have come or gone are looked for again."""
@@ -37,7 +37,7 @@ class Call:
     Attributes
     ----------
     name : str
-        Of what is computed; need not be unique.
+        Name of the computation; need not be unique.
     function : callable
         One of a module, that takes `argument` and returns what JSON can hold.
     argument : object
@@ -185,7 +185,7 @@ class _Work:
 
 
 class _Order:
-    """What unpickles as the result of `_perform`.
+    """Object that unpickles as the result of `_perform`.
 
     So neither the scheduler needs to import anything of ours, nor a worker before it makes the
     call: those that cannot would not say so but go.

@@ -27,7 +27,7 @@ SILENT = logging.CRITICAL + 1
 """Level of logging that nothing reaches."""
 
 COMPARED = ("python", "dask", "distributed")
-"""What must have the same version on all machines for them to understand each other."""
+"""Software that must have the same version on all machines to interoperate."""
 
 
 class SchedulerError(LatelyError):
