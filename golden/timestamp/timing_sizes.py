@@ -5,6 +5,18 @@ from functools import lru_cache
 from ..sizing import HASHES, shared_cells
 
 
+def timing_bits(window: int, cells: int, hashes: int, block: int = 1) -> int:
+    """Return the bits of all cells of a filter with the padding of the paper.
+
+    Parameters
+    ----------
+    window, cells, hashes, block
+        As for `BlockTimingBloomFilter`.
+    """
+    expired = -(-window // block) + 1 + -(-cells // (hashes * block))
+    return cells * expired.bit_length()
+
+
 @lru_cache
 def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
     """Return window, cells and hashes of the filter of fewest bits.
@@ -21,7 +33,6 @@ def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
     found = []
     for hashes in HASHES:
         cells = shared_cells(window + block - 1, fpr, hashes)
-        timestamps = -(-window // block) + 2 + cells // (hashes * block)
-        found.append((cells * timestamps.bit_length(), cells, hashes))
-    _, cells, hashes = min(found)
+        found.append((timing_bits(window, cells, hashes, block), hashes, cells))
+    _, hashes, cells = min(found)
     return {"window": window, "cells": cells, "hashes": hashes}

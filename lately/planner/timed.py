@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..golden import FilterSpec
+from ..golden.sizing import bloom_rate
+from ..golden.timestamp.timing_sizes import timing_bits, timing_sizes
 from .rates import worst_rates
 from .requirement import Requirement
 from .search import by_cost, sized
@@ -107,24 +109,16 @@ def _pooled(requirement: Requirement) -> TimedModel | None:
 
 def _timing(requirement: Requirement) -> TimedModel | None:
     """Take as many cells as the rate needs, for each number of hash functions."""
-    window, rate = requirement.window, requirement.false_positive_rate
-    best: tuple[int, int, int] | None = None
-    for hashes in range(1, 41):
-        filled = rate ** (1 / hashes)
-        cells = math.ceil(-1 / math.expm1(math.log1p(-filled) / (hashes * window)))
-        last = window + 1 + -(-cells // hashes) - 1
-        bits = cells * (last + 1).bit_length()
-        best = min(best or (bits, hashes, cells), (bits, hashes, cells))
-    assert best is not None
-    bits, hashes, cells = best
+    window = requirement.window
+    sizes = timing_sizes(window, requirement.false_positive_rate)
+    cells, hashes = sizes["cells"], sizes["hashes"]
     if max(cells, window) > 1 << 30:
         return None
-    touched = -math.expm1(hashes * window * math.log1p(-1 / cells))
     return TimedModel(
         "TimingBloomFilter",
-        {"window": window, "cells": cells, "hashes": hashes},
-        bits,
-        touched**hashes,
+        dict(sizes),
+        timing_bits(**sizes),
+        bloom_rate(window, cells, hashes),
         0.0,
         "counts insertions, as above; a query may ask for a shorter window",
     )

@@ -8,6 +8,7 @@ import pytest
 
 import lately.golden as golden
 from lately.golden import GEBF, BloomFilter, InferentialFilter, SpecificationError
+from lately.golden.timestamp.timing_sizes import timing_bits
 
 COUNTED = (
     "APBF",
@@ -214,3 +215,10 @@ def test_membership_of_a_timed_filter_is_asked_at_the_last_insertion():
 def test_defaults_of_a_window():
     assert BloomFilter(bits=64, hashes=1).window_false_positive_rate is None
     assert InferentialFilter.window_false_positive_rate.fget(None) is None
+
+
+@pytest.mark.parametrize("block", [1, 7])
+def test_bits_of_timing_filters_are_foreseen(block):
+    for window, cells, hashes in [(100, 300, 3), (100, 301, 3), (5, 64, 1)]:
+        sizes = {"window": window, "cells": cells, "hashes": hashes, "block": block}
+        assert golden.BlockTimingBloomFilter(**sizes).storage_bits == timing_bits(**sizes)
