@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Atomic file replacement."""
 
 import errno
 import json
@@ -41,12 +41,12 @@ def replace_file(path: str | os.PathLike[str], *, private: bool = False) -> Iter
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
-    """Look whether the folder of a file to be written is there, before long work.
+    """Check that the folder of a file to be written exists, before long work.
 
     Raises
     ------
     FileNotFoundError
-        If it is not; it names `path`.
+        If it does not; the error names `path`.
     """
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))

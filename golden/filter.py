@@ -25,7 +25,7 @@ Answers = NDArray[np.bool_]
 """Whether each key is reported, shape (n,)."""
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-"""What changes in a filter: numbers that JSON can hold, and arrays."""
+"""State of a filter: numbers that JSON can hold, and arrays."""
 
 _CLASSES: "dict[str, type[Filter]]" = {}
 
@@ -256,11 +256,11 @@ class Filter(Convenience, ABC):
         Parameters
         ----------
         name : str
-            Of the file, for messages.
+            Name of the file, for messages.
         header : dict
             Kind, parameters and numbers of the filter.
         arrays : dict of ndarray
-            Of the shapes that the filter's own have.
+            Arrays of the state, in the shapes that the filter has them.
         """
         try:
             header = _upgraded(header)
@@ -451,7 +451,7 @@ def key_hash(sizes: list[int], *, seed: int, key_bits: int, functions: int = 1) 
     TypeError
         If seed or key width is not an integer.
     SpecificationError
-        If seed or key width cannot be had.
+        If the seed or the key width is out of range.
     """
     require_count("key_bits", key_bits)
     require_count("seed", seed, least=0)
@@ -464,7 +464,7 @@ def require_count(name: str, value: object, *, least: int = 1, most: int | None 
     Parameters
     ----------
     name : str
-        Of the parameter, for messages.
+        Name of the parameter, for messages.
     value : object
     least, most : int
         Ends of the range; None for no end.

@@ -36,7 +36,7 @@ def write_state(
     header : mapping
         What JSON can hold, "format" among it.
     arrays : mapping of ndarray
-        Of any shapes and of numeric types; neither "header" nor "digest".
+        Arrays of any shape and numeric type, under names other than "header" and "digest".
     private : bool
         Whether none but the owner may read the file.
     """
@@ -61,7 +61,7 @@ def read_state(
     -------
     header : dict
     arrays : dict of ndarray
-        Of the shapes and types that were written.
+        Arrays with the shapes and types that were written.
 
     Raises
     ------

@@ -107,8 +107,8 @@ def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
 def npws(k: int, l: int, survival: float) -> float:
     """Peak normalised probability-weighted slack (APBF, section 5.2).
 
-    Just before a shift the youngest of the k generations of the slack is
-    reported surely, and each older one has a segment less to match by right.
+    Just before a shift, the youngest of the k generations of the slack is
+    always reported, and each older one has one segment fewer of its own.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ def apbf_npws(k: int, l: int) -> float:
 
 
 def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
-    """Return the insertions after which an APBF or APBBF has no trace of a key (APBF, section 5.2).
+    """Return the insertions after which an APBF or APBBF has forgotten a key (APBF, section 5.2).
 
     The first key of a generation is written to segment 0 and discarded by the
     (k + l)-th shift from there, which comes with the last of these insertions.

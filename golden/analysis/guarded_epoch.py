@@ -6,7 +6,7 @@ from .rules import require_count
 
 
 def gebf_staleness_bound(window: int, epochs: int) -> int:
-    """Return the insertions after which a GEBF has no trace of a key (GEBF, proposition 1).
+    """Return the insertions after which a GEBF has forgotten a key (GEBF, proposition 1).
 
     A segment is cleared r + 1 epochs after it became the current one, so the
     first key of an epoch goes after (r + 1) ceil(W/r) more insertions. The

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-"""An array of real numbers; its shape is told where it is used."""
+"""Array of real numbers, of a shape that is given where it is used."""
 
 
 def require(condition: bool, name: str, rule: str, value: object) -> None:
@@ -16,7 +16,7 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
     ----------
     condition : bool
     name, rule : str
-        Of the parameter, for the message.
+        Name of the parameter, for the message.
     value : object
 
     Raises
@@ -34,7 +34,7 @@ def require_count(name: str, value: int) -> None:
     Parameters
     ----------
     name : str
-        Of the parameter, for the message.
+        Name of the parameter, for the message.
     value : int
 
     Raises
@@ -52,7 +52,7 @@ def require_share(name: str, value: float) -> None:
     Parameters
     ----------
     name : str
-        Of the parameter, for the message.
+        Name of the parameter, for the message.
     value : float
 
     Raises

@@ -1,4 +1,4 @@
-"""What the models of baselines share: a bit array, and checks of a state that was read."""
+"""Bit array of the baselines, and checks of a state that was read."""
 
 from collections.abc import Mapping
 from typing import Any

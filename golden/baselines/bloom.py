@@ -1,7 +1,7 @@
 """Bloom filters without a window: classical, partitioned and blocked.
 
-They never forget, so that a stream fills them: the baselines that a window is
-compared with, and the parts that `buffered` and `forgetful` are made of.
+They never forget, so a stream fills them. They are the baselines for filters
+with a window, and the parts that `buffered` and `forgetful` are made of.
 """
 
 from abc import abstractmethod
@@ -96,7 +96,7 @@ class BloomFilter(_NeverForgets):
     Source: Burton H. Bloom, "Space/Time Trade-offs in Hash Coding with
     Allowable Errors", Communications of the ACM 13(7), 1970.
 
-    Reports every key that was inserted, for ever. A fresh key is reported with
+    Reports every inserted key for ever. A fresh key is reported with
     the fill ratio to the power of `hashes` as probability.
 
     Parameters
@@ -141,7 +141,7 @@ class PartitionedBloomFilter(_NeverForgets):
     Source: James K. Mullin, "A Second Look at Bloom Filters", Communications
     of the ACM 26(8), 1983; as used by the APBF paper, section 2.
 
-    Reports every key that was inserted, for ever.
+    Reports every inserted key for ever.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class BlockedBloomFilter(_NeverForgets):
     Source: Felix Putze, Peter Sanders and Johannes Singler, "Cache-, Hash- and
     Space-Efficient Bloom Filters", WEA 2007.
 
-    Reports every key that was inserted, for ever. Blocks are filled unevenly,
+    Reports every inserted key for ever. Blocks are filled unevenly,
     so that it reports more fresh keys than `BloomFilter` in the same memory.
 
     Parameters

@@ -108,8 +108,8 @@ class DoubleBuffering(_TwoFilters):
     warm-up. So the active filter holds the keys of the present generation and
     of the one before; all keys count, those that are repeated included.
 
-    A key is reported for the `generation` insertions after its own at least,
-    and has no trace after twice as many.
+    A key is guaranteed to be reported for the `generation` insertions after
+    its own, and is forgotten after twice as many.
 
     Parameters
     ----------

@@ -32,9 +32,9 @@ class ForgetfulBloomFilter(CountedFilter):
     first: the future becomes the present, the present the youngest past, and
     so on; the oldest past is emptied and becomes the future.
 
-    A key is reported for ``past * generation`` insertions after its own at
-    least. It is reported surely for a generation more at most, and has no
-    trace one generation after that. All segments have the same hash functions:
+    A key is guaranteed to be reported for ``past * generation`` insertions
+    after its own, and often for up to a generation more. One generation after
+    that it is forgotten. All segments have the same hash functions:
     a bit that a fresh key finds set in a segment is likely set in the next
     one, too, so that the two matches are not independent.
 

@@ -16,7 +16,7 @@ _CHUNK = 1 << 15
 _DOWN = bytes([0, *range(255)])
 
 GOLDEN_GAMMA = 0x9E3779B97F4A7C15
-"""What SplitMix64 adds to its state with each draw."""
+"""Constant that SplitMix64 adds to its state with each draw."""
 
 
 class StableBloomFilter(CountedFilter):

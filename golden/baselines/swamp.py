@@ -23,7 +23,7 @@ all four are met within 1.1 %; neither paper's text at hand states it.
 """
 
 SLOT_OVERHEAD = 3
-"""Bits that a slot of the table has beside what is left of the fingerprint."""
+"""Bits of a slot of the table besides the rest of the fingerprint."""
 
 
 class Swamp(CountedFilter):
@@ -234,7 +234,7 @@ def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
     window : int
         Insertions to remember (W).
     false_positive_rate : float
-        Of a window that is full of distinct keys.
+        Rate while the window is full of distinct keys.
 
     Raises
     ------

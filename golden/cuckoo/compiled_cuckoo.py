@@ -54,7 +54,7 @@ class ListTable:
         )
 
     def entries(self, head: int, tail: int) -> "OrderedDict[Any, int]":
-        """Return what is left of the queue from place `head` up to `tail`, oldest first."""
+        """Return the entries of the queue from place `head` up to `tail`, oldest first."""
         slots, times = self.slots[head:tail], self.times[head:tail]
         left = self.stamps[slots] == times
         names = self.keys[slots[left]].tolist()
@@ -151,7 +151,7 @@ def insert_keys(
     names : ndarray of uint64, shape (n,)
         The keys.
     keys, stamps, slots, queue : ndarray
-        Of a `ListTable`.
+        Arrays of a `ListTable`.
     numbers : ndarray of int64, shape (9,)
         Is changed.
     coin : ndarray of uint64, shape (1,)

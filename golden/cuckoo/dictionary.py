@@ -42,7 +42,7 @@ class CuckooDictionary(CuckooTables):
     signature_bits : int
         Bits of a signature, 0 to 32. `for_error_rate` chooses them.
     positions : int, optional
-        Of each of the two tables; the paper's 2 n unless given. Fewer than n
+        Positions of each of the two tables; the paper's 2 n unless given. Fewer than n
         leave many keys to the list.
     moves : int, optional
         Entries that an insertion moves at most before it gives up, O(log n);
@@ -62,7 +62,7 @@ class CuckooDictionary(CuckooTables):
     overflow_peak : int
         Most keys that were in the list at a time.
     compiled : bool
-        Whether keys of 64 bits or fewer are inserted in a compiled loop, which nothing else tells.
+        Whether keys of 64 bits or fewer are inserted in a compiled loop.
 
     Raises
     ------

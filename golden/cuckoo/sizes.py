@@ -24,7 +24,7 @@ def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
     Parameters
     ----------
     positions : int
-        Of each table.
+        Positions of each table.
     error_rate : float
         epsilon, the largest false-positive rate.
 
@@ -60,7 +60,7 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
     Parameters
     ----------
     positions : int
-        Of a table.
+        Positions of a table.
     signature_bits : int
         Width of a signature.
 

@@ -1,4 +1,4 @@
-"""Tables and list of a time-decaying cuckoo dictionary: what is stored, counted and saved.
+"""Tables and list of a time-decaying cuckoo dictionary, with their counters and state.
 
 Near-optimal Approximate Membership Query over Time-decaying Windows, section IV.B.
 """
@@ -22,7 +22,7 @@ Name = int | tuple[int, ...]
 
 
 class CuckooTables(CountedFilter):
-    """What a cuckoo dictionary stores; built as a `CuckooDictionary`.
+    """Storage of a cuckoo dictionary; built as a `CuckooDictionary`.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class CuckooTables(CountedFilter):
 
     @property
     def occupied(self) -> int:
-        """Positions of both tables that are not empty; what is in them may have expired."""
+        """Positions of both tables that are not empty; their entries may have expired."""
         return int(np.count_nonzero(self._times_view))
 
     @property

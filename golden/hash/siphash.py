@@ -29,10 +29,10 @@ FINALIZATION_ROUNDS = 3
 """Rounds after the last word: d."""
 
 INITIAL = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
-"""What the halves of the secret are added to: "somepseudorandomlygeneratedbytes"."""
+"""Words to which the halves of the secret are added: "somepseudorandomlygeneratedbytes"."""
 
 FINAL = 0xFF
-"""What is added to the third word before the last rounds."""
+"""Constant that is added to the third word before the last rounds."""
 
 Words = list[NDArray[np.uint64]]
 """Words of 64 bits, each an array of shape (n,), one entry per key."""

@@ -10,8 +10,8 @@ from .sliding import SlidingFilter
 class APBF(SlidingFilter):
     """Age-Partitioned Bloom Filter (section 5).
 
-    Reports every key for the next ``l * generation`` insertions at least, and
-    has no trace of it after ``(k + l) * generation``.
+    Reports every key for at least the next ``l * generation`` insertions, and
+    has forgotten it after ``(k + l) * generation``.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class APBF(SlidingFilter):
     rekey : bool
         Whether a new secret counts from the next segment on.
     secret : int
-        What all segments start with under "siphash": 128 bits at most.
+        Secret of all segments at first, under "siphash": 128 bits at most.
 
     Raises
     ------
@@ -109,7 +109,7 @@ class APBBF(SlidingFilter):
     rekey : bool
         Whether a new secret counts from the next segment on.
     secret : int
-        What all segments start with under "siphash": 128 bits at most.
+        Secret of all segments at first, under "siphash": 128 bits at most.
 
     Raises
     ------

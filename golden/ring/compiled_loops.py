@@ -371,7 +371,7 @@ def perform_words(memory, run, joint, codes, states, rotations, fields, strides,
     Parameters
     ----------
     memory : ndarray of uint64, shape (segments, words)
-        Of 64 segments in the ring at most.
+        Memory of at most 64 segments.
     run : int
     joint : bool
         Whether all bits of a key in a segment lie in one word.

@@ -10,8 +10,8 @@ from .sliding import SlidingFilter
 class GEBF(SlidingFilter):
     """Guarded Epoch Bloom Filter.
 
-    Reports every key for the next `window` insertions at least (lemma 1), and
-    has no trace of it after ``epochs + 1`` epochs of ``ceil(window / epochs)``
+    Reports every key for at least the next `window` insertions (lemma 1), and
+    has forgotten it after ``epochs + 1`` epochs of ``ceil(window / epochs)``
     insertions: the window and one epoch (proposition 1) when `epochs` divides
     `window`, up to ``epochs`` insertions more when it does not.
 
@@ -39,7 +39,7 @@ class GEBF(SlidingFilter):
     rekey : bool
         Whether a new secret counts from the next segment on.
     secret : int
-        What all segments start with under "siphash": 128 bits at most.
+        Secret of all segments at first, under "siphash": 128 bits at most.
 
     Raises
     ------

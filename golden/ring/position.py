@@ -29,7 +29,7 @@ class RingPosition:
     base : int
         Physical segment that is the youngest.
     secret, older_secret : int
-        Of the younger segments of the ring, and of the `older` oldest ones.
+        Secrets of the younger segments of the ring, and of the `older` oldest ones.
     older : int
         Segments of the ring that have the secret before the present one.
     waiting : int, optional

@@ -28,7 +28,7 @@ class ScalarSlice:
 
 
 class _ScalarTimed:
-    """What both twins do alike: Algorithm 1, with the check of the time."""
+    """Base of both twins: Algorithm 1, with the check of the time."""
 
     k: int
     T: int

@@ -10,16 +10,16 @@ from .slices import check_whole
 
 
 class SliceRing:
-    """Slices in a ring with an empty spare, and what is known of each.
+    """Slices in a ring with an empty spare, with the age and load of each.
 
     Positions count from the youngest slice, which is 0; -1 is the spare.
 
     Parameters
     ----------
     slices : int
-        Of the ring, without the spare.
+        Slices of the ring, without the spare.
     bits : int
-        Of a slice, m.
+        Bits of a slice, m.
 
     Attributes
     ----------

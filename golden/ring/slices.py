@@ -21,7 +21,7 @@ def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArr
     Parameters
     ----------
     matches : iterable of ndarray of bool, shape (count,)
-        Of slice after slice, youngest first.
+        Matches with one slice after the other, youngest first.
     k : int
         Consecutive matches that make a report.
     count : int
@@ -47,7 +47,7 @@ def test_and_set(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArra
     Parameters
     ----------
     bits : ndarray of bool, shape (m,)
-        Of a slice; changed.
+        Bits of a slice; they are changed.
     positions : ndarray of intp, shape (n,)
 
     Returns
@@ -70,7 +70,7 @@ def check_whole(name: str, value: object, least: int, most: int | None = None) -
     Parameters
     ----------
     name : str
-        Of the number, for messages.
+        Name of the number, for messages.
     value : object
     least, most : int
         Ends of the range; None for no end.

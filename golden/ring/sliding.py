@@ -1,4 +1,4 @@
-"""What the count-based filters have in common: a ring of segments that turns.
+"""Base of the count-based filters: a ring of segments that turns.
 
 A segment is a Bloom filter that is written for some generations, then only
 read, then cleared. An insertion writes the `run` youngest segments. A key is
@@ -43,8 +43,8 @@ class SlidingFilter(CountedFilter):
         Whether each hash function of a segment has a part of its own. False
         lets all of them share the segment's (or block's) bits.
     secret : int
-        For ``spec.hash`` "siphash", 128 bits at most: what all segments start
-        with. It must be random and known to no one who chooses keys.
+        Secret of all segments at first, for ``spec.hash`` "siphash": 128 bits at
+        most, random, and unknown to anyone who chooses keys.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class SlidingFilter(CountedFilter):
         spec : FilterSpec
             What to build.
         secret : int
-            What all segments start with, if ``spec.hash`` is "siphash".
+            Secret of all segments at first, if ``spec.hash`` is "siphash".
 
         Raises
         ------
@@ -149,7 +149,7 @@ class SlidingFilter(CountedFilter):
         Raises
         ------
         TypeError
-            On setting what is not an integer.
+            On setting a value that is not an integer.
         ValueError
             On setting less than 1.
         """
@@ -177,7 +177,7 @@ class SlidingFilter(CountedFilter):
         Parameters
         ----------
         secret : int
-            128 bits at most, random, and known to no one who chooses keys.
+            128 bits at most, random, and unknown to anyone who chooses keys.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class SlidingFilter(CountedFilter):
 
     @property
     def compiled(self) -> bool:
-        """Whether the operations run in compiled loops, which nothing else tells."""
+        """Whether the operations run in compiled loops; nothing else depends on it."""
         return not isinstance(self._segments, Segments)
 
     @property

@@ -33,7 +33,7 @@ def slice_bits(capacity: int) -> int:
 
 @dataclass
 class _Slice:
-    """Bits of a slice, and what is known of it.
+    """Bits of a slice, with its age and load.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class _Slice:
 class TimeLimitedAPBF(TimedFilter):
     """Time-limited Bloom filter: slices of any size, as many as the span needs.
 
-    A key is reported surely for `span` after its insertion, whatever the rate
+    A key is guaranteed to be reported for `span` after its insertion, whatever the rate
     of insertions does, and on until `span` after the last insertion of its
     generation. It may leave a trace until `span` after the last insertion of
     the k-th generation, its own being the first; then there is none. A
@@ -277,7 +277,7 @@ class TimeLimitedAPBF(TimedFilter):
         self._generation = self._left = max(1, min(shares))
 
     def _shift(self, now: int) -> None:
-        """Retire what is past the span, and put a new slice in front (equations 3, 6, 7, 8)."""
+        """Retire slices that are past the span, and put a new slice in front (equations 3, 6-8)."""
         target = self._target(now)
         self._slices[self.k - 1].settled = self._last
         least = self.k + self.l

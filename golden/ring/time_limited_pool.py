@@ -18,11 +18,11 @@ from .slice_ring import SliceRing
 from .slices import check_whole, chunks, find_runs, test_and_set
 
 WHEN_FULL = ("shorten", "overfill")
-"""What to do when a generation is full and the pool has no slice past the span."""
+"""Choices for a generation that is full while the pool has no slice past the span."""
 
 
 class PoolStatus(StrEnum):
-    """What a filter of a bounded pool keeps of its promises at a time."""
+    """Promises that a filter of a bounded pool keeps at a given time."""
 
     OK = "ok"
     """The whole span is covered, and the false-positive rate is within its bound."""
@@ -320,7 +320,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
         """First insertion after `start` that may find something changed, or their number.
 
         That is where the generation is full, or old, or where the oldest slice
-        is past the span; what is due there is decided there.
+        is past the span; whether to shift is decided there.
         """
         first = int(times[start]) if self._filled == 0 else self._first
         full = start + self.generation - self._filled

@@ -64,7 +64,7 @@ def numbers_of(
     window, block : int
         In insertions: to be remembered, and with one timestamp.
     cells : int
-        Of the filter.
+        Parameters of the filter.
     last : int
         Largest timestamp; 0 comes after it.
     swept : int

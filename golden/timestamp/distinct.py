@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..filter import require_count
 
 Reals = NDArray[np.float64]
-"""An array of real numbers; its shape is told where it is used."""
+"""Array of real numbers, of a shape that is given where it is used."""
 
 Distinct = Callable[[ArrayLike], Reals]
 """Takes numbers of insertions, of any shape; returns the expected numbers of different keys."""

@@ -29,7 +29,7 @@ def minimum_penalty(
     posterior : array_like of float, shape (n,)
         Probability that the key is in the window.
     false_positive, false_negative : array_like of float, shape (n,) or ()
-        What an error costs, 0 or more, and finite.
+        Cost of an error, 0 or more, and finite.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
     Parameters
     ----------
     name : str
-        Of the parameter, for messages.
+        Name of the parameter, for messages.
     penalties : array_like of float, of any shape
 
     Returns
@@ -76,7 +76,7 @@ def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
 
 
 class InferentialFilter(CountedFilter):
-    """A timing Bloom filter that answers as costs least (sections 2.6 and 4).
+    """A timing Bloom filter that gives the answer of least expected cost (sections 2.6 and 4).
 
     It infers how likely it is that a key is among the last insertions, and
     reports it where a false positive is then expected to cost no more than a
@@ -102,7 +102,7 @@ class InferentialFilter(CountedFilter):
         p_x of a key of which no query says otherwise: to be the next one. 0
         to 1, both excluded.
     false_positive, false_negative : float
-        What an error costs where no query says otherwise; 0 or more, finite.
+        Cost of an error unless a query gives another; 0 or more, finite.
     recurring : bool
         As for `age_posterior`.
     block : int
@@ -120,7 +120,7 @@ class InferentialFilter(CountedFilter):
     probability, false_positive, false_negative : float
     recurring : bool
     model : BlockTimingBloomFilter
-        What is stored, with the answers of the standard filter.
+        Stored cells, with the answers of the standard filter.
 
     Raises
     ------
@@ -236,7 +236,7 @@ class InferentialFilter(CountedFilter):
         false_positive: ArrayLike | None = None,
         false_negative: ArrayLike | None = None,
     ) -> NDArray[np.bool_]:
-        """Answer as costs least (section 2.6); changes nothing.
+        """Give the answer of least expected cost (section 2.6); changes nothing.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class InferentialFilter(CountedFilter):
         probabilities : array_like of float, shape (n,) or (), optional
             p_x of each key, 0 to 1, both excluded; without it, `probability`.
         false_positive, false_negative : array_like of float, shape (n,) or (), optional
-            What an error costs, 0 or more; without it, that of the filter.
+            Cost of an error, 0 or more; by default that of the filter.
 
         Returns
         -------
@@ -341,7 +341,7 @@ class InferentialFilter(CountedFilter):
         return self._within(self.model._inspect_and_insert(checked), chances, limit)
 
     def _decide(self, evidence: Evidence) -> Answers:
-        """Answer as costs least, by the probability and penalties of the filter."""
+        """Give the answer of least expected cost, by the filter's probability and penalties."""
         posterior = self._within(evidence, np.asarray(self.probability), self.window)
         return minimum_penalty(
             posterior, false_positive=self.false_positive, false_negative=self.false_negative

@@ -211,7 +211,7 @@ def age_posterior(
     Parameters
     ----------
     evidence : Evidence
-        Of n keys.
+        Evidence for n keys.
     probabilities : array_like of float, shape (n,) or ()
         p_x of each key, 0 to 1, both excluded.
     model : TimestampFilter
@@ -290,7 +290,7 @@ def _log_absent(chances: Reals) -> Reals:
 
 
 def _times(count: ArrayLike, logarithm: Reals) -> Reals:
-    """Product in which no insertion leaves even what is certain undone."""
+    """Product that is 0 for a count of 0, even with an infinite logarithm."""
     number = np.asarray(count, np.float64)
     with np.errstate(invalid="ignore"):
         return np.where(number == 0, 0.0, number * logarithm)

@@ -1,4 +1,4 @@
-"""Cells that hold when they were last touched: what the timing Bloom filters have in common.
+"""Cells that hold the time they were last touched: the base of the timing Bloom filters.
 
 A cell holds a timestamp of 0 to `last_timestamp` or the mark of an expired
 one. The present timestamp goes round through that range, one further after
@@ -28,12 +28,12 @@ _LONGEST = 1 << 30
 _NEVER = -(1 << 32)
 
 Integers = NDArray[np.int64]
-"""An array of whole numbers; its shape is told where it is used."""
+"""Array of whole numbers, of a shape that is given where it is used."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the cells of each key say of its last insertion (definitions 10 and 11).
+    """Evidence in the cells of each key about its last insertion (definitions 10 and 11).
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class Evidence:
 
 
 class TimestampFilter(CountedFilter):
-    """What the timing Bloom filters have in common.
+    """Base of the timing Bloom filters.
 
     Attributes
     ----------
     window : int
-        Insertions for which a key is reported surely.
+        Insertions for which a key is guaranteed to be reported.
     block : int
         Insertions that share a timestamp, the paper's B.
     cells, hashes : int
@@ -75,7 +75,7 @@ class TimestampFilter(CountedFilter):
     insertions : int
         Insertions since construction, or since `clear`.
     compiled : bool
-        Whether keys are inserted in a compiled loop, which nothing else tells.
+        Whether keys are inserted in a compiled loop; nothing else depends on it.
 
     Raises
     ------
@@ -219,7 +219,7 @@ class TimestampFilter(CountedFilter):
             As for `insert`.
         window : int, optional
             Insertions that count, at most those of the filter, which are the
-            default. A key among the last `window` insertions is reported surely.
+            default. A key among the last `window` insertions is always reported.
 
         Returns
         -------
@@ -276,7 +276,7 @@ class TimestampFilter(CountedFilter):
         return np.where(evidence.age < 0, -1, least)
 
     def inspect(self, keys: Keys) -> Evidence:
-        """Tell what the cells say of each key; changes nothing.
+        """Return the evidence in the cells of each key; changes nothing.
 
         Parameters, errors: as `insert`.
         """

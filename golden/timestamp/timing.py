@@ -20,7 +20,7 @@ class TimingBloomFilter(TimestampFilter):
     Parameters
     ----------
     window : int
-        Insertions for which a key is reported surely, w; at most 2**30.
+        Insertions for which a key is guaranteed to be reported, w; at most 2**30.
     cells : int
         Cells, m.
     hashes : int
@@ -80,7 +80,7 @@ class BlockTimingBloomFilter(TimestampFilter):
     Parameters
     ----------
     window : int
-        Insertions for which a key is reported surely, w; at most 2**30.
+        Insertions for which a key is guaranteed to be reported, w; at most 2**30.
     block : int
         Insertions that share a timestamp, B. May be longer than the window.
     cells, hashes : int
