@@ -13,7 +13,7 @@ from .blocks import DOCS, NOTHING, Page, counts, load, table
 from .performance import frequency, measurements, seeds_text
 
 GOAL = 1000
-"""Millions of operations per second that are the aim with `GOAL_LANES` lanes."""
+"""Millions of operations per second that are the target with `GOAL_LANES` lanes."""
 
 GOAL_LANES = 4
 
@@ -64,15 +64,15 @@ def speed_table(summaries: list[Summary], rates: dict[str, float]) -> str:
 
 
 def goal_text(summaries: list[Summary], rates: dict[str, float]) -> str:
-    """Say whether the aim is reached, and with how many seeds."""
-    aim = f"The aim is {GOAL:,} M ops/s with {GOAL_LANES} lanes"
+    """Say whether the target is reached, and with how many seeds."""
+    target = f"The target is {GOAL:,} M ops/s with {GOAL_LANES} lanes"
     for summary in summaries:
         if summary.case.spec.lanes == GOAL_LANES and summary.case.unit in rates:
             needed = GOAL / rates[summary.case.unit]
             reached = sum(report.fmax_mhz >= needed for report in summary.reports)
             verdict = "reaches it" if summary.median.fmax_mhz >= needed else "does not reach it"
-            return f"{aim}: the median {verdict}, {reached} of {len(summary.reports)} seeds do."
-    return f"{aim}."
+            return f"{target}: the median {verdict}, {reached} of {len(summary.reports)} seeds do."
+    return f"{target}."
 
 
 def blocks() -> dict[str, str]:

@@ -93,8 +93,8 @@ def speed_table(summaries: list[Summary]) -> str:
                 f"{case.spec.window:,}",
                 seeds_text(summary),
                 frequency(summary),
-                or_nothing(case.floor_mhz),
-                or_nothing(case.aim_mhz),
+                or_nothing(case.minimum_mhz),
+                or_nothing(case.target_mhz),
                 summary.verdicts.get("fmax_mhz", ""),
                 f"{median.operations_per_second / 1e6:.1f}",
                 f"{median.latency_cycles} cycles, {median.latency_ns:.0f} ns",
@@ -133,13 +133,13 @@ def limits(summaries: list[Summary]) -> str:
     rows = []
     for summary in summaries:
         case, median, verdicts = summary.case, summary.median, summary.verdicts
-        for name, noun, floor, aim in (
-            ("lut", "LUTs", case.floor_lut, case.aim_lut),
-            ("bram", "block RAMs", case.floor_bram, None),
+        for name, noun, limit, target in (
+            ("lut", "LUTs", case.maximum_lut, case.target_lut),
+            ("bram", "block RAMs", case.maximum_bram, None),
         ):
             if name in verdicts:
                 count = getattr(median, name)
-                texts = [f"{count:,}", or_nothing(floor), or_nothing(aim), verdicts[name]]
+                texts = [f"{count:,}", or_nothing(limit), or_nothing(target), verdicts[name]]
                 rows.append([*start(case), noun, *texts])
     if not rows:
         return ""

@@ -21,6 +21,10 @@ class UnknownCaseError(LatelyError, ValueError):
     """A pattern matches no case."""
 
 
+LIMITS = ("minimum_mhz", "target_mhz", "maximum_lut", "target_lut", "maximum_bram")
+"""Fields of a case that limit its figures."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Case:
     """A unit on a device, and what is asked of it.
@@ -37,10 +41,10 @@ class Case:
         One of `GROUPS`.
     seeds : tuple of int
         Seeds of the placement.
-    floor_mhz, aim_mhz : int or None
-        Least clock frequency, and the one that is aimed at.
-    floor_lut, aim_lut, floor_bram : int or None
-        Most tables, the number aimed at, and most block RAMs.
+    minimum_mhz, target_mhz : int or None
+        Minimum and target of the clock frequency.
+    maximum_lut, target_lut, maximum_bram : int or None
+        Maximum and target of the lookup tables, and maximum of the block RAMs.
     """
 
     unit: str
@@ -48,11 +52,11 @@ class Case:
     device: str
     group: str = "units"
     seeds: tuple[int, ...] = SEEDS
-    floor_mhz: int | None = None
-    aim_mhz: int | None = None
-    floor_lut: int | None = None
-    aim_lut: int | None = None
-    floor_bram: int | None = None
+    minimum_mhz: int | None = None
+    target_mhz: int | None = None
+    maximum_lut: int | None = None
+    target_lut: int | None = None
+    maximum_bram: int | None = None
 
     @property
     def name(self) -> str:
@@ -111,8 +115,8 @@ def _gebf() -> Case:
     """Put the best GEBF on the smaller device if its segments fit there."""
     spec = best_gebf()
     if segment_block_rams(spec, DEVICES["ecp5-25k-6"]) <= DEVICES["ecp5-25k-6"].bram:
-        return Case(unit="gebf", spec=spec, device="ecp5-25k-6", floor_mhz=300, aim_mhz=340)
-    return Case(unit="gebf", spec=spec, device="ecp5-85k-6", floor_mhz=280, aim_mhz=320)
+        return Case(unit="gebf", spec=spec, device="ecp5-25k-6", minimum_mhz=300, target_mhz=340)
+    return Case(unit="gebf", spec=spec, device="ecp5-85k-6", minimum_mhz=280, target_mhz=320)
 
 
 def _units() -> Iterator[Case]:
@@ -120,40 +124,42 @@ def _units() -> Iterator[Case]:
         unit="apbbf",
         spec=preset("default"),
         device="ecp5-25k-6",
-        floor_mhz=320,
-        aim_mhz=360,
-        floor_lut=1900,
-        aim_lut=1500,
-        floor_bram=32,
+        minimum_mhz=320,
+        target_mhz=360,
+        maximum_lut=1900,
+        target_lut=1500,
+        maximum_bram=32,
     )
     yield default
-    yield replace(default, device="ecp5-25k-8", floor_mhz=410, aim_mhz=450)
+    yield replace(default, device="ecp5-25k-8", minimum_mhz=410, target_mhz=450)
     yield Case(
         unit="apbbf-k3-l8",
         spec=FilterSpec(family="apbbf", k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024),
         device="ecp5-25k-6",
-        floor_mhz=320,
-        aim_mhz=350,
+        minimum_mhz=320,
+        target_mhz=350,
     )
     yield Case(
         unit="apbf",
         spec=preset("apbf-default"),
         device="ecp5-25k-6",
-        floor_mhz=300,
-        aim_mhz=340,
+        minimum_mhz=300,
+        target_mhz=340,
     )
     yield _gebf()
     yield Case(
         unit="blocked-gebf",
         spec=preset("blocked-gebf-default"),
         device="ecp5-25k-6",
-        floor_mhz=300,
-        aim_mhz=340,
+        minimum_mhz=300,
+        target_mhz=340,
     )
-    yield Case(unit="large", spec=preset("large"), device="ecp5-85k-6", floor_mhz=280, aim_mhz=330)
+    yield Case(
+        unit="large", spec=preset("large"), device="ecp5-85k-6", minimum_mhz=280, target_mhz=330
+    )
     small = preset("small")
-    yield Case(unit="small", spec=small, device="ice40-hx8k", floor_mhz=125, aim_mhz=160)
-    yield Case(unit="small", spec=small, device="ice40-up5k", floor_mhz=70, aim_mhz=85)
+    yield Case(unit="small", spec=small, device="ice40-hx8k", minimum_mhz=125, target_mhz=160)
+    yield Case(unit="small", spec=small, device="ice40-up5k", minimum_mhz=70, target_mhz=85)
     for device in DEVICES.values():
         if device.name.startswith("gowin"):
             yield _gowin(device)

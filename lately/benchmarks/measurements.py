@@ -13,7 +13,7 @@ from ..boards.flow.synthesis import SynthesisReport
 from ..golden import FilterSpec
 from ..golden.errors import LatelyError
 from ..golden.files import replace_file
-from .cases import Case
+from .cases import LIMITS, Case
 
 FORMAT = 1
 """Version of the file format."""
@@ -239,15 +239,15 @@ class Summary:
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Whether clock, LUTs and block RAMs keep their limits, "aim met", "met" or "not met"."""
+        """Verdicts on clock, LUTs and block RAMs: "target met", "met" or "not met"."""
         case, median = self.case, self.median
         found = {
             # Lower is better, but for the frequency.
             "fmax_mhz": _verdict(
-                -median.fmax_mhz, _negative(case.floor_mhz), _negative(case.aim_mhz)
+                -median.fmax_mhz, _negative(case.minimum_mhz), _negative(case.target_mhz)
             ),
-            "lut": _verdict(median.lut, case.floor_lut, case.aim_lut),
-            "bram": _verdict(median.bram, case.floor_bram, None),
+            "lut": _verdict(median.lut, case.maximum_lut, case.target_lut),
+            "bram": _verdict(median.bram, case.maximum_bram, None),
         }
         return {name: verdict for name, verdict in found.items() if verdict is not None}
 
@@ -281,10 +281,7 @@ class Summary:
             "operations_per_second": median.operations_per_second,
             "per_segment": self.per_segment(),
             "per_lane": self.per_lane(),
-            "limits": {
-                name: getattr(case, name)
-                for name in ("floor_mhz", "aim_mhz", "floor_lut", "aim_lut", "floor_bram")
-            },
+            "limits": {name: getattr(case, name) for name in LIMITS},
             "verdicts": self.verdicts,
             "critical_path": median.critical_path,
             "versions": median.versions,
@@ -310,13 +307,13 @@ def _negative(value: int | None) -> int | None:
     return None if value is None else -value
 
 
-def _verdict(value: float, floor: int | None, aim: int | None) -> str | None:
+def _verdict(value: float, limit: int | None, target: int | None) -> str | None:
     """Judge a value of which less is better."""
-    if floor is None:
+    if limit is None:
         return None
-    if aim is not None and value <= aim:
-        return "aim met"
-    return "met" if value <= floor else "not met"
+    if target is not None and value <= target:
+        return "target met"
+    return "met" if value <= limit else "not met"
 
 
 # Comparison

@@ -189,7 +189,13 @@ def print_cases(cases: "list[Case]") -> None:
         ),
     )
     for case in cases:
-        limits = (case.floor_mhz, case.aim_mhz, case.floor_lut, case.aim_lut, case.floor_bram)
+        limits = (
+            case.minimum_mhz,
+            case.target_mhz,
+            case.maximum_lut,
+            case.target_lut,
+            case.maximum_bram,
+        )
         sizes = (case.spec.window, len(case.seeds))
         texts = ("" if limit is None else count_text(limit) for limit in (*sizes, *limits))
         table.add_row(case.name, case.group, *texts)
@@ -227,7 +233,7 @@ def _speed_table(summaries: "list[Summary]") -> Any:
     )
     for summary in summaries:
         case, median, reports = summary.case, summary.median, summary.reports
-        asked = "" if case.floor_mhz is None else f"{case.floor_mhz}, target {case.aim_mhz}"
+        asked = "" if case.minimum_mhz is None else f"{case.minimum_mhz}, target {case.target_mhz}"
         table.add_row(
             case.name,
             str(len(summary.seeds)),
@@ -265,10 +271,10 @@ def _area_table(summaries: "list[Summary]") -> Any:
 def _area_verdict(summary: "Summary") -> tuple[str, str]:
     case, verdicts = summary.case, summary.verdicts
     asked, met = [], []
-    if case.floor_lut is not None:
-        asked.append(f"{case.floor_lut} LUTs, target {case.aim_lut}")
+    if case.maximum_lut is not None:
+        asked.append(f"{case.maximum_lut} LUTs, target {case.target_lut}")
         met.append(verdicts["lut"])
-    if case.floor_bram is not None:
-        asked.append(f"{case.floor_bram} block RAMs")
+    if case.maximum_bram is not None:
+        asked.append(f"{case.maximum_bram} block RAMs")
         met.append(verdicts["bram"])
     return "; ".join(asked), "; ".join(met)

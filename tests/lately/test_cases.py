@@ -30,13 +30,13 @@ def test_case_can_be_built(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_aim_is_stricter(case):
-    assert (case.floor_mhz is None) == (case.aim_mhz is None)
-    assert (case.floor_lut is None) == (case.aim_lut is None)
-    if case.floor_mhz is not None:
-        assert case.aim_mhz > case.floor_mhz
-    if case.floor_lut is not None:
-        assert case.aim_lut < case.floor_lut
+def test_target_is_stricter(case):
+    assert (case.minimum_mhz is None) == (case.target_mhz is None)
+    assert (case.maximum_lut is None) == (case.target_lut is None)
+    if case.minimum_mhz is not None:
+        assert case.target_mhz > case.minimum_mhz
+    if case.maximum_lut is not None:
+        assert case.target_lut < case.maximum_lut
 
 
 def test_names_are_different():
@@ -46,9 +46,9 @@ def test_names_are_different():
 
 def test_what_is_asked():
     asked = {
-        case.name: (case.floor_mhz, case.aim_mhz)
+        case.name: (case.minimum_mhz, case.target_mhz)
         for case in CASES
-        if case.group == "units" and case.floor_mhz is not None
+        if case.group == "units" and case.minimum_mhz is not None
     }
     assert asked == {
         "apbbf/ecp5-25k-6": (320, 360),
@@ -61,7 +61,7 @@ def test_what_is_asked():
         "small/ice40-hx8k": (125, 160),
         "small/ice40-up5k": (70, 85),
     }
-    limits = [(c.floor_lut, c.aim_lut, c.floor_bram) for c in select(["apbbf/ecp5*"])]
+    limits = [(c.maximum_lut, c.target_lut, c.maximum_bram) for c in select(["apbbf/ecp5*"])]
     assert limits == [(1900, 1500, 32)] * 2
     assert all(len(case.seeds) == 5 for case in CASES if case.group == "units")
 

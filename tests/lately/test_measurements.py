@@ -113,7 +113,7 @@ def test_median_of_an_even_number_is_the_lower():
         ({"fmax_mhz": 319.99, "lut": 1901, "bram": 33}, ["not met"] * 3),
         ({"fmax_mhz": 320.0, "lut": 1900, "bram": 32}, ["met"] * 3),
         ({"fmax_mhz": 359.99, "lut": 1501, "bram": 31}, ["met"] * 3),
-        ({"fmax_mhz": 360.0, "lut": 1500, "bram": 32}, ["aim met", "aim met", "met"]),
+        ({"fmax_mhz": 360.0, "lut": 1500, "bram": 32}, ["target met", "target met", "met"]),
     ],
 )
 def test_verdicts(figures, verdicts):
