@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 
 from ..golden.errors import SpecificationError
 from ..golden.hash.siphash import SECRET_BITS
-from .frontend.issue import Issue
+from .frontend.front import FrontEnd
 from .hash.secrets import Secrets
 from .interface import UnitSignature
 from .memory.map import memory_map
@@ -80,16 +80,16 @@ class FilterUnit(wiring.Component):
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
 
-    GENERATION_LEAD = Issue.LEAD
+    GENERATION_LEAD = FrontEnd.LEAD
     """Cycles from a change of the generation length to the first operation it applies to."""
 
-    SHIFT_PAUSE = Issue.SHIFT_PAUSE
+    SHIFT_PAUSE = FrontEnd.SHIFT_PAUSE
     """Cycles for which a SHIFT keeps the input closed if the spare is clean."""
 
     SECRET_LEAD = Secrets.LEAD
     """Cycles from a secret's acceptance to that of the first operation it applies to."""
 
-    PAUSE = Issue.PAUSE
+    PAUSE = FrontEnd.PAUSE
     """Most cycles for which a SHIFT or CLEAR keeps the input closed after clearing."""
 
     LAG = ACCEPT_LAG
@@ -124,7 +124,7 @@ class FilterUnit(wiring.Component):
         require_integer("Statistics bits", statistics_bits)
         self._statistics_bits = statistics_bits
         self.generation_bits = spec.generation.bit_length() + 1
-        self._issue = Issue(
+        self._front = FrontEnd(
             generation_bits=self.generation_bits,
             minimum_generation=self._profile.minimum_generation,
             clear_words=self._core.clear_cycles,
@@ -165,7 +165,7 @@ class FilterUnit(wiring.Component):
     @property
     def minimum_generation(self):
         """Shortest generation at which operations are not accepted one at a time."""
-        return self._issue.minimum_generation
+        return self._front.minimum_generation
 
     @property
     def longest_pause(self):
@@ -181,7 +181,7 @@ class FilterUnit(wiring.Component):
         m = Module()
         core = self._core
         m.submodules.core = core
-        m.submodules.issue = issue = self._issue
+        m.submodules.front = front = self._front
         m.submodules.queue = queue = ResultQueue(
             depth=self._depth,
             tag_bits=len(self.i.p.tag),
@@ -197,13 +197,13 @@ class FilterUnit(wiring.Component):
             tag.eq(self.i.p.tag),
         ]
         m.d.comb += [
-            self.i.ready.eq(issue.i.ready),
-            issue.i.valid.eq(self.i.valid),
-            issue.i.p.eq(self.i.p.operation),
-            issue.room.eq(self._elaborate_room(m, accepted)),
-            issue.clean.eq(core.clean),
-            issue.generation.eq(self.generation),
-            core.control.eq(issue.control),
+            self.i.ready.eq(front.i.ready),
+            front.i.valid.eq(self.i.valid),
+            front.i.p.eq(self.i.p.operation),
+            front.credit.eq(self._elaborate_room(m, accepted)),
+            front.clean.eq(core.clean),
+            front.generation.eq(self.generation),
+            core.control.eq(front.control),
             core.key.eq(key),
             queue.tag_valid.eq(accepted),
             queue.tag.eq(tag),
@@ -224,9 +224,9 @@ class FilterUnit(wiring.Component):
             secrets.i.valid.eq(self.secret.valid),
             secrets.i.payload.eq(self.secret.payload),
             self.secret.ready.eq(secrets.i.ready),
-            secrets.turned.eq(self._issue.turned),
-            secrets.cleared.eq(self._issue.control.clear),
-            self._issue.adopt.eq(secrets.adopt),
+            secrets.turned.eq(self._front.turned),
+            secrets.cleared.eq(self._front.control.clear),
+            self._front.adopt.eq(secrets.adopt),
         ]
         for number in range(self._core.signature.secrets):
             name = f"secret{number}"

@@ -6,7 +6,7 @@ from amaranth.lib.enum import Enum
 from amaranth.lib.wiring import In, Out
 
 from ..control import Control
-from ..frontend.issue import SpareTimer
+from ..frontend.schedule import SpareTimer
 from ..pipeline import delayed, registered
 
 

@@ -108,7 +108,7 @@ EXCLUSIONS: list[Exclusion] = [
     ),
     Exclusion(
         "`adopt` travels with the operation, but without a secret nothing is adopted.",
-        module=r"\(unit\)|core|issue",
+        module=r"\(unit\)|core|front",
         name=r"(.*\.)?adopt:.*|.*\[5\]:.*",
         text=r".*(\[5:0\]|adopt).*",
         hash="h3",
@@ -119,13 +119,6 @@ EXCLUSIONS: list[Exclusion] = [
         module=r"core\.ring",
         name=r"(\$\d+|pipelines)(\[\d+\])?:.*|adopt:.*|current:.*",
         hash="h3",
-        still=True,
-    ),
-    Exclusion(
-        "Flags that the first stage of the decoder has in its structure and does not use.",
-        module="issue",
-        name=r"(\$\d+|decoded)\[[345]\]:.*|decoded\.(shift|clear|adopt):.*",
-        text=r".*(\[5:0\]|decoded).*",
         still=True,
     ),
     Exclusion(
@@ -149,13 +142,13 @@ EXCLUSIONS: list[Exclusion] = [
     ),
     Exclusion(
         "Bits that a shift by one place fills with 0.",
-        module=r"issue\.held|secrets",
+        module=r"front\.gate\.serializer|secrets",
         name=r"\$1\[\d+\]:.*|\$(6|14)\[0\]:.*",
         still=True,
     ),
     Exclusion(
         "A comparison with the minimum that always comes out as true.",
-        module=r"issue\.length",
+        module=r"front\.schedule\.length",
         name=r"\$3:1->0",
     ),
 ]

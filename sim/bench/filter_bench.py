@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ...golden import FilterSpec, Operation
 from ...golden.hash.functions import KeyHash
-from ...hdl.frontend.issue import GenerationLength
+from ...hdl.frontend.schedule import GenerationLength
 from ...hdl.interface import unpack
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS

@@ -8,7 +8,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from ...golden import Operation
-from ...hdl.frontend.issue import Approach
+from ...hdl.frontend.schedule import GenerationEnd
 from .filter_bench import (
     GENERATION,
     PROFILE,
@@ -46,7 +46,7 @@ __all__ = [
     "shorter_generations_pause_and_stay_right",
 ]
 
-WATCHED = 8 * (Approach.AHEAD + 1)
+WATCHED = 8 * (GenerationEnd.AHEAD + 1)
 """Insertions before the end of a generation among which the unit may pause."""
 
 

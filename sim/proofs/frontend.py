@@ -8,13 +8,13 @@ from amaranth.hdl import Assume, Mux, Signal
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
-from ...hdl.frontend.issue import Issue
+from ...hdl.frontend.front import FrontEnd
 from ...hdl.interface import Operation
 from .formal import Proof, Unbounded
 from .harness import Harness, Rules
 
 
-class FrontEnd(Harness):
+class FrontEndHarness(Harness):
     """The front end, any operations, any room, and generation lengths that come and go.
 
     Parameters
@@ -25,10 +25,10 @@ class FrontEnd(Harness):
         Width of the generation length.
     """
 
-    def __init__(self, *, words=4, generation_bits=4, goal=None, issue=Issue):
+    def __init__(self, *, words=4, generation_bits=4, goal=None, front=FrontEnd):
         self._generation_bits = generation_bits
         self._words = words
-        self._issue = issue(
+        self._front = front(
             generation_bits=generation_bits,
             minimum_generation=words + 1,
             clear_words=words,
@@ -37,55 +37,55 @@ class FrontEnd(Harness):
             {
                 "valid": In(1),
                 "operation": In(Operation),
-                "room": In(1),
+                "credit": In(1),
                 "generation": In(generation_bits),
             },
             goal=goal,
         )
 
     def build(self, m):
-        m.submodules.issue = issue = self._issue
+        m.submodules.front = front = self._front
         m.d.comb += [
-            issue.i.valid.eq(self.valid),
-            issue.i.p.eq(self.operation),
-            issue.room.eq(self.room),
-            issue.generation.eq(self.generation),
+            front.i.valid.eq(self.valid),
+            front.i.p.eq(self.operation),
+            front.credit.eq(self.credit),
+            front.generation.eq(self.generation),
         ]
-        self.build_requirements(m, issue)
+        self.build_requirements(m, front)
 
-    def build_requirements(self, m, issue):
+    def build_requirements(self, m, front):
         """State what holds of the flags."""
         raise NotImplementedError
 
 
-class SpareInTime(FrontEnd):
+class SpareInTime(FrontEndHarness):
     """Control flags keep the rules of the ring, at any generation lengths."""
 
-    def build_requirements(self, m, issue):
+    def build_requirements(self, m, front):
         m.submodules.rules = rules = Rules(words=self._words)
         m.d.comb += [
-            rules.control.eq(issue.control),
+            rules.control.eq(front.control),
             Assume(self.generation != 0),
         ]
         self.require(rules.kept)
         soon = Signal(range(self._words + 2))
-        with m.If(issue.control.shift):
+        with m.If(front.control.shift):
             m.d.sync += soon.eq(self._words + 1)
         with m.Elif(soon != 0):
             m.d.sync += soon.eq(soon - 1)
-        self.reach("a shift as soon as the spare is clean", issue.control.shift & (soon == 1))
-        self.reach("a clear while the spare is swept", issue.control.clear & (soon > 1))
+        self.reach("a shift as soon as the spare is clean", front.control.shift & (soon == 1))
+        self.reach("a clear while the spare is swept", front.control.clear & (soon > 1))
         self.reach(
-            "a forced shift", issue.control.shift & issue.control.valid & ~issue.control.insert
+            "a forced shift", front.control.shift & front.control.valid & ~front.control.insert
         )
 
 
-class ExactCount(FrontEnd):
+class ExactCount(FrontEndHarness):
     """A generation has exactly as many insertions as its length says, unless SHIFT ends it."""
 
-    def build_requirements(self, m, issue):
+    def build_requirements(self, m, front):
         length = Signal(self._generation_bits)
-        control = issue.control
+        control = front.control
         count = Signal(self._generation_bits + 1)
         m.d.comb += [
             length.eq(AnyConst(len(length))),
@@ -105,7 +105,7 @@ class ExactCount(FrontEnd):
         m.d.sync += count.eq(after)
         left = Signal.like(count)
         m.d.comb += left.eq(length - after)
-        self.require(~cleared | (issue.counter.left == 1 << left[:3]))
+        self.require(~cleared | (front.schedule.counter.left == 1 << left[:3]))
         self.require(after <= length)
         self.require(~(control.insert & ~control.shift) | (count < length))
         self.require(~(control.insert & control.shift) | (count == length))

@@ -373,11 +373,14 @@ class UnitPlaces(UnitHarness):
         if self._inside:
             counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
             self.require(counted == enough - self.under_way)
-            self.require(~inner["issue.ready"] | ~inner["issue.closed"])
+            self.require(~inner["front.gate.ready"] | ~inner["front.gate.closed"])
         self.reach("all places but the spare one are taken", self.under_way == self._depth - 1)
         self.reach(
             "the gate is open but for want of room",
-            ~inner["room"] & ~inner["issue.closed"] & ~inner["issue.short"] & ~unit.i.ready,
+            ~inner["room"]
+            & ~inner["front.gate.closed"]
+            & ~inner["front.schedule.one_at_a_time"]
+            & ~unit.i.ready,
         )
 
 
@@ -417,7 +420,7 @@ class UnitOrder(UnitHarness):
             ]
             self.require(closed <= unit.longest_pause)
         results_wait = o.valid & ~o.ready
-        held = inner["issue.held.held"] & ~inner["issue.held.silent"]
+        held = inner["front.gate.serializer.held"] & ~inner["front.gate.serializer.silent"]
         full = (self.under_way == self._depth - 1) & (order.verdicts == entered)
         self.reach("results are in all places but the spare one", results_wait & full)
         self.reach("results wait, and the gate for room", results_wait & ~inner["room"])
@@ -428,13 +431,13 @@ class UnitOrder(UnitHarness):
 
     def _require_inside(self, m, order, inner, verdict, tag):
         """Require what the contract follows from."""
-        queue, issue = (
+        queue, front = (
             {
                 name.removeprefix(prefix): signal
                 for name, signal in inner.items()
                 if name.startswith(prefix)
             }
-            for prefix in ("queue.", "issue.")
+            for prefix in ("queue.", "front.")
         )
         counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
         for condition in [
@@ -442,43 +445,47 @@ class UnitOrder(UnitHarness):
             *order.contract(m),
             *order.invariants(m, queue),
             counted == self._depth - 1 - self._unit.LAG - self.under_way,
-            *self._gate(issue),
-            *self._front(m, order, inner, issue, verdict, tag),
+            *self._gate(front),
+            *self._front(m, order, inner, front, verdict, tag),
         ]:
             self.require(condition)
 
-    def _gate(self, issue):
+    def _gate(self, front):
         """Return what holds where operations are accepted, and of the one that is held."""
-        held = issue["held.held"]
-        silent = issue["held.silent"]
-        settling = issue["held.settling"]
-        waits = Cat(issue["held.starting"], settling, issue["held.settled"])
-        go = issue["held.go"]
-        closed = issue["closed"]
-        alone = issue["alone"]
+        held = front["gate.serializer.held"]
+        silent = front["gate.serializer.silent"]
+        settling = front["gate.serializer.settling"]
+        waits = Cat(front["gate.serializer.starting"], settling, front["gate.serializer.settled"])
+        go = front["gate.serializer.go"]
+        closed = front["gate.closed"]
+        alone = front["gate.alone"]
         rests = ~waits.any() & ~held & ~silent & ~go
         return [
             sum(waits) <= 1,
-            ~go | issue["held.settled"],
+            ~go | front["gate.serializer.settled"],
             closed | rests,
-            ~issue["held.open"] | (rests & closed & ~alone),
-            ~issue["allowed"] | ~closed,
-            ~issue["ready"] | ~closed,
-            ~(alone & closed) | ((settling == 1) & ~held & ~silent & ~go & ~issue["ready"]),
-            ~(issue["accepted"] & issue["operation"][2]) | alone,
+            ~front["gate.serializer.open"] | (rests & closed & ~alone),
+            ~front["gate.allowed"] | ~closed,
+            ~front["gate.ready"] | ~closed,
+            ~(alone & closed) | ((settling == 1) & ~held & ~silent & ~go & ~front["gate.ready"]),
+            ~(front["gate.accepted"] & front["gate.operation"][2]) | alone,
             ~silent | held,
             ~held | waits.any(),
-            ~closed | waits.any() | alone | issue["held.open"],
+            ~closed | waits.any() | alone | front["gate.serializer.open"],
         ]
 
-    def _front(self, m, order, inner, issue, verdict, tag):
+    def _front(self, m, order, inner, front, verdict, tag):
         """Return that each accepted operation is on its way to the queue."""
         entered = self.entered
-        control = issue["control"]
+        control = front["control"]
         issued = ordinal(m, control[0], 2 * self._depth, "issued")
-        held = issue["held.held"] & ~issue["held.silent"]
+        held = front["gate.serializer.held"] & ~front["gate.serializer.silent"]
         under_way = (
-            inner["accepted"] + held + issue["held.result"] + issue["decoded"][0] + control[0]
+            inner["accepted"]
+            + held
+            + front["gate.serializer.result"]
+            + front["gate.valid"]
+            + control[0]
         )
         come = order.between(order.results, order.verdicts) & ~order.came
         return [

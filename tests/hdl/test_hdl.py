@@ -13,14 +13,14 @@ from amaranth.sim import Simulator
 from lately.golden import FilterSpec, SpecificationError, preset
 from lately.golden.hash.functions import KeyHash
 from lately.hdl import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit
-from lately.hdl.frontend.issue import (
+from lately.hdl.frontend.front import FrontEnd
+from lately.hdl.frontend.schedule import (
     GenerationCounter,
     GenerationLength,
-    Issue,
-    Operation,
     SpareTimer,
 )
 from lately.hdl.hash.functions import Expand, Fold, Mix
+from lately.hdl.interface import Operation
 from lately.hdl.queue import ResultQueue, UnaryCounter
 from lately.hdl.ring.detector import MatchReducer, Rotator, RunDetector
 from lately.hdl.statistics import EventCounter
@@ -305,26 +305,26 @@ def test_short_length_of_one_clock_is_told_until_it_is_loaded(width):
 def test_held_operation_where_short_generations_begin(first, second):
     """It takes effect whichever clock it comes in, also right behind another operation."""
     for moment in range(24):
-        issue = Issue(generation_bits=5, minimum_generation=5, clear_words=4)
+        front = FrontEnd(generation_bits=5, minimum_generation=5, clear_words=4)
         effects = []
 
-        async def bench(ctx, issue=issue, effects=effects, moment=moment):
-            ctx.set(issue.room, 1)
-            ctx.set(issue.generation, 20)
+        async def bench(ctx, front=front, effects=effects, moment=moment):
+            ctx.set(front.credit, 1)
+            ctx.set(front.generation, 20)
             await ctx.tick().repeat(60)
-            ctx.set(issue.generation, 2)
+            ctx.set(front.generation, 2)
             accepted = 0
             for clock in range(100):
                 operation = {moment - 1: first, moment: second}.get(clock)
-                ctx.set(issue.i.valid, operation is not None)
-                ctx.set(issue.i.payload, operation or Operation.NONE)
-                accepted += ctx.get(issue.i.ready) and operation is not None
-                if ctx.get(issue.control.valid):
+                ctx.set(front.i.valid, operation is not None)
+                ctx.set(front.i.payload, operation or Operation.NONE)
+                accepted += ctx.get(front.i.ready) and operation is not None
+                if ctx.get(front.control.valid):
                     effects.append(clock)
                 await ctx.tick()
             assert len(effects) == accepted, f"operation in clock {moment}"
 
-        simulate(issue, bench)
+        simulate(front, bench)
 
 
 @pytest.mark.parametrize("words", [1, 2, 4, 8, 16, 64, 512])

@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from lately.cli.app import main
 from lately.golden import preset
-from lately.hdl.frontend.issue import GenerationLength, Issue
+from lately.hdl.frontend.front import FrontEnd
+from lately.hdl.frontend.schedule import GenerationLength
 from lately.hdl.hash import secrets
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.ring.detector import RingDetector, RunDetector
@@ -31,24 +32,26 @@ class Forgetful(PortableSegmentMemory):
         return Module()
 
 
-class Impatient(Issue):
+class Impatient(FrontEnd):
     """Thinks that a generation as long as a sweep is long enough."""
 
     def __init__(self, *, minimum_generation, **others):
         super().__init__(minimum_generation=minimum_generation - 1, **others)
 
 
-class Miscounting(Issue):
+class Miscounting(FrontEnd):
     """Loads the length where one less is due, as if no insertion began a generation."""
 
     def __init__(self, **others):
         super().__init__(**others)
-        self._length = Greedy(width=others["generation_bits"], minimum=others["minimum_generation"])
+        self.schedule.length = Greedy(
+            width=others["generation_bits"], minimum=others["minimum_generation"]
+        )
 
 
 class Greedy(GenerationLength):
-    def _less_one(self, m, length):
-        return self._delay(m, length, 3)
+    def _less_one(self, pipe, length):
+        return length.at(length.stage + 3)
 
 
 class Short(RunDetector):
@@ -106,8 +109,8 @@ def test_holds(name):
         partial(SegmentAnswers, memory=Forgetful),
         # A word of the spare is left as it was.
         partial(RingContents, segments=4, run=2, depth=8, clear_bits=2, clear_words=3, segment=0),
-        partial(SpareInTime, words=4, issue=Impatient),
-        partial(ExactCount, words=2, issue=Miscounting),
+        partial(SpareInTime, words=4, front=Impatient),
+        partial(ExactCount, words=2, front=Miscounting),
     ],
     ids=["segment", "ring", "spare", "count"],
 )

@@ -6,7 +6,8 @@ import pytest
 from mutants import broken
 
 from lately.hdl import unit as unit_module
-from lately.hdl.frontend.issue import Issue
+from lately.hdl.frontend import front
+from lately.hdl.frontend.gate import Gate
 from lately.hdl.queue import ResultQueue
 from lately.hdl.unit import FilterUnit
 from lately.sim.proofs.formal import Bounded, Induction, Proof, run_proof
@@ -105,22 +106,22 @@ def test_broken_room_fails(old, new):
     [
         pytest.param(ResultQueue, "read.eq(read + 1)", "read.eq(read + 2)", id="queue"),
         pytest.param(
-            Issue,
-            "alone.eq(ready & (short | (self.i.valid & held)))",
-            "alone.eq(ready & short)",
+            Gate,
+            "alone.eq(ready & (single | (self.i.valid & held)))",
+            "alone.eq(ready & single)",
             id="a shift is not held",
         ),
         pytest.param(
-            Issue,
+            Gate,
             "allowed & ~alone & ~(self.i.valid & ready & held)",
             "allowed & ~alone",
             id="another enters behind a shift",
         ),
         pytest.param(
-            Issue, "go & held & ~silent", "go & held", id="a result of the clear after reset"
+            Gate, "go & held & ~silent", "go & held", id="a result of the clear after reset"
         ),
         pytest.param(
-            Issue,
+            Gate,
             "closed.eq(alone | (closed & ~reopen))",
             "closed.eq(alone)",
             id="the gate opens by itself",
@@ -128,7 +129,8 @@ def test_broken_room_fails(old, new):
     ],
 )
 def test_broken_unit_fails(monkeypatch, component, old, new):
-    monkeypatch.setattr(unit_module, component.__name__, broken(component, old, new))
+    user = front if component is Gate else unit_module
+    monkeypatch.setattr(user, component.__name__, broken(component, old, new))
     assert status_of(partial(UnitOrder, depth=8, inside=False), Bounded(60)) == "failed"
 
 

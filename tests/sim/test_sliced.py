@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, from_spec, preset
 from lately.hdl import FilterUnit
-from lately.hdl.frontend.issue import Approach
+from lately.hdl.frontend.schedule import GenerationEnd
 from lately.sim import CompiledUnit
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 
@@ -111,33 +111,33 @@ def test_default_equals_golden(clear, least, most):
     assert pauses <= most
 
 
-@pytest.mark.parametrize("length", [*range(Approach.MINIMUM, 42), 63, 64, 65, 200, 1000])
-def test_approach_is_told_between_its_bounds(length):
+@pytest.mark.parametrize("length", [*range(GenerationEnd.MINIMUM, 42), 63, 64, 65, 200, 1000])
+def test_end_is_told_between_its_bounds(length):
     """In time for what is under way to fit, and not before the last eights."""
-    approach = Approach(width=9)
+    end = GenerationEnd(width=9)
     choose = random.Random(SEED + length)
 
     async def bench(ctx):
         for _ in range(3):
             # The event that begins the generation; its length is there a clock later.
-            ctx.set(approach.event, 1)
+            ctx.set(end.event, 1)
             await ctx.tick()
-            left = [length - 1] * (approach.lag + 1)
-            ctx.set(approach.turned, 1)
-            ctx.set(approach.high, (length - 1) // 8)
+            left = [length - 1] * (end.lag + 1)
+            ctx.set(end.turned, 1)
+            ctx.set(end.high, (length - 1) // 8)
             while left[-1]:
                 event = choose.random() < 0.8
-                ctx.set(approach.event, event)
+                ctx.set(end.event, event)
                 await ctx.tick()
-                ctx.set(approach.turned, 0)
+                ctx.set(end.turned, 0)
                 left.append(left[-1] - event)
-                near = ctx.get(approach.near)
-                assert not near or left[-1] < 8 * (Approach.AHEAD + 1)
-                assert near or left[-1 - approach.lag] >= 8 * Approach.AHEAD
-            ctx.set(approach.event, 0)
+                near = ctx.get(end.near)
+                assert not near or left[-1] < 8 * (GenerationEnd.AHEAD + 1)
+                assert near or left[-1 - end.lag] >= 8 * GenerationEnd.AHEAD
+            ctx.set(end.event, 0)
             await ctx.tick().repeat(choose.randrange(1, 8))
 
-    simulator = Simulator(approach)
+    simulator = Simulator(end)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()

@@ -1,0 +1,111 @@
+"""Front end of a filter: a gate and a schedule, which together give the core its control flags."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..control import Control
+from ..interface import Operation
+from ..profile import GENERATION_LEAD, PAUSE, SHIFT_PAUSE
+from .gate import Gate
+from .schedule import Schedule
+
+
+class FrontEnd(wiring.Component):
+    """Turns operations into the control flags of the core, one per clock.
+
+    Counts the insertions of the generation, and lets the first insertion of
+    the next one carry the shift. Nothing that was accepted ever stalls: an
+    operation that may have to wait closes the gate behind itself and is taken
+    out of the way until its time has come. Those are SHIFT, which waits until
+    the spare is clean, and CLEAR, after which the gate stays closed until all
+    is clear; and every operation while generations are shorter than
+    `minimum_generation`, when they are let in one at a time, each with a
+    clean spare. At longer generations insertions never wait.
+
+    Latency `LATENCY` clocks from acceptance on `i` to `control`, for all but
+    SHIFT and CLEAR. A SHIFT keeps `i.ready` low for `SHIFT_PAUSE` clocks if the
+    spare is clean; otherwise, as a CLEAR, until `PAUSE` clocks at most after it is.
+
+    Parameters
+    ----------
+    generation_bits : int
+        Width of the generation length.
+    minimum_generation : int
+        Shortest generation within which the spare is cleaned in time.
+    clear_words : int
+        Clocks that clearing takes; after them it is as `clean` says.
+    watches : bool
+        Whether clearing may take longer. If so, operations come one at a time too where the
+        generation ends soon and the spare is not clean, and `minimum_generation` is at least
+        ``GenerationEnd.MINIMUM``.
+
+    Members
+    -------
+    i : In(stream.Signature(Operation))
+    credit : In(1)
+        Whether operations may be accepted two clocks from now.
+    clean : In(1)
+        Whether the spare is clean.
+    generation : In(generation_bits)
+        Insertions in a generation, at least 1. A generation that begins with an operation which
+        is accepted `LEAD` clocks after a change, or later, has the new length.
+    adopt : In(1)
+        Whether a shift or clear brings in a secret that waits.
+    turned : Out(1)
+        Whether `control` has a shift or clear.
+    control : Out(Control)
+    """
+
+    LATENCY = Gate.LATENCY + 1
+    LEAD = GENERATION_LEAD
+    SHIFT_PAUSE = SHIFT_PAUSE
+    PAUSE = PAUSE
+
+    def __init__(self, *, generation_bits, minimum_generation, clear_words, watches=False):
+        self.schedule = Schedule(
+            generation_bits=generation_bits,
+            minimum_generation=minimum_generation,
+            clear_words=clear_words,
+            watches=watches,
+        )
+        latency = self.schedule.length.latency
+        if latency - 2 > self.LEAD:
+            raise ValueError(f"Generation bits must be fewer, not {generation_bits}")
+        self.gate = Gate(start=latency + 2)
+        super().__init__(
+            {
+                "i": In(stream.Signature(Operation)),
+                "credit": In(1),
+                "clean": In(1, init=1),
+                "generation": In(generation_bits),
+                "adopt": In(1),
+                "turned": Out(1),
+                "control": Out(Control),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.gate = gate = self.gate
+        m.submodules.schedule = schedule = self.schedule
+        wiring.connect(m, wiring.flipped(self.i), gate.i)
+        m.d.comb += [
+            gate.credit.eq(self.credit),
+            gate.one_at_a_time.eq(schedule.one_at_a_time),
+            gate.clean.eq(schedule.spare_clean),
+            schedule.generation.eq(self.generation),
+            schedule.event.eq(gate.event),
+            schedule.fill.eq(gate.fill),
+            schedule.clean.eq(self.clean),
+            self.turned.eq(schedule.turned),
+        ]
+        m.d.sync += [
+            self.control.valid.eq(gate.valid),
+            self.control.query.eq(gate.query),
+            self.control.insert.eq(gate.insert),
+            self.control.shift.eq(gate.event & schedule.full & ~gate.clears),
+            self.control.clear.eq(gate.clears),
+            self.control.adopt.eq(self.adopt),
+        ]
+        return m

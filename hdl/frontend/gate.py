@@ -1,0 +1,211 @@
+"""The gate of a unit: which operation comes in when."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..interface import Operation, operation_bits
+from ..parameters import require_integer
+from ..profile import SPARE_SETTLE
+
+
+class Serializer(wiring.Component):
+    """Takes in the operations that cannot simply flow, and says when the gate may open again.
+
+    Such an operation comes alone: the gate closes behind it. A SHIFT or
+    CLEAR is held until the spare is clean and then released. After a CLEAR,
+    and after anything in short generations, the gate stays closed until the
+    spare is clean again.
+
+    After reset a CLEAR is released, for which no result is due.
+
+    Parameters
+    ----------
+    start : int
+        Clocks from reset to the first CLEAR.
+
+    Members
+    -------
+    arrive : In(1)
+        The gate closes. In two clocks running, what came in before the second counts.
+    accepted, operation : In
+        With `arrive`: whether an operation came in last, and which.
+    one_at_a_time : In(1)
+        Whether operations come one at a time.
+    clean : In(1)
+        Whether the spare is clean.
+    fill : Out(1)
+        While an operation is held that turns the ring.
+    clears : Out(1)
+        Whether it clears. Steady from `fill` to the next arrival.
+    release : Out(1)
+        The held operation takes effect, two clocks later.
+    result : Out(1)
+        With `release`: a result is due.
+    turn : Out(1)
+        With `release`: the operation turns the ring.
+    open : Out(1)
+        Pulse: the gate may open.
+    """
+
+    SETTLE = SPARE_SETTLE
+    """Clocks until what went before has had its effect on `clean`."""
+
+    def __init__(self, *, start):
+        require_integer("Start", start, least=1)
+        self._start = start
+        super().__init__(
+            {
+                "arrive": In(1),
+                "accepted": In(1),
+                "operation": In(Operation),
+                "one_at_a_time": In(1),
+                "clean": In(1),
+                "fill": Out(1),
+                "clears": Out(1, init=1),
+                "release": Out(1),
+                "result": Out(1),
+                "turn": Out(1),
+                "open": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = operation_bits(self.operation)
+        held = Signal(init=1)
+        silent = Signal(init=1)
+        turning = Signal(init=1)
+        settled = Signal()
+        settling = Signal(self.SETTLE)
+        starting = Signal(self._start, init=1 << (self._start - 1))
+        go = Signal()
+        rests = Signal()
+        m.d.sync += [
+            starting.eq(starting >> 1),
+            # An operation that clears, and any held one in short generations, rests afterwards
+            # until the spare is clean.
+            rests.eq(held & (self.clears | self.one_at_a_time)),
+            settling.eq(
+                Cat(
+                    self.arrive | starting[0] | (go & rests),
+                    settling & ~self.arrive.replicate(self.SETTLE),
+                )
+            ),
+            settled.eq((settled | settling[-1]) & ~go),
+            # A clear need not wait for the spare: it starts anew.
+            go.eq(settled & (self.clean | (held & self.clears)) & ~go),
+            self.release.eq(go & held),
+            self.turn.eq(go & held & turning),
+            self.result.eq(go & held & ~silent),
+            self.open.eq(go & ~rests),
+            self.fill.eq(held & turning),
+        ]
+        with m.If(self.arrive):
+            m.d.sync += [
+                held.eq(self.accepted & bits.alone),
+                # SHIFT has neither of the lower bits, CLEAR one, and nothing else turns the ring.
+                turning.eq(~bits.insert),
+                self.clears.eq(bits.query & ~bits.insert),
+            ]
+        with m.Elif(go):
+            m.d.sync += [held.eq(0), silent.eq(0)]
+        return m
+
+
+class Gate(wiring.Component):
+    """Admits operations while there are credits; those that must be alone, one at a time.
+
+    Knows no family. Nothing that was accepted ever stalls: an operation that may have to wait
+    closes the gate behind itself, and a `Serializer` holds it until its time has come.
+
+    Latency `LATENCY` cycles from acceptance to the outputs, for all but operations that wait.
+
+    Parameters
+    ----------
+    start : int
+        Cycles from reset to the first CLEAR.
+
+    Members
+    -------
+    i : In(stream.Signature(Operation))
+    credit : In(1)
+        Whether operations may be accepted two cycles from now.
+    one_at_a_time : In(1)
+        Whether every operation must be alone.
+    clean : In(1)
+        Whether the spare is clean.
+    fill : Out(1)
+        While an operation waits that turns the ring.
+    valid, query, insert : Out(1)
+        The operation: a result is due, it queries, it inserts.
+    event : Out(1)
+        It inserts or turns the ring.
+    clears : Out(1)
+        It clears.
+    """
+
+    LATENCY = 2
+
+    def __init__(self, *, start):
+        self._serializer = Serializer(start=start)
+        super().__init__(
+            {
+                "i": In(stream.Signature(Operation)),
+                "credit": In(1),
+                "one_at_a_time": In(1),
+                "clean": In(1),
+                "fill": Out(1),
+                "valid": Out(1),
+                "query": Out(1),
+                "insert": Out(1),
+                "event": Out(1),
+                "clears": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.serializer = serializer = self._serializer
+        accepted, operation, alone = self._elaborate_acceptance(m, serializer.open)
+        bits = operation_bits(operation)
+        flows = accepted & ~bits.alone
+        m.d.sync += [
+            self.valid.eq(flows | serializer.result),
+            self.query.eq(flows & bits.query),
+            self.insert.eq(flows & bits.insert),
+            self.event.eq((flows & bits.insert) | serializer.turn),
+            self.clears.eq(serializer.turn & serializer.clears),
+        ]
+        m.d.comb += [
+            serializer.arrive.eq(alone),
+            serializer.accepted.eq(accepted),
+            serializer.operation.eq(operation),
+            serializer.one_at_a_time.eq(self.one_at_a_time),
+            serializer.clean.eq(self.clean),
+            self.fill.eq(serializer.fill),
+        ]
+        return m
+
+    def _elaborate_acceptance(self, m, reopen):
+        """Return what was accepted: whether, which operation, and whether the gate has closed."""
+        ready = Signal()
+        allowed = Signal()
+        closed = Signal(init=1)
+        accepted = Signal()
+        alone = Signal()
+        operation = Signal(Operation)
+        held = operation_bits(self.i.p).alone
+        single = self.one_at_a_time
+        m.d.comb += self.i.ready.eq(ready)
+        m.d.sync += [
+            ready.eq(allowed & ~alone & ~(self.i.valid & ready & held)),
+            # One at a time, the gate opens for one cycle, whether an operation comes or not.
+            allowed.eq(self.credit & ~alone & ~closed & ~(single & (allowed | ready))),
+            alone.eq(ready & (single | (self.i.valid & held))),
+            closed.eq(alone | (closed & ~reopen)),
+            accepted.eq(self.i.valid & ready),
+            operation.eq(self.i.p),
+        ]
+        # Where short generations begin the gate may be open for two cycles, which is soon enough.
+        return accepted, operation, alone
