@@ -152,23 +152,15 @@ def _text_words(texts: Iterable[Text], key_bits: int, key: bytes = b"") -> NDArr
         raise ValueError(f"keys: must be text that UTF-8 has, not {error.object!r}") from None
     if len(key) > hashlib.blake2b.MAX_KEY_SIZE:
         raise ValueError(f"key: must have at most 64 bytes, not {len(key)}")
-    keyed: Any
     if size <= hashlib.blake2b.MAX_DIGEST_SIZE:
-        keyed = hashlib.blake2b(digest_size=size, key=key)
+        digests = [hashlib.blake2b(text, digest_size=size, key=key).digest() for text in octets]
     else:
-        keyed = hashlib.shake_256(len(key).to_bytes(8, "little") + key if key else b"")
-    array = np.empty((len(octets), words), np.uint64)
-    digests = b"".join(_digest(keyed.copy(), text, size) for text in octets)
-    array[:] = np.frombuffer(digests, "<u8").reshape(-1, words)
+        before = len(key).to_bytes(8, "little") + key if key else b""
+        digests = [hashlib.shake_256(before + text).digest(size) for text in octets]
+    array = np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, words)
     if key_bits % 64:
         array[:, -1] &= np.uint64((1 << key_bits % 64) - 1)
     return array
-
-
-def _digest(state: Any, octets: bytes | bytearray | memoryview, size: int) -> bytes:
-    state.update(octets)
-    digest: bytes = state.digest() if state.digest_size else state.digest(size)
-    return digest
 
 
 def _listed(items: Sequence[Any], key_bits: int) -> NDArray[np.uint64]:
