@@ -31,6 +31,7 @@ PACKAGES = (
     "lately.golden.cuckoo",
     "lately.golden.hash",
     "lately.golden.ring",
+    "lately.golden.spec",
     "lately.golden.timestamp",
     "lately.hdl",
     "lately.hdl.frontend",

@@ -31,6 +31,7 @@ LAZY = {
     "ring.sliding": ("SlidingFilter",),
     "ring.time_limited": ("TimeLimitedAPBF",),
     "ring.time_limited_pool": ("PoolStatus", "PooledTimeLimitedAPBF"),
+    "spec.families": ("Specification",),
     "spec": ("FAMILIES", "PRESETS", "FilterSpec", "preset"),
     "timed_filter": ("TimedFilter",),
     "timestamp.inferential": ("InferentialFilter",),

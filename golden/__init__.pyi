@@ -34,6 +34,7 @@ from .spec import FAMILIES as FAMILIES
 from .spec import PRESETS as PRESETS
 from .spec import FilterSpec as FilterSpec
 from .spec import preset as preset
+from .spec.families import Specification as Specification
 from .timed_filter import TimedFilter as TimedFilter
 from .timestamp.inferential import InferentialFilter as InferentialFilter
 from .timestamp.posteriors import AgePosterior as AgePosterior

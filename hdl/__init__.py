@@ -5,24 +5,20 @@ Names are imported when they are asked for, so that `lately.hdl.profile` needs n
 
 from importlib import import_module
 
-_MODULES = {
-    "APBBF": "unit",
-    "APBF": "unit",
-    "GEBF": "unit",
-    "BlockedGEBF": "unit",
-    "FilterCore": "ring.core",
-    "FilterUnit": "unit",
-    "HardwareProfile": "profile",
-    "LaneUnit": "lanes.unit",
-    "Operation": "interface",
-    "PortableSegmentMemory": "memory.segment",
-    "SegmentMemory": "memory.segment",
-    "UnitSignature": "interface",
-    "filter_unit": "build",
-    "ring_core": "ring.core",
+LAZY = {
+    "build": ("filter_unit",),
+    "interface": ("Operation", "UnitSignature"),
+    "lanes.unit": ("LaneUnit",),
+    "memory.segment": ("PortableSegmentMemory", "SegmentMemory"),
+    "profile": ("HardwareProfile",),
+    "ring.core": ("FilterCore", "ring_core"),
+    "unit": ("APBBF", "APBF", "GEBF", "BlockedGEBF", "FilterUnit"),
 }
+"""Names of the package, by the module that defines them."""
 
-__all__ = list(_MODULES)
+_MODULES = {name: module for module, names in LAZY.items() for name in names}
+
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name):

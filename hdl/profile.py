@@ -131,7 +131,7 @@ class HardwareProfile:
 
         Its ring turns with those of the others; its generation is that of all.
         """
-        return shard_spec(self.spec)
+        return replace(self.spec, lanes=1, key_bits=64, **self.spec.shard_sizes)
 
     # Clearing
 
@@ -290,19 +290,6 @@ class HardwareProfile:
             f"clear: must be at most {spec.part_bits // 2} in the bit-sliced organisation, "
             f"half the cells of a part, not {spec.clear}",
         )
-
-
-def shard_spec(spec: FilterSpec) -> FilterSpec:
-    """Return the filter that one shard of a specification is, whose keys are states of 64 bits."""
-    sizes: dict[str, Any] = {}
-    if spec.family == "apbf":
-        sizes = {"slice_bits": spec.shard_bits}
-    elif spec.family == "apbbf":
-        sizes = {"blocks": spec.blocks // spec.shards}
-    else:
-        part = spec.index_sizes[0] * (spec.block_bits or spec.hashes)
-        sizes = {"bits": part * (spec.epochs + 1)}
-    return replace(spec, lanes=1, key_bits=64, **sizes)
 
 
 def memory_shape(*, bits: Any, clear: Any, block_bits: int = BLOCK_BITS) -> tuple[Any, Any]:

@@ -3,10 +3,10 @@
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from ...golden.errors import LatelyError
-from ...golden.spec import UNSET, FilterSpec, preset
+from ...golden.spec import APBBFSpec, FilterSpec, preset
 from ..flow.devices import DEVICES, Device
 
 PINS_FILE: Mapping[str, str] = {"ecp5": "top.lpf", "ice40": "top.pcf", "gowin": "top.cst"}
@@ -131,7 +131,8 @@ def _with_pins(name: str, package: str | None = None) -> Device:
 
 def _shorter(name: str, *, generations: int, key_bits: int = 64) -> FilterSpec:
     """Return a preset with a window of fewer generations, which takes fewer block RAMs."""
-    return replace(preset(name), l=generations, key_bits=key_bits, window=UNSET, generation=UNSET)
+    spec = cast(APBBFSpec, preset(name))
+    return replace(spec.with_generations(generations), key_bits=key_bits)
 
 
 def _orangecrab(platform: Any) -> list[Any]:

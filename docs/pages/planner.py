@@ -62,7 +62,7 @@ def draw(rng):
         values |= {"window": epochs * max(4, int(block_bits * blocks / hashes * 0.5))}
     for clear in (16, 32, 64, 128, 256, 8, 4, 2, 1):
         try:
-            spec = FilterSpec(**values, clear=clear)
+            spec = FilterSpec.from_dict({**values, "clear": clear})
             HardwareProfile(spec).check_buildable()
         except SpecificationError:
             continue

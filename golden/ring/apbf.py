@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..spec import UNSET, FilterSpec
+from ..spec import UNSET, APBBFSpec, APBFSpec
 from .ring_sizes import apbbf_sizes, apbf_sizes
 from .sliding import SlidingFilter
 
@@ -65,8 +65,7 @@ class APBF(SlidingFilter):
         secret: int = 0,
     ) -> None:
         super().__init__(
-            FilterSpec(
-                family="apbf",
+            APBFSpec(
                 k=k,
                 l=l,
                 slice_bits=slice_bits,
@@ -143,8 +142,7 @@ class APBBF(SlidingFilter):
         secret: int = 0,
     ) -> None:
         super().__init__(
-            FilterSpec(
-                family="apbbf",
+            APBBFSpec(
                 k=k,
                 l=l,
                 block_bits=block_bits,

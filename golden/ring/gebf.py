@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..spec import FilterSpec
+from ..spec import BlockedGEBFSpec, GEBFSpec
 from .ring_sizes import blocked_gebf_sizes, gebf_sizes
 from .sliding import SlidingFilter
 
@@ -72,8 +72,7 @@ class GEBF(SlidingFilter):
         secret: int = 0,
     ) -> None:
         super().__init__(
-            FilterSpec(
-                family="gebf",
+            GEBFSpec(
                 window=window,
                 epochs=epochs,
                 hashes=hashes,
@@ -132,8 +131,7 @@ class BlockedGEBF(SlidingFilter):
         secret: int = 0,
     ) -> None:
         super().__init__(
-            FilterSpec(
-                family="blocked-gebf",
+            BlockedGEBFSpec(
                 window=window,
                 epochs=epochs,
                 hashes=hashes,

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..errors import SpecificationError
 from ..hash.functions import KeyHash
-from ..spec import FilterSpec
+from ..spec import FilterSpec, GuardedEpochSpec
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ class Layout:
             raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")
         sizes, cells = spec.index_sizes, spec.cells
         if not partitioned:
-            if spec.family not in ("gebf", "blocked-gebf"):
+            if not isinstance(spec, GuardedEpochSpec):
                 raise SpecificationError(f"partitioned: must be True for {spec.family}, not False")
             if spec.shards > 1:
                 raise SpecificationError("partitioned: must be True for several lanes, not False")
-            cells = spec.block_bits or spec.bits // spec.ring_segments
+            cells = spec.shared_cells
             sizes = sizes[: -spec.parts] + (cells,) * spec.parts
         key_hash = KeyHash(
             key_bits=spec.key_bits,

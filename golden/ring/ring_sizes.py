@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import analysis
 from ..sizing import HASHES, smallest
-from ..spec import FilterSpec
+from ..spec import APBFSpec, FilterSpec
 
 GENERATIONS = range(1, 33)
 """Generations in the window that are tried: more need more segments, and leave less slack."""
@@ -33,12 +33,12 @@ def apbf_rate(*, k: int, l: int, slice_bits: int, generation: int) -> float:
     k, l, slice_bits, generation : int
         As for `FilterSpec`.
     """
-    spec = FilterSpec(family="apbf", k=k, l=l, slice_bits=slice_bits, generation=generation)
+    spec = APBFSpec(k=k, l=l, slice_bits=slice_bits, generation=generation)
     return spec.mean_false_positive_rate
 
 
 def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
-    return FilterSpec(family=family, **values).mean_false_positive_rate <= fpr
+    return FilterSpec.from_dict({"family": family, **values}).mean_false_positive_rate <= fpr
 
 
 @lru_cache

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import cast
 
 from ..boards.flow.devices import DEVICES, Device
 from ..golden import FilterSpec, preset
 from ..golden.errors import LatelyError
-from ..golden.spec import UNSET
+from ..golden.spec import APBBFSpec, GEBFSpec
 from ..hdl.profile import HardwareProfile
 
 SEEDS = (1, 2, 3, 4, 5)
@@ -80,7 +81,7 @@ GEBF_BITS_PER_ITEM = 14
 """Memory that is asked for, for each item of the window."""
 
 
-def gebf_choices() -> Iterator[FilterSpec]:
+def gebf_choices() -> Iterator[GEBFSpec]:
     """Yield the buildable GEBFs of 1 to 16 hash functions in the memory that is asked for.
 
     Hardware has parts of a power of two bits. A segment may take up to the next
@@ -92,8 +93,7 @@ def gebf_choices() -> Iterator[FilterSpec]:
     segment = 1 << (share - 1).bit_length()
     for hashes in range(1, 17):
         part = 1 << ((segment // hashes).bit_length() - 1)
-        spec = FilterSpec(
-            family="gebf",
+        spec = GEBFSpec(
             window=GEBF_WINDOW,
             epochs=GEBF_EPOCHS,
             hashes=hashes,
@@ -103,7 +103,7 @@ def gebf_choices() -> Iterator[FilterSpec]:
         yield spec
 
 
-def best_gebf() -> FilterSpec:
+def best_gebf() -> GEBFSpec:
     """Return the choice with the lowest worst false-positive rate."""
     return min(gebf_choices(), key=lambda spec: spec.worst_false_positive_rate)
 
@@ -134,7 +134,7 @@ def _units() -> Iterator[Case]:
     yield replace(default, device="ecp5-25k-8", minimum_mhz=410, target_mhz=450)
     yield Case(
         unit="apbbf-k3-l8",
-        spec=FilterSpec(family="apbbf", k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024),
+        spec=APBBFSpec(k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024),
         device="ecp5-25k-6",
         minimum_mhz=320,
         target_mhz=350,
@@ -167,9 +167,9 @@ def _units() -> Iterator[Case]:
 
 def _gowin(device: Device) -> Case:
     """Take as many generations of the default as the block RAMs hold, and 5 at most."""
-    spec = preset("default")
+    spec = cast(APBBFSpec, preset("default"))
     while segment_block_rams(spec, device) > device.bram:
-        spec = replace(spec, l=spec.l - 1, window=UNSET, generation=UNSET)
+        spec = spec.with_generations(spec.l - 1)
     unit = "apbbf" if spec == preset("default") else f"apbbf-l{spec.l}"
     return Case(unit=unit, spec=spec, device=device.name)
 
@@ -191,9 +191,7 @@ def _growth() -> Iterator[Case]:
     device = DEVICES["ecp5-85k-6"]
     blocks = 32
     while True:
-        spec = FilterSpec(
-            family="apbbf", k=2, l=5, block_bits=64, hashes_per_block=4, blocks=blocks
-        )
+        spec = APBBFSpec(k=2, l=5, block_bits=64, hashes_per_block=4, blocks=blocks)
         if segment_block_rams(spec, device) > device.bram:
             return
         yield Case(

@@ -9,7 +9,7 @@ from ..replay.report import count_text, rate_text
 from .tables import head_table, terminal
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec
+    pass
 
 
 def print_plan(plan: Plan, timed: list[TimedModel] | None = None) -> None:
@@ -48,7 +48,7 @@ def _candidates(plan: Plan) -> Any:
         spec = candidate.spec
         table.add_row(
             "*" if candidate is plan.chosen else "",
-            shape_text(spec),
+            spec.shape,
             rate_text(spec.worst_false_positive_rate),
             rate_text(spec.mean_false_positive_rate),
             f"{candidate.slack:.3g}",
@@ -68,19 +68,6 @@ def _cost_texts(candidate: Candidate) -> list[str]:
 
 def _last_text(candidate: Candidate) -> str:
     return f"{candidate.accesses:.1f}" if candidate.latency is None else str(candidate.latency)
-
-
-def shape_text(spec: "FilterSpec") -> str:
-    """Return family and parameters of a specification, `spec`, in few words."""
-    if spec.family == "apbf":
-        return f"apbf k={spec.k} l={spec.l}, {spec.slice_bits:,} bits"
-    if spec.family == "apbbf":
-        size = f"{spec.blocks:,} x {spec.block_bits}"
-        return f"apbbf k={spec.k} l={spec.l} b={spec.hashes_per_block}, {size}"
-    shape = f"{spec.family} r={spec.epochs} k={spec.hashes}"
-    if spec.block_bits is None:
-        return f"{shape}, {spec.cells:,} bits"
-    return f"{shape}, {spec.segment_blocks:,} x {spec.block_bits}"
 
 
 def _timed(models: list[TimedModel]) -> Any:

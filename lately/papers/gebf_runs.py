@@ -67,7 +67,7 @@ LOGS: dict[str, tuple[Path, int]] = {
 class _DoubleHashedLayout(Layout):
     def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
         block, first, step = self.hash.indices(state, 0)[:3]
-        hops = np.arange(self.spec.hashes)[:, None] * (step | 1)
+        hops = np.arange(self.spec.parts)[:, None] * (step | 1)
         within = (first + hops) % self.cells
         return np.asarray(block * self.cells + within)
 

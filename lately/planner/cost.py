@@ -118,8 +118,8 @@ def block_rams(shapes: Shapes, size: Ints, device: Device) -> Ints:
 
 def of_spec(spec: FilterSpec) -> tuple[Shapes, Ints]:
     """Return shape and size of a specification, as arrays of one element."""
-    size = spec.segment_blocks if spec.family in ("apbbf", "blocked-gebf") else spec.cells
-    block_bits = spec.block_bits or 0
+    size = spec.segment_blocks if spec.blocked else spec.cells
+    block_bits = getattr(spec, "block_bits", 0)
     arrays = (np.array([n]) for n in (spec.run, spec.window_generations, spec.parts, block_bits))
     return Shapes(spec.family, spec.window, *arrays), np.array([size])
 

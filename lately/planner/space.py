@@ -125,7 +125,7 @@ class Shapes:
         if not requirement.any_size:
             one = self[np.array([index])]
             values["clear"] = int(clear_width(one, np.array([size]))[0])
-        return FilterSpec(**values)
+        return FilterSpec.from_dict(values)
 
 
 def shapes(family: str, requirement: Requirement) -> Shapes:

@@ -2,12 +2,12 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..golden import FilterSpec
 from ..golden.sizing import bloom_rate
+from ..golden.spec import APBFSpec
 from ..golden.timestamp.timing_sizes import timing_bits, timing_sizes
 from .rates import worst_rates
 from .requirement import Requirement
@@ -76,7 +76,7 @@ def _growing(requirement: Requirement) -> TimedModel | None:
     meets = worst_rates(found, slices) <= requirement.false_positive_rate
     for index in sorted(np.flatnonzero(meets), key=lambda i: (bits[i], found.run[i])):
         k, l, g = (int(a[index]) for a in (found.run, found.generations, found.generation))
-        spec = FilterSpec(family="apbf", k=k, l=l, slice_bits=int(slices[index]), generation=g)
+        spec = APBFSpec(k=k, l=l, slice_bits=int(slices[index]), generation=g)
         if spec.worst_false_positive_rate <= requirement.false_positive_rate:
             return TimedModel(
                 "TimeLimitedAPBF",
@@ -95,7 +95,7 @@ def _pooled(requirement: Requirement) -> TimedModel | None:
     found = next(by_cost(sized("apbf", asked), asked), None)
     if found is None:
         return None
-    spec = found.spec
+    spec = cast(APBFSpec, found.spec)
     return TimedModel(
         "PooledTimeLimitedAPBF",
         {"k": spec.k, "l": spec.l, "slice_bits": spec.slice_bits, "generation": spec.generation},

@@ -10,7 +10,8 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from ...golden import FilterSpec, preset
+from ...golden import preset
+from ...golden.spec import APBFSpec, GEBFSpec
 from ...hdl.control import Control
 from ...hdl.hash.key import Addresses
 from ...hdl.memory.segment import SegmentMemory
@@ -268,16 +269,16 @@ class Guarantee(Harness):
 
 
 _SPECS = {
-    "APBF, k = 3, l = 2, slices of 4 bits": FilterSpec(
-        family="apbf", k=3, l=2, slice_bits=4, key_bits=8, clear=2, generation=8
+    "APBF, k = 3, l = 2, slices of 4 bits": APBFSpec(
+        k=3, l=2, slice_bits=4, key_bits=8, clear=2, generation=8
     ),
-    "APBF, k = 2, l = 5, slices of 8 bits": FilterSpec(
-        family="apbf", k=2, l=5, slice_bits=8, key_bits=8, clear=4, generation=8
+    "APBF, k = 2, l = 5, slices of 8 bits": APBFSpec(
+        k=2, l=5, slice_bits=8, key_bits=8, clear=4, generation=8
     ),
     "preset apbbf-tiny": preset("apbbf-tiny"),
     "preset gebf-tiny": preset("gebf-tiny"),
-    "GEBF, r = 8, parts of 8 bits": FilterSpec(
-        family="gebf", window=64, epochs=8, hashes=2, bits=9 * 2 * 8, key_bits=8, clear=4
+    "GEBF, r = 8, parts of 8 bits": GEBFSpec(
+        window=64, epochs=8, hashes=2, bits=9 * 2 * 8, key_bits=8, clear=4
     ),
     "preset blocked-gebf-tiny": preset("blocked-gebf-tiny"),
 }

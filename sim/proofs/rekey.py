@@ -8,8 +8,8 @@ from amaranth.hdl import Array, Assume, Cat, Module, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib.wiring import In
 
-from ...golden import FilterSpec
 from ...golden.hash.siphash import SECRET_BITS
+from ...golden.spec import APBFSpec
 from ...hdl.hash.secrets import Secrets
 from ...hdl.hash.siphash import SipHash
 from ...hdl.pipeline import delayed
@@ -145,8 +145,7 @@ PROOFS = (
         build=partial(
             RekeyingGuarantee,
             strengthen=False,
-            spec=FilterSpec(
-                family="apbf",
+            spec=APBFSpec(
                 k=2,
                 l=1,
                 slice_bits=4,

@@ -9,7 +9,7 @@ from amaranth.hdl._ast import AnyConst
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from ...golden import FilterSpec
+from ...golden.spec import APBFSpec
 from ...hdl.control import CoreSignature
 from ...hdl.pipeline import delayed
 from ...hdl.profile import HardwareProfile
@@ -298,7 +298,7 @@ class SmallUnit(FilterUnit):
     """A unit with a stand-in for its core, and few places for results."""
 
     def __init__(self, *, depth, organisation="bit-sliced"):
-        spec = FilterSpec(family="apbf", k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
+        spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
         self._places = depth
         core = StandInCore(clear_cycles=HardwareProfile(spec).clear_cycles)
         super().__init__(spec, tag_bits=1, statistics_bits=0, organisation=organisation, core=core)

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
 import pytest
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from lately.golden import FAMILIES, PRESETS, FilterSpec, SpecificationError, preset
 from lately.golden.analysis import apbf_false_positive_rate
+from lately.golden.spec import AgePartitionedSpec
 
-NAMES = [field.name for field in fields(FilterSpec)]
+NAMES = FilterSpec.field_names()
 
 APBF = {"family": "apbf", "k": 3, "l": 2, "slice_bits": 64}
 APBBF = {
@@ -329,7 +330,8 @@ def test_preset_wrong():
 
 @pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
 def test_ring(spec):
-    run, target = (spec.k, spec.l) if spec.k else (1, spec.epochs)
+    partitioned = isinstance(spec, AgePartitionedSpec)
+    run, target = (spec.k, spec.l) if partitioned else (1, spec.epochs)
     assert spec.run == run
     assert spec.window_generations == target
     assert spec.ring_segments == run + target

@@ -121,7 +121,7 @@ def twin_of(model):
         epochs=spec.epochs,
         hashes=spec.hashes,
         bits=spec.bits,
-        block_bits=spec.block_bits,
+        block_bits=getattr(spec, "block_bits", None),
         partitioned=model.partitioned,
         **shared,
     )

@@ -1,0 +1,248 @@
+"""Specifications: what every family has in common, and the register of families."""
+
+import os
+import tomllib
+from abc import ABC, ABCMeta
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, ClassVar, Self, cast
+
+from ..errors import SpecificationError
+from ..files import replace_file
+
+UNSET = cast(int, None)
+"""Value of a field that is not given."""
+
+MOST = 1 << 48
+"""Largest value of a field that has no limit of its own."""
+
+_FAMILIES: "dict[str, type[Specification]]" = {}
+_FIRST = ("window",)
+_LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey")
+
+
+def required(*, least: int = 1, most: int = MOST) -> Any:
+    """Declare an integer field that has to be given.
+
+    Parameters
+    ----------
+    least, most : int
+        Ends of its range.
+    """
+    return field(default=UNSET, metadata={"required": True, "range": (least, most)})
+
+
+def optional(default: int = UNSET, *, least: int = 1, most: int = MOST) -> Any:
+    """Declare an integer field that may be left out; as `required`."""
+    return field(default=default, metadata={"range": (least, most)})
+
+
+class _Dispatcher(ABCMeta):
+    """Makes the constructor of an abstract specification that of the family that it is given."""
+
+    def __call__(cls, *arguments: Any, **values: Any) -> Any:
+        if arguments or "family" not in values:
+            if vars(cls).get("family"):
+                return super().__call__(*arguments, **values)
+            raise TypeError(f"{cls.__name__} needs the keyword argument 'family'")
+        kind: Any = cast("type[Specification]", cls).of_family(values["family"])
+        return kind(**kind.own(values))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specification(ABC, metaclass=_Dispatcher):
+    """Parameters of a filter, in the terms of its paper.
+
+    The constructor of an abstract class takes ``family`` and returns a
+    specification of that family's class. Fields that are left out get the
+    value that the paper sizes for, where it has one.
+
+    Attributes
+    ----------
+    family : str
+        Family of filters that the class describes; empty in abstract classes.
+    key_bits : int
+        Width of a key.
+    seed : int
+        Selects the hash functions.
+
+    Raises
+    ------
+    SpecificationError
+        If a field breaks a rule; the message names field, rule and value.
+    """
+
+    family: ClassVar[str] = ""
+
+    key_bits: int = optional(64, most=4096)
+    seed: int = field(default=0)
+
+    def __init_subclass__(cls, *, family: str = "") -> None:
+        super().__init_subclass__()
+        if family:
+            cls.family = family
+            _FAMILIES[family] = cls
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            self._check_field(item)
+        require_integer("seed", self.seed, least=0)
+        require(self.seed < 1 << 64, "seed", "must be below 2**64", self.seed)
+
+    def _check_field(self, item: Field[Any]) -> None:
+        value = getattr(self, item.name)
+        if value is None and item.default is None:
+            needed = "required" in item.metadata
+            require(not needed, item.name, f"must be given for family {self.family}", None)
+        elif "range" in item.metadata:
+            require_integer(item.name, value, *item.metadata["range"])
+
+    # Families
+
+    @classmethod
+    def families(cls) -> "dict[str, type[Self]]":
+        """Families of which this is the class or a base, and the class of each.
+
+        Those whose modules have been imported: `lately.golden.Specification` comes with all.
+        """
+        return {name: kind for name, kind in _FAMILIES.items() if issubclass(kind, cls)}
+
+    @classmethod
+    def of_family(cls, family: object) -> "type[Self]":
+        """Return the class of a family.
+
+        Raises
+        ------
+        SpecificationError
+            If there is none, or it is no subclass of this.
+        """
+        kinds = cls.families()
+        known = isinstance(family, str) and family in kinds
+        require(known, "family", f"must be one of {', '.join(kinds)}", family)
+        return kinds[cast(str, family)]
+
+    @classmethod
+    def own(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of this family among values by name.
+
+        Raises
+        ------
+        SpecificationError
+            If another field has a value.
+        """
+        names = cls.field_names()
+        for name, value in values.items():
+            require(
+                name in names or value is None,
+                name,
+                f"must not be given for family {cls.family}",
+                value,
+            )
+        return {name: value for name, value in values.items() if name in names[1:]}
+
+    @classmethod
+    def field_names(cls) -> list[str]:
+        """Names of the fields of all `families`, in the order of a file."""
+        kinds: Iterable[type[Specification]] = cls.families().values()
+        names = [item.name for kind in kinds for item in fields(kind)]
+        inner = [name for name in dict.fromkeys(names) if name not in _FIRST + _LAST]
+        first = [name for name in _FIRST if name in names]
+        return ["family", *first, *inner, *(name for name in _LAST if name in names)]
+
+    @classmethod
+    def required_fields(cls) -> tuple[str, ...]:
+        """Names of the fields that have to be given, in the order of a file."""
+        needed = {item.name for item in fields(cls) if "required" in item.metadata}
+        return tuple(name for name in cls.field_names() if name in needed)
+
+    # Text
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Build from a mapping of field names to values.
+
+        Raises
+        ------
+        SpecificationError
+            If a name is not a field, or a field breaks a rule.
+        """
+        names = cls.field_names()
+        for name, value in values.items():
+            if name not in names:
+                shown = name if name.isidentifier() else repr(name)
+                raise SpecificationError(
+                    f"{shown}: unknown field, must be one of {', '.join(names)} (value {value!r})"
+                )
+        kind = cls.of_family(values.get("family"))
+        return kind(**kind.own(values))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Fields that are set, in order."""
+        values = {name: getattr(self, name) for name in self.field_names()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a TOML file of fields.
+
+        Parameters
+        ----------
+        path : path
+
+        Raises
+        ------
+        SpecificationError
+            If the file is not TOML, or its content is not a specification.
+        OSError
+            If the file cannot be read.
+        """
+        try:
+            with open(path, "rb") as file:
+                values = tomllib.load(file)
+        except (ValueError, RecursionError) as error:
+            # Besides TOMLDecodeError: no UTF-8, integers of thousands of digits, deep nesting.
+            raise SpecificationError(f"{os.fspath(path)}: must be a TOML file: {error}") from None
+        try:
+            return cls.from_dict(values)
+        except SpecificationError as error:
+            raise SpecificationError(f"{os.fspath(path)}: {error}") from None
+
+    def to_toml(self, path: str | os.PathLike[str]) -> None:
+        """Write a TOML file, named by `path`, of the fields that are set."""
+        with replace_file(path) as file:
+            file.write(self.toml().encode())
+
+    def toml(self) -> str:
+        """Return the fields that are set, as TOML."""
+        return "".join(f"{name} = {_toml_value(value)}\n" for name, value in self.to_dict().items())
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {_toml_value(own)}' for key, own in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def require(condition: bool, name: str, rule: str, value: object) -> None:
+    """Refuse the value of a field unless a condition holds.
+
+    Raises
+    ------
+    SpecificationError
+        With a message of name, rule and value.
+    """
+    if not condition:
+        raise SpecificationError(f"{name}: {rule}, not {value!r}")
+
+
+def require_integer(name: str, value: object, least: int = 1, most: int | None = None) -> None:
+    """Refuse the value of a field unless it is an integer in a range; as `require`."""
+    require(type(value) is int, name, "must be an integer", value)
+    number = cast(int, value)
+    require(number >= least, name, f"must be at least {least}", value)
+    shown = "2**48" if most == MOST else most
+    require(most is None or number <= most, name, f"must be at most {shown}", value)

@@ -1,0 +1,80 @@
+"""Specifications of the filters that the papers compare with; fields as their models have them."""
+
+from dataclasses import dataclass
+
+from .base import Specification, optional, required
+
+_BITS = 1 << 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class BloomSpec(Specification, family="bloom"):
+    """Bloom filter: `lately.golden.BloomFilter`."""
+
+    bits: int = required(least=2, most=_BITS)
+    hashes: int = required()
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionedBloomSpec(BloomSpec, family="partitioned-bloom"):
+    """Partitioned Bloom filter: `lately.golden.PartitionedBloomFilter`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockedBloomSpec(BloomSpec, family="blocked-bloom"):
+    """Blocked Bloom filter: `lately.golden.BlockedBloomFilter`."""
+
+    block_bits: int = required(least=2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountingBloomSpec(Specification, family="counting-bloom"):
+    """Counting Bloom filter with a queue: `lately.golden.CountingBloomFilter`."""
+
+    window: int = required()
+    counters: int = required(least=2, most=_BITS)
+    hashes: int = required()
+    counter_bits: int = optional(4, most=8)
+    saturated: str = "kept"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StableBloomSpec(Specification, family="stable-bloom"):
+    """Stable Bloom filter: `lately.golden.StableBloomFilter`."""
+
+    cells: int = required(least=2, most=_BITS)
+    hashes: int = required()
+    decrements: int = required()
+    cell_bits: int = optional(1, most=8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoubleBufferingSpec(Specification, family="double-buffering"):
+    """Two Bloom filters in turn: `lately.golden.DoubleBuffering`."""
+
+    generation: int = required()
+    bits: int = required(least=4, most=2 * _BITS)
+    hashes: int = required()
+
+
+@dataclass(frozen=True, kw_only=True)
+class A2BufferingSpec(DoubleBufferingSpec, family="a2-buffering"):
+    """Two Bloom filters, active and inactive: `lately.golden.A2Buffering`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
+    """Forgetful Bloom filter: `lately.golden.ForgetfulBloomFilter`."""
+
+    generation: int = required()
+    past: int = required()
+    bits: int = required()
+    hashes: int = required()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwampSpec(Specification, family="swamp"):
+    """SWAMP, a sliding window of fingerprints: `lately.golden.Swamp`."""
+
+    window: int = required()
+    fingerprint_bits: int = required(most=64)

@@ -1,0 +1,18 @@
+"""Specification of the time-decaying cuckoo dictionary; fields as its model has them.
+
+What the model derives from the other fields may be left out, and is None then.
+"""
+
+from dataclasses import dataclass
+
+from .base import Specification, optional, required
+
+
+@dataclass(frozen=True, kw_only=True)
+class CuckooSpec(Specification, family="cuckoo"):
+    """Time-decaying cuckoo dictionary: `lately.golden.CuckooDictionary`."""
+
+    window: int = required()
+    signature_bits: int = optional(0, least=0, most=32)
+    positions: int = optional(most=1 << 30)
+    moves: int = optional()

@@ -1,0 +1,9 @@
+"""The base of all specifications, with every family in its register."""
+
+from . import compared, cuckoo, ring, time_limited, timestamp
+from .base import Specification
+
+MODULES = (ring, time_limited, timestamp, cuckoo, compared)
+"""Modules that define specifications."""
+
+__all__ = ["MODULES", "Specification"]

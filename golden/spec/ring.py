@@ -1,0 +1,617 @@
+"""Specifications of the filters that are a ring of segments.
+
+The age-partitioned families take ``k``, ``l`` and the size of a segment; the
+guarded-epoch families take ``window``, ``epochs``, ``hashes`` and the ``bits``
+of all segments together.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Self
+
+from .. import analysis
+from ..hash.functions import HASHES
+from .base import UNSET, Specification, optional, require, required
+
+SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}
+"""Shards that the keys of so many lanes are spread over."""
+
+_SUMMED = 32
+"""Insertions of a generation up to which the mean rate is a sum and not an integral."""
+
+# Ages are 16-bit integers; the others keep the hash functions countable.
+_GENERATIONS = 32767
+_HASHES = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilterSpec(Specification):
+    """A sliding-window filter whose segments form a ring: what hardware exists for.
+
+    Fields that are left out get the value that the papers size for;
+    afterwards no derived field is None.
+
+    Attributes
+    ----------
+    window : int
+        Insertions for which a key is guaranteed to be reported.
+    generation : int
+        Insertions between two shifts (g; the epoch length of a GEBF).
+    lanes : int
+        Keys that the hardware accepts per cycle: 1, 2 or 4. With several lanes, the bits of every
+        segment are divided among `shards`, and a key has its bits in one of them.
+    clear : int
+        Bits of each memory that the hardware zeroes per cycle. Power of two.
+    hash : str
+        "h3", whose constants are public, or "siphash", which takes a secret
+        that is loaded at run time and is no part of a specification.
+    rekey : bool
+        Whether a new secret counts from the next segment on, so that no key is
+        forgotten for it. Without, it counts from the next clear on.
+    """
+
+    blocked: ClassVar[bool] = False
+    """Whether a key has its bits in one block of each segment."""
+
+    size_field: ClassVar[str]
+    """Name of the field that sets the size of a segment."""
+
+    window: int = optional()
+    generation: int = optional()
+    lanes: int = optional(1)
+    clear: int = optional(16)
+    hash: str = "h3"
+    rekey: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(self.lanes in SHARDS, "lanes", "must be 1, 2 or 4", self.lanes)
+        require_power_of_two("clear", self.clear)
+        self._check_hash()
+        self._check_segment()
+        require(
+            max(self.index_sizes) <= 1 << 32,
+            self.size_field,
+            "must give at most 2**32 cells or blocks in a part",
+            max(self.index_sizes),
+        )
+        self._complete()
+
+    def _check_hash(self) -> None:
+        known = isinstance(self.hash, str) and self.hash in HASHES
+        require(known, "hash", f"must be one of {', '.join(HASHES)}", self.hash)
+        require(isinstance(self.rekey, bool), "rekey", "must be True or False", self.rekey)
+        require(
+            self.hash == "siphash" or not self.rekey,
+            "rekey",
+            f"must be False for hash {self.hash}",
+            self.rekey,
+        )
+        require(
+            self.lanes == 1 or self.hash == "h3",
+            "hash",
+            "must be h3 for several lanes",
+            self.hash,
+        )
+
+    @abstractmethod
+    def _check_segment(self) -> None:
+        """Check the fields that a segment's size depends on."""
+
+    def _check_shards(self, size: int) -> None:
+        require(
+            size % self.shards == 0,
+            self.size_field,
+            f"must be a multiple of the {self.shards} shards of {self.lanes} lanes",
+            size,
+        )
+
+    def _complete(self) -> None:
+        """Derive generation and window where they are not given, and check them."""
+        if self.generation is None:
+            whole = self.window is not None
+            derived = -(-self.window // self.window_generations) if whole else self._full()
+            object.__setattr__(self, "generation", derived)
+        require(self.generation >= 1, "generation", "must be at least 1", self.generation)
+        covered = self.generation * self.window_generations
+        if self.window is None:
+            object.__setattr__(self, "window", covered)
+        require(
+            self.window <= covered,
+            "window",
+            f"must be at most {self.window_generations} generations of {self.generation} "
+            f"insertions = {covered}",
+            self.window,
+        )
+
+    def _full(self) -> int:
+        """Return the generation that fills the segments as the paper has it."""
+        raise NotImplementedError
+
+    # The ring
+
+    @property
+    @abstractmethod
+    def window_generations(self) -> int:
+        """Generations in the window: l of an APBF, r of a GEBF."""
+
+    @property
+    @abstractmethod
+    def run(self) -> int:
+        """Consecutive segments that an insertion writes and a report needs.
+
+        k of an APBF; 1 of a GEBF, whose query is satisfied by any segment.
+        """
+
+    @property
+    def ring_segments(self) -> int:
+        """Segments in the ring: k + l (APBF, section 5.1), r + 1 (GEBF)."""
+        return self.run + self.window_generations
+
+    @property
+    def segments(self) -> int:
+        """Segments that exist: those in the ring and the spare."""
+        return self.ring_segments + 1
+
+    @property
+    @abstractmethod
+    def hash_functions(self) -> int:
+        """Hash functions: one per segment for an APBF, one for all segments of a GEBF."""
+
+    # A segment
+
+    @property
+    def shards(self) -> int:
+        """Shards that keys are spread over: three for every two lanes, so that none is full."""
+        return SHARDS[self.lanes]
+
+    @property
+    def segment_blocks(self) -> int:
+        """Blocks of a segment; 1 where the family has none."""
+        return 1
+
+    @property
+    @abstractmethod
+    def parts(self) -> int:
+        """Bits that one key sets in one segment, each in a part of its own."""
+
+    @property
+    @abstractmethod
+    def cells(self) -> int:
+        """Bits of one part in one block (of the whole part without blocks)."""
+
+    @property
+    @abstractmethod
+    def shard_sizes(self) -> dict[str, int]:
+        """Fields that give one shard its size, where the lanes have several."""
+
+    @property
+    def part_bits(self) -> int:
+        """Bits of one part of a segment, in all shards."""
+        return self.segment_blocks * self.cells
+
+    @property
+    def shard_bits(self) -> int:
+        """Bits of one part of a segment in one shard: the depth of one memory."""
+        return self.part_bits // self.shards
+
+    @property
+    def index_sizes(self) -> tuple[int, ...]:
+        """Ranges of the indices of a hash function: the block, if there are blocks, then cells.
+
+        They are those within a shard.
+        """
+        if self.blocked:
+            return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
+        return (self.shard_bits,) * self.parts
+
+    # Derived figures
+
+    @property
+    def shape(self) -> str:
+        """Family and parameters in few words."""
+        return f"{self.family} {self._parameters}, {self._size}"
+
+    @property
+    @abstractmethod
+    def _parameters(self) -> str:
+        """Parameters but for the size of a segment."""
+
+    @property
+    def _size(self) -> str:
+        return f"{self.cells:,} bits"
+
+    @property
+    def memory_bits(self) -> int:
+        """Bits of the segments in the ring, as the papers count memory."""
+        return self.ring_segments * self.parts * self.part_bits
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits that the hardware holds: the ring and the spare."""
+        return self.segments * self.parts * self.part_bits
+
+    @property
+    def guaranteed_window(self) -> int:
+        """Insertions for which a key is reported at every phase of a generation.
+
+        l g (APBF, section 5.2); r epochs, at least the window (GEBF, lemma 1).
+        """
+        return self.window_generations * self.generation
+
+    @property
+    def slack(self) -> int:
+        """Insertions past the guaranteed window after which no trace of a key is left.
+
+        k g (APBF, section 5.2); one epoch (GEBF, proposition 1).
+        """
+        return self.run * self.generation
+
+    @property
+    def npws(self) -> float:
+        """Normalised probability-weighted slack at its peak (APBF, section 5.2)."""
+        survival = self.segment_false_positive_rates(phase=1.0)[-1]
+        return analysis.npws(self.run, self.window_generations, survival)
+
+    def segment_false_positive_rates(self, *, phase: float) -> list[float]:
+        """Probability that a fresh key matches, for each segment from youngest to oldest.
+
+        Parameters
+        ----------
+        phase : float
+            Share of the current generation that has been inserted, 0 to 1;
+            every inserted key is taken to be distinct.
+        """
+        loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
+        return [
+            analysis.segment_false_positive_rate(
+                load, blocks=self.segment_blocks, cells=self.cells, parts=self.parts
+            )
+            for load in loads
+        ]
+
+    def false_positive_rate(self, *, phase: float) -> float:
+        """Return the expected false-positive rate at a phase of the generation, keys distinct.
+
+        The recursion F of the APBF paper (section 5.3) over the expected
+        match probabilities of the segments; for a GEBF it is 1 minus the
+        product of the misses, the form of the paper's approximation.
+        """
+        return analysis.apbf_false_positive_rate(
+            self.run,
+            self.window_generations,
+            fills=self.segment_false_positive_rates(phase=phase),
+        )
+
+    @cached_property
+    def worst_false_positive_rate(self) -> float:
+        """Expected false-positive rate just before a shift (APBF, section 5.3), keys distinct."""
+        return self.false_positive_rate(phase=1.0)
+
+    @cached_property
+    def mean_false_positive_rate(self) -> float:
+        """False-positive rate averaged over a generation, keys distinct.
+
+        Over what a query meets after each of its insertions: a shift comes with the
+        insertion after the last, so no query meets a generation without any.
+        """
+        if self.generation <= _SUMMED:
+            moments = range(1, self.generation + 1)
+            rates = [self.false_positive_rate(phase=i / self.generation) for i in moments]
+            return sum(rates) / self.generation
+        # Euler and Maclaurin: a sum is the integral and half of what its ends differ by.
+        ends = self.worst_false_positive_rate - self.false_positive_rate(phase=0.0)
+        return self._integrated_rate() + ends / (2 * self.generation)
+
+    def _integrated_rate(self) -> float:
+        # Gauss-Legendre: the rate is smooth in the phase, and 8 points are exact to rounding.
+        points = (
+            0.18343464249564980,
+            0.52553240991632899,
+            0.79666647741362674,
+            0.96028985649753623,
+        )
+        weights = (
+            0.36268378337836198,
+            0.31370664587788729,
+            0.22238103445337447,
+            0.10122853629037626,
+        )
+        return sum(
+            weight / 2 * self.false_positive_rate(phase=(1 + sign * point) / 2)
+            for point, weight in zip(points, weights, strict=True)
+            for sign in (-1, 1)
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgePartitionedSpec(FilterSpec):
+    """Ring of which an insertion writes several segments, each with a hash function of its own.
+
+    Attributes
+    ----------
+    k, l : int
+        Segments that an insertion writes, and generations in the window.
+    window : int
+        May be given in place of ``generation``.
+    """
+
+    k: int = required(most=_HASHES)
+    l: int = required(most=_GENERATIONS)
+
+    @property
+    def _parameters(self) -> str:
+        return f"k={self.k} l={self.l}"
+
+    def with_generations(self, generations: int) -> Self:
+        """Return the same with another number of generations in the window, each as full."""
+        return replace(self, l=generations, window=UNSET, generation=UNSET)
+
+    @property
+    def window_generations(self) -> int:
+        """Generations: l."""
+        return self.l
+
+    @property
+    def run(self) -> int:
+        """Segments that an insertion writes: k."""
+        return self.k
+
+    @property
+    def hash_functions(self) -> int:
+        """One per segment, the spare included."""
+        return self.segments
+
+
+@dataclass(frozen=True, kw_only=True)
+class APBFSpec(AgePartitionedSpec, family="apbf"):
+    """Age-partitioned Bloom filter.
+
+    Attributes
+    ----------
+    slice_bits : int
+        Bits of a segment.
+    """
+
+    size_field = "slice_bits"
+
+    slice_bits: int = required()
+
+    def _check_segment(self) -> None:
+        self._check_shards(self.slice_bits)
+
+    def _full(self) -> int:
+        return analysis.apbf_generation(self.slice_bits, self.k)
+
+    @property
+    def parts(self) -> int:
+        """1: a slice has one hash function."""
+        return 1
+
+    @property
+    def cells(self) -> int:
+        """Bits of a slice."""
+        return self.slice_bits
+
+    @property
+    def shard_sizes(self) -> dict[str, int]:
+        """Bits of a slice."""
+        return {"slice_bits": self.shard_bits}
+
+
+@dataclass(frozen=True, kw_only=True)
+class APBBFSpec(AgePartitionedSpec, family="apbbf"):
+    """Age-partitioned blocked Bloom filter.
+
+    Attributes
+    ----------
+    block_bits, hashes_per_block, blocks : int
+        B, b and the number of blocks of a segment.
+    """
+
+    blocked = True
+    size_field = "blocks"
+
+    block_bits: int = required()
+    hashes_per_block: int = required(most=_HASHES)
+    blocks: int = required()
+
+    @property
+    def _parameters(self) -> str:
+        return f"{super()._parameters} b={self.hashes_per_block}"
+
+    @property
+    def _size(self) -> str:
+        return f"{self.blocks:,} x {self.block_bits}"
+
+    def _check_segment(self) -> None:
+        require_power_of_two("block_bits", self.block_bits)
+        require(
+            _power_of_two(self.hashes_per_block) and self.hashes_per_block < self.block_bits,
+            "hashes_per_block",
+            f"must be a power of two below block_bits = {self.block_bits}",
+            self.hashes_per_block,
+        )
+        self._check_shards(self.blocks)
+
+    def _full(self) -> int:
+        return analysis.apbbf_generation(
+            self.blocks, self.block_bits, self.hashes_per_block, self.k
+        )
+
+    @property
+    def segment_blocks(self) -> int:
+        """Blocks of a segment."""
+        return self.blocks
+
+    @property
+    def parts(self) -> int:
+        """Bits of a key in a block: b."""
+        return self.hashes_per_block
+
+    @property
+    def cells(self) -> int:
+        """Bits of a block for each hash function."""
+        return self.block_bits // self.parts
+
+    @property
+    def shard_sizes(self) -> dict[str, int]:
+        """Blocks of a segment."""
+        return {"blocks": self.blocks // self.shards}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardedEpochSpec(FilterSpec):
+    """Ring of which an insertion writes one segment, with one hash function for all.
+
+    Attributes
+    ----------
+    epochs, hashes, bits : int
+        r, k and m of a GEBF: epochs in the window, hash functions, and bits
+        of the r + 1 segments together.
+    """
+
+    size_field = "bits"
+
+    window: int = required()
+    epochs: int = required(most=_GENERATIONS)
+    hashes: int = required(most=_HASHES)
+    bits: int = required()
+
+    @property
+    def _parameters(self) -> str:
+        return f"r={self.epochs} k={self.hashes}"
+
+    @property
+    def window_generations(self) -> int:
+        """Epochs: r."""
+        return self.epochs
+
+    @property
+    def run(self) -> int:
+        """1: any segment satisfies a query."""
+        return 1
+
+    @property
+    def hash_functions(self) -> int:
+        """One for all segments."""
+        return 1
+
+    @property
+    def parts(self) -> int:
+        """Bits of a key in a segment: k."""
+        return self.hashes
+
+    @property
+    def npws(self) -> float:
+        """1/r: the guard epoch is reported in full, and nothing older is."""
+        return 1 / self.epochs
+
+    @property
+    @abstractmethod
+    def shared_cells(self) -> int:
+        """Bits of one block (of the segment without blocks), where hash functions share them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GEBFSpec(GuardedEpochSpec, family="gebf"):
+    """Guarded-epoch Bloom filter."""
+
+    def _check_segment(self) -> None:
+        least = 2 * self.shards
+        require(
+            self.part_bits >= least,
+            "bits",
+            f"must be at least {least} per hash and segment = "
+            f"{least * self.hashes * (self.epochs + 1)}",
+            self.bits,
+        )
+
+    @property
+    def cells(self) -> int:
+        """Bits of a segment for each hash function, the same in every shard."""
+        return self.bits // (self.epochs + 1) // self.hashes // self.shards * self.shards
+
+    @property
+    def shard_sizes(self) -> dict[str, int]:
+        """Bits of all segments."""
+        return {"bits": self.shard_bits * self.hashes * (self.epochs + 1)}
+
+    @property
+    def shared_cells(self) -> int:
+        """Bits of a segment."""
+        return self.bits // self.ring_segments
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
+    """Blocked guarded-epoch Bloom filter.
+
+    Attributes
+    ----------
+    block_bits : int
+        Bits of a block. Power of two.
+    """
+
+    blocked = True
+
+    block_bits: int = required()
+
+    @property
+    def _size(self) -> str:
+        return f"{self.segment_blocks:,} x {self.block_bits}"
+
+    def _check_segment(self) -> None:
+        require_power_of_two("block_bits", self.block_bits)
+        require(
+            self.hashes < self.block_bits,
+            "hashes",
+            f"must be below block_bits = {self.block_bits}",
+            self.hashes,
+        )
+        where = "segment" if self.shards == 1 else f"of the {self.shards} shards of a segment"
+        require(
+            self.segment_blocks >= 1,
+            "bits",
+            f"must be at least one block in each {where} = "
+            f"{self.shards * self.block_bits * (self.epochs + 1)}",
+            self.bits,
+        )
+
+    @property
+    def segment_blocks(self) -> int:
+        """Blocks of a segment, the same number in every shard."""
+        blocks = self.bits // (self.epochs + 1) // self.block_bits
+        return blocks // self.shards * self.shards
+
+    @property
+    def cells(self) -> int:
+        """Bits of a block for each hash function."""
+        return self.block_bits // self.hashes
+
+    @property
+    def shard_sizes(self) -> dict[str, int]:
+        """Bits of all segments."""
+        return {"bits": self.index_sizes[0] * self.block_bits * (self.epochs + 1)}
+
+    @property
+    def shared_cells(self) -> int:
+        """Bits of a block."""
+        return self.block_bits
+
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    family: kind.required_fields() for family, kind in FilterSpec.families().items()
+}
+"""Families that are a ring, each with the parameters that it requires."""
+
+
+def require_power_of_two(name: str, value: int) -> None:
+    """Refuse the value of a field unless it is a power of two; as `require`."""
+    require(_power_of_two(value), name, "must be a power of two", value)
+
+
+def _power_of_two(value: int) -> bool:
+    return value >= 1 and value & (value - 1) == 0

@@ -1,0 +1,43 @@
+"""Specifications of the filters whose cells hold timestamps; fields as their models have them.
+
+What a model derives from the other fields may be left out, and is None then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from .base import Specification, optional, required
+
+_LONGEST = 1 << 30
+_HASHES = 1 << 10
+_REQUIRED = {"required": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimingSpec(Specification, family="timing"):
+    """Timing Bloom filter: `lately.golden.TimingBloomFilter`."""
+
+    window: int = required(most=_LONGEST)
+    cells: int = required(most=_LONGEST)
+    hashes: int = required(most=_HASHES)
+    padding: int = optional(least=0, most=_LONGEST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockTimingSpec(TimingSpec, family="block-timing"):
+    """Block timing Bloom filter: `lately.golden.BlockTimingBloomFilter`."""
+
+    block: int = required(most=_LONGEST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferentialSpec(TimingSpec, family="inferential"):
+    """Inferential time-decaying filter: `lately.golden.InferentialFilter`."""
+
+    block: int = optional(1, most=_LONGEST)
+    distinct: Mapping[str, Any] = field(default=cast(dict[str, Any], None), metadata=_REQUIRED)
+    probability: float = field(default=cast(float, None), metadata=_REQUIRED)
+    false_positive: float = 1.0
+    false_negative: float = 1.0
+    recurring: bool = False
