@@ -173,7 +173,14 @@ class UnitSignature(wiring.Signature):
         return self._result
 
     def of_lane(self, payload: Any, number: int) -> Any:
-        """Return the part of a payload, or of a payload's layout, that belongs to a lane."""
+        """Return the part of a payload, or of a payload's layout, that belongs to a lane.
+
+        Parameters
+        ----------
+        payload : View or StructLayout
+        number : int
+            Of the lane.
+        """
         if self._lanes == 1:
             return payload
         if isinstance(payload, data.StructLayout):

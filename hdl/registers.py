@@ -49,6 +49,11 @@ class Register:
     holder : Holder
     event : str
         Signal that is counted; empty if nothing is.
+
+    Raises
+    ------
+    ValueError
+        If the name is no identifier, or the width is out of range.
     """
 
     name: str

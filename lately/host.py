@@ -235,22 +235,23 @@ class Host:
     # The board
 
     def statistics(self) -> dict[str, int]:
-        """Return what the board has counted since its reset, by the names of `STATISTICS`.
+        """Return the board's registers of `lately.hdl.registers` that can be read, by their names.
 
-        Counts are modulo 2**32; those of a self-test's operations are in.
+        Counts are since reset and modulo 2**32, those of a self-test's operations included. A
+        board that is newer may have more registers, and an older one fewer, than are known here.
 
         Raises
         ------
         HostError
-            If the board cannot be reached any longer.
+            If the board cannot be reached any longer, or its answer is not one.
         """
         answer = self._ask(Request.STATISTICS)
-        if len(answer) != 4 * len(STATISTICS):
+        if len(answer) % 4:
             raise HostError(
-                f"{self.port}: must answer {4 * len(STATISTICS)} bytes of statistics, "
-                f"not {len(answer)}"
+                f"{self.port}: must answer statistics in words of 4 bytes, not {len(answer)} bytes"
             )
-        return dict(zip(STATISTICS, struct.unpack(f"<{len(STATISTICS)}I", answer), strict=True))
+        words = struct.unpack(f"<{len(answer) // 4}I", answer)
+        return dict(zip(STATISTICS, words, strict=False))
 
     def configure(self, *, generation: int | None = None, secret: int | None = None) -> None:
         """Set the generation length, and load a secret.

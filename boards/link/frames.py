@@ -95,6 +95,11 @@ class FrameReceiver(wiring.Component):
     good, bad, dropped : Out(1)
         High for one cycle for each frame: kept; damaged, too long or too
         short; found no free slot.
+
+    Raises
+    ------
+    ValueError
+        If the slots are not as `check_slots` requires.
     """
 
     READ_LATENCY = 2
@@ -252,6 +257,11 @@ class FrameSender(wiring.Component):
         Writes a byte of a payload; the slot is the high part of the address.
     o : Out(stream.Signature(8))
         Bytes for the line.
+
+    Raises
+    ------
+    ValueError
+        If the slots are not as `check_slots` requires.
     """
 
     def __init__(self, *, slots):

@@ -122,6 +122,13 @@ class Run(wiring.Component):
         It is that of another operation, or none came.
     i, o
         As those of `SelfTest`.
+
+    Raises
+    ------
+    TypeError
+        If the patience is not an integer.
+    ValueError
+        If the patience is below 1.
     """
 
     def __init__(self, *, spec, patience, unit):

@@ -78,6 +78,11 @@ class Transmitter(wiring.Component):
     i : In(stream.Signature(8))
         Taken when the stop bit of the byte before has been sent.
     tx : Out(1, init=1)
+
+    Raises
+    ------
+    TypeError
+        If the rate is no `BaudRate`.
     """
 
     def __init__(self, *, rate):
@@ -122,6 +127,11 @@ class Receiver(wiring.Component):
     data : Out(8)
     error : Out(1)
         High for one cycle for each byte without a stop bit.
+
+    Raises
+    ------
+    TypeError
+        If the rate is no `BaudRate`.
     """
 
     def __init__(self, *, rate):

@@ -1,13 +1,14 @@
 """The table of registers, and all that read it."""
 
 import re
+import struct
 import subprocess
 import sys
 
 import pytest
 from amaranth.sim import Simulator
 
-from lately.boards.link.protocol import STATISTICS
+from lately.boards.link.protocol import MAX_ANSWER, STATISTICS
 from lately.boards.link.register_file import RegisterFile
 from lately.golden import preset
 from lately.hdl import FilterUnit, LaneUnit
@@ -21,6 +22,7 @@ from lately.hdl.registers import (
     registers_header,
     registers_table,
 )
+from lately.host import Host, HostError
 
 
 def test_words_of_the_serial_protocol_keep_their_places():
@@ -163,10 +165,31 @@ def test_counter_is_one_line():
     subprocess.run([sys.executable, "-W", "error", "-c", ONE_MORE], check=True)
 
 
+@pytest.mark.parametrize("words", [10, 11, 12])
+def test_host_reads_older_and_newer_boards(monkeypatch, words):
+    answer = struct.pack(f"<{words}I", *range(words))
+    monkeypatch.setattr(Host, "_ask", lambda host, request: answer)
+    host = Host.__new__(Host)
+    known = dict(zip(STATISTICS, range(words), strict=False))
+    assert host.statistics() == known
+    assert len(known) == min(words, len(STATISTICS))
+
+
+def test_statistics_in_part_of_a_word(monkeypatch):
+    monkeypatch.setattr(Host, "_ask", lambda host, request: bytes(43))
+    host = Host.__new__(Host)
+    host.port = "port"
+    with pytest.raises(
+        HostError, match=r"^port: must answer statistics in words of 4 bytes, not 43"
+    ):
+        host.statistics()
+
+
 def test_table_needs_no_hardware():
     code = "import sys, lately.hdl.registers; assert 'amaranth' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_everything_readable_fits_a_word():
+def test_everything_readable_fits_an_answer():
+    assert 4 * len(STATISTICS) <= MAX_ANSWER
     assert all(register.width is None or register.width <= 32 for register in readable())
