@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.hash.functions import (
     STATE_BITS,
 )
-from ..pipeline import delayed, registered
+from ..pipeline import Pipeline, registered
 from ..profile import FAN_IN, MINIMUM_BEATS
 
 
@@ -45,72 +45,82 @@ class ShiftFinder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        lanes, generation = self._lanes, self._generation
-        low = (lanes - 1).bit_length()
-        inserts = registered(m, self.inserts, "inserts")
-        turns = registered(m, self.turn, "turns")
+        pipeline = Pipeline(m)
+        inserts = pipeline.enter(self.inserts, "inserts").at(1)
+        turns = pipeline.enter(self.turn, "turns").at(1)
         counts = [Const(0)]
-        for lane in range(lanes):
-            counts.append(counts[-1] + inserts[lane])
-        ordinals = Cat(count[:low] if len(count) >= low else Cat(count, Const(0, low - len(count)))
-                       for count in counts[:lanes])  # fmt: skip
+        for lane in range(self._lanes):
+            counts.append(counts[-1] + inserts.value[lane])
         # Insertions of the generation, less its length and one: the sign tells when it is over.
         # In two digits, the high one a cycle later.
-        width = generation.bit_length() + 2
+        width = self._generation.bit_length() + 2
         digit = width // 2
         # They begin with what a turn sets them to, so that registers need no gate for it.
         left_low = Signal(digit, init=(1 << digit) - 1)
         left_high = Signal(width - digit, init=(1 << width - digit) - 1)
-        begun, count = self._elaborate_changes(m, width, inserts, turns, counts[lanes])
-        change = Signal(width, init=-generation % (1 << width))
+        begun, count = self._elaborate_changes(pipeline, width, inserts, turns, counts[-1])
+        change = Signal(width, init=-self._generation % (1 << width))
         carry = Signal()
         turn = Signal(2)
         over = Signal()
-        # What turned meanwhile has begun a generation of its own.
-        quiet = registered(m, ~Cat(turns, turn).any(), "quiet")
+        # A beat that turned meanwhile has begun a generation of its own.
+        quiet = registered(m, ~Cat(turns.value, turn).any(), "quiet")
         m.d.sync += [
-            turn.eq(Cat(turns, turn)),
-            change.eq(Mux(over, begun, count)),
+            turn.eq(Cat(turns.value, turn)),
+            change.eq(Mux(over, begun.value, count.value)),
             Cat(left_low, carry).eq(left_low + change[:digit]),
         ]
-        change_high = registered(m, change[digit:], "change_high")
+        change = pipeline.enter(change, "change", stage=count.stage + 1)
+        # As it is before the beat: the last digits.
+        before = pipeline.enter(left_low, "before", stage=change.stage)
+        change_high = pipeline.register("change_high", lambda bits: bits[digit:], change)
         # One sum: what both have below carries if `carry` is set.
-        high = (Cat(1, left_high) + Cat(carry, change_high))[1 : 1 + len(left_high)]
-        after = registered(m, high[-1], "after")
+        high = (Cat(1, left_high) + Cat(carry, change_high.value))[1 : 1 + len(left_high)]
+        after = pipeline.register(
+            "after", lambda bits: bits[-1], pipeline.enter(high, "high", stage=change_high.stage)
+        )
+        # As it was before the beat: the sign.
+        negative = registered(m, left_high[-1], "negative")
         m.d.sync += left_high.eq(high)
         # That of a beat that begins with a turn, just before its change is added.
         with m.If(turn[0]):
             m.d.sync += left_low.eq(-1)
         with m.If(turn[1]):
             m.d.sync += left_high.eq(-1)
-        # As they were before the beat: the sign, and the last digits.
-        negative = registered(m, left_high[-1], "negative")
-        before = delayed(m, left_low[:low], 2, "before")
-        inserts = delayed(m, inserts, 4, "inserts_late")
-        places = delayed(m, ordinals, 4, "places")
-        over_now = negative & ~after
-        m.d.sync += [
-            over.eq(over_now & quiet),
-            self.shifts.eq(
-                Cat(
-                    over_now & inserts[lane] & (places.word_select(lane, low) == ~before)
-                    for lane in range(lanes)
-                )
-            ),
-        ]
+        over_now = negative & ~after.value
+        m.d.sync += over.eq(over_now & quiet)
+        self._elaborate_place(m, pipeline, after.stage, over_now, inserts, counts, before)
         return m
 
-    def _elaborate_changes(self, m, width, inserts, turns, count):
-        """Return by how much a beat changes the count, a cycle late.
+    def _elaborate_changes(self, pipeline, width, inserts, turns, count):
+        """Return by how much a beat changes the count.
 
         First if a generation is found to be over before it, then if not.
         """
         # From a table: an adder is too slow.
         after_turn = [flags.bit_count() - self._generation for flags in range(1 << self._lanes)]
         table = Array(Const(change % (1 << width), width) for change in after_turn)
-        if_over = Value.cast(table[inserts])
-        begun = registered(m, if_over, "begun")
-        return begun, registered(m, Mux(turns, if_over, count), "count")
+        if_over = pipeline.combine("if_over", lambda bits: Value.cast(table[bits]), inserts)
+        begun = pipeline.register("begun", lambda change: change, if_over)
+        count = pipeline.register(
+            "count", lambda turns, change: Mux(turns, change, count), turns, if_over
+        )
+        return begun, count
+
+    def _elaborate_place(self, m, pipeline, stage, over, inserts, counts, before):
+        """Say which insertion of a beat in which a generation ends is the first of the next."""
+        low = (self._lanes - 1).bit_length()
+        ordinals = Cat(count[:low] if len(count) >= low else Cat(count, Const(0, low - len(count)))
+                       for count in counts[:-1])  # fmt: skip
+        ordinals = pipeline.enter(ordinals, "ordinals", stage=inserts.stage).at(stage).value
+        before = before[:low].at(stage).value
+        inserts = inserts.at(stage).value
+        m.d.sync += self.shifts.eq(
+            Cat(
+                over & inserts[lane] & (ordinals.word_select(lane, low) == ~before)
+                for lane in range(self._lanes)
+            )
+        )
 
 
 class SameBeatKeys(wiring.Component):

@@ -1,11 +1,11 @@
 """Gives out the results of beats in the order of the beats."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..memory.paged import PagedMemory
-from ..pipeline import delayed, registered, selected
+from ..pipeline import Pipeline, delayed, registered
 from ..profile import FAN_IN
 from ..queue import ResultQueue
 from .credits import Credits
@@ -80,13 +80,13 @@ class Collector(wiring.Component):
             records.value.eq(self.record),
             records.read_address.eq(beat),
         ]
-        passes, passed, record = self._elaborate_check(m, beat, records, credits.available)
-        m.d.comb += self.read.eq(passed)
-        coming, answer = self._elaborate_answer(m, passes, record)
+        pipeline = Pipeline(m)
+        passes, record = self._elaborate_check(m, pipeline, beat, records, credits.available)
+        coming, answer = self._elaborate_answer(m, pipeline, passes, record)
         m.d.comb += [
             queue.coming.eq(coming),
             queue.verdict.eq(answer),
-            credits.spend.eq(passes),
+            credits.spend.eq(passes.value),
             credits.refund.eq(self.o.valid & self.o.ready),
             self.o.valid.eq(queue.o.valid),
             self.o.p.eq(queue.o.p),
@@ -94,59 +94,89 @@ class Collector(wiring.Component):
         ]
         return m
 
-    def _elaborate_check(self, m, beat, records, available):
-        """Look after beats; return whether one passes, which, and its record."""
-        # The ordinal of the newest beat that can be read.
-        newest = Signal(8, init=-1)
-        with m.If(self.recorded):
-            m.d.sync += newest.eq(newest + 1)
-        late = records.latency
-        reached = self._elaborate_reached(
-            m, registered(m, newest, "newest_late"), registered(m, beat, "beat_late"), "there"
-        )
-        there = delayed(m, reached, late - 1, "there")
-        record = Signal(self._record)
-        m.d.comb += record.eq(records.word)
-        counts = delayed(m, self.done, 2, "counts")
-        done = [
-            self._elaborate_reached(
-                m, counts.word_select(shard, 8), record.required[shard], f"done{shard}"
-            )
-            for shard in range(self._shards)
-        ]
-        conditions = Cat(there, *done)
-        groups = [conditions[at : at + FAN_IN].all() for at in range(0, len(conditions), FAN_IN)]
-        complete = registered(m, registered(m, Cat(groups), "groups").all(), "complete")
+    def _elaborate_check(self, m, pipeline, beat, records, available):
+        """Look after beats; return whether one passes, and its record."""
+        number = pipeline.enter(beat, "beat")
+        word = Signal(self._record)
+        m.d.comb += word.eq(records.word)
+        record = pipeline.enter(word, "record", stage=records.latency)
+        complete = self._elaborate_complete(m, pipeline, number, record)
         # As late as that.
-        cycles = late + 5
-        alive = Signal(cycles)
-        at_end = delayed(m, beat, cycles, "beat")
+        alive = Signal(complete.stage)
         # In the cycle after `failing` the beats behind the one that fails are given up.
         fails = Signal()
-        failing = alive[-1] & ~complete & ~fails
+        failing = alive[-1] & ~complete.value & ~fails
         m.d.sync += fails.eq(failing)
         goes = Signal()
         m.d.sync += [
             goes.eq(available & ~failing & ~fails),
-            alive.eq(Cat(goes, alive) & ~fails.replicate(cycles)),
+            alive.eq(Cat(goes, alive) & ~fails.replicate(len(alive))),
         ]
-        passes = registered(m, alive[-1] & complete & ~fails, "passes")
-        passed = registered(m, at_end, "passed")
+        passes = pipeline.register("passes", lambda flag: alive[-1] & flag & ~fails, complete)
+        passed = number.at(passes.stage).value
+        m.d.comb += self.read.eq(passed)
         self._elaborate_beat(m, beat, goes, fails, passed)
-        return passes, passed, delayed(m, record.lanes.as_value(), 6, "record")
+        return passes, pipeline.combine("lanes", lambda record: record.lanes, record)
 
-    def _elaborate_reached(self, m, count, goal, name):
-        """Return, three cycles late, whether a count modulo 256 has reached a goal near it."""
-        pairs = [(count[at : at + 2], goal[at : at + 2]) for at in (0, 2, 4)]
-        pairs.append((count[6], goal[6]))
-        # Whether the difference borrows from what is above, and whether it passes a borrow on.
-        less = registered(m, Cat(own < other for own, other in pairs), f"{name}_less")
-        same = registered(m, Cat(own == other for own, other in pairs), f"{name}_same")
-        top = delayed(m, count[7] ^ goal[7], 2, f"{name}_top")
-        below = registered(m, less[1] | (same[1] & less[0]), f"{name}_below")
-        borrows = registered(m, less[3] | (same[3] & less[2]), f"{name}_borrows")
-        passes = registered(m, same[3] & same[2], f"{name}_passes")
-        return registered(m, ~(top ^ (borrows | (passes & below))), name)
+    def _elaborate_complete(self, m, pipeline, number, record):
+        """Return whether a beat is there, and all shards have finished their entries of it."""
+        # The ordinal of the newest beat that can be read.
+        newest = Signal(8, init=-1)
+        with m.If(self.recorded):
+            m.d.sync += newest.eq(newest + 1)
+        there = self._elaborate_reached(
+            pipeline, pipeline.enter(newest, "newest").at(1), number.at(1), "there"
+        )
+        # Counts that only grow may be newer than the beat.
+        counts = pipeline.enter(delayed(m, self.done, 2, "counts"), "counts", stage=None)
+        done = [
+            self._elaborate_reached(
+                pipeline,
+                pipeline.combine(
+                    "count", lambda bits, shard=shard: bits.word_select(shard, 8), counts
+                ),
+                pipeline.combine(
+                    "required", lambda record, shard=shard: record.required[shard], record
+                ),
+                f"done{shard}",
+            )
+            for shard in range(self._shards)
+        ]
+        groups = pipeline.register(
+            "groups",
+            lambda *flags: Cat(
+                Cat(flags[at : at + FAN_IN]).all() for at in range(0, len(flags), FAN_IN)
+            ),
+            there, *done,
+        )  # fmt: skip
+        return pipeline.register("complete", lambda flags: flags.all(), groups)
+
+    def _elaborate_reached(self, pipeline, count, goal, name):
+        """Return whether a count modulo 256 has reached a goal near it."""
+
+        def pairs(count, goal):
+            yield from ((count[at : at + 2], goal[at : at + 2]) for at in (0, 2, 4))
+            yield count[6], goal[6]
+
+        # Whether the difference borrows from the bits above, and whether it passes a borrow on.
+        less = pipeline.register(
+            f"{name}_less", lambda *both: Cat(own < other for own, other in pairs(*both)),
+            count, goal,
+        )  # fmt: skip
+        same = pipeline.register(
+            f"{name}_same", lambda *both: Cat(own == other for own, other in pairs(*both)),
+            count, goal,
+        )  # fmt: skip
+        top = pipeline.register(f"{name}_top", lambda own, other: own[7] ^ other[7], count, goal)
+        below = pipeline.register(f"{name}_below", lambda a, b: a[1] | (b[1] & a[0]), less, same)
+        borrows = pipeline.register(
+            f"{name}_borrows", lambda a, b: a[3] | (b[3] & a[2]), less, same
+        )
+        passes = pipeline.register(f"{name}_passes", lambda b: b[3] & b[2], same)
+        return pipeline.register(
+            name, lambda top, borrows, passes, below: ~(top ^ (borrows | (passes & below))),
+            top, borrows, passes, below,
+        )  # fmt: skip
 
     def _elaborate_beat(self, m, beat, goes, fails, back):
         """Count the beats that are looked after, and go back to one.
@@ -160,23 +190,28 @@ class Collector(wiring.Component):
         with m.If(fails | (goes & low.all())):
             m.d.sync += high.eq(Mux(fails, back[2:], next_high))
 
-    def _elaborate_answer(self, m, passes, record):
+    def _elaborate_answer(self, m, pipeline, passes, record):
         """Return when an answer comes, a cycle ahead, and the answer."""
-        lanes = data.View(self._record["lanes"].shape, record)
         # On the way from the shards.
-        results = delayed(m, self.results, 2, "results")
-        late, cycles = self._results_latency + 2, self._selection
+        stage = passes.stage + self._results_latency
+        results = pipeline.enter(self.results, "results", stage=stage).at(stage + 2)
         answer = Signal(self._answer)
         for lane in range(self._lanes):
-            kept = data.View(
-                lanes[lane].shape(), delayed(m, lanes[lane].as_value(), late, f"kept{lane}_")
+            kept = pipeline.combine(
+                f"kept{lane}", lambda lanes, lane=lane: lanes[lane], record.at(results.stage)
             )
             verdicts = [
-                results.word_select(shard * self._lanes + lane, self._verdict_bits)
+                pipeline.combine(
+                    f"verdict{shard}_{lane}",
+                    lambda bits, at=shard * self._lanes + lane: bits.word_select(
+                        at, self._verdict_bits
+                    ),
+                    results,
+                )
                 for shard in range(self._shards)
             ]
-            verdict = selected(m, verdicts, kept.number, f"verdict{lane}_")
-            kept = data.View(kept.shape(), delayed(m, kept.as_value(), cycles, f"kept_late{lane}_"))
+            chosen = pipeline.select(verdicts, kept["number"], f"verdict{lane}_")
+            verdict, kept = chosen.value, kept.at(chosen.stage).value
             of_lane = answer.lanes[lane]
             m.d.sync += [
                 of_lane.valid.eq(kept.valid),
@@ -184,4 +219,4 @@ class Collector(wiring.Component):
                 of_lane.seen.eq((kept.asked & verdict[0]) | (kept.known & kept.query)),
                 of_lane.age.eq(verdict[1:] & kept.asked.replicate(self._verdict_bits - 1)),
             ]
-        return delayed(m, passes, late + cycles, "coming"), answer
+        return passes.at(chosen.stage).value, answer

@@ -109,7 +109,7 @@ class Sequencer(wiring.Component):
         The step is the first of another entry.
     lane : Out(range(lanes))
     control : Out(Control)
-        Of the step, three cycles after `lane`. All low without one.
+        Of the step, `LATENCY` cycles after `lane`. All low without one.
     last : Out(1)
         With `control`: the entry is done.
     slot : Out
@@ -117,6 +117,8 @@ class Sequencer(wiring.Component):
     of_lane : Out(lanes)
         With `control`: the lane whose operation it is.
     """
+
+    LATENCY = 3
 
     SETTLE = 6
     """Cycles for which a step waits at least, if it must be known whether the spare is clean."""

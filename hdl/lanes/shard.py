@@ -1,14 +1,14 @@
 """A shard: the part of a filter that has a share of the keys, behind a queue."""
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
 from ..hash.functions import Expand
 from ..hash.key import Addresses
 from ..memory.paged import PagedMemory
-from ..pipeline import delayed, registered, selected
+from ..pipeline import Pipeline, registered
 from ..profile import CONTROL_LAG, HardwareProfile
 from ..queue import ResultQueue
 from ..ring.core import ring_core
@@ -153,32 +153,41 @@ class Shard(wiring.Component):
             queue.o.ready.eq(sequencer.i.ready),
         ]
         m.d.comb += self.taken.eq(sequencer.takes)
-        self._elaborate_states(m, sequencer, arrived)
-        # The core has its control so much after the key; the sequencer's is three cycles late.
-        late = self._state_latency + CONTROL_LAG - 3
-        m.d.comb += core.control.eq(delayed(m, sequencer.control, late, "control"))
-        self._elaborate_results(m, sequencer, late + core.latency - CONTROL_LAG)
+        pipeline = Pipeline(m)
+        key = self._elaborate_states(m, pipeline, sequencer, arrived)
+        pipeline.leave(key, latency=self._state_latency)
+        control = pipeline.enter(sequencer.control, "control", stage=sequencer.LATENCY)
+        m.d.comb += [
+            core.key.eq(key.value),
+            core.control.eq(control.at(key.stage + CONTROL_LAG).value),
+        ]
+        self._elaborate_results(m, pipeline, sequencer, key.stage + core.latency)
         return m
 
     def _elaborate_arrival(self, m, arrived):
         """Order the steps of an entry; return when the queue gets it next, and the entry."""
+        pipeline = Pipeline(m)
         # The way to a corner of the chip takes several cycles.
-        first = data.View(self._entry, delayed(m, self.entry.as_value(), 2, "first"))
-        turns = first.turn != RingCommand.NONE
-        wanted = registered(m, Cat(first.items | first.shifts, turns), "wanted")
+        first = pipeline.enter(self.entry, "first").at(2)
+        wanted = pipeline.register(
+            "wanted",
+            lambda entry: Cat(entry.items | entry.shifts, entry.turn != RingCommand.NONE),
+            first,
+        )
+        steps = pipeline.enter(ordered_steps(m, wanted.value), "steps", stage=wanted.stage + 1)
         own = Signal(self._entry)
         m.d.comb += [
-            own.eq(first),
-            own.query.eq(first.query & first.items),
-            own.insert.eq(first.insert & first.items),
+            own.eq(first.value),
+            own.query.eq(first.value.query & first.value.items),
+            own.insert.eq(first.value.insert & first.value.items),
         ]
-        rest = delayed(m, own.as_value(), 2, "rest")
-        entry = Signal(self._ordered)
-        m.d.sync += entry.eq(Cat(ordered_steps(m, wanted), rest))
-        return delayed(m, arrived, self.WAY_IN - 1, "arrived_late"), entry
+        rest = pipeline.enter(own.as_value(), "rest", stage=first.stage)
+        entry = pipeline.register("ordered", lambda steps, rest: Cat(steps, rest), steps, rest)
+        pipeline.leave(entry, latency=self.WAY_IN)
+        return pipeline.enter(arrived, "arrived_late").at(entry.stage - 1).value, entry.value
 
-    def _elaborate_states(self, m, sequencer, arrived):
-        """Keep the states of each entry until their turn."""
+    def _elaborate_states(self, m, pipeline, sequencer, arrived):
+        """Keep the states of each entry until their turn; return that of a step."""
         m.submodules.states = states = self._states
         written = self._elaborate_place(m, "written", arrived, 0)
         # The clear after reset comes before the first entry.
@@ -189,9 +198,16 @@ class Shard(wiring.Component):
             states.value.eq(self.states),
             states.read_address.eq(read),
         ]
-        lane = delayed(m, sequencer.lane, 1 + states.latency, "lane")
-        words = [states.word.word_select(n, STATE_BITS) for n in range(self._lanes)]
-        m.d.comb += self._core.key.eq(selected(m, words, lane, "state"))
+        # The address changes in the cycle after a step.
+        stage = 1 + states.latency
+        words = [
+            pipeline.enter(
+                states.word.word_select(lane, STATE_BITS), f"state_of{lane}", stage=stage
+            )
+            for lane in range(self._lanes)
+        ]
+        lane = pipeline.enter(sequencer.lane, "lane").at(stage)
+        return pipeline.select(words, lane, "state")
 
     def _elaborate_place(self, m, name, step, first):
         """Count through the places, from the `first` one on.
@@ -205,20 +221,21 @@ class Shard(wiring.Component):
             m.d.sync += [place.eq(ahead), ahead.eq(ahead + 1)]
         return place
 
-    def _elaborate_results(self, m, sequencer, cycles):
+    def _elaborate_results(self, m, pipeline, sequencer, stage):
         """Write each verdict where its lane and slot belong, and count the entries."""
         core = self._core
-        slot = delayed(m, sequencer.slot, cycles, "slot")
-        lane = delayed(m, sequencer.of_lane, cycles, "of_lane")
-        last = delayed(m, sequencer.last, cycles + 1, "last")
+        slot, lane, last = (
+            pipeline.enter(getattr(sequencer, name), name, stage=sequencer.LATENCY)
+            for name in ("slot", "of_lane", "last")
+        )
         for number, results in enumerate(self._memories):
             m.submodules[f"results{number}"] = results
             m.d.comb += [
-                results.write.eq(lane[number]),
-                results.write_address.eq(slot),
+                results.write.eq(lane.at(stage).value[number]),
+                results.write_address.eq(slot.at(stage).value),
                 results.value.eq(core.verdict),
                 results.read_address.eq(self.slot),
                 self.results.word_select(number, self._verdict_bits).eq(results.word),
             ]
-        with m.If(last):
+        with m.If(last.at(stage + 1).value):
             m.d.sync += self.done.eq(self.done + 1)
