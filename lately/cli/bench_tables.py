@@ -175,6 +175,8 @@ def print_cases(cases: "list[Case]") -> None:
     ----------
     cases : list of Case
     """
+    from ..benchmarks.cases import LIMITS
+
     table = head_table(
         "case",
         "group",
@@ -189,13 +191,7 @@ def print_cases(cases: "list[Case]") -> None:
         ),
     )
     for case in cases:
-        limits = (
-            case.minimum_mhz,
-            case.target_mhz,
-            case.maximum_lut,
-            case.target_lut,
-            case.maximum_bram,
-        )
+        limits = (getattr(case, name) for name in LIMITS)
         sizes = (case.spec.window, len(case.seeds))
         texts = ("" if limit is None else count_text(limit) for limit in (*sizes, *limits))
         table.add_row(case.name, case.group, *texts)
