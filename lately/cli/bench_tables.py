@@ -169,12 +169,7 @@ def print_soak(figures: dict[str, Any]) -> None:
 
 
 def print_cases(cases: "list[Case]") -> None:
-    """Print cases and their targets.
-
-    Parameters
-    ----------
-    cases : list of Case
-    """
+    """Print cases and their targets."""
     from ..benchmarks.cases import LIMITS
 
     table = head_table(

@@ -61,13 +61,7 @@ def golden_model(board: "Host", wanted: "FilterSpec | None", secret: int | None)
 
 
 def begin(board: "Host", secret: int | None) -> None:
-    """Clear the filter of a board, and have it hold one secret and no other.
-
-    Parameters
-    ----------
-    board : Host
-    secret : int, optional
-    """
+    """Clear the filter of a board, and have it hold one secret and no other."""
     board.clear()
     if secret is not None:
         board.configure(secret=secret)

@@ -10,12 +10,7 @@ if TYPE_CHECKING:
 
 
 def print_studies(studies: "list[Study]") -> None:
-    """Print the studies that reproduce the papers.
-
-    Parameters
-    ----------
-    studies : list of Study
-    """
+    """Print the studies that reproduce the papers."""
     table = head_table("study", "", "source", right=())
     # The name is what one types: it is never cut.
     table.columns[0].min_width = max(len(study.name) for study in studies)
@@ -25,12 +20,7 @@ def print_studies(studies: "list[Study]") -> None:
 
 
 def print_reproduction(report: "Report") -> None:
-    """Print findings beside those of the papers.
-
-    Parameters
-    ----------
-    report : Report
-    """
+    """Print findings beside those of the papers."""
     from ..studies.page import summary_line
 
     console = terminal()

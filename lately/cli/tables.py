@@ -64,34 +64,18 @@ def print_result(result: RunResult) -> None:
 
 
 def print_synthesis(report: "SynthesisReport", spec: FilterSpec) -> None:
-    """Print the resources that a unit takes on a device, and its speed there.
-
-    Parameters
-    ----------
-    report : SynthesisReport
-    spec : FilterSpec
-    """
+    """Print the resources that a unit takes on a device, and its speed there."""
     terminal().print(figure_table(_synthesis_rows(report, spec)))
 
 
 def print_proofs(proofs: "list[Proof]") -> None:
-    """Print the properties that can be proven.
-
-    Parameters
-    ----------
-    proofs : list of Proof
-    """
+    """Print the properties that can be proven."""
     rows = [(proof.name, proof.statement, f"Of: {proof.design}.") for proof in proofs]
     terminal().print("\n".join("\n    ".join(row) for row in rows), soft_wrap=True, markup=False)
 
 
 def print_records(records: "list[Record]") -> None:
-    """Print the outcome, method and duration of proofs.
-
-    Parameters
-    ----------
-    records : list of Record
-    """
+    """Print the outcome, method and duration of proofs."""
     table = head_table("proof", "status", "how", right=("frames", "seconds"))
     for record in records:
         depth = "" if record.depth is None else str(record.depth)
