@@ -1,6 +1,6 @@
 """Printed figures of the APBF paper."""
 
-from ..studies.printed import Table
+from .printed import Table
 
 PAPER = "Age-Partitioned Bloom Filters"
 """Title of the paper."""

@@ -10,9 +10,9 @@ import numpy as np
 from ..golden import analysis
 from ..golden.baselines.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
 from ..studies.comparison import computed, to_digits_of
-from ..studies.printed import Row
 from ..studies.study import Finding, Outcome, Point, Result, Study, Verdict
 from .apbf_printed import PAPER, TABLES
+from .printed import Row
 
 HEADINGS = {
     "bits_per_item": "bits per item",
