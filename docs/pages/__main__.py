@@ -13,6 +13,7 @@ from pages import (
     host,
     lanes,
     performance,
+    pictures,
     planner,
     readme,
     reproduction,
@@ -22,7 +23,10 @@ from pages import (
 from pages.blocks import ROOT
 
 MODULES = (boards, host, lanes, performance, planner, readme, reproduction, speed, verification)
-PAGES = {module.PAGE.path.stem: module.PAGE for module in MODULES}
+PAGES = {
+    page.path.stem: page
+    for page in (pictures.HARDWARE, pictures.FILTERS, *(module.PAGE for module in MODULES))
+}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,133 @@
+"""Pictures of docs/hardware.md and docs/filters.md: a unit, the ring over time, and its timing."""
+
+from collections.abc import Iterator
+from functools import cache, partial
+from typing import Any
+
+from lately.golden import preset
+from lately.hdl.queue import ResultQueue
+from lately.hdl.ring.core import FilterCore, ring_core
+from lately.replay.report import COLOURS, blank_figure, style
+from lately.studies.drawing import save
+
+from . import waves
+from .blocks import DOCS, IMAGES, Page
+
+BLOCKS = IMAGES / "unit.svg"
+RING = IMAGES / "ring.svg"
+GENERATIONS = 9
+"""Columns of the picture of the ring."""
+
+UNIT = preset("default")
+
+
+@cache
+def _core() -> FilterCore:
+    return ring_core(UNIT)
+
+
+def stages() -> list[tuple[str, str]]:
+    """Return the parts of the pipeline, and what each is or takes."""
+    core = _core()
+    parts = (("hash", core.hashes[0]), ("store", core.store), ("detector", core.detector))
+    found = [("front end", "gate, schedule")]
+    found += [(name, f"{part.latency} cycles") for name, part in parts]
+    return [*found, ("result queue", f"{ResultQueue.LATENCY} cycles")]
+
+
+def unit_words() -> str:
+    """Put the block diagram into words."""
+    return ", ".join(f"{name}: {what}" for name, what in stages())
+
+
+def draw_unit() -> None:
+    """Draw a unit as blocks."""
+    arrow = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
+    with style():
+        figure = blank_figure(8.4, 2.1)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set_xlim(-1.1, 9.3)
+        axes.set_ylim(-1.1, 1.2)
+        place = partial(axes.annotate, ha="center", va="center", fontsize=8)
+        for number, (name, what) in enumerate(stages()):
+            _box(axes, 2 * number, 0, f"{name}\n{what}", "blue")
+        labels = ("i", "key", "addresses", "matches", "verdict", "o")
+        for number, label in enumerate(labels):
+            place("", (2 * number - 0.75, 0), (2 * number - 1.2, 0), arrowprops=arrow)
+            place(label, (2 * number - 1, 0.3))
+        for y, start, end, text in ((0.9, 0, 8, "tag"), (-0.9, 8, 0, "credits: room for results")):
+            near = 0.5 * y
+            axes.plot((start, start, end), (near, y, y), color=COLOURS["ink"], linewidth=1.1)
+            place("", (end, near), (end, y), arrowprops=arrow)
+            place(text, (4, y + 0.15))
+        place(f"{UNIT.ring_segments} segments and the spare", (4, -0.5))
+        save(figure, BLOCKS, unit_words())
+
+
+def _box(axes: Any, x: float, y: float, text: str, colour: str) -> None:
+    edge = COLOURS[colour]
+    box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": edge, "linewidth": 1.4}
+    axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, linespacing=1.5)
+
+
+def roles(k: int, l: int) -> Iterator[tuple[int, int, int, str]]:
+    """Yield generation, physical segment, age and role of all segments of a ring."""
+    segments = k + l + 1
+    for generation in range(GENERATIONS):
+        for segment in range(segments):
+            age = (generation - segment) % segments
+            role = "written" if age < k else "read" if age < k + l else "spare"
+            yield generation, segment, age, role
+
+
+def draw_ring(k: int = 2, l: int = 3) -> None:
+    """Draw which segments are written, read and cleared in each generation."""
+    colours = {"written": COLOURS["blue"], "read": COLOURS["green"], "spare": COLOURS["grid"]}
+    names = {"written": "written and read", "read": "read", "spare": "spare, being cleared"}
+    with style():
+        figure = blank_figure(6.6, 2.6)
+        axes = figure.subplots()
+        for generation, segment, age, role in roles(k, l):
+            ink = COLOURS["ink"] if role == "spare" else "white"
+            axes.barh(segment, 0.94, 0.86, generation - 0.47, color=colours[role])
+            text = "" if role == "spare" else str(age)
+            axes.text(generation, segment, text, ha="center", va="center", color=ink, fontsize=8)
+        for role, name in names.items():
+            axes.barh(0, 0, color=colours[role], label=name)
+        axes.grid(False)
+        axes.set_ylim(k + l + 0.6, -0.6)
+        axes.set_xticks(range(GENERATIONS))
+        axes.set_yticks(range(k + l + 1))
+        axes.set_xlabel("generation; each shift moves every segment up by one age")
+        axes.set_ylabel("segment of the memory")
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        save(figure, RING, ring_words(k, l))
+
+
+def ring_words(k: int = 2, l: int = 3) -> str:
+    """Put the ring into words."""
+    return f"An APBF with k = {k} and l = {l} over {GENERATIONS} generations: " + " ".join(
+        f"{segment}{role[0]}" for _, segment, _, role in roles(k, l)
+    )
+
+
+@cache
+def _diagrams() -> dict[str, dict[str, Any]]:
+    return {name: diagram.wave_json() for name, diagram in waves.DIAGRAMS.items()}
+
+
+def _hardware_drawings() -> dict[Any, str]:
+    timing = {IMAGES / f"{name}.svg": waves.description(d) for name, d in _diagrams().items()}
+    return {BLOCKS: unit_words()} | timing
+
+
+def draw_hardware() -> None:
+    """Draw the block diagram and the timing diagrams."""
+    draw_unit()
+    for name, diagram in _diagrams().items():
+        waves.draw(diagram, IMAGES / f"{name}.svg")
+
+
+HARDWARE = Page(DOCS / "hardware.md", dict, drawings=_hardware_drawings, draw=draw_hardware)
+FILTERS = Page(DOCS / "filters.md", dict, drawings=lambda: {RING: ring_words()}, draw=draw_ring)
