@@ -80,7 +80,7 @@ def table(header, rows):
 
 def preset_table():
     """Lay out what the hardware of each preset is."""
-    header = ["preset", "window", "generation", "at least", "ring + spare", "memories", "latency"]
+    header = ["preset", "window", "generation", "minimum", "ring + spare", "memories", "latency"]
     rows = []
     for name, spec in PRESETS.items():
         try:

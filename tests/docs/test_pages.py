@@ -1,7 +1,7 @@
 """Blocks of the pages: how they are filled, and that all of them are current."""
 
 import pytest
-from pages import blocks
+from pages import blocks, pictures, waves
 from pages.__main__ import PAGES, main
 from pages.blocks import Page, content, fill
 
@@ -71,3 +71,39 @@ def test_sizes():
     images = [path.stat().st_size for path in blocks.IMAGES.rglob("*") if path.is_file()]
     assert sum(images) < 600_000
     assert (blocks.RESULTS / "reproduction.json").stat().st_size < 300_000
+
+
+def test_timing_is_that_of_a_simulation():
+    """What the pages say of the diagrams: back to back, a shift at the fifth key, and a stall."""
+    rows = {
+        name: {row["name"]: row["wave"] for row in diagram.wave_json()["signal"]}
+        for name, diagram in waves.DIAGRAMS.items()
+    }
+    assert rows["operation"]["i.valid"].startswith("1..0")
+    assert waves.wave_json(
+        waves.record(waves.DIAGRAMS["operation"].requests, range(0)), ["seen"], range(25, 33)
+    )["signal"][1]["data"] == ["0", "1", "0"]
+    assert rows["shift"]["i.ready"].replace(".", "").replace("|", "").strip("1") == ""
+    assert rows["shift"]["shift"].count("1") == 1
+    assert "0" in rows["stall"]["i.ready"]
+    assert rows["stall"]["i.ready"].endswith("1.")
+
+
+def test_gap_in_a_diagram():
+    trace = [{"a": int(n in (5, 6)), "b": str(n)} for n in range(12)]
+    cycles = waves.shown(trace, ["a"], 1)
+    assert cycles == [0, 1, 4, 5, 6, 7, 8]
+    assert waves.wave_json(trace, ["a"], cycles)["signal"] == [
+        {"name": "cycle", "wave": "==|=====", "data": ["0", "1", "4", "5", "6", "7", "8"]},
+        {"name": "a", "wave": "0.|01.0."},
+    ]
+
+
+def test_ring_turns():
+    roles = list(pictures.roles(2, 3))
+    for generation in range(pictures.GENERATIONS):
+        ages = [age for number, _, age, _ in roles if number == generation]
+        assert sorted(ages) == list(range(6))
+    assert [role for _, segment, _, role in roles if segment == 5][:6] == [
+        "written", "read", "read", "read", "spare", "written",
+    ]  # fmt: skip
