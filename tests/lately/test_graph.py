@@ -23,7 +23,7 @@ from lately.studies.reproduction import reproduce
 from lately.studies.store import Store
 from lately.workers import calls as graph
 from lately.workers import cluster
-from lately.workers.calls import Call, MismatchError
+from lately.workers.calls import BEGUN, Call, MismatchError
 from lately.workers.cluster import SchedulerError
 from lately.workers.kept_calls import WAITING
 
@@ -394,6 +394,7 @@ def test_told(tmp_path, workers):
         hear=lambda call, message: heard.append((call.argument["number"], message)),
     )
     assert heard == [
+        (0, BEGUN),
         (0, {"stage": "first", "share": 0.25}),
         (0, {"stage": "second", "share": 0.5}),
     ]
