@@ -77,6 +77,13 @@ class CoreSignature(wiring.Signature):
         Whether everything that was to be cleared is, as far as the core can tell.
     fault : Out(1)
         Whether the core has found an error in its memory. Always low in cores without a check.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, key_bits, ages, latency, clear_cycles, secrets=0):

@@ -160,6 +160,8 @@ class Staged:
         under way, and may be used at any stage.
     name : str
         Prefix of the names of the registers that delay it.
+    reset_less : bool
+        Whether a reset leaves these registers as they are.
     """
 
     def __init__(self, pipeline, value, stage, name, *, reset_less=False):

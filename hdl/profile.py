@@ -332,7 +332,7 @@ def memory_latency(*, bits: Any, clear: Any, registers: Any = 2) -> Any:
 
 
 def fold_latency(key_bits: int) -> int:
-    """Return the cycles in which a key is folded into a state."""
+    """Return the cycles in which a key of `key_bits` is folded into a state."""
     return int(_at_least_one(ceil_log(FAN_IN, key_bits)))
 
 
@@ -346,7 +346,14 @@ def siphash_latency(key_bits: int) -> int:
 
 
 def hash_terms(key_bits: int, hash: str = "h3") -> dict[str, int]:
-    """Return the cycles from a key to its state, stage by stage."""
+    """Return the cycles from a key to its state, stage by stage.
+
+    Parameters
+    ----------
+    key_bits : int
+    hash : str
+        As `FilterSpec` has it.
+    """
     if hash == "siphash":
         return {"siphash": siphash_latency(key_bits)}
     return {"fold": fold_latency(key_bits), "mix": MIX_ROUNDS}
@@ -359,8 +366,9 @@ def pipeline_terms(*, hashing: Mapping[str, int], **figures: Any) -> dict[str, A
     ----------
     hashing : dict of str to int
         As `hash_terms` returns them.
-    memory, parts, segments, run, generations : int or ndarray of int
-        Latency of a memory, and as `FilterSpec` has them.
+    figures : int or ndarray of int
+        ``memory``, the latency of a memory, and ``parts``, ``segments``, ``run`` and
+        ``generations`` as `FilterSpec` has them.
 
     Returns
     -------
@@ -390,7 +398,14 @@ def _ring_terms(
 
 
 def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:
-    """Return the places of the result queue of a unit of that latency: a power of two."""
+    """Return the places of the result queue of a unit of that latency: a power of two.
+
+    Parameters
+    ----------
+    latency : int or ndarray of int
+    lag : int
+        Cycles from an acceptance until `i.ready` depends on it.
+    """
     return 1 << ceil_log(2, latency + lag + 5)
 
 

@@ -55,6 +55,11 @@ class FrontEnd(wiring.Component):
     turned : Out(1)
         Whether `control` has a shift or clear.
     control : Out(Control)
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     LATENCY = Gate.LATENCY + 1

@@ -46,6 +46,13 @@ class Serializer(wiring.Component):
         With `release`: the operation turns the ring.
     open : Out(1)
         Pulse: the gate may open.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     SETTLE = SPARE_SETTLE

@@ -38,6 +38,13 @@ class GenerationLength(wiring.Component):
     below_since : Out(1)
         Whether the length of `below`, or any between it and that of `below_early`,
         is below `minimum`: a length may be there for a single clock.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     LOW_BITS = 3
@@ -183,6 +190,13 @@ class GenerationCounter(wiring.Component):
         Whether no insertion is left: the next event begins a generation.
     left : Out(8)
         Insertions that are left modulo 8, one-hot.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, high_bits):
@@ -264,6 +278,13 @@ class SpareTimer(wiring.Component):
     start : In(1)
     clean : Out(1)
         Low from the clock after `start` on, for `words` clocks and `lag` more.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     DIGIT = 3
@@ -309,6 +330,13 @@ class GenerationEnd(wiring.Component):
     near : Out(1)
         From `lag` clocks at most after the event that leaves ``8 * AHEAD`` to ``8 * AHEAD + 7``
         insertions, until `turned`.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     AHEAD = END_EIGHTHS
@@ -396,6 +424,13 @@ class Schedule(wiring.Component):
         Whether the spare is clean.
     one_at_a_time : Out(1)
         Whether operations must come one at a time.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, generation_bits, minimum_generation, clear_words, watches=False):

@@ -82,6 +82,11 @@ class Shard(wiring.Component):
     results : Out(lanes * verdict bits)
         Of each lane ``seen``, then ``age``, if its operation was one of the shard's; `latency`
         cycles after `slot`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     DEPTH = 64

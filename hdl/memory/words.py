@@ -57,6 +57,8 @@ class WordBank(wiring.Component):
     ------
     ValueError
         If a parameter breaks its rule.
+    TypeError
+        If a parameter is not an integer.
     """
 
     LATENCY = WORD_LATENCY

@@ -21,6 +21,13 @@ class MatchReducer(wiring.Component):
     bits : In(segments * parts)
         Bit of part P of segment S at position ``S * parts + P``.
     matches : Out(segments)
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, segments, parts):
@@ -61,6 +68,13 @@ class Rotator(wiring.Component):
         Physical segment that is the youngest.
     o : Out(segments)
         Flag of the youngest segment first; the spare comes last.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, segments):
@@ -108,6 +122,13 @@ class RunDetector(wiring.Component):
     seen : Out(1)
     age : Out(range(starts))
         Start of the youngest run; 0 if there is none.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, run, starts):

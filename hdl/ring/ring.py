@@ -44,6 +44,13 @@ class Ring(wiring.Component):
     clear_segments : Out(segments)
         Segments that are being cleared in this clock.
     clear_address : Out(range(clear_words))
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     LATENCY = RING_LATENCY

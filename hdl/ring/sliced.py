@@ -43,6 +43,13 @@ class ColumnRing(wiring.Component):
         Physical segment that was the youngest when the operation came.
     start : Out(1)
         The operation shifted or cleared.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     LATENCY = RING_LATENCY
@@ -123,6 +130,13 @@ class SlicedPart(wiring.Component):
         `latency` clocks after `cell`.
     clean : Out(1)
         All sweeps are over.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     MASK_LAG = PortableWordBank.MASK_LAG - 1

@@ -83,7 +83,13 @@ def cached_model(
 
 
 def defines(*lines: str) -> str:
-    """Return a header of macros, from their names and values."""
+    """Return a header of macros.
+
+    Parameters
+    ----------
+    lines : str
+        Name and value of each.
+    """
     return "".join(f"#define {line}\n" for line in lines)
 
 
