@@ -101,10 +101,12 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def families(cls) -> "dict[str, type[Self]]":
-        """Families of which this is the class or a base, and the class of each.
+        """Families that the constructor can be given, and the class of each.
 
         Those whose modules have been imported: `lately.golden.Specification` comes with all.
         """
+        if cls.family:
+            return {cls.family: cls}
         return {name: kind for name, kind in _FAMILIES.items() if issubclass(kind, cls)}
 
     @classmethod

@@ -1,0 +1,143 @@
+"""Specifications of every family: the register, files, and fields that a family lacks."""
+
+import copy
+import pickle
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+
+from lately.golden import FAMILIES, FilterSpec, Specification, SpecificationError, from_spec
+from lately.golden.spec import APBFSpec, GEBFSpec
+
+VALUES = {
+    "apbf": {"k": 3, "l": 2, "slice_bits": 64},
+    "apbbf": {"k": 2, "l": 3, "block_bits": 64, "hashes_per_block": 4, "blocks": 16},
+    "gebf": {"window": 100, "epochs": 4, "hashes": 2, "bits": 640},
+    "blocked-gebf": {"window": 100, "epochs": 4, "hashes": 2, "bits": 640, "block_bits": 32},
+    "time-limited-apbf": {"k": 3, "l": 2, "span": 1000, "capacity": 50},
+    "pooled-time-limited-apbf": {"k": 3, "l": 2, "span": 1000, "slice_bits": 64},
+    "timing": {"window": 20, "cells": 64, "hashes": 3},
+    "block-timing": {"window": 20, "block": 4, "cells": 64, "hashes": 3},
+    "inferential": {
+        "window": 20, "cells": 64, "hashes": 3, "probability": 0.25,
+        "distinct": {"kind": "all-distinct"},
+    },
+    "cuckoo": {"window": 20, "signature_bits": 8},
+    "bloom": {"bits": 64, "hashes": 3},
+    "partitioned-bloom": {"bits": 64, "hashes": 3},
+    "blocked-bloom": {"bits": 64, "hashes": 3, "block_bits": 16},
+    "counting-bloom": {"window": 20, "counters": 64, "hashes": 3},
+    "stable-bloom": {"cells": 64, "hashes": 3, "decrements": 2},
+    "double-buffering": {"generation": 9, "bits": 64, "hashes": 3},
+    "a2-buffering": {"generation": 9, "bits": 64, "hashes": 3},
+    "forgetful-bloom": {"generation": 9, "past": 3, "bits": 160, "hashes": 3},
+    "swamp": {"window": 20, "fingerprint_bits": 12},
+}  # fmt: skip
+
+
+@pytest.fixture(params=VALUES)
+def spec(request):
+    return Specification.from_dict({"family": request.param, **VALUES[request.param]})
+
+
+def refusal(values):
+    with pytest.raises(SpecificationError) as caught:
+        Specification.from_dict(values)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_every_family_is_registered():
+    assert set(Specification.families()) == set(VALUES)
+    assert tuple(FilterSpec.families()) == tuple(FAMILIES)
+
+
+def test_class_is_that_of_the_family(spec):
+    assert type(spec) is Specification.of_family(spec.family)
+    assert Specification(family=spec.family, **VALUES[spec.family]) == spec
+    assert type(spec)(**VALUES[spec.family]) == spec
+
+
+def test_text_round_trip(spec, tmp_path):
+    path = tmp_path / "filter.toml"
+    spec.to_toml(path)
+    assert Specification.from_toml(path) == spec
+    assert type(spec).from_toml(path) == spec
+    assert spec.toml().startswith(f'family = "{spec.family}"\n')
+
+
+def test_copies(spec):
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert copy.deepcopy(spec) == spec
+    with pytest.raises(FrozenInstanceError):
+        spec.seed = 1
+
+
+def test_model(spec):
+    model = from_spec(spec)
+    assert spec.family in type(model).families
+    for name, value in VALUES[spec.family].items():
+        assert getattr(getattr(model, "spec", model), name) == value
+
+
+def test_field_of_another_family_does_not_exist(spec):
+    others = {name for family in VALUES.values() for name in family}
+    own = {field.name for field in fields(spec)}
+    for name in others - own:
+        assert name in dir(FilterSpec) or not hasattr(spec, name)
+        assert refusal({"family": spec.family, **VALUES[spec.family], name: 2}) == (
+            f"{name}: must not be given for family {spec.family}, not 2"
+        )
+
+
+def test_required_field_missing(spec):
+    for name in spec.required_fields():
+        rest = {key: value for key, value in VALUES[spec.family].items() if key != name}
+        assert refusal({"family": spec.family, **rest}) == (
+            f"{name}: must be given for family {spec.family}, not None"
+        )
+
+
+def test_integer_out_of_its_range(spec):
+    for field in fields(spec):
+        if "range" not in field.metadata:
+            continue
+        least, most = field.metadata["range"]
+        values = {"family": spec.family, **VALUES[spec.family]}
+        below = refusal({**values, field.name: least - 1})
+        assert below == f"{field.name}: must be at least {least}, not {least - 1}"
+        shown = "2**48" if most == 1 << 48 else most
+        above = refusal({**values, field.name: most + 1})
+        assert above == f"{field.name}: must be at most {shown}, not {most + 1}"
+        assert refusal({**values, field.name: 2.0}) == f"{field.name}: must be an integer, not 2.0"
+
+
+def test_family_of_another_base():
+    with pytest.raises(SpecificationError, match=r"^family: must be one of apbf, .*, not 'swamp'$"):
+        FilterSpec(family="swamp", **VALUES["swamp"])
+    with pytest.raises(SpecificationError, match=r"^family: must be one of gebf, not 'apbf'$"):
+        GEBFSpec(family="apbf", **VALUES["apbf"])
+
+
+def test_abstract_class_needs_a_family():
+    with pytest.raises(TypeError, match="FilterSpec needs the keyword argument 'family'"):
+        FilterSpec(k=3, l=2, slice_bits=64)
+    with pytest.raises(TypeError, match="slices"):
+        APBFSpec(k=3, l=2, slices=64)
+
+
+def test_shape_in_few_words():
+    shapes = [FilterSpec(family=family, **VALUES[family]).shape for family in FAMILIES]
+    assert shapes == [
+        "apbf k=3 l=2, 64 bits",
+        "apbbf k=2 l=3 b=4, 16 x 64",
+        "gebf r=4 k=2, 64 bits",
+        "blocked-gebf r=4 k=2, 4 x 32",
+    ]
+
+
+def test_with_generations():
+    spec = APBFSpec(k=3, l=2, slice_bits=64)
+    longer = spec.with_generations(4)
+    assert (longer.l, longer.generation, longer.window) == (4, 14, 56)
