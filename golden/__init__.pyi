@@ -30,10 +30,10 @@ from .ring.sliding import SlidingFilter as SlidingFilter
 from .ring.time_limited import TimeLimitedAPBF as TimeLimitedAPBF
 from .ring.time_limited_pool import PoolStatus as PoolStatus
 from .ring.time_limited_pool import PooledTimeLimitedAPBF as PooledTimeLimitedAPBF
-from .spec import FAMILIES as FAMILIES
-from .spec import PRESETS as PRESETS
-from .spec import FilterSpec as FilterSpec
-from .spec import preset as preset
+from .spec.ring import FAMILIES as FAMILIES
+from .spec.presets import PRESETS as PRESETS
+from .spec.ring import FilterSpec as FilterSpec
+from .spec.presets import preset as preset
 from .spec.families import Specification as Specification
 from .timed_filter import TimedFilter as TimedFilter
 from .timestamp.inferential import InferentialFilter as InferentialFilter

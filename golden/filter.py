@@ -16,6 +16,7 @@ from .hash.functions import KeyHash
 from .hash.keys import Keys, one_or_all
 from .operations import Ages, Operation, Verdicts
 from .sizing import check_rate
+from .spec.base import Specification
 from .states import FORMATS, read_state, write_state
 
 Words = NDArray[np.uint64]
@@ -45,8 +46,8 @@ class Filter(Convenience, ABC):
 
     Attributes
     ----------
-    families : tuple of str
-        Families of specifications that the class builds.
+    specification : type
+        Class of the specifications from which the class is built.
     age_unit : str
         Unit of ages. A filter that does not know when a key came gives 0 for
         every key that it reports: the least age that the key can have.
@@ -56,7 +57,7 @@ class Filter(Convenience, ABC):
         Width of a key.
     """
 
-    families: ClassVar[tuple[str, ...]] = ()
+    specification: ClassVar[type[Specification]] = Specification
     age_unit: ClassVar[str] = "insertions"
     _supported: ClassVar[tuple[Operation, ...]] = (
         Operation.NONE,
@@ -75,9 +76,18 @@ class Filter(Convenience, ABC):
         super().__init_subclass__()
         _CLASSES[cls.__name__] = cls
 
+    # Specification
+
+    @property
+    def spec(self) -> Specification:
+        """Specification of the filter: `from_spec` builds an empty one like it."""
+        values = self.parameters
+        plain = {n: v.item() if isinstance(v, np.integer) else v for n, v in values.items()}
+        return self.specification(**plain)
+
     @classmethod
-    def from_spec(cls, spec: Any) -> Self:
-        """Build the filter that a specification of the class's families describes.
+    def from_spec(cls, spec: Specification) -> Self:
+        """Build the filter that a specification of the class's family describes.
 
         Parameters
         ----------
@@ -86,7 +96,7 @@ class Filter(Convenience, ABC):
         Raises
         ------
         SpecificationError
-            If the family is another, or a field breaks a rule.
+            If the family is another, or a parameter breaks a rule.
         """
         cls._check_family(spec)
         values = spec.to_dict()
@@ -94,11 +104,11 @@ class Filter(Convenience, ABC):
         return cls(**values)
 
     @classmethod
-    def _check_family(cls, spec: Any) -> None:
-        if spec.family not in cls.families:
+    def _check_family(cls, spec: Specification) -> None:
+        family = cls.specification.family
+        if spec.family != family:
             raise SpecificationError(
-                f"family: must be {' or '.join(cls.families)} for {cls.__name__}, "
-                f"not {spec.family!r}"
+                f"family: must be {family} for {cls.__name__}, not {spec.family!r}"
             )
 
     # State
@@ -415,7 +425,7 @@ def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
     if "secrets" in header:
         numbers["secrets"] = header["secrets"]
     spec = header["spec"]
-    kinds = [cls for cls in _CLASSES.values() if spec["family"] in cls.families]
+    kinds = [cls for cls in _CLASSES.values() if cls.specification.family == spec["family"]]
     return {
         "filter": kinds[0].__name__ if kinds else "SlidingFilter",
         "parameters": {"spec": spec, "partitioned": header["partitioned"]},

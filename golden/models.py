@@ -4,7 +4,7 @@ This module alone imports all of them: what it imports counts for each study tha
 """
 
 import os
-from typing import Any, overload
+from typing import overload
 
 from .baselines import bloom, buffered, counting, forgetful, stable, swamp
 from .cuckoo import dictionary
@@ -12,6 +12,7 @@ from .filter import Filter
 from .ring import apbf, gebf, time_limited, time_limited_pool
 from .ring.sliding import SlidingFilter
 from .spec import FilterSpec
+from .spec.base import Specification
 from .timestamp import inferential, timing
 
 MODULES = (
@@ -32,11 +33,10 @@ MODULES = (
 """Modules that define filters: a state file may hold a filter of each."""
 
 _KINDS: dict[str, type[Filter]] = {
-    family: kind
+    kind.specification.family: kind
     for module in MODULES
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Filter)
-    for family in kind.families
 }
 
 
@@ -45,10 +45,10 @@ def from_spec(spec: FilterSpec, *, secret: int = 0) -> SlidingFilter: ...
 
 
 @overload
-def from_spec(spec: Any) -> Filter: ...
+def from_spec(spec: Specification) -> Filter: ...
 
 
-def from_spec(spec: Any, **options: Any) -> Filter:
+def from_spec(spec: Specification, **options: int) -> Filter:
     """Build the golden model that a specification of any family describes.
 
     Parameters

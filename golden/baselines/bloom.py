@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..hash.functions import KeyHash
+from ..spec.compared import BlockedBloomSpec, BloomSpec, PartitionedBloomSpec
 from .bits import BitArray, packed, saved_count, unpack
 
 _CHUNK = 1 << 16
@@ -123,7 +124,7 @@ class BloomFilter(_NeverForgets):
         If a parameter breaks a rule.
     """
 
-    families = ("bloom",)
+    specification = BloomSpec
 
     def __init__(self, *, bits: int, hashes: int, seed: int = 0, key_bits: int = 64) -> None:
         super().__init__(bits=bits, hashes=hashes, seed=seed, key_bits=key_bits)
@@ -164,7 +165,7 @@ class PartitionedBloomFilter(_NeverForgets):
         If a parameter breaks a rule.
     """
 
-    families = ("partitioned-bloom",)
+    specification = PartitionedBloomSpec
 
     def __init__(self, *, bits: int, hashes: int, seed: int = 0, key_bits: int = 64) -> None:
         super().__init__(bits=bits, hashes=hashes, seed=seed, key_bits=key_bits)
@@ -224,7 +225,7 @@ class BlockedBloomFilter(_NeverForgets):
         If a parameter breaks a rule.
     """
 
-    families = ("blocked-bloom",)
+    specification = BlockedBloomSpec
 
     def __init__(
         self, *, bits: int, hashes: int, block_bits: int, seed: int = 0, key_bits: int = 64

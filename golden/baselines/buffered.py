@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..sizing import bloom_rate, bloom_sizes
+from ..spec.compared import A2BufferingSpec, DoubleBufferingSpec
 from .bits import BitArray, packed, saved_count, unpack
 from .bloom import shared_positions
 
@@ -137,7 +138,7 @@ class DoubleBuffering(_TwoFilters):
         If a parameter breaks a rule.
     """
 
-    families = ("double-buffering",)
+    specification = DoubleBufferingSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -221,7 +222,7 @@ class A2Buffering(_TwoFilters):
         If a parameter breaks a rule.
     """
 
-    families = ("a2-buffering",)
+    specification = A2BufferingSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

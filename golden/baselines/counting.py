@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..sizing import bloom_rate, bloom_sizes
+from ..spec.compared import CountingBloomSpec
 from .bits import saved_array, saved_count
 from .bloom import shared_positions
 
@@ -76,7 +77,7 @@ class CountingBloomFilter(CountedFilter):
         If a parameter breaks a rule.
     """
 
-    families = ("counting-bloom",)
+    specification = CountingBloomSpec
     _counters = ("overflows",)
 
     @classmethod

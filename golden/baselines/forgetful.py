@@ -12,6 +12,7 @@ from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..operations import Ages
 from ..sizing import HASHES, shared_cells, smallest
+from ..spec.compared import ForgetfulBloomSpec
 from .bits import BitArray, packed, saved_count, unpack
 from .bloom import shared_positions
 
@@ -67,7 +68,7 @@ class ForgetfulBloomFilter(CountedFilter):
         If a parameter breaks a rule.
     """
 
-    families = ("forgetful-bloom",)
+    specification = ForgetfulBloomSpec
     age_unit = "generations"
     _counters = ("insertions", "shifts")
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..hash.functions import ConstantStream
+from ..spec.compared import StableBloomSpec
 from .bits import saved_array, saved_count
 from .bloom import shared_positions
 
@@ -69,7 +70,7 @@ class StableBloomFilter(CountedFilter):
         If a parameter breaks a rule.
     """
 
-    families = ("stable-bloom",)
+    specification = StableBloomSpec
 
     def __init__(
         self,

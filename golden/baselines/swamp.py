@@ -11,6 +11,7 @@ from ..filter import Answers, CountedFilter, Words, key_hash, require_count
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
 from ..sizing import smallest
+from ..spec.compared import SwampSpec
 from .bits import saved_array, saved_count
 
 TABLE_SPARE = 0.2
@@ -63,7 +64,7 @@ class Swamp(CountedFilter):
         If a parameter breaks a rule.
     """
 
-    families = ("swamp",)
+    specification = SwampSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from .. import compilation
 from ..filter import Answers, Words, key_hash, require_count
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
+from ..spec.cuckoo import CuckooSpec
 from .sizes import MOST_POSITIONS, MOST_SIGNATURE_BITS, cuckoo_error_bound, cuckoo_signature_bits
 from .storage import WORD, CuckooTables, names_of
 
@@ -72,7 +73,7 @@ class CuckooDictionary(CuckooTables):
         If a parameter is out of its range.
     """
 
-    families = ("cuckoo",)
+    specification = CuckooSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class APBF(SlidingFilter):
         If another parameter is of the wrong kind, or breaks a rule.
     """
 
-    families = ("apbf",)
+    specification = APBFSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class APBBF(SlidingFilter):
         If another parameter is of the wrong kind, or breaks a rule.
     """
 
-    families = ("apbbf",)
+    specification = APBBFSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class GEBF(SlidingFilter):
         If another parameter is of the wrong kind, or breaks a rule.
     """
 
-    families = ("gebf",)
+    specification = GEBFSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -109,7 +109,7 @@ class BlockedGEBF(SlidingFilter):
         If another parameter is of the wrong kind, or breaks a rule.
     """
 
-    families = ("blocked-gebf",)
+    specification = BlockedGEBFSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

@@ -13,7 +13,7 @@ their hash functions in hardware, so the spare has one too, and golden turns
 through the same positions.
 """
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -65,13 +65,14 @@ class SlidingFilter(CountedFilter):
         If there is a secret, and the hash of the specification takes none.
     """
 
+    specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
     age_unit = "generations"
     _supported = tuple(Operation)
     _layout_class: type[Layout] = Layout
 
     def __init__(self, spec: FilterSpec, *, partitioned: bool = True, secret: int = 0) -> None:
         self._check_family(spec)
-        self.spec = spec
+        self._spec = spec
         self.partitioned = partitioned
         self.seed, self.key_bits = spec.seed, spec.key_bits
         self._layout = self._layout_class.of(spec, partitioned)
@@ -81,8 +82,13 @@ class SlidingFilter(CountedFilter):
         self._segments = _segments(self._layout)
         self.operations = self.hits = 0
 
+    @property
+    def spec(self) -> FilterSpec:
+        """Specification of the filter."""
+        return self._spec
+
     @classmethod
-    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:
+    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
         """Build the filter that a specification of the class's family describes.
 
         Parameters

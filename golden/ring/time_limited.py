@@ -12,6 +12,7 @@ from .. import analysis
 from ..errors import SpecificationError
 from ..filter import Answers, Words, key_hash, require_count
 from ..operations import Ages
+from ..spec.time_limited import TimeLimitedSpec
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .ring_sizes import apbf_shape
@@ -103,7 +104,7 @@ class TimeLimitedAPBF(TimedFilter):
         If one is out of range, or the first slices would exceed the limit.
     """
 
-    families = ("time-limited-apbf",)
+    specification = TimeLimitedSpec
     _counters = ("counters",)
 
     @classmethod

@@ -11,6 +11,7 @@ from .. import analysis
 from ..errors import SpecificationError
 from ..filter import Answers, Words, key_hash, require_count
 from ..operations import Ages
+from ..spec.time_limited import PooledTimeLimitedSpec
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .ring_sizes import apbf_rate, apbf_sizes
@@ -105,7 +106,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
         take longer than `span`.
     """
 
-    families = ("pooled-time-limited-apbf",)
+    specification = PooledTimeLimitedSpec
     _counters = ("counters",)
 
     @classmethod

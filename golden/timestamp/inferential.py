@@ -12,6 +12,7 @@ from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
+from ..spec.timestamp import InferentialSpec
 from .distinct import Reals
 from .distinct_kinds import checked_distinct, distinct_function
 from .posteriors import AgePosterior, age_posterior, open_probabilities
@@ -130,7 +131,7 @@ class InferentialFilter(CountedFilter):
         If one is out of its range.
     """
 
-    families = ("inferential",)
+    specification = InferentialSpec
 
     def __init__(
         self,

@@ -7,6 +7,7 @@
 
 from typing import Any
 
+from ..spec.timestamp import BlockTimingSpec, TimingSpec
 from .timestamps import TimestampFilter
 from .timing_sizes import timing_sizes
 
@@ -42,7 +43,7 @@ class TimingBloomFilter(TimestampFilter):
         If one is out of its range.
     """
 
-    families = ("timing",)
+    specification = TimingSpec
     block = 1
 
     @classmethod
@@ -100,7 +101,7 @@ class BlockTimingBloomFilter(TimestampFilter):
         If one is out of its range.
     """
 
-    families = ("block-timing",)
+    specification = BlockTimingSpec
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from lately import golden
-from lately.golden import Filter, Operation, SpecificationError, TimedFilter, load
+from lately.golden import (
+    Filter,
+    Operation,
+    Specification,
+    SpecificationError,
+    TimedFilter,
+    from_spec,
+    load,
+)
 
 MODELS = {
     "APBF": {"k": 3, "l": 4, "slice_bits": 61},
@@ -86,7 +94,7 @@ def test_every_model_is_held_to_the_contract():
         for name in golden.__all__
         if isinstance(kind := getattr(golden, name), type)
         and issubclass(kind, Filter)
-        and kind.families
+        and kind.specification.family
     }
     assert kinds == set(MODELS)
 
@@ -217,6 +225,21 @@ def test_equality_leaves_counters_out():
     assert model.insertions != twin.insertions
     assert model != golden.BloomFilter(bits=61, hashes=2, seed=1)
     assert model != golden.PartitionedBloomFilter(bits=61, hashes=2)
+
+
+def test_specification(model, tmp_path):
+    empty = from_spec(model.spec)
+    assert type(empty) is type(model)
+    model.clear()
+    assert empty == model
+    assert empty.spec == model.spec == type(model).specification.from_dict(model.spec.to_dict())
+    model.spec.to_toml(tmp_path / "spec.toml")
+    assert from_spec(Specification.from_toml(tmp_path / "spec.toml")) == model
+
+
+def test_specification_of_numpy_integers():
+    model = golden.Swamp(window=np.int64(7), fingerprint_bits=9)
+    assert model.spec == golden.Swamp(window=7, fingerprint_bits=9).spec
 
 
 def test_specification_of_another_family():
