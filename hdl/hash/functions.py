@@ -11,6 +11,7 @@ from ...golden.hash.functions import (
     index_fields,
     mix_constants,
 )
+from ..parameters import require_integer
 from ..profile import FAN_IN, fold_latency
 
 
@@ -29,6 +30,8 @@ class Fold(wiring.Component):
     """
 
     def __init__(self, *, key_bits, seed):
+        require_integer("Key width", key_bits, least=1)
+        require_integer("Seed", seed)
         self._columns = fold_columns(key_bits, seed)
         self._initial = mix_constants(seed)[0]
         self.latency = fold_latency(key_bits)
@@ -70,6 +73,7 @@ class Mix(wiring.Component):
     """
 
     def __init__(self, *, seed):
+        require_integer("Seed", seed)
         self._rounds = mix_constants(seed)[1:]
         self.latency = len(self._rounds)
         super().__init__({"i": In(STATE_BITS), "o": Out(STATE_BITS)})
@@ -118,6 +122,8 @@ class Expand(wiring.Component):
     """
 
     def __init__(self, *, sizes, functions, seed):
+        require_integer("Functions", functions, least=1)
+        require_integer("Seed", seed)
         self._fields = index_fields(sizes)
         for field in self._fields:
             if not field.power_of_two:

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.siphash import SECRET_BITS
+from ..parameters import require_integer
 from ..profile import SECRET_LEAD
 from .siphash import SipHash
 
@@ -41,6 +42,8 @@ class Secrets(wiring.Component):
     """Clocks from a secret's acceptance to the first acceptance of an operation that heeds it."""
 
     def __init__(self, *, pipelines, ring_segments):
+        require_integer("Pipelines", pipelines, least=1, most=2)
+        require_integer("Ring segments", ring_segments, least=1)
         self._pipelines = pipelines
         self._ring_segments = ring_segments
         super().__init__(

@@ -2,7 +2,7 @@
 
 from itertools import groupby, pairwise
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -15,6 +15,8 @@ from ...golden.hash.siphash import (
     length_word,
     message_words,
 )
+from ..parameters import require_integer
+from ..pipeline import Pipeline, registered
 from ..profile import siphash_latency
 
 BOUNDS = (0, 22, 43, 64)
@@ -22,37 +24,6 @@ BOUNDS = (0, 22, 43, 64)
 
 STATIC = float("-inf")
 """Clock of what does not change while keys are under way."""
-
-
-class Digit:
-    """Bits that are there from a clock on, counted from their key's; delayed where they wait.
-
-    Parameters
-    ----------
-    m : Module
-        That the registers go to.
-    bits : Value
-        The lowest first.
-    clock : int
-        In which they come.
-    """
-
-    def __init__(self, m, bits, clock):
-        self._m = m
-        self._delayed = [bits]
-        self.clock = clock
-
-    def at(self, clock):
-        """Return the bits as of a clock."""
-        if self.clock == STATIC:
-            return self._delayed[0]
-        while len(self._delayed) <= clock - self.clock:
-            before = self._delayed[-1]
-            name = f"{self._delayed[0].name}_{len(self._delayed)}"
-            after = Signal(len(before), name=name, reset_less=True)
-            self._m.d.sync += after.eq(before)
-            self._delayed.append(after)
-        return self._delayed[clock - self.clock]
 
 
 class Arithmetic:
@@ -70,6 +41,7 @@ class Arithmetic:
 
     def __init__(self, m):
         self._m = m
+        self._pipe = Pipeline(m)
 
     def word(self, bits, clock):
         """Take bits of the outside as a word, or as a part of one.
@@ -80,7 +52,8 @@ class Arithmetic:
         clock : int
             In which they come.
         """
-        digit = Digit(self._m, bits, clock)
+        stage = None if clock == STATIC else clock
+        digit = self._pipe.enter(bits, bits.name, stage=stage, reset_less=True)
         return [(digit, place) for place in range(len(bits))]
 
     def constant(self, value):
@@ -106,12 +79,14 @@ class Arithmetic:
     def value(self, word, clock):
         """Return the bits of a word, or of a part of one, as of a clock."""
         return Cat(
-            Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock)[bit[1]] for bit in word
+            Const(bit, 1) if isinstance(bit, int) else bit[0].at(clock).value[bit[1]]
+            for bit in word
         )
 
     def ready(self, word):
         """Return the clock from which on all bits of a word, or of a part of one, are there."""
-        return max((bit[0].clock for bit in word if not isinstance(bit, int)), default=STATIC)
+        stages = [bit[0].stage for bit in word if not isinstance(bit, int)]
+        return max((stage for stage in stages if stage is not None), default=STATIC)
 
     def add(self, a, b, name):
         """Add modulo 2**64, the carry from digit to digit through a register.
@@ -171,9 +146,7 @@ class Arithmetic:
         return len(bits) > 1 or (len(bits) == 1 and constant == 1)
 
     def _register(self, value, name, clock):
-        register = Signal(len(value), name=name, reset_less=True)
-        self._m.d.sync += register.eq(value)
-        return self.word(register, clock + 1)
+        return self.word(registered(self._m, value, name, reset_less=True), clock + 1)
 
 
 class SipHash(wiring.Component):
@@ -211,6 +184,7 @@ class SipHash(wiring.Component):
     """Clocks from the last key to the last in which the secret is needed."""
 
     def __init__(self, *, key_bits):
+        require_integer("Key width", key_bits, least=1)
         self._key_bits = key_bits
         self.latency = siphash_latency(key_bits)
         super().__init__({"key": In(key_bits), "secret": In(SECRET_BITS), "state": Out(WORD_BITS)})

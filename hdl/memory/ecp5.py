@@ -1,11 +1,15 @@
 """Memories in the block RAM of Lattice ECP5."""
 
-from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Mux, Signal
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 
+from ..pipeline import Pipeline, duplicate_registers
 from ..profile import WORD_ROWS, output_registers
 from .map import BANK_COLUMNS, BLOCK_KINDS, BlockGrid
 from .segment import SegmentMemory
 from .words import WordBank
+
+_BLOCK_LATENCY = 2
+"""Cycles of a block RAM with its output register."""
 
 
 class ECP5SegmentMemory(SegmentMemory):
@@ -39,45 +43,44 @@ class ECP5SegmentMemory(SegmentMemory):
         # The last are the block's own, on the way to it and beside it. A part of several blocks
         # takes more.
         blocks = columns * rows
-        own = output_registers(self._ways)
-        shared = self._ways - own + (0 if blocks == 1 else 2)
+        own = output_registers(self._address_registers)
+        shared = self._address_registers - own + (0 if blocks == 1 else 2)
+
+        def lead(value, name, cycles):
+            """Return a value some cycles later, from flip-flops of the memory's own."""
+            copies = duplicate_registers(m, value, name, copies=1, cycles=cycles, flip_flop="ecp5")
+            return copies[0]
+
         set, column, row, clear, clear_row, inside, clear_inside = (
-            _register(m, value, shared)
-            for value in (self.set, column, row, self.clear, clear_row, inside, clear_inside)
+            lead(value, f"shared{index}_", shared)
+            for index, value in enumerate(
+                (self.set, column, row, self.clear, clear_row, inside, clear_inside)
+            )
         )
+        pipe = Pipeline(m)
         bits = []
         for row_index in range(rows):
             for column_index in range(columns):
+                name = f"{row_index}_{column_index}"
                 chosen = (column == column_index) & (row == row_index)
-                bit = Signal()
-                m.submodules[f"block{row_index}_{column_index}"] = _block(
-                    address=_register(m, inside, own),
-                    set=_register(m, set & chosen, own),
+                bit = Signal(name=f"bit{name}")
+                m.submodules[f"block{name}"] = _block(
+                    address=lead(inside, f"address{name}_", own),
+                    set=lead(set & chosen, f"set{name}_", own),
                     bit=bit,
-                    clear=_register(m, clear & (clear_row == row_index), own),
-                    clear_address=_register(m, clear_inside, own),
+                    clear=lead(clear & (clear_row == row_index), f"clear{name}_", own),
+                    clear_address=lead(clear_inside, f"clear_address{name}_", own),
                 )
-                bits.append(bit if blocks == 1 else self._register(m, bit))
-        selected = Cat(column, row)
-        # As late as the output registers of the blocks, and those behind them.
-        for _ in range(own + 3):
-            selected = self._register(m, selected)
-        while len(bits) > 1:
-            bits = [
-                self._register(m, Mux(selected[0], bits[at + 1], bits[at]))
-                for at in range(0, len(bits), 2)
-            ]
-            selected = self._register(m, selected[1:])
-        bit = bits[0]
-        for _ in range(output_registers(self._ways)):
-            bit = self._register(m, bit)
-        m.d.comb += self.bit.eq(bit)
+                read = shared + own + _BLOCK_LATENCY
+                bits.append(pipe.enter(bit, f"bit{name}", stage=read, reset_less=True))
+        if blocks > 1:
+            bits = [bit.at(bit.stage + 1) for bit in bits]
+        number = pipe.enter(Cat(column, row), "number", stage=shared, reset_less=True)
+        bit = pipe.select(bits, number.at(pipe.stage(*bits)), "selected")
+        bit = bit.at(bit.stage + output_registers(self._address_registers))
+        m.d.comb += self.bit.eq(bit.value)
+        pipe.leave(bit, latency=self.latency)
         return m
-
-    def _register(self, m, value):
-        registered = Signal(len(value), reset_less=True)
-        m.d.sync += registered.eq(value)
-        return registered
 
 
 class ECP5WordBank(WordBank):
@@ -110,30 +113,6 @@ class ECP5WordBank(WordBank):
                 write=write,
                 written=written[low : low + self.COLUMNS],
             )
-
-
-def _register(m, value, clocks):
-    """Return a value some clocks later, from flip-flops that synthesis cannot share.
-
-    Memories lie apart. With registers of its own, each can have them on the way and beside it.
-    """
-    for _ in range(clocks):
-        registered = Signal(len(value))
-        for bit in range(len(value)):
-            m.submodules += Instance(
-                "TRELLIS_FF",
-                p_GSR="DISABLED",
-                p_CEMUX="1",
-                p_CLKMUX="CLK",
-                p_LSRMUX="LSR",
-                p_REGSET="RESET",
-                i_CLK=ClockSignal(),
-                i_LSR=0,
-                i_DI=value[bit],
-                o_Q=registered[bit],
-            )
-        value = registered
-    return value
 
 
 def _block(*, address, set, bit, clear, clear_address):

@@ -69,7 +69,7 @@ class GowinSegmentMemory(SegmentMemory):
             selected.eq(Cat(column, row)),
             bit.eq(Array(words)[selected].bit_select(set_inside[:low], 1) | repeated),
         ]
-        m.d.comb += self.bit.eq(self._delay(m, bit))
+        m.d.comb += self.bit.eq(self._late(m, bit))
         return m
 
 

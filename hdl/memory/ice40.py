@@ -67,7 +67,7 @@ class ICE40SegmentMemory(SegmentMemory):
             half.eq(Cat(inside, Const(0, 4))[3]),
             bit.eq(Array(pairs)[selected].bit_select(half, 1) | repeated),
         ]
-        m.d.comb += self.bit.eq(self._delay(m, bit))
+        m.d.comb += self.bit.eq(self._late(m, bit))
         return m
 
 

@@ -6,6 +6,7 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..parameters import require_integer, require_power_of_two
 from ..pipeline import registered, selected
 
 PAGE = 16
@@ -79,6 +80,10 @@ class PagedMemory(wiring.Component):
     """Bits of all pages, at most, for each place that share registers for addresses."""
 
     def __init__(self, *, depth, width, number=0, memories=1):
+        require_power_of_two("Depth", depth, least=2)
+        require_integer("Width", width, least=1)
+        require_integer("Memories", memories, least=1)
+        require_integer("Number", number, most=memories - 1)
         self._width = width
         self._depth = depth
         self._page = min(depth, PAGE)

@@ -8,6 +8,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..parameters import require_integer
+from ..pipeline import delayed
 from ..profile import memory_latency
 
 
@@ -30,7 +32,7 @@ class SegmentMemory(wiring.Component):
         Number of bits. Power of two.
     clear_bits : int
         Bits zeroed by one clock of `clear`. Power of two, at most `depth`.
-    ways : int
+    address_registers : int
         Registers on the way from the ports to the memory, which lengthen `latency` in all variants.
 
     Members
@@ -50,7 +52,7 @@ class SegmentMemory(wiring.Component):
         If a parameter breaks its rule.
     """
 
-    def __init__(self, *, depth, clear_bits, ways=2):
+    def __init__(self, *, depth, clear_bits, address_registers=2):
         for name, value in (("Depth", depth), ("Clear width", clear_bits)):
             if not isinstance(value, int) or value < 1 or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two, not {value!r}")
@@ -58,10 +60,11 @@ class SegmentMemory(wiring.Component):
             raise ValueError(f"Depth must be at least 2, not {depth}")
         if clear_bits > depth:
             raise ValueError(f"Clear width must be at most the depth of {depth}, not {clear_bits}")
+        require_integer("Address registers", address_registers, least=1)
         self._depth = depth
         self._clear_bits = clear_bits
-        self._ways = ways
-        self.latency = memory_latency(bits=depth, clear=clear_bits, registers=ways)
+        self._address_registers = address_registers
+        self.latency = memory_latency(bits=depth, clear=clear_bits, registers=address_registers)
         super().__init__(
             {
                 "address": In(range(depth)),
@@ -72,13 +75,9 @@ class SegmentMemory(wiring.Component):
             }
         )
 
-    def _delay(self, m, bit):
-        """Return a bit that takes two clocks as late as the selection of block RAMs has it."""
-        for clock in range(self.latency - 2):
-            late = Signal(name=f"late{clock}", reset_less=True)
-            m.d.sync += late.eq(bit)
-            bit = late
-        return bit
+    def _late(self, m, bit):
+        """Return a bit that takes two cycles as late as the selection of block RAMs has it."""
+        return delayed(m, bit, self.latency - 2, "late", reset_less=True)
 
     @property
     def depth(self):
@@ -120,7 +119,7 @@ class PortableSegmentMemory(SegmentMemory):
             write.en.eq(setting | self.clear),
             write.addr.eq(Mux(self.clear, self.clear_address, address[low:])),
             write.data.eq(Mux(self.clear, 0, current | (setting << address[:low]))),
-            self.bit.eq(self._delay(m, bit)),
+            self.bit.eq(self._late(m, bit)),
         ]
         m.d.sync += [
             address.eq(self.address),

@@ -14,14 +14,14 @@ VARIANTS = {
 """Variant names and the components that they stand for."""
 
 
-def segment_memory(variant, *, depth, clear_bits, ways=2):
+def segment_memory(variant, *, depth, clear_bits, address_registers=2):
     """Build the segment memory of a variant.
 
     Parameters
     ----------
     variant : str
         One of `VARIANTS`.
-    depth, clear_bits, ways : int
+    depth, clear_bits, address_registers : int
         As for `SegmentMemory`.
 
     Raises
@@ -31,4 +31,6 @@ def segment_memory(variant, *, depth, clear_bits, ways=2):
     """
     if variant not in VARIANTS:
         raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")
-    return VARIANTS[variant](depth=depth, clear_bits=clear_bits, ways=ways)
+    return VARIANTS[variant](
+        depth=depth, clear_bits=clear_bits, address_registers=address_registers
+    )

@@ -83,7 +83,7 @@ class SegmentStore(wiring.Component):
         shape = {
             "depth": spec.part_bits,
             "clear_bits": spec.clear,
-            "ways": profile.address_registers,
+            "address_registers": profile.address_registers,
         }
         self.memories = [
             [

@@ -197,18 +197,20 @@ def run_segment_bench(
     *,
     depth: int,
     clear_bits: int,
-    ways: int = 2,
+    address_registers: int = 2,
     seed: int = 1,
 ) -> dict[str, bool]:
     """Run the bench of a segment memory; other parameters, result: as `run_filter_bench`.
 
     Parameters
     ----------
-    depth, clear_bits, ways : int
+    depth, clear_bits, address_registers : int
         As for `lately.hdl.memory.segment.SegmentMemory`.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    component = segment_memory(memory, depth=depth, clear_bits=clear_bits, ways=ways)
+    component = segment_memory(
+        memory, depth=depth, clear_bits=clear_bits, address_registers=address_registers
+    )
     return _run(
         verilog.convert(component, name=TOP, emit_src=False),
         "lately.sim.bench.segment_bench",
@@ -217,7 +219,7 @@ def run_segment_bench(
         environment={
             "LATELY_DEPTH": str(depth),
             "LATELY_CLEAR_BITS": str(clear_bits),
-            "LATELY_WAYS": str(ways),
+            "LATELY_ADDRESS_REGISTERS": str(address_registers),
             "LATELY_SEED": str(seed),
         },
         models=_models(memory),

@@ -1,7 +1,7 @@
 """cocotb bench of a segment memory, the same for every variant.
 
 The environment gives depth and clear width (LATELY_DEPTH, LATELY_CLEAR_BITS),
-the registers on the way (LATELY_WAYS) and the seed of all random choices
+the registers on the way (LATELY_ADDRESS_REGISTERS) and the seed of all random choices
 (LATELY_SEED).
 """
 
@@ -18,8 +18,8 @@ from ...hdl.profile import memory_latency
 DEPTH = int(os.environ["LATELY_DEPTH"])
 CLEAR_BITS = int(os.environ["LATELY_CLEAR_BITS"])
 SEED = int(os.environ["LATELY_SEED"])
-WAYS = int(os.environ.get("LATELY_WAYS", "2"))
-LATENCY = memory_latency(bits=DEPTH, clear=CLEAR_BITS, registers=WAYS)
+ADDRESS_REGISTERS = int(os.environ.get("LATELY_ADDRESS_REGISTERS", "2"))
+LATENCY = memory_latency(bits=DEPTH, clear=CLEAR_BITS, registers=ADDRESS_REGISTERS)
 
 
 class Reference:

@@ -62,8 +62,8 @@ class TrackedMemory(SegmentMemory):
     Every memory that is as `SegmentAnswers` shows is one of those that this stands for.
     """
 
-    def __init__(self, *, depth, clear_bits, ways=2):
-        super().__init__(depth=depth, clear_bits=clear_bits, ways=ways)
+    def __init__(self, *, depth, clear_bits, address_registers=2):
+        super().__init__(depth=depth, clear_bits=clear_bits, address_registers=address_registers)
         self.cell = Signal(range(depth))
         self.held = Signal()
         self.found = self.held

@@ -54,12 +54,18 @@ def test_bench(memory, depth, clear_bits, simulator, tmp_path):
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(
-    ("memory", "clear_bits", "ways"),
+    ("memory", "clear_bits", "address_registers"),
     [("portable", 16, 4), ("ecp5", 16, 4), ("ecp5", 64, 4), ("ecp5", 64, 6), ("ice40", 32, 4)],
 )
-def test_bench_with_longer_ways(memory, clear_bits, ways, tmp_path):
+def test_bench_with_more_address_registers(memory, clear_bits, address_registers, tmp_path):
     outcomes = run_segment_bench(
-        memory, "icarus", tmp_path, depth=1024, clear_bits=clear_bits, ways=ways, seed=SEED
+        memory,
+        "icarus",
+        tmp_path,
+        depth=1024,
+        clear_bits=clear_bits,
+        address_registers=address_registers,
+        seed=SEED,
     )
     assert len(outcomes) == 4
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
