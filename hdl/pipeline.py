@@ -71,7 +71,7 @@ def selected(m, values, number, name):
     return pipeline.select(values, pipeline.enter(number, f"{name}number"), name).value
 
 
-def duplicate_registers(m, value, name, *, copies=2, cycles=1, flip_flop=None):
+def duplicate_registers(m, value, name, *, copies=2, cycles=1, init=0, flip_flop=None):
     """Return a value `cycles` cycles later, several times, from registers of their own.
 
     Synthesis merges registers that always hold the same value. Where one value is needed in
@@ -93,6 +93,8 @@ def duplicate_registers(m, value, name, *, copies=2, cycles=1, flip_flop=None):
         At most 2 without `flip_flop`.
     cycles : int
         Registers, one behind the other, from the value to each copy.
+    init : int
+        Reset value of the first cycle; primitives are not reset.
     flip_flop : str, optional
         "ecp5" for instances of the flip-flop of that family.
 
@@ -115,7 +117,8 @@ def duplicate_registers(m, value, name, *, copies=2, cycles=1, flip_flop=None):
         if flip_flop is None:
             inverse = copy == 1 and cycles > 0
             ones = (1 << len(value)) - 1
-            first = Signal(len(value), name=f"{name}{copy}", init=ones if inverse else 0)
+            reset = init ^ ones if inverse else init
+            first = Signal(len(value), name=f"{name}{copy}", init=reset)
             m.d.sync += first.eq(~value if inverse else value)
             rest = delayed(m, ~first if inverse else first, cycles - 1, f"{name}{copy}_")
             results.append(rest if cycles else value)

@@ -1,9 +1,13 @@
 """Queue in which results wait to be taken."""
 
+from itertools import pairwise
+
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .parameters import require_integer, require_power_of_two
+from .pipeline import duplicate_registers
 from .profile import QUEUE_LATENCY
 
 
@@ -16,8 +20,9 @@ class UnaryCounter(wiring.Component):
     Parameters
     ----------
     size : int
-    apart : bool
-        Whether the upper half has registers of its own for what comes, where others crowd it.
+        Highest count.
+    duplicates : bool
+        Whether the upper half has copies of the input registers of its own, where others crowd it.
 
     Members
     -------
@@ -26,54 +31,63 @@ class UnaryCounter(wiring.Component):
     above : Out(size)
     """
 
-    def __init__(self, *, size, apart=False):
+    def __init__(self, *, size, duplicates=False):
+        require_integer("Size", size, least=1)
         self._size = size
-        self._apart = apart
+        self._duplicates = duplicates
         super().__init__({"up": In(1), "down": In(1), "above": Out(size)})
 
     def elaborate(self, platform):
         m = Module()
-        changes = Signal()
-        rises = Signal()
-        m.d.sync += [changes.eq(self.up ^ self.down), rises.eq(self.up)]
-        above = Mux(rises, Cat(1, self.above), self.above[1:])
-        middle = self._size - self._size // 2 if self._apart else self._size
-        with m.If(changes):
-            m.d.sync += self.above[:middle].eq(above[:middle])
-        if self._apart:
-            # Synthesis keeps registers that are the opposite of others.
-            stays = Signal(init=1)
-            falls = Signal(init=1)
-            m.d.sync += [stays.eq(~(self.up ^ self.down)), falls.eq(~self.up)]
-            with m.If(~stays):
-                upper = Mux(falls, self.above[middle + 1 :], self.above[middle - 1 : -1])
-                m.d.sync += self.above[middle:].eq(upper)
+        changes, rises = (
+            duplicate_registers(m, value, name, copies=2 if self._duplicates else 1)
+            for value, name in ((self.up ^ self.down, "changes"), (self.up, "rises"))
+        )
+        # Each copy moves its share of the places.
+        bounds = [0, self._size - self._size // 2, self._size] if self._duplicates else [0, None]
+        for copy, (low, high) in enumerate(pairwise(bounds)):
+            part = slice(low, high)
+            above = Mux(rises[copy], Cat(1, self.above)[part], Cat(self.above[1:], 0)[part])
+            with m.If(changes[copy]):
+                m.d.sync += self.above[part].eq(above)
         return m
 
 
-class OutputRegister(wiring.Component):
+class SkidBuffer(wiring.Component):
     """Output register of a pipeline that stands still while `go` is low, with a spare place.
 
     The spare place takes what is under way in the clock in which `go` falls,
     so that `go` is a register and no path leads from the taker into the
     pipeline.
 
+    Parameters
+    ----------
+    width : int
+        Bits of the payload.
+    duplicates : bool
+        Whether `moves` is a register of its own.
+
     Members
     -------
     valid, payload : In
         Last stage of the pipeline.
     go : Out(1)
-        Whether the pipeline moves on in this clock.
+        Whether the pipeline moves on in this cycle.
+    moves : Out(1)
+        The same.
     o : Out(stream.Signature(width))
     """
 
-    def __init__(self, *, width):
+    def __init__(self, *, width, duplicates=False):
+        require_integer("Width", width)
         self._width = width
+        self._duplicates = duplicates
         super().__init__(
             {
                 "valid": In(1),
                 "payload": In(width),
                 "go": Out(1, init=1),
+                "moves": Out(1, init=1),
                 "o": Out(stream.Signature(width)),
             }
         )
@@ -82,10 +96,15 @@ class OutputRegister(wiring.Component):
         m = Module()
         spare = Signal(self._width, reset_less=True)
         taken = ~self.o.valid | self.o.ready
-        m.d.sync += [
-            self.go.eq(taken | (self.go & ~self.valid)),
-            self.o.valid.eq(~taken | ~self.go | self.valid),
-        ]
+        copies = duplicate_registers(
+            m,
+            taken | (self.go & ~self.valid),
+            "going",
+            copies=2 if self._duplicates else 1,
+            init=1,
+        )
+        m.d.comb += [self.go.eq(copies[0]), self.moves.eq(copies[-1])]
+        m.d.sync += self.o.valid.eq(~taken | ~self.go | self.valid)
         with m.If(self.go):
             m.d.sync += spare.eq(self.payload)
         with m.If(taken):
@@ -100,7 +119,7 @@ class ResultQueue(wiring.Component):
     There is no check for room: whoever writes counts the places, and a queue
     that need not look whether it is full is a fast one.
 
-    Latency `LATENCY` clocks from `coming` to `o.valid`, or `LATENCY_APART`, one
+    Latency `LATENCY` clocks from `valid_next` to `o.valid`, or `LATENCY_DUPLICATED`, one
     result per clock.
 
     Parameters
@@ -111,27 +130,31 @@ class ResultQueue(wiring.Component):
         Widths.
     page_depth : int
         Places in one memory; the pages are selected in registers of their own.
-    apart : bool
+    duplicates : bool
         For a wide queue, whose pages lie far from the count of what is stored: the count has a
         register of its own that says when to load, and the pages are read a clock later.
 
     Members
     -------
     tag_valid, tag : In
-    coming, verdict : In
-        Each verdict in the clock after `coming`.
+    valid_next, verdict : In
+        Each verdict in the clock after `valid_next`.
     o : Out(stream.Signature({"verdict", "tag"}))
         Verdict in the low bits.
     """
 
     LATENCY = QUEUE_LATENCY
-    LATENCY_APART = 7
+    LATENCY_DUPLICATED = 7
     SELECTION = 2
     """Registers through which the page is selected."""
 
-    def __init__(self, *, depth, tag_bits, verdict_bits, page_depth=16, apart=False):
+    def __init__(self, *, depth, tag_bits, verdict_bits, page_depth=16, duplicates=False):
+        require_power_of_two("Depth", depth, least=2)
+        require_power_of_two("Page depth", page_depth, least=2)
+        require_integer("Tag width", tag_bits)
+        require_integer("Verdict width", verdict_bits)
         self._depth = depth
-        self._apart = apart
+        self._duplicates = duplicates
         self._page_depth = min(depth, page_depth)
         self._tag_bits = tag_bits
         self._verdict_bits = verdict_bits
@@ -139,7 +162,7 @@ class ResultQueue(wiring.Component):
             {
                 "tag_valid": In(1),
                 "tag": In(tag_bits),
-                "coming": In(1),
+                "valid_next": In(1),
                 "verdict": In(verdict_bits),
                 "o": Out(stream.Signature(verdict_bits + tag_bits)),
             }
@@ -147,21 +170,22 @@ class ResultQueue(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.stored = stored = UnaryCounter(size=self._depth, apart=self._apart)
-        m.submodules.output = output = OutputRegister(width=self._verdict_bits + self._tag_bits)
+        m.submodules.stored = stored = UnaryCounter(size=self._depth, duplicates=self._duplicates)
+        m.submodules.output = output = SkidBuffer(
+            width=self._verdict_bits + self._tag_bits, duplicates=self._duplicates
+        )
         read = Signal(range(self._depth))
         loaded = Signal()
         load = Signal()
-        moves = ~self._elaborate_stalls(m, output) if self._apart else output.go
         m.d.comb += [
-            stored.up.eq(self.coming),
+            stored.up.eq(self.valid_next),
             stored.down.eq(load),
             # The count does not know yet of the last load.
-            load.eq(moves & Mux(loaded, stored.above[1], stored.above[0])),
+            load.eq(output.moves & Mux(loaded, stored.above[1], stored.above[0])),
         ]
         m.d.sync += loaded.eq(load)
         go = output.go
-        if self._apart:
+        if self._duplicates:
             read, reads = self._elaborate_reading(m, load, loaded, go)
         else:
             reads = load
@@ -170,7 +194,7 @@ class ResultQueue(wiring.Component):
 
         tag = Signal.like(self.tag, reset_less=True)
         m.d.sync += tag.eq(self.tag)
-        verdicts = self._elaborate_pages(m, "verdicts", self.coming, self.verdict, read, go)
+        verdicts = self._elaborate_pages(m, "verdicts", self.valid_next, self.verdict, read, go)
         tags = self._elaborate_pages(m, "tags", self.tag_valid, tag, read, go)
         words = [Cat(pair) for pair in zip(verdicts, tags, strict=True)]
         valid = Signal()
@@ -187,12 +211,6 @@ class ResultQueue(wiring.Component):
             output.o.ready.eq(self.o.ready),
         ]
         return m
-
-    def _elaborate_stalls(self, m, output):
-        """Return the opposite of `output.go` from another register, which synthesis keeps."""
-        stalls = Signal()
-        m.d.sync += stalls.eq(output.o.valid & ~output.o.ready & (stalls | output.valid))
-        return stalls
 
     def _elaborate_reading(self, m, load, loaded, go):
         """Return the place to be read, and whether there is one, a clock after `load`.
@@ -213,15 +231,15 @@ class ResultQueue(wiring.Component):
     def _page_bits(self):
         return (self._page_depth - 1).bit_length()
 
-    def _elaborate_pages(self, m, name, coming, value, read, go):
+    def _elaborate_pages(self, m, name, valid_next, value, read, go):
         """Store one kind of word; return what every page has where it is read, a clock later.
 
-        The word comes in the clock after `coming`, which leaves that clock to find its place.
+        The word comes in the clock after `valid_next`, which leaves that clock to find its place.
         """
         written = Signal(range(self._depth), name=f"{name}_written")
         place = Signal(self._page_bits, name=f"{name}_place", reset_less=True)
         m.d.sync += place.eq(written)
-        with m.If(coming):
+        with m.If(valid_next):
             m.d.sync += written.eq(written + 1)
         outputs = []
         for number in range(self._depth // self._page_depth):
@@ -233,7 +251,7 @@ class ResultQueue(wiring.Component):
             write_port = words.write_port()
             read_port = words.read_port()
             writing = Signal(name=f"{name}_writing{number}")
-            m.d.sync += writing.eq(coming & (written[self._page_bits :] == number))
+            m.d.sync += writing.eq(valid_next & (written[self._page_bits :] == number))
             m.d.comb += [
                 write_port.en.eq(writing),
                 write_port.addr.eq(place),

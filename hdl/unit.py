@@ -207,7 +207,7 @@ class FilterUnit(wiring.Component):
             core.key.eq(key),
             queue.tag_valid.eq(accepted),
             queue.tag.eq(tag),
-            queue.coming.eq(core.valid_next),
+            queue.valid_next.eq(core.valid_next),
             queue.verdict.eq(core.verdict),
             self.o.valid.eq(queue.o.valid),
             self.o.p.eq(queue.o.p),

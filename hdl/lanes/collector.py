@@ -53,7 +53,7 @@ class Collector(wiring.Component):
         self._results_latency = results_latency
         # From the cycle in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 10 + results_latency + self._selection + ResultQueue.LATENCY_APART
+        self.latency = 10 + results_latency + self._selection + ResultQueue.LATENCY_DUPLICATED
         super().__init__(
             {
                 "recorded": In(1),
@@ -70,7 +70,7 @@ class Collector(wiring.Component):
         m = Module()
         m.submodules.records = records = PagedMemory(depth=self._slots, width=self._record.size)
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size, apart=True
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size, duplicates=True
         )
         m.submodules.credits = credits = Credits(limit=self.DEPTH - self.UNDER_WAY)
         beat = Signal(8)
@@ -84,7 +84,7 @@ class Collector(wiring.Component):
         passes, record = self._elaborate_check(m, pipeline, beat, records, credits.available)
         coming, answer = self._elaborate_answer(m, pipeline, passes, record)
         m.d.comb += [
-            queue.coming.eq(coming),
+            queue.valid_next.eq(coming),
             queue.verdict.eq(answer),
             credits.spend.eq(passes.value),
             credits.refund.eq(self.o.valid & self.o.ready),

@@ -143,7 +143,7 @@ class Shard(wiring.Component):
         m = Module()
         m.submodules.core = core = self._core
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size, apart=True
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size, duplicates=True
         )
         m.submodules.sequencer = sequencer = Sequencer(
             entry=self._ordered, clear_words=HardwareProfile(self._spec).clear_cycles
@@ -151,7 +151,7 @@ class Shard(wiring.Component):
         arrived = registered(m, self.valid_next, "arrived")
         valid_next, entry = self._elaborate_arrival(m, arrived)
         m.d.comb += [
-            queue.coming.eq(valid_next),
+            queue.valid_next.eq(valid_next),
             queue.verdict.eq(entry),
             sequencer.i.valid.eq(queue.o.valid),
             sequencer.i.p.eq(queue.o.p),

@@ -107,7 +107,7 @@ class LaneUnit(wiring.Component):
     @property
     def latency(self):
         """Cycles from the acceptance of a beat to its answer on an idle output, at least."""
-        way_in = self._dispatcher.latency + 1 + Shard.WAY_IN + ResultQueue.LATENCY_APART + 1
+        way_in = self._dispatcher.latency + 1 + Shard.WAY_IN + ResultQueue.LATENCY_DUPLICATED + 1
         return way_in + self._shards[0].turnaround + self._collector.latency
 
     def elaborate(self, platform):

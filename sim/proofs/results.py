@@ -111,12 +111,12 @@ class Order:
             ordinal(m, event, 2 * self._depth, name)
             for event, name in (
                 (queue.tag_valid, "tags"),
-                (queue.coming, "verdicts"),
+                (queue.valid_next, "verdicts"),
                 (self._module.submodules.stored.down, "loads"),
                 (queue.o.valid & queue.o.ready, "results"),
             )
         )
-        self.came = delayed(m, queue.coming & self.is_own(self.verdicts), 1, "came")
+        self.came = delayed(m, queue.valid_next & self.is_own(self.verdicts), 1, "came")
         with m.If(queue.tag_valid & self.is_own(self.tags)):
             m.d.sync += self.tag.eq(queue.tag)
         with m.If(self.came):
@@ -135,7 +135,7 @@ class Order:
         queue = self._queue
         return [
             ~queue.tag_valid | (ahead(self.tags, self.results) < places),
-            ~queue.coming | queue.tag_valid | (self.tags != self.verdicts),
+            ~queue.valid_next | queue.tag_valid | (self.tags != self.verdicts),
         ]
 
     def contract(self, m):
@@ -174,8 +174,8 @@ class Order:
 
     def _count(self, m, inner):
         """Return that the unary count is what is stored, as it was a clock ago."""
-        changes = inner["stored.changes"]
-        rises = inner["stored.rises"]
+        changes = inner["stored.changes0"]
+        rises = inner["stored.rises0"]
         stored = ahead(self.verdicts, self.loads)
         count = delayed(m, stored, 1, "count")
         return [
@@ -233,7 +233,7 @@ class QueueOrder(Harness):
             {
                 "tag_valid": In(1),
                 "tag": In(1),
-                "coming": In(1),
+                "valid_next": In(1),
                 "verdict": In(1),
                 "ready": In(1),
             },
@@ -248,7 +248,7 @@ class QueueOrder(Harness):
         m.d.comb += [
             queue.tag_valid.eq(self.tag_valid),
             queue.tag.eq(self.tag),
-            queue.coming.eq(self.coming),
+            queue.valid_next.eq(self.valid_next),
             queue.verdict.eq(self.verdict),
             queue.o.ready.eq(self.ready),
         ]
@@ -261,7 +261,7 @@ class QueueOrder(Harness):
         o = queue.o
         waiting = ahead(order.verdicts, order.results)
         self.reach("the queue is full", (waiting == self._depth) & o.valid)
-        self.reach("one is taken as one comes", o.valid & o.ready & self.coming)
+        self.reach("one is taken as one comes", o.valid & o.ready & self.valid_next)
         # The ordinal of the first one that comes to a place again.
         self.reach("a place is read again", o.valid & (order.results == self._depth))
 

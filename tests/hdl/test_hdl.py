@@ -348,10 +348,10 @@ def test_spare_timer_waits_for_the_words(words):
     simulate(timer, bench)
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("duplicates", [False, True])
 @pytest.mark.parametrize("size", [1, 2, 5, 8])
-def test_unary_counter(size, apart):
-    counter = UnaryCounter(size=size, apart=apart)
+def test_unary_counter(size, duplicates):
+    counter = UnaryCounter(size=size, duplicates=duplicates)
     choose = random.Random(SEED + size)
 
     async def bench(ctx):
@@ -375,7 +375,7 @@ def test_result_queue_without_tags():
 
     async def bench(ctx):
         for number in range(30):
-            ctx.set(queue.coming, number < 4)
+            ctx.set(queue.valid_next, number < 4)
             ctx.set(queue.verdict, number)
             ctx.set(queue.o.ready, number >= 12)
             if ctx.get(queue.o.valid) and number >= 12:
@@ -386,13 +386,15 @@ def test_result_queue_without_tags():
     assert taken == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("duplicates", [False, True])
 @pytest.mark.parametrize("page_depth", [8, 16, 32])
 @pytest.mark.parametrize("stall", [0.0, 0.3, 0.9])
-def test_result_queue_keeps_order_when_full(page_depth, stall, apart):
+def test_result_queue_keeps_order_when_full(page_depth, stall, duplicates):
     """At its last place, through every page, with tags long before their verdicts."""
     depth, lead = 32, 5
-    queue = ResultQueue(depth=depth, tag_bits=8, verdict_bits=4, page_depth=page_depth, apart=apart)
+    queue = ResultQueue(
+        depth=depth, tag_bits=8, verdict_bits=4, page_depth=page_depth, duplicates=duplicates
+    )
     choose = random.Random(SEED)
     sent, taken = [], []
     fullest = 0
@@ -413,7 +415,7 @@ def test_result_queue_keeps_order_when_full(page_depth, stall, apart):
             ctx.set(queue.tag, word % 251 if word is not None else 0xFF)
             coming.append(word)
             arriving = coming.popleft()
-            ctx.set(queue.coming, arriving is not None)
+            ctx.set(queue.valid_next, arriving is not None)
             ctx.set(queue.verdict, previous % 13 if previous is not None else 15)
             previous = arriving
             ctx.set(queue.o.ready, not stalled)
