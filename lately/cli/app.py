@@ -24,5 +24,5 @@ def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
 
 
-for command in (run, plan, synth, build, program, host, bench, prove, reproduce):
-    main.add_command(command)
+for _command in (run, plan, synth, build, program, host, bench, prove, reproduce):
+    main.add_command(_command)

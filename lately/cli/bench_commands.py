@@ -15,8 +15,8 @@ def bench() -> None:
     """Measure how fast the hardware is, and how fast its replay and the models run here."""
 
 
-for command in (bench_hardware, bench_lanes, bench_golden, bench_stream):
-    bench.add_command(command)
+for _command in (bench_hardware, bench_lanes, bench_golden, bench_stream):
+    bench.add_command(_command)
 
 
 @bench.command("replay", short_help="Compiled replay beside the golden model.")

@@ -21,6 +21,7 @@ _DIGITS = 4
 """Digits of numbers on a logarithmic axis; rounding moves points of other axes less than this."""
 
 Floats = NDArray[np.float64]
+"""Coordinates of points."""
 
 
 def thinned(chart: Chart) -> Chart:
