@@ -178,6 +178,7 @@ class Monitor:
     def decode(self, payload: int) -> Outcome:
         """Take a result apart."""
         (result,) = self._signature.unpack_result(payload)
+        assert result is not None
         return Outcome(bool(result["seen"]), result["age"], result["tag"])
 
 
