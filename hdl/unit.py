@@ -165,7 +165,7 @@ class FilterUnit(wiring.Component):
     @property
     def minimum_generation(self):
         """Shortest generation at which operations are not accepted one at a time."""
-        return self._front.minimum_generation
+        return self._profile.minimum_generation
 
     @property
     def longest_pause(self):
