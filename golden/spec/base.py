@@ -33,7 +33,13 @@ def required(*, least: int = 1, most: int = MOST) -> Any:
 
 
 def optional(default: int = UNSET, *, least: int = 1, most: int = MOST) -> Any:
-    """Declare an integer field that may be left out; as `required`."""
+    """Declare an integer field that may be left out; as `required`.
+
+    Parameters
+    ----------
+    default : int
+        Value of a field that is left out.
+    """
     return field(default=default, metadata={"range": (least, most)})
 
 
@@ -242,7 +248,13 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 def require_integer(name: str, value: object, least: int = 1, most: int | None = None) -> None:
-    """Refuse the value of a field unless it is an integer in a range; as `require`."""
+    """Refuse the value of a field unless it is an integer in a range; as `require`.
+
+    Parameters
+    ----------
+    least, most : int
+        Ends of the range.
+    """
     require(type(value) is int, name, "must be an integer", value)
     number = cast(int, value)
     require(number >= least, name, f"must be at least {least}", value)

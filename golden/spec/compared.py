@@ -9,7 +9,7 @@ _BITS = 1 << 32
 
 @dataclass(frozen=True, kw_only=True)
 class BloomSpec(Specification, family="bloom"):
-    """Bloom filter: `lately.golden.BloomFilter`."""
+    """Bloom filter, with fields as `BloomFilter` has them."""
 
     bits: int = required(least=2, most=_BITS)
     hashes: int = required()
@@ -17,19 +17,19 @@ class BloomSpec(Specification, family="bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionedBloomSpec(BloomSpec, family="partitioned-bloom"):
-    """Partitioned Bloom filter: `lately.golden.PartitionedBloomFilter`."""
+    """Partitioned Bloom filter, with fields as `PartitionedBloomFilter` has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedBloomSpec(BloomSpec, family="blocked-bloom"):
-    """Blocked Bloom filter: `lately.golden.BlockedBloomFilter`."""
+    """Blocked Bloom filter, with fields as `BlockedBloomFilter` has them."""
 
     block_bits: int = required(least=2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CountingBloomSpec(Specification, family="counting-bloom"):
-    """Counting Bloom filter with a queue: `lately.golden.CountingBloomFilter`."""
+    """Counting Bloom filter with a queue, with fields as `CountingBloomFilter` has them."""
 
     window: int = required()
     counters: int = required(least=2, most=_BITS)
@@ -40,7 +40,7 @@ class CountingBloomSpec(Specification, family="counting-bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class StableBloomSpec(Specification, family="stable-bloom"):
-    """Stable Bloom filter: `lately.golden.StableBloomFilter`."""
+    """Stable Bloom filter, with fields as `StableBloomFilter` has them."""
 
     cells: int = required(least=2, most=_BITS)
     hashes: int = required()
@@ -50,7 +50,7 @@ class StableBloomSpec(Specification, family="stable-bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class DoubleBufferingSpec(Specification, family="double-buffering"):
-    """Two Bloom filters in turn: `lately.golden.DoubleBuffering`."""
+    """Two Bloom filters in turn, with fields as `DoubleBuffering` has them."""
 
     generation: int = required()
     bits: int = required(least=4, most=2 * _BITS)
@@ -59,12 +59,12 @@ class DoubleBufferingSpec(Specification, family="double-buffering"):
 
 @dataclass(frozen=True, kw_only=True)
 class A2BufferingSpec(DoubleBufferingSpec, family="a2-buffering"):
-    """Two Bloom filters, active and inactive: `lately.golden.A2Buffering`."""
+    """Two Bloom filters, active and inactive, with fields as `A2Buffering` has them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
-    """Forgetful Bloom filter: `lately.golden.ForgetfulBloomFilter`."""
+    """Forgetful Bloom filter, with fields as `ForgetfulBloomFilter` has them."""
 
     generation: int = required()
     past: int = required()
@@ -74,7 +74,7 @@ class ForgetfulBloomSpec(Specification, family="forgetful-bloom"):
 
 @dataclass(frozen=True, kw_only=True)
 class SwampSpec(Specification, family="swamp"):
-    """SWAMP, a sliding window of fingerprints: `lately.golden.Swamp`."""
+    """SWAMP, a sliding window of fingerprints, with fields as `Swamp` has them."""
 
     window: int = required()
     fingerprint_bits: int = required(most=64)

@@ -10,7 +10,7 @@ from .base import Specification, optional, required
 
 @dataclass(frozen=True, kw_only=True)
 class CuckooSpec(Specification, family="cuckoo"):
-    """Time-decaying cuckoo dictionary: `lately.golden.CuckooDictionary`."""
+    """Time-decaying cuckoo dictionary, with fields as `CuckooDictionary` has them."""
 
     window: int = required()
     signature_bits: int = optional(0, least=0, most=32)

@@ -11,7 +11,7 @@ from .base import Specification, optional, required
 
 @dataclass(frozen=True, kw_only=True)
 class TimeLimitedSpec(Specification, family="time-limited-apbf"):
-    """Time-limited APBF whose slices grow with the rate: `lately.golden.TimeLimitedAPBF`."""
+    """Time-limited APBF whose slices grow with the rate, as `TimeLimitedAPBF`."""
 
     k: int = required()
     l: int = required()
@@ -22,7 +22,7 @@ class TimeLimitedSpec(Specification, family="time-limited-apbf"):
 
 @dataclass(frozen=True, kw_only=True)
 class PooledTimeLimitedSpec(Specification, family="pooled-time-limited-apbf"):
-    """Time-limited APBF in a fixed pool of slices: `lately.golden.PooledTimeLimitedAPBF`."""
+    """Time-limited APBF in a fixed pool of slices, as `PooledTimeLimitedAPBF`."""
 
     k: int = required()
     l: int = required()

@@ -16,7 +16,7 @@ _REQUIRED = {"required": True}
 
 @dataclass(frozen=True, kw_only=True)
 class TimingSpec(Specification, family="timing"):
-    """Timing Bloom filter: `lately.golden.TimingBloomFilter`."""
+    """Timing Bloom filter, with fields as `TimingBloomFilter` has them."""
 
     window: int = required(most=_LONGEST)
     cells: int = required(most=_LONGEST)
@@ -26,14 +26,14 @@ class TimingSpec(Specification, family="timing"):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockTimingSpec(TimingSpec, family="block-timing"):
-    """Block timing Bloom filter: `lately.golden.BlockTimingBloomFilter`."""
+    """Block timing Bloom filter, with fields as `BlockTimingBloomFilter` has them."""
 
     block: int = required(most=_LONGEST)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InferentialSpec(TimingSpec, family="inferential"):
-    """Inferential time-decaying filter: `lately.golden.InferentialFilter`."""
+    """Inferential time-decaying filter, with fields as `InferentialFilter` has them."""
 
     block: int = optional(1, most=_LONGEST)
     distinct: Mapping[str, Any] = field(default=cast(dict[str, Any], None), metadata=_REQUIRED)

@@ -163,8 +163,17 @@ AS = re.compile(r"\b(?:[Aa]s(?: for| of| in)?|[Ss]ee) ((?:`~?[\w.]+`(?:, | and )
 
 
 def with_referred(name: Name) -> list[Docstring]:
-    """Docstring of a name, and those that it leaves things to, as "as `insert`" does."""
-    found, waiting = {name.path: name}, [name]
+    """Docstring of a name, and those that it leaves things to, as "as `insert`" does.
+
+    A class leaves the fields that it inherits to the classes that have them.
+    """
+    bases = inspect.getmro(name.value)[1:] if isinstance(name.value, type) else ()
+    found = {name.path: name}
+    for base in bases:
+        if base.__module__.startswith("lately."):
+            path = f"{base.__module__}.{base.__qualname__}"
+            found[path] = Name(path, name.module, None, base, inspect.getdoc(base))
+    waiting = list(found.values())
     while waiting:
         one = waiting.pop()
         for several in AS.findall(one.doc.text):
