@@ -29,6 +29,13 @@ class UnaryCounter(wiring.Component):
     up, down : In(1)
         Not up at the highest count, not down at zero.
     above : Out(size)
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, size, duplicates=False):
@@ -76,6 +83,13 @@ class SkidBuffer(wiring.Component):
     moves : Out(1)
         The same.
     o : Out(stream.Signature(width))
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, width, duplicates=False):
@@ -141,6 +155,13 @@ class ResultQueue(wiring.Component):
         Each verdict in the clock after `valid_next`.
     o : Out(stream.Signature({"verdict", "tag"}))
         Verdict in the low bits.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     LATENCY = QUEUE_LATENCY

@@ -27,6 +27,13 @@ class Fold(wiring.Component):
         Width of a key.
     seed : int
         Selects the columns.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, key_bits, seed):
@@ -70,6 +77,13 @@ class Mix(wiring.Component):
     ----------
     seed : int
         Selects the constants.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     def __init__(self, *, seed):
@@ -119,6 +133,8 @@ class Expand(wiring.Component):
     ------
     ValueError
         If a size is not a power of two.
+    TypeError
+        If a parameter is not an integer.
     """
 
     def __init__(self, *, sizes, functions, seed):

@@ -36,6 +36,13 @@ class Secrets(wiring.Component):
         Whether a turn brings in a secret that waits.
     secret0, secret1 : Out(128)
         What each pipeline hashes with.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     LEAD = SECRET_LEAD

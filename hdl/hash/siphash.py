@@ -175,6 +175,13 @@ class SipHash(wiring.Component):
     key : In(key_bits)
     secret : In(128)
     state : Out(64)
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     SETTLE = 1

@@ -74,6 +74,13 @@ class PagedMemory(wiring.Component):
     value : In(width)
     read_address : In(range(depth))
     word : Out(width)
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
     SHARE = 256

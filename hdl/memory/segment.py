@@ -50,6 +50,8 @@ class SegmentMemory(wiring.Component):
     ------
     ValueError
         If a parameter breaks its rule.
+    TypeError
+        If a parameter is not an integer.
     """
 
     def __init__(self, *, depth, clear_bits, address_registers=2):
