@@ -98,11 +98,9 @@ class GenerationLength(wiring.Component):
             "high_zero": pipe.register("high_zero_out", lambda some: ~some, any_high),
         }
         for number, name in enumerate(("zero", "one")):
+            same = pipe.combine(f"low_{name}", lambda low, number=number: low == number, low)
             outputs[name] = pipe.register(
-                f"{name}_out",
-                lambda low, some, number=number: (low == number) & ~some,
-                low,
-                any_high,
+                f"{name}_out", lambda same, some: same & ~some, same, any_high
             )
         pipe.leave(*outputs.values(), latency=self.latency)
         outputs |= {"high": high.at(self.latency + 1), "below_early": below}
