@@ -368,8 +368,8 @@ def test_answers_are_not_taken(under_way, monkeypatch):
             ctx.set(unit.o.ready, taken)
             for lane in range(2):
                 at = min(2 * sent + lane, len(keys) - 1)
-                operation = {"valid": 1, "query": 1, "insert": 1, "key": int(keys[at]), "tag": 0}
-                ctx.set(unit.i.p.lanes[lane], operation)
+                request = {"valid": 1, "operation": 3, "key": int(keys[at]), "tag": 0}
+                ctx.set(unit.i.p.lanes[lane], request)
             ctx.set(unit.i.valid, sent < 300)
             sent += ctx.get(unit.i.ready) and sent < 300
             if taken and ctx.get(unit.o.valid):
