@@ -74,7 +74,7 @@ def test_window_and_rate_are_kept_by_analysis(name, window):
 
 
 def window_of(model):
-    if hasattr(model, "spec"):
+    if hasattr(model.spec, "guaranteed_window"):
         return model.spec.guaranteed_window
     return getattr(model, "window", getattr(model, "past", 1) * getattr(model, "generation", 0))
 
