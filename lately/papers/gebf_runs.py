@@ -78,8 +78,7 @@ class DoubleHashedGEBF(BlockedGEBF):
     The i-th of k bits is a + i b modulo the bits of the block, with b odd:
     double hashing, which the paper names, as one may read it for blocks.
     Parameters as for `BlockedGEBF`, of which `partitioned` is False and
-    `hashes` at least 2. For studies alone: a state file does not tell it from
-    its parent.
+    `hashes` at least 2. For studies alone: its specification is its parent's.
     """
 
     _layout_class = _DoubleHashedLayout

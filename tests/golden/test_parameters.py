@@ -62,7 +62,7 @@ def test_no_integer(cls, name, value):
         assert cls(**SMALL[cls], generation=None) == cls(**SMALL[cls])
         return
     if value is None and name in SMALL[cls]:
-        message = f"{name}: must be given for family {cls.families[0]}, not None"
+        message = f"{name}: must be given for family {cls.specification.family}, not None"
     refused(error_of(name), message, cls, **{name: value})
 
 

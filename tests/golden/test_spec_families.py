@@ -76,9 +76,9 @@ def test_copies(spec):
 
 def test_model(spec):
     model = from_spec(spec)
-    assert spec.family in type(model).families
+    assert spec.family == type(model).specification.family
     for name, value in VALUES[spec.family].items():
-        assert getattr(getattr(model, "spec", model), name) == value
+        assert getattr(model.spec, name) == value
 
 
 def test_field_of_another_family_does_not_exist(spec):
