@@ -76,7 +76,7 @@ def test_copies(spec):
 
 def test_model(spec):
     model = from_spec(spec)
-    assert spec.family == type(model).specification.family
+    assert type(model.spec) is type(spec)
     for name, value in VALUES[spec.family].items():
         assert getattr(model.spec, name) == value
 
