@@ -157,8 +157,9 @@ def check_reference(app):
 
 
 def skip_alias(app, what, name, obj, skip, options):
-    """Leave out the fields of named tuples, which their class describes."""
-    return True if (obj.__doc__ or "").startswith("Alias for field number") else None
+    """Leave out fields of named tuples and classes of specifications, which their class describes."""
+    alias = (obj.__doc__ or "").startswith("Alias for field number")
+    return True if alias or name == "specification" else None
 
 
 def show_constructor(app, what, name, obj, options, signature, returns):

@@ -48,7 +48,6 @@ class SlidingFilter(CountedFilter):
 
     Attributes
     ----------
-    spec : FilterSpec
     partitioned : bool
     hits : int
         Queries of `check_and_insert` and `apply` that reported a key.

@@ -23,7 +23,7 @@ Bools = NDArray[np.bool_]
 """Truth of a statement for each filter, shape (n,)."""
 
 Rank = tuple[float, ...]
-"""Cost, memories, rate and shape: what is compared, least first."""
+"""Cost, memories, rate and shape, which are compared in this order, least first."""
 
 NONE = -1
 """In place of the number of a size: there is none."""
