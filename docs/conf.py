@@ -157,7 +157,7 @@ def check_reference(app):
 
 
 def skip_alias(app, what, name, obj, skip, options):
-    """Leave out fields of named tuples and classes of specifications, which their class describes."""
+    """Leave out what the docstring of a class describes already."""
     alias = (obj.__doc__ or "").startswith("Alias for field number")
     return True if alias or name == "specification" else None
 
