@@ -57,7 +57,7 @@ def test_files_and_json(tmp_path):
     spec = FilterSpec.from_toml(toml)
     assert spec.to_dict() == found["chosen"]["spec"]
     HardwareProfile(spec).check_buildable()
-    assert plot.read_bytes().startswith(b"<?xml")
+    assert plot.read_bytes().startswith(b"<svg")
     assert {binding["constraint"] for binding in found["chosen"]["binds"]} == {"rate"}
 
 
