@@ -418,14 +418,18 @@ class CountedFilter(Filter):
 
 
 def _upgraded(header: dict[str, Any]) -> dict[str, Any]:
-    """Bring the header of a state file of any format into the present form."""
+    """Bring the header of a state file of any format into the present form.
+
+    The first format was that of the ring filters alone.
+    """
     if header["format"] != FORMATS[0]:
         return header
     numbers = {"ring": header["state"], "counters": header["counters"]}
     if "secrets" in header:
         numbers["secrets"] = header["secrets"]
     spec = header["spec"]
-    kinds = [cls for cls in _CLASSES.values() if cls.specification.family == spec["family"]]
+    rings = [cls for cls in _CLASSES.values() if issubclass(cls, _CLASSES.get("SlidingFilter", ()))]
+    kinds = [cls for cls in rings if cls.specification.family == spec["family"]]
     return {
         "filter": kinds[0].__name__ if kinds else "SlidingFilter",
         "parameters": {"spec": spec, "partitioned": header["partitioned"]},
