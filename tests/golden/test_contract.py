@@ -153,7 +153,7 @@ def test_state_file(model, tmp_path):
         assert copy != model
 
 
-@pytest.mark.parametrize("name", MODELS.keys() - SHIFTING)
+@pytest.mark.parametrize("name", sorted(MODELS.keys() - SHIFTING))
 def test_shift_of_a_model_without_it(name):
     model, before = used(name), used(name)
     message = f"operations: must not be SHIFT, which {name} lacks"
