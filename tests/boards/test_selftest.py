@@ -73,7 +73,7 @@ class FaultyMemory(PortableSegmentMemory):
             write.en.eq(setting | clears),
             write.addr.eq(Mux(self.clear, self.clear_address, address[low:])),
             write.data.eq(Mux(self.clear, 0, kept | (1 << address[:low]))),
-            self.bit.eq(self._delay(m, bit)),
+            self.bit.eq(self._late(m, bit)),
         ]
         seen = write.data if self._has("sets first") else current
         same = self.address[low:] == address[low:]
