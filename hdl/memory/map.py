@@ -236,6 +236,7 @@ def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
         for memory in store.below(
             *([f"shard{shard}"] if spec.lanes > 1 else []),
             "core",
+            "store",
             f"segment{segment}_part{part}",
         )
     )
@@ -261,7 +262,7 @@ def sliced_map(spec: FilterSpec, variant: str) -> MemoryMap:
         return Place(number, cell // banks, bit)
 
     memories = tuple(
-        replace(block, path=("core", f"part{part}", f"bank{bank}", *block.path))
+        replace(block, path=("core", "store", f"part{part}", f"bank{bank}", *block.path))
         for part in range(spec.parts)
         for bank in range(banks)
         for block in blocks

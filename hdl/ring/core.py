@@ -1,6 +1,6 @@
 """Core of a ring filter: hashes, a store and a detector, put together."""
 
-from amaranth.hdl import Cat
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 
 from ..control import CoreSignature
@@ -62,9 +62,9 @@ class FilterCore(wiring.Component):
         )
 
     def elaborate(self, platform):
-        # The store's memories lie in the core itself, where those who read them look for them.
-        m = self.store.elaborate(platform)
+        m = Module()
         store, detector = self.store, self.detector
+        m.submodules.store = store
         m.submodules.detector = detector
         pipe = Pipeline(m)
         key = pipe.enter(self.key, "key")

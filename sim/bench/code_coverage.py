@@ -116,7 +116,7 @@ EXCLUSIONS: list[Exclusion] = [
     Exclusion(
         "The second hash pipeline, which only a unit with re-keying has, and what says which "
         "segments have it. Nothing of the kind is excluded in the unit with re-keying.",
-        module=r"core\.ring",
+        module=r"core\.store\.ring",
         name=r"(\$\d+|pipelines)(\[\d+\])?:.*|adopt:.*|current:.*",
         hash="h3",
         still=True,
@@ -130,7 +130,7 @@ EXCLUSIONS: list[Exclusion] = [
     ),
     Exclusion(
         "The highest bit of a sum that Amaranth computes one bit wider than it is used.",
-        module=r"core\.ring",
+        module=r"core\.store\.ring",
         name=r"\$4\[\d\]:.*",
         still=True,
     ),

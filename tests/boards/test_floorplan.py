@@ -16,7 +16,7 @@ BIG = SITES["--85k"]
 def groups(shards, segments, parts, blocks=1):
     return [
         [
-            f"shard{shard}.core.segment{segment}_part{part}.block{block}_0"
+            f"shard{shard}.core.store.segment{segment}_part{part}.block{block}_0"
             for segment in range(segments)
             for part in range(parts)
             for block in range(blocks)
@@ -28,7 +28,7 @@ def groups(shards, segments, parts, blocks=1):
 def netlist(shards, segments, parts, blocks=1):
     names = [name for group in groups(shards, segments, parts, blocks) for name in group]
     cells = {name: {"type": "DP16KD"} for name in sorted(names, reverse=True)}
-    others = {"shard0.core.segment0_part0.bit": {"type": "TRELLIS_FF"}, "a": {"type": "DP16KD"}}
+    others = {"shard0.core.store.segment0_part0.bit": {"type": "TRELLIS_FF"}, "a": {"type": "DP16KD"}}
     return {"top": {"cells": {"unit": {"type": "top.unit"}}}, "top.unit": {"cells": cells | others}}
 
 
@@ -85,7 +85,7 @@ def test_parts_of_a_segment_are_neighbours():
     place_groups(modules, groups(6, 8, 4), BIG)
     found = places(modules)
     for segment in range(8):
-        own = [found[f"shard3.core.segment{segment}_part{part}.block0_0"] for part in range(4)]
+        own = [found[f"shard3.core.store.segment{segment}_part{part}.block0_0"] for part in range(4)]
         assert len({row for row, _ in own}) == 2
         assert len({column for _, column in own}) == 2
 

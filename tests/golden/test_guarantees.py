@@ -41,6 +41,8 @@ def models(name):
     """The filter of a specification, and for the guarded-epoch families the paper's own."""
     spec = SPARSE[name]
     yield from_spec(spec)
+    if spec.family not in ("gebf", "blocked-gebf"):
+        return
     shared = {
         "window": spec.window, "epochs": spec.epochs, "hashes": spec.hashes, "bits": spec.bits,
     }  # fmt: skip

@@ -120,7 +120,7 @@ def test_shards_follow_each_other():
     found = memory_map(spec)
     last = found.find(spec.segments - 1, spec.parts - 1, spec.part_bits - 1)
     assert last.memory == len(found.memories) - 1
-    assert found.memories[-1].path == ("shard2", "core", "segment4_part1", "words")
+    assert found.memories[-1].path == ("shard2", "core", "store", "segment4_part1", "words")
     assert found.memories[-1].shard == 2
 
 
@@ -130,7 +130,7 @@ def test_columns_of_a_word_bank():
     found = memory_map(spec, memory="ecp5", organisation="bit-sliced")
     assert found.find(17, 1, 9) == Place((8 + 1) * 2, 1, 17)
     assert found.find(18, 1, 9) == Place((8 + 1) * 2 + 1, 1, 0)
-    assert found.memories[19].path == ("core", "part1", "bank1", "block1")
+    assert found.memories[19].path == ("core", "store", "part1", "bank1", "block1")
 
 
 def test_gather():
@@ -160,6 +160,6 @@ def test_gather_cells_of_several_bits():
 def test_floorplan_groups():
     spec = preset("two-lanes-tiny")
     first, *_, last = floorplan_groups(memory_map(spec, memory="ecp5").memories)
-    assert first[0] == "shard0.core.segment0_part0.block0_0"
-    assert last[-1] == "shard2.core.segment4_part1.block0_0"
+    assert first[0] == "shard0.core.store.segment0_part0.block0_0"
+    assert last[-1] == "shard2.core.store.segment4_part1.block0_0"
     assert floorplan_groups(memory_map(spec).memories) == ()

@@ -222,7 +222,7 @@ def test_unescaped():
     [
         ("", "(unit)"),
         ("hits$55", "statistics"),
-        ("core.segment3_part1", "core.segment_part"),
+        ("core.store.segment3_part1", "core.store.segment_part"),
         ("core.hash1.fold", "core.hash.fold"),
     ],
 )

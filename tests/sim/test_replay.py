@@ -134,7 +134,7 @@ def test_header_tells_what_a_unit_has():
     assert "#define LANES 1\n" in one
     assert "COUNTER(3, shifts)" in one
     assert "#define KEYED\n" in one
-    assert "MEMORY(9, lately_unit__DOT__core__DOT__segment4_part1__DOT__words)\n" in one
+    assert "MEMORY(9, lately_unit__DOT__core__DOT__store__DOT__segment4_part1__DOT__words)\n" in one
     several = unit_header(preset("two-lanes-tiny"))
     assert "#define LANES 2\n" in several
     assert "#define COUNTERS \n" in several
