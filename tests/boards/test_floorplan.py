@@ -28,7 +28,8 @@ def groups(shards, segments, parts, blocks=1):
 def netlist(shards, segments, parts, blocks=1):
     names = [name for group in groups(shards, segments, parts, blocks) for name in group]
     cells = {name: {"type": "DP16KD"} for name in sorted(names, reverse=True)}
-    others = {"shard0.core.store.segment0_part0.bit": {"type": "TRELLIS_FF"}, "a": {"type": "DP16KD"}}
+    flip_flop = {"type": "TRELLIS_FF"}
+    others = {"shard0.core.store.segment0_part0.bit": flip_flop, "a": {"type": "DP16KD"}}
     return {"top": {"cells": {"unit": {"type": "top.unit"}}}, "top.unit": {"cells": cells | others}}
 
 
@@ -85,7 +86,8 @@ def test_parts_of_a_segment_are_neighbours():
     place_groups(modules, groups(6, 8, 4), BIG)
     found = places(modules)
     for segment in range(8):
-        own = [found[f"shard3.core.store.segment{segment}_part{part}.block0_0"] for part in range(4)]
+        name = f"shard3.core.store.segment{segment}_part"
+        own = [found[f"{name}{part}.block0_0"] for part in range(4)]
         assert len({row for row, _ in own}) == 2
         assert len({column for _, column in own}) == 2
 
