@@ -1,5 +1,6 @@
 """What all tests have in common: they do not depend on how they were started."""
 
+import os
 import random
 import signal
 
@@ -10,6 +11,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "pthread_sigmask"):
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+# Tables have the width of a pipe, whatever terminal the tests were started from.
+os.environ.pop("COLUMNS", None)
 
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("random", derandomize=False)
