@@ -41,6 +41,8 @@ COUNTS = "verilator/coverage.dat"
 COVERED_STATISTICS_BITS = 4
 """Width of a unit's counters in a run with coverage."""
 
+# A bench has few cycles: optimised code would take longer to compile than it saves.
+_MAKE_FLAGS = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 _MODELS = Path(__file__).parents[1] / "models"
 
 
@@ -137,8 +139,6 @@ def run_lane_bench(
         directory,
         environment=_filter_environment(directory, seed, memory),
         models=_models(memory),
-        # Few clocks of a large unit: compiling would take most of the time.
-        make_flags="OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0",
         testcase=testcase,
     )
 
@@ -240,13 +240,12 @@ def _run(
     models: Sequence[Path],
     testcase: str | None = None,
     coverage: bool = False,
-    make_flags: str = "",
 ) -> dict[str, bool]:
     arguments = []
     if simulator == "verilator":
         # The runner calls Verilator by name, and it must be this one.
         os.environ.update(verilator_environment())
-        os.environ["MAKEFLAGS"] = f"{PRECOMPILED_HEADER_FLAG} {make_flags}"
+        os.environ["MAKEFLAGS"] = f"{PRECOMPILED_HEADER_FLAG} {_MAKE_FLAGS}"
         arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--x-initial", "fast"]
         if coverage:
             arguments += ["--coverage-line", "--coverage-toggle"]

@@ -427,7 +427,7 @@ def test_slowest_clock():
         ("tiny", "ecp5-25k-6"),
         ("tiny", "ice40-up5k"),
         ("tiny", "gowin-gw1n-9"),
-        ("small", "ice40-hx8k"),
+        pytest.param("small", "ice40-hx8k", marks=pytest.mark.slow),
     ],
 )
 def test_filter_unit(name, target):

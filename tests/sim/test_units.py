@@ -35,6 +35,9 @@ SEED = 20260807
 
 
 LONG = {
+    ("apbf-tiny", "verilator"),
+    ("gebf-tiny", "verilator"),
+    ("blocked-gebf-tiny", "icarus"),
     ("apbbf-wide", "icarus"),
     ("apbbf-rekey", "icarus"),
     ("gebf-rekey", "verilator"),
