@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long coverage prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus rtlil
+.PHONY: help venv demo test test-quick test-long coverage prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -28,6 +28,14 @@ demo: tools $(SIM) ## Replay a real stream through the hardware and write a repo
 
 test: tools icarus $(DEV) ## Run the tests, all but the slow ones
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow'
+
+# The contract of golden, specifications, parts of the hardware: no simulator, no studies.
+QUICK := test_structure $(addprefix golden/test_,contract filters keys spec spec_families) \
+	$(addprefix hdl/test_,hdl interface memory_map profile registers) boards/test_protocol
+
+test-quick: $(DEV) ## Run the tests that take less than 90 seconds
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow and not rtl and not statistics' \
+		$(QUICK:%=tests/%.py)
 
 test-long: tools icarus $(DEV) ## Run all tests, property tests with a random seed
 	@$(BIN)/pytest -n $(JOBS) --hypothesis-profile=random

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import warnings
 from pathlib import Path
 
 if not __package__:  # Started as `python docs/pages`: find the package that this folder is.
@@ -31,6 +32,8 @@ PAGES = {
 
 def main(arguments: list[str] | None = None) -> None:
     """Write pages, or say which of them are out of date."""
+    # Units are built for their figures alone.
+    warnings.filterwarnings("ignore", message=".* created but never used")
     parser = argparse.ArgumentParser(prog="python docs/pages", description=pages.__doc__)
     parser.add_argument("--check", action="store_true", help="only say which files are stale")
     parser.add_argument("page", nargs="?", choices=PAGES, help="all by default")
