@@ -21,7 +21,6 @@ GENERATIONS = 9
 UNIT = preset("default")
 
 
-@cache
 def _core() -> FilterCore:
     return ring_core(UNIT)
 
