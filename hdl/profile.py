@@ -73,6 +73,15 @@ WORD_LATENCY = 6
 WORD_ROWS: Mapping[str, int] = {"portable": 1 << 48, "ecp5": 1024}
 """Variants of the banks of words, and the rows that each can have."""
 
+BLOCK_MODES: Mapping[str, Mapping[str, str]] = {
+    "separate": {"ecp5": "READBEFOREWRITE", "ice40": "NORMAL", "gowin": "NORMAL"},
+    "bit-sliced": {"ecp5": "NORMAL"},
+}
+"""Slowest write mode of a block RAM's port, by organisation and variant of the memory.
+
+Variants that instantiate no block RAM are missing.
+"""
+
 
 @dataclass(frozen=True)
 class HardwareProfile:

@@ -1,0 +1,51 @@
+"""Target clocks: the highest clock that the vendor allows a unit on each device.
+
+Pipelines are laid out for them, and nextpnr strives for them. Needs no Amaranth.
+`lately.boards.flow.limits` knows where the figures come from.
+"""
+
+from collections.abc import Mapping
+
+from .profile import BLOCK_MODES
+
+CLOCK_MHZ: Mapping[str, Mapping[str, int]] = {
+    "ecp5-6": {"": 257, "NORMAL": 212, "WRITETHROUGH": 213, "READBEFOREWRITE": 154},
+    "ecp5-7": {"": 303, "NORMAL": 254, "WRITETHROUGH": 255, "READBEFOREWRITE": 193},
+    "ecp5-8": {"": 370, "NORMAL": 271, "WRITETHROUGH": 273, "READBEFOREWRITE": 214},
+    "ice40-hx8k": {"": 275, "NORMAL": 275},
+    "ice40-up5k": {"": 185, "NORMAL": 150},
+    "gowin-gw1nr-9c": {"": 600, "NORMAL": 190},
+    "gowin-gw2ar-18c": {"": 625, "NORMAL": 380, "READBEFOREWRITE": 230},
+}
+"""Whole MHz by class of devices and write mode of the block RAMs; "" stands for no block RAM."""
+
+
+def device_class(device: str) -> str:
+    """Return the class of a device, whose clocks do not depend on the size.
+
+    Parameters
+    ----------
+    device : str
+        Name as in `lately.boards.flow.devices`.
+    """
+    family, *_size, last = device.split("-")
+    return f"{family}-{last}" if family == "ecp5" else device
+
+
+def target_mhz(device: str, *, organisation: str = "separate") -> int:
+    """Return the target clock of a unit with the device's own block RAMs, in MHz.
+
+    Parameters
+    ----------
+    device : str
+        Name as in `lately.boards.flow.devices`.
+    organisation : str
+        Of the memory, as for `HardwareProfile`.
+
+    Raises
+    ------
+    KeyError
+        If there is no such device.
+    """
+    clocks = CLOCK_MHZ[device_class(device)]
+    return clocks[BLOCK_MODES[organisation].get(device.partition("-")[0], "")]
