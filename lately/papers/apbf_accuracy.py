@@ -7,9 +7,8 @@ import numpy as np
 
 from ..golden import APBF, analysis
 from ..studies.comparison import SHARES, over_seeds, proportion, student
-from ..studies.study import Chart, Finding, Outcome, Point, Result, Series, Study
-from .apbf_printed import PAPER, TABLES
-from .apbf_runs import WINDOW, build, distinct
+from ..studies.study import Finding, Outcome, Point, Result, Results, Series
+from .apbf_runs import PAPER, WINDOW, build, distinct
 
 INSERTIONS = 10_000
 """Length of a stream."""
@@ -30,10 +29,9 @@ def points(quick: bool) -> list[Point]:
     The paper probes 10^i times 10^4 keys; here these are shared among the
     seeds if a point would take minutes, and at 10^-5 they are a tenth.
     """
+    probes = {i: min(10**i * 10_000, _MOST_PROBES) for i in FILTERS}
     if quick:
         probes = {1: 10_000, 2: 50_000, 3: 200_000, 4: 500_000, 5: 500_000}
-    else:
-        probes = {i: min(10**i * 10_000, _MOST_PROBES) for i in FILTERS}
     return [
         {"aim": i, "k": k, "l": l, "probes": probes[i], "seed": seed}
         for i, (k, l) in FILTERS.items()
@@ -82,7 +80,7 @@ def _probe(filter: APBF, probes: int, seed: int) -> int:
     return hits
 
 
-def conclude(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude(results: Results) -> Outcome:
     """Hold the rates against those that Table 2 has of the same filters."""
     findings = []
     series = []
@@ -93,20 +91,14 @@ def conclude(results: list[tuple[Point, Result]]) -> Outcome:
     missed = sum(result["missed"] for _, result in results)
     asked = len(results) * sum(min(count, WINDOW) for count in range(STEP, INSERTIONS + 1, STEP))
     findings.append(proportion("keys of the window: share not reported", "0", missed, asked))
-    chart = Chart(
-        name="apbf-figure-6",
-        title="False-positive rate while distinct keys are inserted",
-        x="insertions",
-        y="false-positive rate",
-        y_log=True,
-        series=series,
-    )
-    return Outcome(findings, [chart], [_NOTE])
+    chart = PAPER.chart("apbf-figure-6", series)
+    return Outcome(findings, [chart], PAPER.notes("apbf-figure-6"))
 
 
-def _findings(aim: int, runs: list[tuple[Point, Result]]) -> list[Finding]:
+def _findings(aim: int, runs: Results) -> list[Finding]:
     k, l = FILTERS[aim]
-    printed = next(row["actual_fp"] for row in TABLES[2].rows() if TABLES[2].values(row) == [k, l])
+    table = PAPER.table("2")
+    printed = next(row["actual_fp"] for row in table.rows() if table.values(row) == [k, l])
     name = f"k = {k}, l = {l}"
     expected = analysis.apbf_false_positive_rate(k, l)
 
@@ -129,41 +121,12 @@ def _findings(aim: int, runs: list[tuple[Point, Result]]) -> list[Finding]:
 
 def _series(aim: int, rates: list[list[float]]) -> list[Series]:
     k, l = FILTERS[aim]
+    columns = zip(range(STEP, INSERTIONS + 1, STEP), zip(*rates, strict=True), strict=True)
     # Of the first insertions nothing can be drawn on a logarithmic axis.
-    moments = [
-        (count, student(list(column)))
-        for count, column in zip(
-            range(STEP, INSERTIONS + 1, STEP), zip(*rates, strict=True), strict=True
-        )
-        if min(column) > 10.0 ** -(aim + 3)
-    ]
-    counts = [count for count, _ in moments]
-    return [Series(f"k = {k}, l = {l}", counts, [mean for _, (mean, _, _) in moments])]
+    drawn = [(count, rate) for count, rate in columns if min(rate) > 10.0 ** -(aim + 3)]
+    means = [student(rate)[0] for _, rate in drawn]
+    return [Series(f"k = {k}, l = {l}", [count for count, _ in drawn], means)]
 
 
-_NOTE = f"""\
-Filters for a window of {WINDOW:,} insertions, empty at first, and {INSERTIONS:,} distinct keys.
-The rate is taken from the bits that are set, as the recursion of section 5.3 over the real fill
-ratios; this is what infinitely many probes would give, and the probes agree with it. The paper
-probes 10^i times 10^4 keys at each sample; here as many are probed at the last shift, for 10^-4
-shared among ten seeds, for 10^-5 a tenth of them. The mean is that of the second half of the
-insertions.
-
-The paper says that the rates stay around those of Table 2, with a zig-zag that is clear at 0.1
-and fades with lower rates. So it is: the mean is near the printed figure, or at it, but for the
-filter of 0.1, which spends most of its time well below. As a bound, which Table 2 means it to
-be, the figure is not met: it takes linear fill ratios, and the real ones are above them (see
-Table 2), so that the rate just before a shift is that of the exact profile."""
-
-
-STUDIES: tuple[Study, ...] = (
-    Study(
-        name="apbf-figure-6",
-        title="Accuracy (APBF, Figure 6)",
-        source=f"{PAPER}, Figure 6",
-        points=points,
-        measure=measure,
-        conclude=conclude,
-    ),
-)
+STUDIES = (PAPER.study("apbf-figure-6", points, measure, conclude),)
 """Figure 6."""

@@ -4,9 +4,8 @@ import numpy as np
 
 from ..golden import APBF, analysis
 from ..studies.comparison import SHARES, over_seeds, proportion, student
-from ..studies.study import Chart, Finding, Outcome, Point, Result, Series, Study
-from .apbf_printed import PAPER
-from .apbf_runs import build, distinct
+from ..studies.study import Finding, Outcome, Point, Result, Results, Series
+from .apbf_runs import PAPER, build, distinct
 
 K, L = 10, 15
 """Slices that an insertion writes, and generations in the window, of both figures."""
@@ -36,7 +35,7 @@ def measure_fills(point: Point) -> Result:
     return {"fills": _filled(point).fill_ratios().tolist()}
 
 
-def conclude_fills(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_fills(results: Results) -> Outcome:
     """Hold the fill ratios against (i + 1) / (2k) while a slice fills, and 1/2 afterwards."""
     fills = np.array([result["fills"] for _, result in results])
     exact = analysis.apbf_fills(K, L)
@@ -52,26 +51,14 @@ def conclude_fills(results: list[tuple[Point, Result]]) -> Outcome:
     older = fills[:, K:].mean(axis=1).tolist()
     findings.append(over_seeds(f"slices {K} to {K + L - 1}: fill ratio", "0.50", older))
     place = list(range(K + L))
-    mean, low, high = zip(*(student(fills[:, i].tolist()) for i in place), strict=True)
-    chart = Chart(
-        name="apbf-figure-2",
-        title=f"Fill ratios just before a shift, k = {K}, l = {L}",
-        x="slice, from the youngest",
-        y="share of bits set",
-        series=[
-            Series("measured", place, mean, low, high, marks=True),
-            Series("$1 - 2^{-(i+1)/k}$", place, exact),
-            Series("$(i+1)/2k$, the paper's", place, analysis.apbf_fills(K, L, profile="linear")),
-        ],
-    )
-    return Outcome(findings, [chart], [_FILLS])
-
-
-_FILLS = """\
-Of distinct keys, after two turns of the ring and just before a shift. Section 5.3 has the fill
-ratios (i + 1) / (2k), a straight line. It is not met: the keys of i + 1 generations fill slice i
-to 1 - 2^(-(i + 1) / k), since keys that fall on a bit that is set already are the more the
-fuller the slice is. Half full after k generations, as the paper has it, holds for both."""
+    measured = (student(fills[:, i].tolist()) for i in place)
+    series = [
+        Series.estimated("measured", place, measured, marks=True),
+        Series("$1 - 2^{-(i+1)/k}$", place, exact),
+        Series("$(i+1)/2k$, the paper's", place, analysis.apbf_fills(K, L, profile="linear")),
+    ]
+    chart = PAPER.chart("apbf-figure-2", series, k=K, l=L)
+    return Outcome(findings, [chart], PAPER.notes("apbf-figure-2"))
 
 
 # Figure 4
@@ -90,7 +77,7 @@ def measure_forgetting(point: Point) -> Result:
     return {"reported": reported}
 
 
-def conclude_forgetting(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_forgetting(results: Results) -> Outcome:
     """Hold the shares of reported keys against 1, 1/2, 1/4 and so on, generation by generation."""
     shares = np.array(
         [np.array(result["reported"]) / point["generation"] for point, result in results]
@@ -103,23 +90,16 @@ def conclude_forgetting(results: list[tuple[Point, Result]]) -> Outcome:
     excess = (shares[:, L : L + K].sum(axis=1) / L).tolist()
     formula = f"{analysis.apbf_npws(K, L):.4f} by the formula, which leaves out false positives"
     findings.append(over_seeds("peak NPWS", "", excess, note=formula))
-    mean, low, high = zip(
-        *(student(column, within=SHARES) for column in shares.T.tolist()), strict=True
-    )
+    measured = (student(column, within=SHARES) for column in shares.T.tolist())
     age = list(range(shares.shape[1]))
-    chart = Chart(
-        name="apbf-figure-4",
-        title=f"Reported keys by age just before a shift, k = {K}, l = {L}",
-        x="generations since the key was inserted",
-        y="share reported",
-        y_log=True,
-        series=[
-            Series("measured", age, mean, low, high, marks=True),
-            Series("expected", age, expected),
-            Series("$2^{-i}$, the paper's", age[L : L + K], [2.0**-i for i in range(K)]),
-        ],
-    )
-    return Outcome(findings, [chart], [_FORGETTING])
+    series = [
+        Series.estimated("measured", age, measured, marks=True),
+        Series("expected", age, expected),
+        Series("$2^{-i}$, the paper's", age[L : L + K], [2.0**-i for i in range(K)]),
+    ]
+    chart = PAPER.chart("apbf-figure-4", series, k=K, l=L)
+    background = analysis.apbf_false_positive_rate(K, L)
+    return Outcome(findings, [chart], PAPER.notes("apbf-figure-4", background=background))
 
 
 def _forgotten(i: int, shares: list[float], expected: float) -> Finding:
@@ -136,32 +116,8 @@ def _reported(age: int) -> float:
     return analysis.apbf_false_positive_rate(K, L, fills=fills)
 
 
-_BACKGROUND = analysis.apbf_false_positive_rate(K, L)
-
-_FORGETTING = f"""\
-Of distinct keys, after two turns of the ring and just before a shift, when the youngest
-generation of the slack is reported surely. A key whose i oldest slices are gone is reported if
-the i slices before the others match by chance, 2^-i. The paper says so of the first generations
-and draws the others; the shares do not fall to 0 but to the false-positive rate of
-{_BACKGROUND:.5f}, as some other k slices may match. What is expected takes this into account."""
-
-
-STUDIES: tuple[Study, ...] = (
-    Study(
-        name="apbf-figure-2",
-        title="Fill ratios (APBF, Figure 2)",
-        source=f"{PAPER}, Figure 2",
-        points=points,
-        measure=measure_fills,
-        conclude=conclude_fills,
-    ),
-    Study(
-        name="apbf-figure-4",
-        title="Forgetting (APBF, Figure 4)",
-        source=f"{PAPER}, Figure 4",
-        points=points,
-        measure=measure_forgetting,
-        conclude=conclude_forgetting,
-    ),
+STUDIES = (
+    PAPER.study("apbf-figure-2", points, measure_fills, conclude_fills),
+    PAPER.study("apbf-figure-4", points, measure_forgetting, conclude_forgetting),
 )
 """Figures 2 and 4."""

@@ -6,6 +6,10 @@ import numpy as np
 
 from ..golden import APBF, analysis
 from ..studies.streams import Keys, uniform
+from .paper import Paper
+
+PAPER = Paper("apbf")
+"""Age-Partitioned Bloom Filters (Shtul, Baquero and Almeida)."""
 
 WINDOW = 1000
 """Windows of sections 5.6.1 and 5.6.2, in insertions."""
@@ -39,14 +43,7 @@ def universe(duplicates: float, window: int = WINDOW) -> int:
     """Number of keys of which uniform draws have a rate of duplicates (section 5.6.2).
 
     That is 1 minus the share of different keys in W consecutive draws, of which
-    U (1 - (1 - 1/U)^W) are expected to be unique.
-
-    Parameters
-    ----------
-    duplicates : float
-        Rate, above 0 and below 1.
-    window : int
-        W, in draws.
+    U (1 - (1 - 1/U)^W) are expected to be unique; the rate is above 0 and below 1, W = `window`.
     """
     low, high = 1, window**3
     while high - low > 1:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from ..golden.cuckoo.dictionary import CuckooDictionary
 from ..golden.cuckoo.sizes import time_decaying_space_bound
 from ..intervals import clopper_pearson
+from ..studies.comparison import claim, computed, ours
 from ..studies.streams import uniform
-from ..studies.study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdict
-from .cuckoo_findings import PAPER, claim, ours
-from .cuckoo_runs import Estimate, student, timing_bits
+from ..studies.study import Estimate, Finding, Outcome, Point, Result, Results, Series
+from .cuckoo_findings import PAPER, mean_of
+from .cuckoo_runs import timing_bits
 
 LOADS = (2.0, 1.2, 1.0)
 """Positions of a table for each key of the window; the first is the paper's."""
@@ -63,7 +64,7 @@ def _filled(window: int, load: float, point: Point) -> Result:
     }
 
 
-def conclude_list(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_list(results: Results) -> Outcome:
     """Tell whether list and moves stay bounded as the window grows."""
     windows = results[0][0]["windows"]
     found, lists, moves = [], [], []
@@ -72,23 +73,23 @@ def conclude_list(results: list[tuple[Point, Result]]) -> Outcome:
             [result["runs"][number][at] for _, result in results] for at in range(len(windows))
         ]
         listed = [_mean_list(n, runs) for n, runs in zip(windows, columns, strict=True)]
-        moved = [student([run["moved"] for run in runs]) for runs in columns]
+        moved = [mean_of([run["moved"] for run in runs]) for runs in columns]
         found += _list_findings(load, windows, listed, moved)
-        lists.append(_series(load, windows, listed))
-        moves.append(_series(load, windows, moved))
+        lists.append(Series.estimated(f"{load:g} n positions", windows, listed))
+        moves.append(Series.estimated(f"{load:g} n positions", windows, moved))
     return Outcome(
         found,
         [
-            _chart("list", "Keys in the list, mean", lists),
-            _chart("moves", "Moves of an insertion, mean", moves),
+            PAPER.chart("cuckoo-theorem-2-list", lists),
+            PAPER.chart("cuckoo-theorem-2-moves", moves),
         ],
-        [_LIST],
+        PAPER.notes("cuckoo-theorem-2"),
     )
 
 
 def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:
     """Return the mean of the list; if no insertion failed, what the probability of it allows."""
-    mean, low, high = student([run["listed"] for run in runs])
+    mean, low, high = mean_of([run["listed"] for run in runs])
     if not any(run["peak"] for run in runs):
         interval = clopper_pearson(0, sum(run["insertions"] for run in runs))
         high = window * interval[1] if interval else high
@@ -108,23 +109,7 @@ def _list_findings(
     ]
 
 
-def _series(load: float, windows: Sequence[int], values: Sequence[Estimate]) -> Series:
-    mean, low, high = (list(column) for column in zip(*values, strict=True))
-    return Series(f"{load:g} n positions", windows, mean, low, high)
-
-
-def _chart(name: str, title: str, series: list[Series]) -> Chart:
-    return Chart(f"cuckoo-theorem-2-{name}", title, "window", title.lower(), series, x_log=True)
-
-
 _CONSTANT = "met if it is no more than 1, or than in the smallest window"
-
-_LIST = """\
-Keys are all different, so that every window has as many keys as insertions: the most that the
-tables have to hold. With the paper's 2 n positions in each table, three quarters of all positions
-are free, and hardly any insertion fails. With n positions, the tables are at the threshold of
-cuckoo hashing, and the list grows with the window."""
-
 
 # Theorem 3 and the bits of section IV
 
@@ -151,12 +136,12 @@ def measure_space(point: Point) -> Result:
     }
 
 
-def conclude_space(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_space(results: Results) -> Outcome:
     """Hold the bits against those of a timing Bloom filter and the lower bound."""
     found = []
     for point, result in results:
         found += _space_findings(point["error_rate"], point["window"], result)
-    return Outcome(found, [], [_SPACE])
+    return Outcome(found, notes=PAPER.notes("cuckoo-theorem-3"))
 
 
 def _space_findings(rate: float, window: int, result: Result) -> list[Finding]:
@@ -166,61 +151,34 @@ def _space_findings(rate: float, window: int, result: Result) -> list[Finding]:
     share = 1 / math.log2(1 / rate)
     achieved = timing_bits(window, result["expected"])
     return [
-        _computed(f"{at}: bits of a signature", result["signature"]),
-        _computed(f"{at}: bits of the tables for each key", result["tables"] / window),
-        _computed(
+        computed(f"{at}: bits of a signature", "", result["signature"]),
+        ours(f"{at}: bits of the tables for each key", result["tables"] / window),
+        ours(
             f"{at}: the same as arrays of variable length",
             result["variable"] / window,
             "without the constant of such arrays; what has expired and is not swept counts",
         ),
-        _computed(f"{at}: bits of a timing Bloom filter for each key", other / window),
-        _computed(f"{at}: lower bound (Theorem 3) for each key, 100,000 keys", bound / window),
-        Finding(
+        ours(f"{at}: bits of a timing Bloom filter for each key", other / window),
+        ours(f"{at}: lower bound (Theorem 3) for each key, 100,000 keys", bound / window),
+        claim(
             f"{at}: bits over those of a timing Bloom filter",
             f"{share:.3g}",
             result["tables"] / other,
-            None,
-            None,
-            Verdict.MET if result["tables"] / other <= share else Verdict.NOT_MET,
+            result["tables"] / other <= share,
             "the paper's 1 / log(1 / epsilon) leaves out constants: four positions for each key, "
             "each with a position of log n bits beside the timestamp",
         ),
-        _computed(
+        ours(
             f"{at}: the same, for the rate that is achieved",
             result["tables"] / achieved,
             f"expected rate {result['expected']:.3g}, below the bound",
         ),
-        _computed(f"{at}: the same, with arrays of variable length", result["variable"] / achieved),
+        ours(f"{at}: the same, with arrays of variable length", result["variable"] / achieved),
     ]
 
 
-def _computed(what: str, value: float, note: str = "") -> Finding:
-    return Finding(what, "", float(value), None, None, Verdict.OURS, note)
-
-
-_SPACE = """\
-Keys are all different. The dictionary has the paper's 2 n positions in each of two tables (its
-proof of Theorem 2 counts 2 n positions in both together), and timestamps of log2(2 n + 1) bits.
-The timing Bloom filter is that of the best size by theory. The lower bound is read as
-(n - epsilon m) log(n - epsilon m): a symbol is lost in the text at hand, and Theorem 3 says that
-the bound depends on the error rate. It holds for 100,000 keys, the universe of the evaluation."""
-
-LIST = Study(
-    "cuckoo-theorem-2",
-    "Cuckoo dictionary: list and moves at any window",
-    f"{PAPER}, Theorem 2",
-    points_list,
-    measure_list,
-    conclude_list,
+STUDIES = (
+    PAPER.study("cuckoo-theorem-2", points_list, measure_list, conclude_list),
+    PAPER.study("cuckoo-theorem-3", points_space, measure_space, conclude_space),
 )
-"""Theorem 2."""
-
-SPACE = Study(
-    "cuckoo-theorem-3",
-    "Cuckoo dictionary: bits",
-    f"{PAPER}, sections IV and V",
-    points_space,
-    measure_space,
-    conclude_space,
-)
-"""Sections IV and V."""
+"""Theorem 2, then sections IV and V."""

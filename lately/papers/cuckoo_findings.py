@@ -1,22 +1,23 @@
 """Structures, series and findings that the studies of the cuckoo paper share."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from ..studies.study import Finding, Point, Result, Series, Verdict
+from ..studies.comparison import POSITIVE, claim, ours, student
+from ..studies.study import Estimate, Finding, Point, Result, Results, Series
 from .cuckoo_runs import (
     BEST,
-    Estimate,
     dictionary,
     fresh_rate,
     ratio,
     stream_rate,
-    student,
     timing,
     timing_bits,
 )
+from .paper import Paper
 
-PAPER = "Near-optimal Approximate Membership Query over Time-decaying Windows"
-"""Title of the paper."""
+PAPER = Paper("cuckoo")
+"""Near-optimal Approximate Membership Query over Time-decaying Windows."""
 
 SIGNATURE = 4
 """Bits of a signature, where there is one, and hash functions of the timing Bloom filter."""
@@ -45,7 +46,7 @@ def structures(counters: int, window: int) -> list[Point]:
     ]
 
 
-def by_structure(results: Sequence[tuple[Point, Result]], labels: Sequence[str]) -> Runs:
+def by_structure(results: Results, labels: Sequence[str]) -> Runs:
     """Sort the runs of points, each of which has all structures for one value after another."""
     runs: Runs = {}
     for number, label in enumerate(labels):
@@ -56,41 +57,29 @@ def by_structure(results: Sequence[tuple[Point, Result]], labels: Sequence[str])
 
 def rate_series(
     runs: Runs,
-    x: Callable[[str], Sequence[float]],
+    x: Mapping[str, Any],
     rate: Callable[[Sequence[Result]], Estimate] = fresh_rate,
 ) -> list[Series]:
     """Return a series of rates for each structure; what was never seen is left out."""
     series = []
     for label, values in runs.items():
-        rates = [(at, *rate(value)) for at, value in zip(x(label), values, strict=True)]
+        rates = [(at, *rate(value)) for at, value in zip(x[label], values, strict=True)]
         kept = [each for each in rates if each[1] > 0]
-        at, mean, low, high = (list(column) for column in zip(*kept, strict=True))
-        series.append(Series(LABELS.get(label, label), at, mean, low, high))
+        at = [each[0] for each in kept]
+        series.append(Series.estimated(LABELS.get(label, label), at, [each[1:] for each in kept]))
     return series
 
 
-def claim(what: str, paper: str, value: Estimate, holds: bool, note: str = "") -> Finding:
-    """Return the finding on what a paper says without a figure: met if it holds."""
-    return Finding(what, paper, *value, Verdict.MET if holds else Verdict.NOT_MET, note)
+def mean_of(values: Sequence[float]) -> Estimate:
+    """Return the mean over seeds of values that are not negative."""
+    return student(values, within=POSITIVE)
 
 
-def ours(what: str, value: Estimate, note: str = "") -> Finding:
-    """Return a finding for which the paper prints no figure."""
-    return Finding(what, "", *value, Verdict.OURS, note)
-
-
-def no_misses(results: Sequence[tuple[Point, Result]]) -> Finding:
+def no_misses(results: Results) -> Finding:
     """Return the finding that no key of the window was missed, in any run."""
     runs = [run for _, result in results for run in result["runs"] or []]
     missed = float(sum(run["missed"] for run in runs))
-    return Finding(
-        "keys of the window that were missed, all structures",
-        "none",
-        missed,
-        None,
-        None,
-        Verdict.MET if missed == 0 else Verdict.NOT_MET,
-    )
+    return claim("keys of the window that were missed, all structures", "none", missed, not missed)
 
 
 def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
@@ -100,7 +89,7 @@ def comparison(at: str, runs: dict[str, list[Result]]) -> list[Finding]:
     for name in ("plain", "signed"):
         label = f"{at}: {LABELS[name]}"
         bound = runs[name][0]["bound"]
-        theory = student([run["theory"] for run in runs[name]])[0]
+        theory = mean_of([run["theory"] for run in runs[name]])[0]
         found += [
             claim(
                 f"{label}: false-positive rate",
@@ -137,10 +126,10 @@ def same_rate(at: str, name: str, runs: Sequence[Result], window: int) -> Findin
     rates = [timing_bits(window, run["theory"]) / run["bits"] for run in runs]
     note = "the timing Bloom filter by theory, of the best size; the dictionary with its list"
     return ours(
-        f"{at}: bits for the rate of the {LABELS[name]}, over its own", student(rates), note
+        f"{at}: bits for the rate of the {LABELS[name]}, over its own", mean_of(rates), note
     )
 
 
 def peaks(runs: Sequence[Result]) -> Estimate:
     """Return the most keys in the list, a mean over seeds."""
-    return student([run["peak"] for run in runs])
+    return mean_of([run["peak"] for run in runs])

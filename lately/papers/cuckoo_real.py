@@ -1,28 +1,26 @@
 """Figures 13 and 14 of the cuckoo paper: real streams, and when a key was inserted last."""
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..studies.comparison import SHARES, claim, ours, student
 from ..studies.streams import Keys
-from ..studies.study import Chart, Finding, Outcome, Point, Result, Series, Study
+from ..studies.study import Chart, Finding, Outcome, Point, Result, Results, Series
 from .cuckoo_findings import (
     LABELS,
     PAPER,
-    Runs,
     by_structure,
-    claim,
     comparison,
+    mean_of,
     no_misses,
-    ours,
     own_keys,
     peaks,
     rate_series,
     structures,
 )
-from .cuckoo_runs import REAL, build, dictionary, measure, real, student, synthetic, timing
+from .cuckoo_runs import REAL, build, dictionary, measure, real, synthetic, timing
 
 WINDOW = 10_000
 """Window of the real streams in the paper."""
@@ -56,9 +54,9 @@ def points_real(quick: bool) -> list[Point]:
     return points
 
 
-def conclude_real(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_real(results: Results) -> Outcome:
     """Compare rates on each stream that is there."""
-    findings, charts, notes = [], [], [_STREAMS]
+    findings, charts, notes = [], [], PAPER.notes("cuckoo-figure-13")
     for name, called in NAMES.items():
         chosen = [entry for entry in results if entry[0]["real"] == name]
         if any(result["runs"] is None for _, result in chosen):
@@ -69,7 +67,9 @@ def conclude_real(results: list[tuple[Point, Result]]) -> Outcome:
         at = counters.index(2)
         here = {label: values[at] for label, values in runs.items()}
         findings += _stream_findings(called, here)
-        charts.append(_real_chart(name, [each * window for each in counters], runs))
+        sizes = [each * window for each in counters]
+        series = rate_series(runs, dict.fromkeys(runs, sizes))
+        charts.append(PAPER.chart("cuckoo-figure-13", series, stream=name, called=called))
     findings.append(no_misses(results))
     return Outcome(findings, charts, notes)
 
@@ -77,17 +77,6 @@ def conclude_real(results: list[tuple[Point, Result]]) -> Outcome:
 def _stream_findings(called: str, runs: dict[str, list[Result]]) -> list[Finding]:
     found = [*comparison(called, runs), *own_keys(called, runs)]
     return [*found, ours(f"{called}: most in the list, no signature", peaks(runs["plain"]))]
-
-
-def _real_chart(name: str, counters: Sequence[float], runs: Runs) -> Chart:
-    return Chart(
-        name=f"cuckoo-figure-13-{name}",
-        title=f"False positives: {NAMES[name]}",
-        x="counters",
-        y="false-positive rate",
-        y_log=True,
-        series=rate_series(runs, lambda _: counters),
-    )
 
 
 # Figure 14
@@ -152,9 +141,9 @@ def _last(recent: Keys, asked: Keys) -> NDArray[np.int64]:
     return np.where(unique[place] == asked, newest[place] + 1, 0)
 
 
-def conclude_age(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_age(results: Results) -> Outcome:
     """Compare the errors of both estimates."""
-    findings, charts, notes = [], [], [_AGES]
+    findings, charts, notes = [], [], PAPER.notes("cuckoo-figure-14")
     for name in ESTIMATED:
         runs = [result["runs"] for point, result in results if point["stream"] == name]
         called = NAMES.get(name, "uniform keys")
@@ -167,9 +156,9 @@ def conclude_age(results: list[tuple[Point, Result]]) -> Outcome:
 
 
 def _age_findings(called: str, runs: Sequence[Sequence[Result]]) -> list[Finding]:
-    means = [student([run[at]["mean"] for run in runs]) for at in (0, 1)]
-    exact = [student([run[at]["shares"][0] for run in runs], most=1.0) for at in (0, 1)]
-    less = student([run[0]["mean"] - run[1]["mean"] for run in runs], least=-math.inf)
+    means = [mean_of([run[at]["mean"] for run in runs]) for at in (0, 1)]
+    exact = [student([run[at]["shares"][0] for run in runs], within=SHARES) for at in (0, 1)]
+    less = student([run[0]["mean"] - run[1]["mean"] for run in runs])
     found = []
     for label, mean, share in zip(_AGED, means, exact, strict=True):
         found.append(ours(f"{called}: {label}: mean error, in insertions", mean))
@@ -182,54 +171,15 @@ def _age_chart(name: str, called: str, runs: Sequence[Sequence[Result]]) -> Char
     series = []
     for at, label in enumerate(_AGED):
         columns = zip(*(run[at]["shares"] for run in runs), strict=True)
-        ends = zip(*(student(column, most=1.0) for column in columns), strict=True)
-        mean, low, high = (list(column) for column in ends)
-        series.append(Series(label, [1 + error for error in ERRORS], mean, low, high))
-    return Chart(
-        name=f"cuckoo-figure-14-{name}",
-        title=f"Errors of the last insertion: {called}",
-        x="1 + error, in insertions",
-        y="share of estimates that err by no more",
-        series=series,
-        x_log=True,
-    )
+        shares = [student(column, within=SHARES) for column in columns]
+        series.append(Series.estimated(label, [1 + error for error in ERRORS], shares))
+    return PAPER.chart("cuckoo-figure-14", series, stream=name, called=called)
 
 
 _AGED = ("timing Bloom filter, 4 hashes", "dictionary, no signature")
 
-_STREAMS = """\
-The streams of the paper, a packet trace, the log of a busy web server and wall posts, are not
-freely to be had or not to be had at all; these are others. The window is 10,000 as in the paper,
-and findings are for twice as many counters, the paper's 20,000 of Figure 14; it does not print the
-others. The log of a web server has 10,000 requests only: its window is 2,000, and after each
-request one of the last 2,000 is replayed with a probability of one half, as the paper replays
-them to simulate an attack. The paper's first experiment skips the insertion of what is reported
-while its window goes on by packets; here everything is inserted. Rates are those of keys that were
-never inserted, and, apart, those of the stream's own keys when they were not in the window."""
-
-_AGES = """\
-Before each thousand keys of a stream, both are asked when each of them was inserted last; keys
-that are not in the window do not count, nor does an error in a key that is not reported, as there
-is none. The error is the true number of insertions less the estimate, which is never too large.
-Both structures have 20,000 counters and a window of 10,000, as in the paper; its stream of wall
-posts, where the key that is asked for is another than the one inserted, is not to be had."""
-
-STREAMS = Study(
-    "cuckoo-figure-13",
-    "Cuckoo dictionary: false positives on real streams",
-    f"{PAPER}, Figure 13",
-    points_real,
-    measure,
-    conclude_real,
+STUDIES = (
+    PAPER.study("cuckoo-figure-13", points_real, measure, conclude_real),
+    PAPER.study("cuckoo-figure-14", points_age, measure_age, conclude_age),
 )
-"""Figure 13."""
-
-AGES = Study(
-    "cuckoo-figure-14",
-    "Cuckoo dictionary: when a key was inserted last",
-    f"{PAPER}, Figure 14",
-    points_age,
-    measure_age,
-    conclude_age,
-)
-"""Figure 14."""
+"""Figures 13 and 14."""

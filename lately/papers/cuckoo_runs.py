@@ -14,9 +14,9 @@ from ..golden.hash.keys import text_keys
 from ..golden.timestamp.timing import TimingBloomFilter
 from ..intervals import clopper_pearson
 from ..replay.traces import open_trace
-from ..studies import comparison as verdicts
+from ..studies.comparison import POSITIVE, student
 from ..studies.streams import Keys, uniform, zipf
-from ..studies.study import Point, Result
+from ..studies.study import Estimate, Point, Result
 
 UNIVERSE = 100_000
 """Keys that the synthetic streams are drawn from, as in the paper."""
@@ -40,8 +40,6 @@ _PATIENCE = 10
 
 Filter = CuckooDictionary | TimingBloomFilter
 """The filters that are compared."""
-Estimate = tuple[float, float, float]
-"""A value and the ends of its interval."""
 
 
 # Structures
@@ -74,21 +72,13 @@ def timing_bits(window: int, rate: float) -> float:
 
 def build(setup: Point, seed: int) -> Filter:
     """Build what `dictionary` or `timing` describes."""
+    window = setup["window"]
     if setup["kind"] == "dictionary":
-        return CuckooDictionary(
-            window=setup["window"],
-            positions=setup["positions"],
-            signature_bits=setup["bits"],
-            seed=seed,
-        )
+        sizes = {"positions": setup["positions"], "signature_bits": setup["bits"]}
+        return CuckooDictionary(window=window, **sizes, seed=seed)
     # Timestamps up to 2 n, as in the dictionary.
-    return TimingBloomFilter(
-        window=setup["window"],
-        cells=setup["cells"],
-        hashes=setup["hashes"],
-        padding=setup["window"],
-        seed=seed,
-    )
+    sizes = {"cells": setup["cells"], "hashes": setup["hashes"], "padding": window}
+    return TimingBloomFilter(window=window, **sizes, seed=seed)
 
 
 # Streams
@@ -207,11 +197,6 @@ def _run(filter: Filter, keys: Keys, fresh: int, seed: int) -> Result:
 # Estimates
 
 
-def student(values: Sequence[float], least: float = 0.0, most: float = math.inf) -> Estimate:
-    """Return the mean over seeds with Student's interval, no end below `least` or above `most`."""
-    return verdicts.student(values, within=(least, most))
-
-
 def fresh_rate(runs: Sequence[Result]) -> Estimate:
     """Return the rate at which fresh keys are reported, over the runs of all seeds.
 
@@ -238,7 +223,7 @@ def _pooled(pairs: Sequence[tuple[int, int]], *, exact: bool) -> Estimate:
         raise ValueError("pairs: must have a trial")
     low, high = interval
     if not exact and len(pairs) > 1 and all(pair[1] for pair in pairs):
-        _, lower, upper = student([hits / trials for hits, trials in pairs])
+        _, lower, upper = student([hits / trials for hits, trials in pairs], within=POSITIVE)
         low, high = min(low, lower), max(high, upper)
     return hits / trials, low, high
 

@@ -1,33 +1,24 @@
 """Figures 4, 7, 9, 10 and 12 of the cuckoo paper: synthetic streams."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ..studies.study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdict
+from ..studies.comparison import claim, ours
+from ..studies.study import Chart, Estimate, Finding, Outcome, Point, Result, Results, Series
 from .cuckoo_findings import (
     LABELS,
     PAPER,
     Runs,
     by_structure,
-    claim,
     comparison,
+    mean_of,
     no_misses,
-    ours,
     own_keys,
     peaks,
     rate_series,
     same_rate,
     structures,
 )
-from .cuckoo_runs import (
-    Estimate,
-    best_hashes,
-    dictionary,
-    fresh_rate,
-    measure,
-    ratio,
-    student,
-    timing,
-)
+from .cuckoo_runs import best_hashes, dictionary, fresh_rate, measure, ratio, timing
 
 WINDOW = 1000
 """Window of Figures 4, 7 and 12."""
@@ -36,9 +27,8 @@ WINDOW = 1000
 def _list_series(runs: Runs, x: Sequence[float], also: str = "") -> list[Series]:
     series = []
     for name in ("plain", "signed"):
-        columns = zip(*(peaks(value) for value in runs[name]), strict=True)
-        mean, low, high = (list(column) for column in columns)
-        series.append(Series(LABELS[name] + also, x, mean, low, high))
+        values = (peaks(value) for value in runs[name])
+        series.append(Series.estimated(LABELS[name] + also, x, values))
     return series
 
 
@@ -59,7 +49,7 @@ def points_zipf(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_zipf(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_zipf(results: Results) -> Outcome:
     """Compare rates and list of uniform and skewed streams."""
     findings, charts, lists = [], [], []
     counters = results[0][0]["counters"]
@@ -77,10 +67,8 @@ def conclude_zipf(results: list[tuple[Point, Result]]) -> Outcome:
     for name, even, skewed in zip(("plain", "signed"), *ends.values(), strict=True):
         findings.append(_skew(name, ratio(even, skewed)))
     findings.append(no_misses(results))
-    charts.append(
-        Chart("cuckoo-figure-7", "Most keys in the list", "counters", "keys", series=lists)
-    )
-    return Outcome(findings, charts, [_METHOD, _COUNTS, _SKEW])
+    charts.append(PAPER.chart("cuckoo-figure-7", lists))
+    return Outcome(findings, charts, PAPER.notes("cuckoo-figure-4"))
 
 
 def _zipf_lists(z: float, counters: Sequence[int], runs: Runs) -> list[Finding]:
@@ -93,24 +81,18 @@ def _zipf_lists(z: float, counters: Sequence[int], runs: Runs) -> list[Finding]:
 
 
 def _skew(name: str, quotient: Estimate) -> Finding:
-    verdict = Verdict.MET if quotient[1] <= 1 <= quotient[2] else Verdict.NEAR
     note = "1 if the same; a skewed window has fewer different keys, and so a lower rate"
     what = f"{LABELS[name]}, most counters: rate at z = 0 over that at z = 1"
-    return Finding(what, "no significant difference", *quotient, verdict, note)
+    same = quotient[1] <= 1 <= quotient[2]
+    return claim(what, "no significant difference", quotient, same, note, near=True)
 
 
 def _zipf_chart(z: float, runs: Runs) -> Chart:
-    def bits(name: str) -> list[float]:
-        return [student([run["bits"] for run in seeds])[0] / 1000 for seeds in runs[name]]
-
-    return Chart(
-        name=f"cuckoo-figure-4-z{z:g}",
-        title=f"False positives in a window of {WINDOW:,}, z = {z:g}",
-        x="thousand bits, list included",
-        y="false-positive rate",
-        y_log=True,
-        series=rate_series(runs, bits),
-    )
+    bits = {
+        name: [mean_of([run["bits"] for run in seeds])[0] / 1000 for seeds in values]
+        for name, values in runs.items()
+    }
+    return PAPER.chart("cuckoo-figure-4", rate_series(runs, bits), z=z)
 
 
 # Figures 9 and 10
@@ -127,7 +109,7 @@ def points_window(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_window(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_window(results: Results) -> Outcome:
     """Tell how rate and list grow with the window."""
     windows = results[0][0]["windows"]
     runs = by_structure(results, [*LABELS])
@@ -145,28 +127,15 @@ def conclude_window(results: list[tuple[Point, Result]]) -> Outcome:
         findings.append(_list_share(name, runs[name][-1], windows[-1]))
     findings.append(no_misses(results))
     charts = [
-        Chart(
-            name="cuckoo-figure-9",
-            title="False positives with 20,000 counters, z = 0",
-            x="window",
-            y="false-positive rate",
-            y_log=True,
-            series=rate_series(runs, lambda _: windows),
-        ),
-        Chart(
-            name="cuckoo-figure-10",
-            title="Most keys in the list with 20,000 counters",
-            x="window",
-            y="keys",
-            series=_list_series(runs, windows),
-        ),
+        PAPER.chart("cuckoo-figure-9", rate_series(runs, dict.fromkeys(runs, windows))),
+        PAPER.chart("cuckoo-figure-10", _list_series(runs, windows)),
     ]
-    return Outcome(findings, charts, [_METHOD, _COUNTS, _CROWDED])
+    return Outcome(findings, charts, PAPER.notes("cuckoo-figure-9"))
 
 
 def _list_share(name: str, runs: Sequence[Result], window: int) -> Finding:
     shares = [run["peak"] / window for run in runs]
-    return ours(f"{LABELS[name]}: the same, over the window", student(shares))
+    return ours(f"{LABELS[name]}: the same, over the window", mean_of(shares))
 
 
 # Figure 12
@@ -187,7 +156,7 @@ def points_signature(quick: bool) -> list[Point]:
     ]
 
 
-def conclude_signature(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_signature(results: Results) -> Outcome:
     """Tell how both rates change with the signature and the number of hash functions."""
     lengths = results[0][0]["lengths"]
     names = ["timing Bloom filter, K hashes", "dictionary, signature of K bits"]
@@ -203,7 +172,7 @@ def conclude_signature(results: list[tuple[Point, Result]]) -> Outcome:
         claim(
             f"timing Bloom filter: rate at K = 10 over the lowest, at K = {lengths[lowest]}",
             "increases if K is too large",
-            rise := student(_quotients(runs[names[0]][-1], runs[names[0]][lowest])),
+            rise := mean_of(_quotients(runs[names[0]][-1], runs[names[0]][lowest])),
             rise[1] > 1,
             f"the best by theory is K = {best_hashes(10_000, WINDOW)}",
         ),
@@ -221,15 +190,10 @@ def conclude_signature(results: list[tuple[Point, Result]]) -> Outcome:
         lengths,
         [runs[names[1]][at][0]["bound"] for at in range(len(lengths))],
     )
-    chart = Chart(
-        name="cuckoo-figure-12",
-        title="False positives with 10,000 counters, window of 1,000",
-        x="K",
-        y="false-positive rate",
-        y_log=True,
-        series=[*rate_series(runs, lambda _: lengths), bounds],
+    chart = PAPER.chart(
+        "cuckoo-figure-12", [*rate_series(runs, dict.fromkeys(runs, lengths)), bounds]
     )
-    return Outcome(findings, [chart], [_METHOD])
+    return Outcome(findings, [chart], PAPER.notes("cuckoo-figure-12"))
 
 
 def _quotients(above: Sequence[Result], below: Sequence[Result]) -> list[float]:
@@ -238,64 +202,9 @@ def _quotients(above: Sequence[Result], below: Sequence[Result]) -> list[float]:
     return [one["hits"] / one["fresh"] / (other["hits"] / other["fresh"]) for one, other in pairs]
 
 
-_METHOD = """\
-Keys are drawn from 100,000 after Zipf, as in the paper, and checked and inserted one after
-another. After the first window, the rate is that at which keys are reported that were never
-inserted, asked for at eleven moments; intervals are over all seeds. The paper does not say how
-many insertions it measured, nor how many hash functions the timing Bloom filter has in Figures 4
-and 9; its text has 4 for Figure 14, as many as the signature has bits. A second filter has the
-number that is best for its size and for the different keys of a window. Timestamps of both go up
-to 2 n. Speed (Figures 5, 6, 8 and 11) is left out: that of a model in Python says nothing."""
-
-_COUNTS = """\
-The paper gives both structures the same number of counters: a position of the dictionary has two,
-or three with a signature. They have nearly the same number of bits, too, but the list comes on
-top: its keys have 64 bits here, and the charts count the most that were ever in it."""
-
-_SKEW = """\
-The rate is the number of live entries over the square of the positions and over the signatures,
-and a skewed stream has fewer different keys in a window. On a logarithmic axis the difference is
-small beside that to the timing Bloom filter, which is what the paper says."""
-
-_CROWDED = """\
-Where the tables have fewer positions than the window has keys, the list takes the rest. The
-bound holds all the same, but the list then needs more bits than its share: whole keys."""
-
-
-def study(
-    name: str,
-    title: str,
-    source: str,
-    points: Callable[[bool], list[Point]],
-    conclude: Callable[[list[tuple[Point, Result]]], Outcome],
-) -> Study:
-    """Return a study of runs on streams."""
-    return Study(name, title, f"{PAPER}, {source}", points, measure, conclude)
-
-
-ZIPF = study(
-    "cuckoo-figure-4",
-    "Cuckoo dictionary: false positives and list on Zipf streams",
-    "Figures 4 and 7",
-    points_zipf,
-    conclude_zipf,
+STUDIES = (
+    PAPER.study("cuckoo-figure-4", points_zipf, measure, conclude_zipf),
+    PAPER.study("cuckoo-figure-9", points_window, measure, conclude_window),
+    PAPER.study("cuckoo-figure-12", points_signature, measure, conclude_signature),
 )
-"""Figures 4 and 7."""
-
-WINDOWS = study(
-    "cuckoo-figure-9",
-    "Cuckoo dictionary: false positives and list with the window",
-    "Figures 9 and 10",
-    points_window,
-    conclude_window,
-)
-"""Figures 9 and 10."""
-
-SIGNATURES = study(
-    "cuckoo-figure-12",
-    "Cuckoo dictionary: false positives with the signature",
-    "Figure 12",
-    points_signature,
-    conclude_signature,
-)
-"""Figure 12."""
+"""Figures 4 and 7, 9 and 10, and 12."""

@@ -1,14 +1,15 @@
 """Choices that the GEBF paper leaves open: hashes, blocks, the setting of a filter, streams."""
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from ..studies.streams import Keys
-from ..studies.study import Chart, Finding, Outcome, Point, Result, Series
+from ..studies.study import Chart, Outcome, Point, Result, Results, Series
 from .gebf_runs import (
     BITS_PER_KEY,
     FILTERS,
+    PAPER,
     READINGS,
     STREAMS,
     WINDOW,
@@ -17,15 +18,12 @@ from .gebf_runs import (
     rates,
     synthetic,
 )
-from .gebf_verdicts import Results, judge, median, over_seeds
+from .gebf_verdicts import beside, median, over_seeds, series, table
 
-READING_OF = {
-    "GEBF": ("fresh", "0.02225"),
-    "blocked": ("fresh", "0.0708"),
-    "counting": ("fresh", "0.1910"),
-    "stable": ("live", "0.19"),
-}
-"""Metric and printed figure that a reading is held against, by its first word."""
+FRESH, LIVE, EXPIRED = "fresh keys reported", "live keys missed", "expired keys reported"
+"""Metrics, as findings name them."""
+METRICS = {FRESH: "fresh", LIVE: "live", EXPIRED: "expired"}
+"""Their names in the results."""
 
 
 def reading_points(quick: bool) -> list[Point]:
@@ -58,95 +56,47 @@ def _on_stream(keys: Keys, seed: int) -> Rates:
 def conclude_readings(results: Results) -> Outcome:
     """Tell for each reading whether it gives the printed figure, and name the nearest."""
     findings, rows = [], []
-    for family, (metric, paper) in READING_OF.items():
+    for family, metric, paper in PAPER.data["printed"]["readings"]:
         names = [name for name in READINGS if name.startswith(f"{family}:")]
-        values = {name: median(results, name, metric) for name in names}
-        ends = {name: over_seeds(results, name, metric) for name in names}
-        nearest = min(names, key=lambda name: abs(values[name] - float(paper)))
+        values = {name: median(results, name, METRICS[metric]) for name in names}
         for name in names:
-            within = ends[name][0] <= float(paper) <= ends[name][1]
-            rows.append((name, paper, values[name], *ends[name], "yes" if within else "no"))
-        verdict, note = judge(paper, values[nearest], ends[nearest], True)
-        note = f"{note} The nearest of {len(names)} readings.".strip()
-        what = f"{nearest}: {'fresh keys reported' if metric == 'fresh' else 'live keys missed'}"
-        findings.append(Finding(what, paper, values[nearest], *ends[nearest], verdict, note))
-    charts = [_block_chart(results), _stable_chart(results)]
-    return Outcome(findings, charts, [*_reading_notes(rows), _stream_table(results)])
+            low, high = over_seeds(results, name, METRICS[metric])
+            within = "yes" if low <= float(paper) <= high else "no"
+            rows.append((name, paper, f"{values[name]:.4f}", f"{low:.4f} to {high:.4f}", within))
+        nearest = min(names, key=lambda name: abs(values[name] - float(paper)))
+        found = beside(f"{nearest}: {metric}", paper, results, nearest, METRICS[metric], True)
+        note = f"{found.note} The nearest of {len(names)} readings.".strip()
+        findings.append(replace(found, note=note))
+    readings = table("| reading | paper | ours | interval | holds it |", rows)
+    notes = PAPER.notes("gebf-readings", table=readings, streams=_stream_table(results))
+    return Outcome(findings, [_block_chart(results), _stable_chart(results)], notes)
 
 
 def _stream_table(results: Results) -> str:
-    lines = [
-        "Fresh keys reported, by what the streams are, medians over the same seeds; 0.02225 and "
-        "0.1910 are printed:",
-        "",
-        "| stream | distinct keys of the window | GEBF r = 8 | counting |",
-        "|---|---|---|---|",
-    ]
+    rows = []
     for name in STREAMS:
-        distinct, *values = (
+        distinct, guarded, counting = (
             median(results, name, metric) for metric in ("distinct", "GEBF r = 8", "counting")
         )
-        lines.append(f"| {name} | {distinct:,.0f} | {values[0]:.5f} | {values[1]:.4f} |")
-    return "\n".join(lines)
+        rows.append((name, f"{distinct:,.0f}", f"{guarded:.5f}", f"{counting:.4f}"))
+    return table("| stream | distinct keys of the window | GEBF r = 8 | counting |", rows)
 
 
 def _block_chart(results: Results) -> Chart:
     sizes = [64, 128, 256, 512]
-    series = []
-    for named in ("independent", "double hashing"):
-        names = [f"blocked: k = 9, {size} bits, {named}" for size in sizes]
-        ends = [over_seeds(results, name, "fresh") for name in names]
-        values = [median(results, name, "fresh") for name in names]
-        low, high = [end[0] for end in ends], [end[1] for end in ends]
-        series.append(Series(named, sizes, values, low, high))
-    series.append(Series("printed", sizes, [0.0708] * len(sizes)))
-    return Chart(
-        "gebf-blocks",
-        "Blocked GEBF, r = 8, k = 9, 14 bits per key",
-        "bits of a block",
-        "share of fresh keys reported",
-        series,
-        x_log=True,
-    )
+    lines = [
+        series(how, sizes, [(results, f"blocked: k = 9, {size} bits, {how}") for size in sizes])
+        for how in ("independent", "double hashing")
+    ]
+    lines.append(Series("printed", sizes, [0.0708] * len(sizes)))
+    return PAPER.chart("gebf-blocks", lines)
 
 
 def _stable_chart(results: Results) -> Chart:
-    series = []
+    marks = []
     for cell_bits in (1, 2, 4):
         names = [name for name in READINGS if name.startswith(f"stable: d = {cell_bits},")]
         fresh = [median(results, name, "fresh") for name in names]
         live = [median(results, name, "live") for name in names]
-        series.append(Series(f"d = {cell_bits}", fresh, live, marks=True))
-    series.append(Series("printed", [0.0, 1.0], [0.19, 0.19]))
-    return Chart(
-        "gebf-stable",
-        "Stable Bloom filters of 14 bits per key",
-        "share of fresh keys reported",
-        "share of live keys missed",
-        series,
-    )
-
-
-def _reading_notes(rows: list[tuple[Any, ...]]) -> list[str]:
-    table = ["| reading | paper | ours | interval | holds it |", "|---|---|---|---|---|"]
-    for name, paper, value, low, high, within in rows:
-        table.append(f"| {name} | {paper} | {value:.4f} | {low:.4f} to {high:.4f} | {within} |")
-    return [
-        "The paper does not say how many hash functions its filters have, how large a block is, "
-        "how the bits in a block are chosen (it names double hashing), or how the stable filter is "
-        "set. All of these ran on the same uniform streams, at 14 bits per key. Values are medians "
-        "over seeds; intervals are Student's for the mean.",
-        "Blocks of 256 bits and k = 9, the best number of hash functions, give the blocked GEBF's "
-        "figure if the bits in a block are an arithmetic progression of odd step. Independent bits "
-        "give far fewer false positives in the same blocks. If that is the paper's filter, much of "
-        "what it pays for blocks is paid for double hashing in them.",
-        "For the GEBF the figure does not tell the hash counts apart. For the counting filter it "
-        "is nearer to k = 3 than to the best k = 2, which falls short of it by little more than "
-        "what a printed median errs itself. Of the stable filter several settings come near 0.19 "
-        "and none stands out; which one is the paper's cannot be told from that figure, and its "
-        "false positives are not in the text that we have.",
-        "Streams matter as much as settings: the printed figures belong to streams in which "
-        "hardly a key of the window is repeated, as in uniform ones, in Zipf's with an exponent of "
-        "0.6 or less, or with rare bursts.",
-        "\n".join(table),
-    ]
+        marks.append(Series(f"d = {cell_bits}", fresh, live, marks=True))
+    return PAPER.chart("gebf-stable", [*marks, Series("printed", [0.0, 1.0], [0.19, 0.19])])

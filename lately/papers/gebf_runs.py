@@ -18,6 +18,10 @@ from ..golden.ring.sliding import SlidingFilter
 from ..replay.traces import open_trace
 from ..studies import streams
 from ..studies.streams import Keys
+from .paper import Paper
+
+PAPER = Paper("gebf")
+"""The paper, whose title is not in the text that we have."""
 
 WINDOW = 20_000
 """Insertions to remember in the synthetic streams."""
@@ -50,13 +54,11 @@ AnyFilter = SlidingFilter | CountedFilter
 
 ROOT = Path(__file__).parents[2]
 """Folder of the repository."""
+_DATA = ROOT.parent / "shared" / "data"
 LOGS: dict[str, tuple[Path, int]] = {
     "flights": (ROOT / "examples" / "flights_2013.csv.gz", WINDOW),
-    "product pages": (
-        ROOT.parent / "shared" / "data" / "product_page_requests.csv.gz",
-        WINDOW,
-    ),
-    "web server": (ROOT.parent / "shared" / "data" / "apache_access.log.gz", 2_000),
+    "product pages": (_DATA / "product_page_requests.csv.gz", WINDOW),
+    "web server": (_DATA / "apache_access.log.gz", 2_000),
 }
 """Real streams: their files, and windows that leave something to expire."""
 

@@ -1,14 +1,12 @@
 """Medians, intervals over seeds and verdicts of the GEBF paper's studies."""
 
 import statistics
+from collections.abc import Iterable, Sequence
 
-from ..intervals import clopper_pearson
 from ..studies import comparison as verdicts
 from ..studies.comparison import SHARES, student
-from ..studies.study import Finding, Point, Result, Verdict
+from ..studies.study import Finding, Results, Series, Verdict
 
-Results = list[tuple[Point, Result]]
-"""Points with their results."""
 Interval = tuple[float, float]
 """Ends of a confidence interval."""
 
@@ -30,23 +28,7 @@ def over_seeds(results: Results, name: str, metric: str) -> Interval:
 
 
 def judge(paper: str, value: float, interval: Interval, holds: bool) -> tuple[Verdict, str]:
-    """Return how a value stands to the printed one, and a sentence if it is another.
-
-    Parameters
-    ----------
-    paper : str
-        As printed; not 0.
-    value : float
-    interval : (float, float)
-    holds : bool
-        Whether what the paper concludes from its figure is so, which the
-        sentence tells and the verdict (`verdicts.judge`) does not hang on.
-
-    Raises
-    ------
-    ValueError
-        If what is printed is no number.
-    """
+    """Return how a value stands to a printed one above 0, and a sentence as for `beside`."""
     verdict = verdicts.judge(paper, value, *interval)
     if verdict is Verdict.MET:
         return verdict, ""
@@ -56,8 +38,29 @@ def judge(paper: str, value: float, interval: Interval, holds: bool) -> tuple[Ve
     return verdict, f"{off}; {also}."
 
 
-def never(what: str, events: int, trials: int) -> Finding:
-    """Return the finding of what must not happen, beside a printed 0."""
-    interval = clopper_pearson(events, trials) or (0.0, 1.0)
-    verdict = Verdict.NOT_MET if events else Verdict.MET
-    return Finding(what, "0", events / trials, *interval, verdict, f"Of {trials:,} queries.")
+def beside(what: str, paper: str, results: Results, name: str, metric: str, holds: bool) -> Finding:
+    """Return the finding of a median beside the printed one, with a sentence if it is another.
+
+    The sentence tells whether what the paper concludes from its figure `holds`; the verdict does
+    not hang on that.
+
+    Raises
+    ------
+    ValueError
+        If what is printed is no number.
+    """
+    value, interval = median(results, name, metric), over_seeds(results, name, metric)
+    verdict, note = judge(paper, value, interval, holds)
+    return Finding(what, paper, value, *interval, verdict, note)
+
+
+def series(label: str, x: Sequence[float], runs: Iterable[tuple[Results, str]]) -> Series:
+    """Return medians of the fresh keys reported, each over results of the filter of a name."""
+    values = [(median(own, name, "fresh"), *over_seeds(own, name, "fresh")) for own, name in runs]
+    return Series.estimated(label, x, values)
+
+
+def table(header: str, rows: Iterable[Sequence[str]]) -> str:
+    """Lay out a table in Markdown."""
+    lines = [header, "|" + "---|" * (header.count("|") - 1)]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])

@@ -2,10 +2,12 @@
 
 import numpy as np
 
-from ..studies.study import Finding, Outcome, Point, Result, Study, Verdict
-from .inferential_curves import conclude_penalties, student
+from ..studies.comparison import claim, ours
+from ..studies.study import Finding, Outcome, Point, Result, Results
+from .inferential_curves import conclude_penalties, estimate
 from .inferential_runs import (
     MOSTLY,
+    PAPER,
     REAL,
     UNIVERSE,
     WARM,
@@ -20,9 +22,6 @@ from .inferential_runs import (
     sizes,
     trial,
 )
-
-SOURCE = "Inferential Time-Decaying Bloom Filters"
-"""Title of the paper."""
 
 BITS = (1, 2, 4, 8, 16, 32, 64)
 """Bits per item of the window."""
@@ -57,7 +56,7 @@ def measure_ratio(point: Point) -> Result:
     return {"inside": inside, "outside": len(stream.keys) - stream.warm - inside}
 
 
-def conclude_ratio(results: list[tuple[Point, Result]]) -> Outcome:
+def conclude_ratio(results: Results) -> Outcome:
     """Hold the ratios against Table 3."""
     findings = []
     for experiment in available():
@@ -68,40 +67,17 @@ def conclude_ratio(results: list[tuple[Point, Result]]) -> Outcome:
         ]
         if ratios:
             findings.append(_ratio_finding(experiment, ratios))
-    notes = [
-        "Each query is one of the stream's keys just before its insertion, after 2^20 keys; the "
-        "interval of a drawn stream is that of a single run of as many queries, because the "
-        "printed figure is one. The IP sources of the paper (CAIDA, 2011) are not free. In their "
-        "place are the departures of `flights_2013` (65,536 of them inserted first) and the page "
-        "requests of `product_page_requests` (32,768), with windows of our choice.",
-        *absent(),
-    ]
-    return Outcome(findings, notes=notes)
+    return Outcome(findings, notes=[*PAPER.notes("btbf-table-3"), *absent()])
 
 
 def _ratio_finding(experiment: Experiment, ratios: list[float]) -> Finding:
     what = f"{experiment.stream}, w = {experiment.window}: pos/neg"
     if experiment.stream in REAL:
-        return Finding(
-            what,
-            "",
-            ratios[0],
-            None,
-            None,
-            Verdict.OURS,
-            f"Stands for condition {experiment.condition}.",
-        )
-    found = student(ratios, of_one=True)
-    met = found.low <= float(experiment.ratio) <= found.high
-    return Finding(
-        what,
-        experiment.ratio,
-        found.mean,
-        found.low,
-        found.high,
-        Verdict.MET if met else Verdict.NOT_MET,
-        f"Expected {_expected_ratio(experiment):.3f} of independent keys.",
-    )
+        return ours(what, ratios[0], f"Stands for condition {experiment.condition}.")
+    found = estimate(ratios, of_one=True)
+    met = found[1] <= float(experiment.ratio) <= found[2]
+    note = f"Expected {_expected_ratio(experiment):.3f} of independent keys."
+    return claim(what, experiment.ratio, found, met, note)
 
 
 def _expected_ratio(experiment: Experiment) -> float:
@@ -165,15 +141,14 @@ def measure_penalties(point: Point) -> Result:
             for k in set(chosen.values())
         }
         best = found[chosen["inferential"]]
-        runs.append(
-            {name: found[k][name] for name, k in chosen.items()}
-            | {
-                "posterior_error": posterior_error(best),
-                "calibration_error": calibration_error(best),
-            }
-            | {name: best[name] for name in ("denied", "false")}
-            | {name: found[chosen["standard"]][name] for name in ("missed", "standard_false")}
-        )
+        errors = {
+            "posterior_error": posterior_error(best),
+            "calibration_error": calibration_error(best),
+        }
+        inferred = {name: best[name] for name in ("denied", "false")}
+        standard = {name: found[chosen["standard"]][name] for name in ("missed", "standard_false")}
+        costs = {name: found[k][name] for name, k in chosen.items()}
+        runs.append(costs | errors | inferred | standard)
     return {**chosen, "runs": runs}
 
 
@@ -188,21 +163,7 @@ def _stream(point: Point, seed: int) -> Stream:
 
 
 STUDIES = (
-    Study(
-        name="btbf-table-3",
-        title="Queries for keys in the window and for others",
-        source=f"{SOURCE}, Table 3",
-        points=ratio_points,
-        measure=measure_ratio,
-        conclude=conclude_ratio,
-    ),
-    Study(
-        name="btbf-penalties",
-        title="Penalties and posterior errors of the block timing Bloom filter",
-        source=f"{SOURCE}, Figures 7 to 12 and sections 5.2, 5.3 and 7",
-        points=penalty_points,
-        measure=measure_penalties,
-        conclude=conclude_penalties,
-    ),
+    PAPER.study("btbf-table-3", ratio_points, measure_ratio, conclude_ratio),
+    PAPER.study("btbf-penalties", penalty_points, measure_penalties, conclude_penalties),
 )
 """Table 3, and Figures 7 to 12."""

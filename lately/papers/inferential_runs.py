@@ -23,6 +23,10 @@ from ..golden.timestamp.posteriors import age_posterior
 from ..golden.timestamp.timing import BlockTimingBloomFilter
 from ..replay.traces import open_trace
 from ..studies.streams import Keys, uniform, zipf
+from .paper import Paper
+
+PAPER = Paper("inferential")
+"""Inferential Time-Decaying Bloom Filters."""
 
 UNIVERSE = 1 << 16
 """Keys of the drawn streams (Table 3)."""
@@ -51,20 +55,11 @@ class Experiment:
     stream: str
     condition: str
     window: int
-    ratio: str
+    ratio: str = ""
 
 
-EXPERIMENTS = (
-    Experiment("uniform", BALANCED, 1 << 16, "1.718"),
-    Experiment("uniform", MOSTLY, 1 << 18, "53.547"),
-    Experiment("power law", BALANCED, 1 << 11, "1.182"),
-    Experiment("power law", MOSTLY, 1 << 18, "13.451"),
-    Experiment("flights", BALANCED, 1 << 10, ""),
-    Experiment("flights", MOSTLY, 1 << 13, ""),
-    Experiment("pages", BALANCED, 1 << 9, ""),
-    Experiment("pages", MOSTLY, 1 << 14, ""),
-)
-"""The real ones have windows, powers of two, whose ratios are near the paper's."""
+EXPERIMENTS = tuple(Experiment(**row) for row in PAPER.data["experiments"])
+"""Rows of Table 3, those of our streams after those of the paper's."""
 
 WARM = {"flights": 1 << 16, "pages": 1 << 15}
 """Keys of a real stream that are inserted first; the others are queried."""

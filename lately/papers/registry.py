@@ -6,14 +6,34 @@ from fnmatch import fnmatchcase
 
 from ..golden.errors import LatelyError
 from ..studies.study import Study
-from . import apbf, cuckoo, gebf, inferential, time_limited
+from . import (
+    apbf_accuracy,
+    apbf_duplicates,
+    apbf_figures,
+    apbf_tables,
+    cuckoo_bounds,
+    cuckoo_real,
+    cuckoo_synthetic,
+    gebf,
+    inferential,
+    time_limited_rates,
+    time_limited_slices,
+    time_limited_table,
+)
 
 STUDIES: tuple[Study, ...] = (
-    *apbf.STUDIES,
+    *apbf_tables.STUDIES,
+    *apbf_figures.STUDIES,
+    *apbf_accuracy.STUDIES,
+    *apbf_duplicates.STUDIES,
     *gebf.STUDIES,
-    *time_limited.STUDIES,
+    *time_limited_table.STUDIES,
+    *time_limited_slices.STUDIES,
+    *time_limited_rates.STUDIES,
     *inferential.STUDIES,
-    *cuckoo.STUDIES,
+    *cuckoo_synthetic.STUDIES,
+    *cuckoo_real.STUDIES,
+    *cuckoo_bounds.STUDIES,
 )
 """In the order of the page."""
 

@@ -4,19 +4,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..studies.study import Result
+from .paper import Paper
 from .time_limited_runs import SPANS, STEADY
 
-PAPER = "Time-limited Bloom Filter (Rodrigues, Shtul, Baquero, Almeida)"
-"""Title and authors of the paper."""
+PAPER = Paper("time_limited")
+"""Time-limited Bloom Filter (Rodrigues, Shtul, Baquero and Almeida)."""
 
-WORKLOAD = (
-    "The numbers of the paper's workload are lost from the text that is at hand. This one: a span "
-    "of ten minutes, one new key at equal intervals, {window} of them per span, for ten spans; "
-    "initial capacities of a tenth of that (under-dimensioned) and ten times that "
-    "(over-dimensioned); k and l are those of Table 2 of the APBF paper. The last two spans count "
-    "as steady state."
-)
-"""How the streams are made, for a note."""
+COMBINATIONS: dict[float, list[list[int]]] = {
+    float(error): pairs for error, pairs in PAPER.data["combinations"].items()
+}
+"""k and l for each error rate: those of Table 2 of the APBF paper."""
 
 
 def decimal(rate: float) -> str:

@@ -7,10 +7,10 @@ from numpy.typing import NDArray
 
 from ..golden.analysis import apbf_false_positive_rate
 from ..intervals import clopper_pearson
-from ..studies.comparison import computed, over_seeds, student
-from ..studies.study import Chart, Finding, Outcome, Point, Result, Series, Study, Verdict
-from .time_limited_findings import PAPER, WORKLOAD, decimal
-from .time_limited_runs import COMBINATIONS, SPANS, STARTS, STEADY, UNDER, measure_rate
+from ..studies.comparison import SHARES, computed, never, over_seeds, student
+from ..studies.study import Finding, Outcome, Point, Result, Results, Series, Verdict
+from .time_limited_findings import COMBINATIONS, PAPER, decimal
+from .time_limited_runs import SPANS, STARTS, STEADY, UNDER, measure_rate
 
 RATES = tuple(COMBINATIONS)
 """Those of Table 2; which of them the figures show is lost from the text that is at hand."""
@@ -24,72 +24,57 @@ _MOST_QUERIES = 100_000
 
 def rate_points(quick: bool) -> list[Point]:
     """Return a point for each rate, k and l, start and seed."""
-    points = []
     enough, most = (_ENOUGH, _MOST_QUERIES // 25) if quick else (100, _MOST_QUERIES)
-    for error in RATES:
-        for k, l in COMBINATIONS[error][:: 2 if quick else 1]:
-            for start in STARTS:
-                for seed in range(3 if quick else 5):
-                    points.append(
-                        {
-                            "error": error,
-                            "k": k,
-                            "l": l,
-                            "window": 2000 if quick else 10_000,
-                            "start": start,
-                            "seed": seed,
-                            "curve": seed == 0,
-                            # Not in step with any l.
-                            "samples": 53,
-                            "queries": min(most, round(enough / error)),
-                        }
-                    )
-    return points
+    return [
+        {
+            "error": error,
+            "k": k,
+            "l": l,
+            "window": 2000 if quick else 10_000,
+            "start": start,
+            "seed": seed,
+            "curve": seed == 0,
+            # Not in step with any l.
+            "samples": 53,
+            "queries": min(most, round(enough / error)),
+        }
+        for error in RATES
+        for k, l in COMBINATIONS[error][:: 2 if quick else 1]
+        for start in STARTS
+        for seed in range(3 if quick else 5)
+    ]
 
 
-Group = list[tuple[Point, Result]]
+Group = Results
 """Points that differ in their seed alone; the first has the curve."""
 
 
-def conclude_rate(measured: list[tuple[Point, Result]]) -> Outcome:
+def conclude_rate(measured: Results) -> Outcome:
     """Hold the false-positive rate in steady state against the error rate of the filter."""
     groups: dict[tuple[Any, ...], Group] = {}
     for point, result in measured:
         key = (point["start"], point["error"], point["k"], point["l"])
         groups.setdefault(key, []).append((point, result))
-    findings, charts = [], {}
+    findings: list[Finding] = []
+    charts: dict[tuple[Any, ...], list[Series]] = {}
     for (start, error, k, l), group in groups.items():
         figure = 4 if start == UNDER else 5
         finding = _rate_finding(f"Figure {figure}, {decimal(error)}, k = {k}, l = {l}", group)
         findings.append(finding)
-        name = f"time-limited-figure-{figure}-{decimal(error)}"
-        if name not in charts:
-            title = f"False-positive rate for {decimal(error)}, {STARTS[start]}"
-            charts[name] = Chart(name, title, "time in spans", "rate", [], y_log=True)
-        charts[name].series.extend(_rate_series(k, l, group))
+        own = charts.setdefault((figure, decimal(error), STARTS[start]), [])
+        own += _rate_series(k, l, group)
     findings += [_peak_finding(groups, start) for start in STARTS]
     findings += _ratio_findings(measured)
-    findings.append(_negatives_finding(measured))
-    notes = [
-        WORKLOAD.format(window=measured[0][0]["window"]),
-        "The rate is measured at 53 instants of the stream, by queries for keys that were never "
-        "inserted. In steady state it runs up within a generation and down at the shift; the "
-        "mean over the steady state is given, with an interval of Student's t over the seeds. "
-        f"Where fewer than {_ENOUGH} false positives are to be expected at an instant, of "
-        f"{max(point['queries'] for point, _ in measured):,} queries at most, their number says "
-        "too little, and the mean is of the rates that the bits set at these instants tell: the "
-        "probability that a fresh key finds its bits set in k consecutive slices, given how many "
-        "are set in each. It takes the slices as independent, though those k apart share a hash "
-        "function; the false positives that were counted, over those that it expects, show for "
-        "each rate that this does no harm. "
-        "The paper says that the rate stabilises around the error rate: met, if the error rate is "
-        "within the interval or between the least and the greatest rate, which the fill ratios "
-        "tell wherever they turn; of one filter, as are the lines of the charts. Near: the mean is "
-        "within a factor of 3 / 2.",
-        "The lines of the charts are the rates that the fill ratios tell (section 5.3 of the APBF "
-        "paper); the marks are measured on the same filter, with their intervals.",
+    missed, asked = (sum(result[name] for _, result in measured) for name in ("missed", "asked"))
+    what = "share of false negatives among queries for keys of the span"
+    findings.append(never(what, missed, asked, f"{missed} of {asked} queries."))
+    drawn = [
+        PAPER.chart("rates", series, figure=figure, error=error, start=start)
+        for (figure, error, start), series in charts.items()
     ]
-    return Outcome(findings, list(charts.values()), notes)
+    window, queries = (max(point[name] for point, _ in measured) for name in ("window", "queries"))
+    notes = PAPER.notes("time-limited-figures-4-and-5", window=window, queries=queries)
+    return Outcome(findings, drawn, notes)
 
 
 def _steady_rates(result: Result) -> NDArray[np.float64]:
@@ -120,25 +105,18 @@ def _rate_finding(what: str, group: Group) -> Finding:
     rates = _steady_rates(group[0][1])
     least, greatest = float(rates.min()), float(rates.max())
     within = low is not None and high is not None and low <= error <= high
-    if least <= error <= greatest or within:
-        verdict = Verdict.MET
-    else:
-        verdict = Verdict.NEAR if 2 / 3 < mean / error < 3 / 2 else Verdict.NOT_MET
+    met = least <= error <= greatest or within
     notes = [f"Within a generation from {least:.3g} to {greatest:.3g}."]
     if not _counted(first):
         notes.append("From the bits set.")
-    if verdict is not Verdict.MET:
+    if not met:
         most = apbf_false_positive_rate(first["k"], first["l"])
         notes.append(f"Of an APBF of this k and l just before a shift, {most:.3g} is expected.")
-    return Finding(
-        what=f"{what}: false-positive rate in steady state",
-        paper=f"around {decimal(error)}",
-        ours=mean,
-        low=low,
-        high=high,
-        verdict=verdict,
-        note=" ".join(notes),
+    verdict = (
+        Verdict.MET if met else Verdict.NEAR if 2 / 3 < mean / error < 3 / 2 else Verdict.NOT_MET
     )
+    what = f"{what}: false-positive rate in steady state"
+    return Finding(what, f"around {decimal(error)}", mean, low, high, verdict, " ".join(notes))
 
 
 def _peak_finding(groups: dict[tuple[Any, ...], Group], start: float) -> Finding:
@@ -163,25 +141,17 @@ def _rate_series(k: int, l: int, group: Group) -> list[Series]:
     point, result = group[0]
     spans, rates = zip(*result["curve"], strict=True)
     at, hits, _ = zip(*result["samples"], strict=True)
-    bounds = [clopper_pearson(count, point["queries"]) or (0.0, 1.0) for count in hits]
-    lows, highs = zip(*bounds, strict=True)
     curve = Series(f"k, l = {k}, {l}", spans, rates)
     if not _counted(point):
         return [curve]
-    return [
-        curve,
-        Series(
-            f"k, l = {k}, {l}, measured",
-            at,
-            [count / point["queries"] for count in hits],
-            low=lows,
-            high=highs,
-            marks=True,
-        ),
-    ]
+    shares = (
+        (count / point["queries"], *(clopper_pearson(count, point["queries"]) or SHARES))
+        for count in hits
+    )
+    return [curve, Series.estimated(f"k, l = {k}, {l}, measured", at, shares, marks=True)]
 
 
-def _ratio_findings(measured: list[tuple[Point, Result]]) -> list[Finding]:
+def _ratio_findings(measured: Results) -> list[Finding]:
     """False positives that were counted over those that the bits tell, for each rate."""
     counts: dict[float, dict[int, NDArray[np.float64]]] = {}
     for point, result in measured:
@@ -200,27 +170,5 @@ def _ratio_findings(measured: list[tuple[Point, Result]]) -> list[Finding]:
     ]
 
 
-def _negatives_finding(measured: list[tuple[Point, Result]]) -> Finding:
-    missed = sum(result["missed"] for _, result in measured)
-    asked = sum(result["asked"] for _, result in measured)
-    low, high = clopper_pearson(missed, asked) or (0.0, 1.0)
-    return Finding(
-        what="share of false negatives among queries for keys of the span",
-        paper="0",
-        ours=missed / asked,
-        low=low,
-        high=high,
-        verdict=Verdict.NOT_MET if missed else Verdict.MET,
-        note=f"{missed} of {asked} queries.",
-    )
-
-
-STUDY = Study(
-    name="time-limited-figures-4-and-5",
-    title="Time-limited Bloom filter: false-positive rate",
-    source=f"{PAPER}, Figures 4 and 5",
-    points=rate_points,
-    measure=measure_rate,
-    conclude=conclude_rate,
-)
+STUDIES = (PAPER.study("time-limited-figures-4-and-5", rate_points, measure_rate, conclude_rate),)
 """Figures 4 and 5."""

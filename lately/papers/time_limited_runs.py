@@ -7,16 +7,6 @@ import numpy as np
 from ..golden.ring.time_limited import TimeLimitedAPBF
 from ..studies.study import Point, Result
 
-COMBINATIONS = {
-    0.1: ((4, 3), (5, 7), (6, 14), (7, 28), (8, 56)),
-    0.01: ((7, 5), (8, 8), (9, 14), (10, 25), (11, 46)),
-    0.001: ((10, 7), (11, 9), (12, 14), (13, 23), (14, 40)),
-    0.0001: ((14, 11), (15, 15), (16, 22), (17, 36), (18, 63)),
-    0.00001: ((17, 13), (18, 16), (19, 22), (20, 33), (21, 54)),
-}
-"""k and l for each error rate: those of Table 2 of the APBF paper."""
-
-
 SPAN = 600_000
 """Ten minutes, in milliseconds."""
 

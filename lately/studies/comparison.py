@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
 
 from ..intervals import clopper_pearson
-from .study import Finding, Verdict
+from .study import Estimate, Finding, Verdict
 
 CONFIDENCE = 0.95
 """Confidence of all intervals."""
 
 REALS = (-math.inf, math.inf)
-"""Range of a mean of which nothing is known; see `student`."""
+"""Range of any mean; see `student`."""
 SHARES = (0.0, 1.0)
-"""Range of a mean of shares; see `student`."""
+"""Range of a mean of shares."""
+POSITIVE = (0.0, math.inf)
+"""Range of a mean that is not negative."""
 
 
 def to_digits_of(printed: str, value: float | Decimal, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -31,22 +33,11 @@ def to_digits_of(printed: str, value: float | Decimal, rounding: str = ROUND_HAL
 def judge(
     printed: str, value: float, low: float | None = None, high: float | None = None
 ) -> Verdict:
-    """Return how a value stands to the printed one.
+    """Return how a value stands to the printed decimal number, or "" if none is printed.
 
-    Parameters
-    ----------
-    printed : str
-        A decimal number; "" if none is printed.
-    value : float
-    low, high : float, optional
-        Ends of its confidence interval.
-
-    Returns
-    -------
-    Verdict
-        Met if the value is the printed one in the printed digits, half a unit
-        rounded either way, or if the interval holds the printed one. Near if
-        it is off by one unit in the last of these digits.
+    It is met if the value is the printed one in the printed digits, half a unit rounded either
+    way, or if the interval from `low` to `high` holds the printed one. It is near if it is off
+    by one unit in the last of these digits.
 
     Raises
     ------
@@ -65,17 +56,48 @@ def judge(
     return Verdict.NEAR if off == unit else Verdict.NOT_MET
 
 
+def finding(
+    what: str, paper: str, value: float | Estimate, verdict: Verdict, note: str = ""
+) -> Finding:
+    """Return the finding of a value, with its interval if it has one."""
+    ours, low, high = value if isinstance(value, tuple) else (value, None, None)
+    return Finding(what, paper, ours, low, high, verdict, note)
+
+
+def claim(
+    what: str,
+    paper: str,
+    value: float | Estimate,
+    holds: bool,
+    note: str = "",
+    *,
+    near: bool = False,
+) -> Finding:
+    """Return the finding on what a paper says: met if it holds, else near or not met."""
+    verdict = Verdict.MET if holds else Verdict.NEAR if near else Verdict.NOT_MET
+    return finding(what, paper, value, verdict, note)
+
+
+def ours(what: str, value: float | Estimate, note: str = "") -> Finding:
+    """Return the finding of a value for which the paper prints no figure."""
+    return finding(what, "", value, Verdict.OURS, note)
+
+
+def never(what: str, events: int, trials: int, note: str) -> Finding:
+    """Return the finding of events that must not happen, beside a printed 0."""
+    interval = clopper_pearson(events, trials) or SHARES
+    return claim(what, "0", (events / trials, *interval), not events, note)
+
+
 def computed(what: str, printed: str, value: float, *, note: str = "") -> Finding:
     """Return the finding of a value that has no error of measurement; errors as `judge`."""
-    return Finding(what, printed, float(value), None, None, judge(printed, value), note)
+    return finding(what, printed, float(value), judge(printed, value), note)
 
 
-def measured(
-    what: str, printed: str, value: float, low: float, high: float, *, note: str = ""
-) -> Finding:
+def measured(what: str, printed: str, value: Estimate, *, note: str = "") -> Finding:
     """Return the finding of a value with a confidence interval; errors as `judge`."""
-    ends = float(low), float(high)
-    return Finding(what, printed, float(value), *ends, judge(printed, value, *ends), note)
+    mean, low, high = map(float, value)
+    return finding(what, printed, (mean, low, high), judge(printed, value[0], low, high), note)
 
 
 def over_seeds(
@@ -87,7 +109,7 @@ def over_seeds(
     note: str = "",
 ) -> Finding:
     """Return the finding of the mean of values, one for each seed; errors as `student`, `judge`."""
-    return measured(what, printed, *student(values, within=within), note=note)
+    return measured(what, printed, student(values, within=within), note=note)
 
 
 def proportion(what: str, printed: str, hits: int, trials: int, *, note: str = "") -> Finding:
@@ -101,19 +123,11 @@ def proportion(what: str, printed: str, hits: int, trials: int, *, note: str = "
     interval = clopper_pearson(hits, trials, confidence=CONFIDENCE)
     if interval is None:
         raise ValueError("trials: must be at least 1, not 0")
-    return measured(what, printed, hits / trials, *interval, note=note)
+    return measured(what, printed, (hits / trials, *interval), note=note)
 
 
-def student(
-    values: Sequence[float], *, within: tuple[float, float] = REALS
-) -> tuple[float, float, float]:
-    """Return the mean of independent values and the ends of Student's interval of it.
-
-    Parameters
-    ----------
-    values : sequence of float
-    within : (float, float)
-        Least and greatest that the mean can be, as 0 and 1 for a share.
+def student(values: Sequence[float], *, within: tuple[float, float] = REALS) -> Estimate:
+    """Return the mean of independent values with Student's interval, cut to the range `within`.
 
     Raises
     ------

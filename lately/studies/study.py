@@ -1,15 +1,21 @@
 """Studies: points that are measured independently, and a conclusion from all of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 Point = dict[str, Any]
 """Parameters of a measurement: values that JSON can hold, the seed among them."""
 
 Result = dict[str, Any]
 """Result of a measurement: values that JSON can hold."""
+
+Results = list[tuple[Point, Result]]
+"""Points with their results."""
+
+Estimate = tuple[float, float, float]
+"""A value, and the ends of its 95 % confidence interval."""
 
 
 class Verdict(StrEnum):
@@ -29,18 +35,9 @@ class Verdict(StrEnum):
 class Finding:
     """One figure of a paper beside ours.
 
-    Attributes
-    ----------
-    what : str
-        Subject, as "k = 4, l = 3: false-positive rate".
-    paper : str
-        As printed; "" if it is not.
-    ours : float
-    low, high : float or None
-        Ends of the 95 % confidence interval; None for what is computed and not measured.
-    verdict : Verdict
-    note : str
-        One sentence; why, if the figure is not met.
+    `what` is the subject, as "k = 4, l = 3: false-positive rate"; `paper` the figure as printed,
+    or ""; `low` and `high` are the ends of the 95 % confidence interval, None for a computed
+    value; `note` is a sentence that says why a figure is not met.
     """
 
     what: str
@@ -54,17 +51,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Series:
-    """One line, or one set of marks, of a chart.
-
-    Attributes
-    ----------
-    label : str
-    x, y : sequence of float
-    low, high : sequence of float or None
-        Ends of the confidence intervals of `y`.
-    marks : bool
-        Whether points are drawn and not joined.
-    """
+    """One line of a chart, or its unjoined `marks`; `low` and `high` are the intervals of `y`."""
 
     label: str
     x: Sequence[float]
@@ -73,20 +60,21 @@ class Series:
     high: Sequence[float] | None = None
     marks: bool = False
 
+    @classmethod
+    def estimated(
+        cls, label: str, x: Sequence[float], values: Iterable[Estimate], *, marks: bool = False
+    ) -> Self:
+        """Return the series of values with intervals."""
+        mean, low, high = (list(column) for column in zip(*values, strict=True))
+        return cls(label, x, mean, low, high, marks)
+
 
 @dataclass(frozen=True)
 class Chart:
     """A drawing: one of a paper's figures, or ours of a table.
 
-    Attributes
-    ----------
-    name : str
-        Name of its file, as "apbf-figure-6".
-    title, x, y : str
-        Titles of the chart and its axes, units included.
-    series : list of Series
-    x_log, y_log : bool
-        Whether an axis is logarithmic.
+    `name` is that of its file, as "apbf-figure-6"; `x` and `y` are the titles of the axes, units
+    included; `x_log` and `y_log` make an axis logarithmic.
     """
 
     name: str
@@ -102,18 +90,24 @@ class Chart:
 class Outcome:
     """Conclusion of a study.
 
-    Attributes
-    ----------
-    findings : list of Finding
-    charts : list of Chart
-    notes : list of str
-        Paragraphs in Markdown: how it was measured, which readings were chosen,
-        and why a figure of the paper cannot be met.
+    `notes` are paragraphs in Markdown: how it was measured, which readings of the paper were
+    chosen, and why a figure of it cannot be met.
     """
 
     findings: list[Finding]
     charts: list[Chart] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+Points = Callable[[bool], list[Point]]
+"""Takes whether the quick form is wanted; returns the points of a study."""
+Measure = Callable[[Point], Result]
+"""Takes a point and returns its result, the same on every call, in whichever process.
+
+A point takes seconds, not minutes.
+"""
+Conclude = Callable[[Results], Outcome]
+"""Takes the points with their results, in order."""
 
 
 @dataclass(frozen=True)
@@ -122,25 +116,13 @@ class Study:
 
     The functions are those of a module, so that another process can call them.
 
-    Attributes
-    ----------
-    name : str
-        On the command line, as "apbf-table-2".
-    title : str
-    source : str
-        Paper and number of the table or figure.
-    points : callable
-        Takes whether the quick form is wanted; returns the points.
-    measure : callable
-        Takes a point and returns its result, the same on every call, whichever
-        process it runs in. A point takes seconds, not minutes.
-    conclude : callable
-        Takes the points with their results, in the order of `points`.
+    `name` is that on the command line, as "apbf-table-2"; `source` is the paper and the number
+    of the table or figure.
     """
 
     name: str
     title: str
     source: str
-    points: Callable[[bool], list[Point]]
-    measure: Callable[[Point], Result]
-    conclude: Callable[[list[tuple[Point, Result]]], Outcome]
+    points: Points
+    measure: Measure
+    conclude: Conclude

@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from lately.papers import cuckoo, cuckoo_bounds, cuckoo_real, cuckoo_runs, cuckoo_synthetic
+from lately.papers import cuckoo_bounds, cuckoo_findings, cuckoo_real, cuckoo_runs, cuckoo_synthetic
+from lately.papers.registry import select
 from lately.studies.study import Verdict
 
 QUICK = {
@@ -20,7 +21,7 @@ QUICK = {
 }
 """What is smaller than in the quick form."""
 
-STUDIES = {study.name: study for study in cuckoo.STUDIES}
+STUDIES = {study.name: study for study in select(["cuckoo-*"])}
 
 
 def seeds_of(points, count):
@@ -65,14 +66,14 @@ def test_names_are_those_of_the_studies():
 
 
 def test_full_form_is_the_quick_one_but_larger():
-    for study in cuckoo.STUDIES:
+    for study in STUDIES.values():
         assert len(study.points(False)) >= len(study.points(True))
 
 
 def test_absent_files_are_told(monkeypatch):
     monkeypatch.setattr(cuckoo_runs, "_FOLDERS", ())
     cuckoo_runs.real.cache_clear()
-    for study in (cuckoo_real.STREAMS, cuckoo_real.AGES):
+    for study in cuckoo_real.STUDIES:
         points = [
             point | {"count": 12_000, "measured": 12_000}
             for point in seeds_of(study.points(True), 2)
@@ -123,10 +124,9 @@ def test_last():
 
 
 def test_estimates():
-    mean, low, high = cuckoo_runs.student([1.0, 2.0, 3.0])
+    mean, low, high = cuckoo_findings.mean_of([1.0, 2.0, 3.0])
     assert mean == 2
     assert (low, high) == (0.0, pytest.approx(4.4841, abs=1e-4))
-    assert cuckoo_runs.student([1.0, 2.0, 3.0], least=-1.0, most=3.0)[2] == 3
     assert cuckoo_runs.ratio((4.0, 2.0, 6.0), (2.0, 1.0, 4.0)) == (2.0, 0.5, 6.0)
     assert cuckoo_runs.ratio((4.0, 2.0, 6.0), (0.0, 0.0, 2.0)) == (2.0, 1.0, 3.0)
 

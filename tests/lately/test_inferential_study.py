@@ -115,17 +115,17 @@ def test_errors_of_posteriors():
 
 
 def test_student():
-    found = curves.student([1.0, 2.0, 3.0])
+    found = curves.estimate([1.0, 2.0, 3.0])
     # The quantile of t with two degrees of freedom is 4.3027.
-    assert found.mean == 2
-    assert found.high - 2 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
-    wider = curves.student([1.0, 2.0, 3.0], of_one=True)
-    assert wider.high - 2 == pytest.approx(4.3027 * math.sqrt(4 / 3), rel=1e-4)
+    assert found[0] == 2
+    assert found[2] - 2 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+    wider = curves.estimate([1.0, 2.0, 3.0], of_one=True)
+    assert wider[2] - 2 == pytest.approx(4.3027 * math.sqrt(4 / 3), rel=1e-4)
 
 
 def test_share():
     found = curves.share([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
-    assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
+    assert found == pytest.approx((0.5, 0.5, 0.5))
     found = curves.share([1.0, 2.0], [4.0, 4.0])
-    assert found.mean == 0.375
-    assert found.low == 0
+    assert found[0] == 0.375
+    assert found[1] == 0

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,7 @@ from study_points import dying, endless, failing, squares
 
 from lately.cli import app as cli
 from lately.papers import registry
+from lately.papers.paper import Paper
 from lately.studies import page
 from lately.studies.comparison import (
     SHARES,
@@ -171,6 +173,19 @@ def test_cache_directory(monkeypatch, tmp_path):
     assert cache_directory() == tmp_path / "reproduction"
     monkeypatch.delenv("LATELY_CACHE")
     assert cache_directory().parts[-2:] == ("lately", "reproduction")
+
+
+@pytest.mark.parametrize("name", ["apbf", "gebf", "time_limited", "inferential", "cuckoo"])
+def test_data_of_a_paper_are_used(name):
+    data = Paper(name).data
+    titles = {study.name: study.title for study in registry.STUDIES}
+    assert {key: about["title"] for key, about in data["studies"].items()}.items() <= titles.items()
+    used = [note for about in data["studies"].values() for note in about["notes"]]
+    assert set(used) == set(data["notes"])
+    values = defaultdict(int, z=0.0)
+    for key, about in data["charts"].items():
+        texts = [about.get("name", key), about["title"], about["x"], about["y"]]
+        assert all(text.format_map(values) for text in texts)
 
 
 def test_fingerprint_is_of_all_that_is_imported():
@@ -342,7 +357,7 @@ def test_findings():
     finding = proportion("x", "0", 0, 100)
     assert (finding.ours, finding.low) == (0, 0)
     assert finding.high == pytest.approx(0.0362, abs=1e-4)
-    assert measured("x", "", 1, 0, 2) == Finding("x", "", 1, 0, 2, Verdict.OURS)
+    assert measured("x", "", (1, 0, 2)) == Finding("x", "", 1, 0, 2, Verdict.OURS)
     with pytest.raises(ValueError, match=r"^trials: must be at least 1, not 0$"):
         proportion("x", "", 0, 0)
 

@@ -23,7 +23,7 @@ from lately.papers.gebf_runs import (
     synthetic,
 )
 from lately.studies import streams
-from lately.studies.comparison import judge
+from lately.studies.comparison import judge, never
 from lately.studies.study import Verdict
 
 STUDIES = {study.name: study for study in gebf.STUDIES}
@@ -228,8 +228,8 @@ def test_verdict(value, interval, holds, verdict):
 
 
 def test_a_missed_key_is_not_met():
-    assert gebf_verdicts.never("missed", 0, 1000).verdict is Verdict.MET
-    finding = gebf_verdicts.never("missed", 2, 1000)
+    assert never("missed", 0, 1000, "").verdict is Verdict.MET
+    finding = never("missed", 2, 1000, "")
     assert finding.verdict is Verdict.NOT_MET
     assert finding.low < finding.ours < finding.high
 
