@@ -1,21 +1,45 @@
-"""What makes a filter at home in Python: printing, ``in``, ``len``, copies and pickles."""
+"""Filters as Python objects: printing, ``in``, ``len``, copies and pickles."""
 
 import copy
+from abc import ABC, abstractmethod
 from typing import Any, NoReturn, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import SpecificationError
 from .hash.keys import Key, is_single
 
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+"""State of a filter: numbers that JSON can hold, and arrays."""
 
-class Convenience:
+
+class Convenience(ABC):
     """Part of `Filter` that serves people rather than experiments."""
+
+    @property
+    @abstractmethod
+    def storage_bits(self) -> int:
+        """Bits of the filter, counted as its paper counts them."""
+
+    @property
+    @abstractmethod
+    def memory(self) -> NDArray[Any]:
+        """Contents of the memory, a copy; its shape is that of the family."""
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Values from which a state file builds the filter."""
+
+    @abstractmethod
+    def _state(self) -> State:
+        """Return the part of the filter that changes."""
 
     @property
     def fill(self) -> float:
         """Share of the memory that is in use now, 0 to 1: of bits that are set, of cells not 0."""
-        return float(np.mean(self.memory != 0))  # type: ignore[attr-defined]
+        return float(np.mean(self.memory != 0))
 
     @property
     def window_false_positive_rate(self) -> float | None:
@@ -27,9 +51,9 @@ class Convenience:
         """
         return None
 
+    @abstractmethod
     def _window_text(self) -> str:
         """Describe the window in words, with its unit."""
-        return "no window"
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -40,11 +64,10 @@ class Convenience:
 
     def __repr__(self) -> str:
         rate = self.window_false_positive_rate
-        kib = self.storage_bits / 8192  # type: ignore[attr-defined]
         return (
             f"<{type(self).__name__}: {self._window_text()}, "
             f"{'' if rate is None else f'false-positive rate {rate:.3g}, '}"
-            f"{kib:.3g} KiB, {self.fill:.0%} filled>"
+            f"{self.storage_bits / 8192:.3g} KiB, {self.fill:.0%} filled>"
         )
 
     def __contains__(self, key: Key) -> bool:
@@ -53,8 +76,9 @@ class Convenience:
             raise TypeError(f"in: must be asked for a single key, not {type(key).__name__}")
         return bool(self._ask_now(key))
 
+    @abstractmethod
     def _ask_now(self, key: Key) -> Any:
-        return self.query(key)  # type: ignore[attr-defined]
+        """Query a single key."""
 
     def __len__(self) -> NoReturn:
         raise TypeError(
@@ -66,8 +90,7 @@ class Convenience:
         return True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        numbers, arrays = self._state()  # type: ignore[attr-defined]
-        return _rebuild, (type(self), self.parameters, numbers, arrays)  # type: ignore[attr-defined]
+        return _rebuild, (type(self), self.parameters, *self._state())
 
     def __copy__(self) -> Self:
         return copy.deepcopy(self)

@@ -2,8 +2,9 @@
 
 import inspect
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from .convenience import Convenience
 from .errors import SpecificationError, StateFileError
 from .hash.functions import KeyHash
-from .hash.keys import Keys, one_or_all
+from .hash.keys import Key, Keys, one_or_all
 from .operations import Ages, Operation, Verdicts
 from .sizing import check_rate
 from .spec.base import Specification
@@ -25,13 +26,10 @@ Words = NDArray[np.uint64]
 Answers = NDArray[np.bool_]
 """Whether each key is reported, shape (n,)."""
 
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
-"""State of a filter: numbers that JSON can hold, and arrays."""
-
 _CLASSES: "dict[str, type[Filter]]" = {}
 
 
-class Filter(Convenience, ABC):
+class Filter(Convenience):
     """Base of all models.
 
     Keys have shape (n,) for `key_bits` of 64 or fewer, else (n, words), and
@@ -41,8 +39,9 @@ class Filter(Convenience, ABC):
     of a subclass: `_insert`, `_query`, `_check_and_insert`, and where the
     filter knows ages, `_age` and `_age_and_insert`.
 
-    Unless a subclass says otherwise, its parameters are keyword-only, JSON can
-    hold them, and they are attributes of the same names.
+    The keyword arguments of a constructor are the fields of the class's
+    specification, and become attributes of the same names, unless a subclass
+    says otherwise. A class describes its own; all have `seed` and `key_bits`.
 
     Attributes
     ----------
@@ -52,9 +51,16 @@ class Filter(Convenience, ABC):
         Unit of ages. A filter that does not know when a key came gives 0 for
         every key that it reports: the least age that the key can have.
     seed : int
-        Selects the hash functions.
+        Selects the hash functions; 0 by default.
     key_bits : int
-        Width of a key.
+        Width of a key; 64 by default.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is missing, unknown, or of the wrong type.
+    SpecificationError
+        If a parameter is out of its range, or breaks another rule.
     """
 
     specification: ClassVar[type[Specification]] = Specification
@@ -68,6 +74,8 @@ class Filter(Convenience, ABC):
     )
     _counters: ClassVar[tuple[str, ...]] = ()
 
+    __signature__: ClassVar[inspect.Signature]
+
     seed: int
     key_bits: int
     _hash: KeyHash
@@ -75,15 +83,56 @@ class Filter(Convenience, ABC):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         _CLASSES[cls.__name__] = cls
+        cls.__signature__ = inspect.Signature(cls._signature())
+
+    def __init__(self, **parameters: Any) -> None:
+        self._take(parameters)
+        self._prepare()
+        self.clear()
+
+    @classmethod
+    def _signature(cls) -> list[inspect.Parameter]:
+        """Return the parameters of the constructor: the fields of the specification."""
+        shared: list[inspect.Parameter] = []
+        own: list[inspect.Parameter] = []
+        for item in fields(cls.specification):
+            needed = item.metadata.get("required")
+            default = inspect.Parameter.empty if needed else item.default
+            parameter = inspect.Parameter(
+                item.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=item.type
+            )
+            (shared if item.name in ("key_bits", "seed") else own).append(parameter)
+        return own + shared[::-1]
+
+    def _take(self, parameters: dict[str, Any]) -> None:
+        """Check parameters by themselves, and make them attributes."""
+        bound = self.__signature__.bind(**parameters)
+        bound.apply_defaults()
+        for item in fields(self.specification):
+            name, value = item.name, bound.arguments[item.name]
+            derived = value is None and item.default is None and "required" not in item.metadata
+            if "range" in item.metadata and not derived:
+                least, most = item.metadata["range"]
+                require_count(name, value, least=least, most=most)
+                value = int(value)
+            setattr(self, name, value)
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Check parameters together, derive those that are None, and make the hash functions."""
+
+    def _make_hash(self, sizes: Sequence[int], functions: int = 1) -> None:
+        """Make the hash functions, each with an index in ``range(size)`` for each of `sizes`."""
+        self._hash = KeyHash(
+            key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed
+        )
 
     # Specification
 
     @property
     def spec(self) -> Specification:
         """Specification of the filter: `from_spec` builds an empty one like it."""
-        values = self.parameters
-        plain = {n: v.item() if isinstance(v, np.integer) else v for n, v in values.items()}
-        return self.specification(**plain)
+        return self.specification(**self.parameters)
 
     @classmethod
     def from_spec(cls, spec: Specification) -> Self:
@@ -110,18 +159,6 @@ class Filter(Convenience, ABC):
             raise SpecificationError(
                 f"family: must be {family} for {cls.__name__}, not {spec.family!r}"
             )
-
-    # State
-
-    @property
-    @abstractmethod
-    def storage_bits(self) -> int:
-        """Bits of the filter, counted as its paper counts them."""
-
-    @property
-    @abstractmethod
-    def memory(self) -> NDArray[Any]:
-        """Contents of the memory, a copy; its shape is that of the family."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -186,12 +223,8 @@ class Filter(Convenience, ABC):
     # Files
 
     @abstractmethod
-    def _state(self) -> State:
-        """Return what changes."""
-
-    @abstractmethod
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what `_state` returned.
+        """Take the state that `_state` returned.
 
         Raises
         ------
@@ -202,8 +235,7 @@ class Filter(Convenience, ABC):
     @property
     def parameters(self) -> dict[str, Any]:
         """Values from which a state file builds the filter."""
-        names = inspect.signature(type(self)).parameters
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in self.__signature__.parameters}
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
@@ -311,6 +343,16 @@ class Filter(Convenience, ABC):
 class CountedFilter(Filter):
     """A filter whose window is counted in insertions."""
 
+    @property
+    def _guaranteed(self) -> int | None:
+        """Insertions for which every key is reported; None if the filter guarantees nothing."""
+        window: int | None = getattr(self, "window", None)
+        return window
+
+    def _window_text(self) -> str:
+        window = self._guaranteed
+        return "no window" if window is None else f"window of {window:,} insertions"
+
     @classmethod
     def for_window(cls, window: int, fpr: float = 0.01, **options: Any) -> Self:
         """Build a filter of the memory that a window and a false-positive rate need.
@@ -335,6 +377,9 @@ class CountedFilter(Filter):
         """
         require_count("window", window, most=1 << 40)
         return cls(**cls._sizes(int(window), check_rate(fpr)), **options)
+
+    def _ask_now(self, key: Key) -> Any:
+        return self.query(key)
 
     def insert(self, keys: Keys) -> None:
         """Insert keys one after another.
@@ -448,28 +493,6 @@ def _stretches(codes: NDArray[np.uint8]) -> Iterator[slice]:
 
 def _least_ages(seen: Answers) -> Ages:
     return np.where(seen, 0, -1)
-
-
-def key_hash(sizes: list[int], *, seed: int, key_bits: int, functions: int = 1) -> KeyHash:
-    """Return the hash functions of a filter, keyed by its seed.
-
-    Parameters
-    ----------
-    sizes : list of int
-        An index in ``range(size)`` is computed for each; each at most 2**32.
-    seed, key_bits, functions
-        As for `KeyHash`.
-
-    Raises
-    ------
-    TypeError
-        If seed or key width is not an integer.
-    SpecificationError
-        If the seed or the key width is out of range.
-    """
-    require_count("key_bits", key_bits)
-    require_count("seed", seed, least=0)
-    return KeyHash(key_bits=key_bits, sizes=sizes, functions=functions, seed=seed)
 
 
 def require_count(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:

@@ -5,7 +5,7 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 
 from .filter import Answers, Filter, Words, require_count
-from .hash.keys import Keys, one_or_all
+from .hash.keys import Key, Keys, one_or_all
 from .operations import Ages, Verdicts
 from .sizing import check_rate, expected_keys
 from .times import TIME_LIMIT, Times, check_now, check_timestamps
@@ -52,7 +52,7 @@ class TimedFilter(Filter):
     def _window_text(self) -> str:
         return f"window of {self.span:,} units of time"
 
-    def _ask_now(self, key: Any) -> Any:
+    def _ask_now(self, key: Key) -> Any:
         return self.query(key, max(self._last, 0))
 
     def insert(self, keys: Keys, timestamps: ArrayLike) -> None:

@@ -1,14 +1,17 @@
-"""Bit array of the baselines, and checks of a state that was read."""
+"""Bit array of the baselines, and their state."""
 
-from collections.abc import Mapping
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..convenience import State
+from ..filter import CountedFilter, Words
+
 
 class BitArray:
-    """Bits that are asked for and set in batches whose elements follow one another.
+    """Bits that are read and set in batches whose elements follow one another.
 
     Parameters
     ----------
@@ -54,63 +57,114 @@ class BitArray:
         self.memory[:] = False
 
 
-def packed(*bits: BitArray) -> NDArray[np.uint8]:
-    """Return the bits of several arrays of one size, for a state file; shape (arrays, bytes)."""
-    return np.packbits(np.stack([array.memory for array in bits]), axis=1)
+class Baseline(CountedFilter):
+    """Base of the baselines: a filter whose state is counts and arrays.
+
+    Attributes
+    ----------
+    insertions : int
+        Insertions since construction or clear.
+    """
+
+    hashes: int
+    insertions: int
+
+    def _counts(self) -> dict[str, int | None]:
+        """Return the attributes that count, each with its largest value if it has one."""
+        return {"insertions": None}
+
+    @abstractmethod
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        """Return the arrays of unsigned integers, each with the largest value in it."""
+
+    def _positions(self, keys: Words) -> NDArray[np.intp]:
+        """Return the indices that the hash functions give for keys, shape (n, hashes)."""
+        return np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
+
+    def _state(self) -> State:
+        numbers = {name: getattr(self, name) for name in self._counts()}
+        return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        for name, most in self._counts().items():
+            value = numbers[name]
+            if type(value) is not int or value < 0 or (most is not None and value > most):
+                raise ValueError(f"{name}: {value!r} does not fit the parameters")
+            setattr(self, name, value)
+        for name, (array, largest) in self._arrays().items():
+            array[:] = _checked(name, arrays[name], array, largest)
 
 
-def unpack(saved: NDArray[Any], *bits: BitArray) -> None:
-    """Take the bits that `packed` returned.
+class BitArrays(Baseline):
+    """Base of the baselines whose memory is one or several bit arrays of one size."""
+
+    _segments: list[BitArray]
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of the arrays in their order, shape (arrays, bits)."""
+        return np.stack([array.memory for array in self._segments])
+
+    def clear(self) -> None:
+        """Forget everything."""
+        for array in self._segments:
+            array.clear()
+        for name in self._counts():
+            setattr(self, name, 0)
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        return {}
+
+    def _state(self) -> State:
+        stacked = np.stack([array.memory for array in self._segments])
+        return super()._state()[0], {"bits": np.packbits(stacked, axis=1)}
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(numbers, arrays)
+        saved, count, size = arrays["bits"], len(self._segments), len(self._segments[0].memory)
+        if saved.dtype != np.uint8 or saved.shape != (count, -(-size // 8)):
+            raise ValueError(f"bits of shape {saved.shape} do not fit {count} arrays of {size}")
+        rows = np.unpackbits(saved, axis=1, count=size)
+        for array, row in zip(self._segments, rows, strict=True):
+            array.memory[:] = row
+
+
+def _checked(name: str, saved: NDArray[Any], like: NDArray[Any], most: int) -> NDArray[Any]:
+    if saved.shape != like.shape or saved.dtype != like.dtype:
+        raise ValueError(f"{name}: {saved.dtype} of shape {saved.shape} does not fit the filter")
+    if saved.size and int(saved.max()) > most:
+        raise ValueError(f"{name}: {saved.max()} is more than {most}")
+    return saved
+
+
+def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:
+    """Return what is in a cyclic buffer, oldest first.
 
     Parameters
     ----------
-    saved : ndarray of uint8, shape (arrays, bytes)
-    bits : BitArray
-        Arrays that take them, in the order in which they were packed.
+    buffer : ndarray of uint64, shape (size, ...)
+    written : int
+        Entries that were ever written.
 
-    Raises
-    ------
-    ValueError
-        If they are not those of as many arrays of this size.
+    Returns
+    -------
+    ndarray of uint64, shape (min(written, size), ...)
     """
-    size = len(bits[0].memory)
-    if saved.dtype != np.uint8 or saved.shape != (len(bits), -(-size // 8)):
-        raise ValueError(f"bits of shape {saved.shape} do not fit {len(bits)} arrays of {size}")
-    for array, row in zip(bits, np.unpackbits(saved, axis=1, count=size), strict=True):
-        array.memory[:] = row
+    if written < len(buffer):
+        return buffer[:written].copy()
+    return np.roll(buffer, -(written % len(buffer)), axis=0)
 
 
-def saved_count(numbers: Mapping[str, Any], name: str, *, most: int | None = None) -> int:
-    """Return a number of a state that was read.
+def append(buffer: NDArray[np.uint64], written: int, entries: NDArray[np.uint64]) -> int:
+    """Write entries into a cyclic buffer, and return how many were ever written.
 
-    Raises
-    ------
-    KeyError
-        If there is none of that name.
-    ValueError
-        If it is not an integer of 0 to `most`.
+    Parameters
+    ----------
+    buffer, written
+        As for `ring_order`.
+    entries : ndarray of uint64, shape (n, ...)
     """
-    value = numbers[name]
-    if type(value) is not int or value < 0 or (most is not None and value > most):
-        raise ValueError(f"{name}: {value!r} does not fit the parameters")
-    return value
-
-
-def saved_array(
-    arrays: Mapping[str, NDArray[Any]], name: str, like: NDArray[Any], *, most: int
-) -> NDArray[Any]:
-    """Return an array of unsigned integers of a state that was read.
-
-    Raises
-    ------
-    KeyError
-        If there is none of that name.
-    ValueError
-        If it has not the shape and type of `like`, or a value above `most`.
-    """
-    array = arrays[name]
-    if array.shape != like.shape or array.dtype != like.dtype:
-        raise ValueError(f"{name}: {array.dtype} of shape {array.shape} does not fit the filter")
-    if array.size and int(array.max()) > most:
-        raise ValueError(f"{name}: {array.max()} is more than {most}")
-    return array
+    count = written + len(entries)
+    last = entries[-len(buffer) :]
+    buffer[np.arange(count - len(last), count) % len(buffer)] = last
+    return count

@@ -7,16 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecificationError
-from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..filter import Answers, Words
 from ..sizing import bloom_rate, bloom_sizes
 from ..spec.compared import CountingBloomSpec
-from .bits import saved_array, saved_count
-from .bloom import shared_positions
+from .bits import Baseline, append, ring_order
 
 _CHUNK = 1 << 14
 
 
-class CountingBloomFilter(CountedFilter):
+class CountingBloomFilter(Baseline):
     """Counting Bloom filter whose oldest key is deleted when a new one comes.
 
     Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary
@@ -57,28 +56,21 @@ class CountingBloomFilter(CountedFilter):
         Width of a counter, 1 to 8.
     saturated : str
         "kept" or "decremented".
-    seed : int
-        Selects the hash functions.
-    key_bits : int
-        Width of a key.
 
     Attributes
     ----------
-    insertions : int
-        Insertions since construction or clear.
     overflows : int
         Increments that a counter at its maximum did not take.
-
-    Raises
-    ------
-    TypeError
-        If a number is not an integer.
-    SpecificationError
-        If a parameter breaks a rule.
     """
 
     specification = CountingBloomSpec
     _counters = ("overflows",)
+
+    window: int
+    counters: int
+    counter_bits: int
+    saturated: str
+    overflows: int
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -90,40 +82,14 @@ class CountingBloomFilter(CountedFilter):
         """Expected false-positive rate of a full window of distinct keys, none overflowing."""
         return bloom_rate(self.window, self.counters, self.hashes)
 
-    def _window_text(self) -> str:
-        return f"window of {self.window:,} insertions"
-
-    def __init__(
-        self,
-        *,
-        window: int,
-        counters: int,
-        hashes: int,
-        counter_bits: int = 4,
-        saturated: str = "kept",
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        require_count("window", window)
-        require_count("counters", counters, least=2, most=1 << 32)
-        require_count("hashes", hashes)
-        require_count("counter_bits", counter_bits, most=8)
-        if saturated not in ("kept", "decremented"):
+    def _prepare(self) -> None:
+        if self.saturated not in ("kept", "decremented"):
             raise SpecificationError(
-                f"saturated: must be 'kept' or 'decremented', not {saturated!r}"
+                f"saturated: must be 'kept' or 'decremented', not {self.saturated!r}"
             )
-        self.window = window
-        self.counters = counters
-        self.hashes = hashes
-        self.counter_bits = counter_bits
-        self.saturated = saturated
-        self.seed = seed
-        self.key_bits = key_bits
-        self._hash = key_hash([counters] * hashes, seed=seed, key_bits=key_bits)
-        self._most = (1 << counter_bits) - 1
-        self._cells = bytearray(counters)
-        self._queue = np.zeros((window, -(-key_bits // 64)), np.uint64)
-        self.insertions = self.overflows = 0
+        self._make_hash([self.counters] * self.hashes)
+        self._most = (1 << self.counter_bits) - 1
+        self._queue = np.zeros((self.window, -(-self.key_bits // 64)), np.uint64)
 
     @property
     def storage_bits(self) -> int:
@@ -143,9 +109,7 @@ class CountingBloomFilter(CountedFilter):
     @property
     def queue(self) -> NDArray[np.uint64]:
         """Keys of the window, oldest first; shape (min(insertions, window), words)."""
-        if self.insertions < self.window:
-            return self._queue[: self.insertions].copy()
-        return np.roll(self._queue, -(self.insertions % self.window), axis=0)
+        return ring_order(self._queue, self.insertions)
 
     def clear(self) -> None:
         """Forget everything, counters that are kept included."""
@@ -157,7 +121,7 @@ class CountingBloomFilter(CountedFilter):
         return np.frombuffer(self._cells, np.uint8)
 
     def _query(self, keys: Words) -> Answers:
-        return np.asarray((self._view()[shared_positions(self._hash, keys)] > 0).all(axis=1))
+        return np.asarray((self._view()[self._positions(keys)] > 0).all(axis=1))
 
     def _check_and_insert(self, keys: Words) -> Answers:
         return self._insert(keys, asked=True)
@@ -169,12 +133,12 @@ class CountingBloomFilter(CountedFilter):
         seen: list[bool] = []
         for start in range(0, len(keys), _CHUNK):
             stop = min(start + _CHUNK, len(keys))
-            new = shared_positions(self._hash, keys[start:stop])
+            new = self._positions(keys[start:stop])
             first, last = (max(0, ahead + at - self.window) for at in (start, stop))
-            old = shared_positions(self._hash, stream[first:last]).tolist()
+            old = self._positions(stream[first:last]).tolist()
             missing: list[list[int]] = [[]] * (stop - start - len(old))
             seen += self._pass(chain(missing, old), new.tolist(), asked=asked)
-        self._remember(keys)
+        self.insertions = append(self._queue, self.insertions, keys)
         return np.array(seen, np.bool_)
 
     def _pass(self, leaving: Any, coming: list[list[int]], *, asked: bool) -> list[bool]:
@@ -199,22 +163,14 @@ class CountingBloomFilter(CountedFilter):
         self.overflows += overflows
         return seen
 
-    def _remember(self, keys: NDArray[np.uint64]) -> None:
-        count = self.insertions + len(keys)
-        last = keys[-self.window :]
-        self._queue[np.arange(count - len(last), count) % self.window] = last
-        self.insertions = count
+    def _counts(self) -> dict[str, int | None]:
+        return {"insertions": None, "overflows": None}
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        numbers = {"insertions": self.insertions, "overflows": self.overflows}
-        return numbers, {"counters": self.memory, "queue": self._queue}
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        return {"counters": (self._view(), self._most), "queue": (self._queue, (1 << 64) - 1)}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.insertions = saved_count(numbers, "insertions")
-        self.overflows = saved_count(numbers, "overflows")
-        self._view()[:] = saved_array(arrays, "counters", self._view(), most=self._most)
-        most = (1 << 64) - 1
-        self._queue[:] = saved_array(arrays, "queue", self._queue, most=most)
+        super()._restore(numbers, arrays)
         self._hash.check_keys(self._queue)
         if self._queue[self.insertions :].any():
             raise ValueError(f"queue: holds more than {self.insertions} keys")

@@ -9,17 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecificationError
-from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..filter import Answers, Words
 from ..operations import Ages
 from ..sizing import HASHES, shared_cells, smallest
 from ..spec.compared import ForgetfulBloomSpec
-from .bits import BitArray, packed, saved_count, unpack
-from .bloom import shared_positions
+from .bits import BitArray, BitArrays
 
 _CHUNK = 1 << 15
 
 
-class ForgetfulBloomFilter(CountedFilter):
+class ForgetfulBloomFilter(BitArrays):
     """Bloom filters of the future, the present and the past, in which a key is in two neighbours.
 
     Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting
@@ -50,27 +49,24 @@ class ForgetfulBloomFilter(CountedFilter):
         divide evenly is left unused.
     hashes : int
         Hash functions (k).
-    seed : int
-        Selects the hash functions.
-    key_bits : int
-        Width of a key.
 
     Attributes
     ----------
-    insertions, shifts : int
-        Since construction or clear.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If a parameter breaks a rule.
+    shifts : int
+        Shifts since construction or clear.
+    filled : int
+        Insertions since the last shift.
     """
 
     specification = ForgetfulBloomSpec
     age_unit = "generations"
     _counters = ("insertions", "shifts")
+
+    generation: int
+    past: int
+    bits: int
+    filled: int
+    shifts: int
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -82,54 +78,23 @@ class ForgetfulBloomFilter(CountedFilter):
         bits = self.bits // (self.past + 2)
         return forgetful_rate(self.generation, self.past, bits, self.hashes)
 
-    def _window_text(self) -> str:
-        return f"window of {self.past * self.generation:,} insertions"
+    @property
+    def _guaranteed(self) -> int:
+        return self.past * self.generation
 
-    def __init__(
-        self,
-        *,
-        generation: int,
-        past: int,
-        bits: int,
-        hashes: int,
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        require_count("generation", generation)
-        require_count("past", past)
-        require_count("bits", bits)
-        require_count("hashes", hashes)
-        segment_bits = bits // (past + 2)
+    def _prepare(self) -> None:
+        segment_bits = self.bits // (self.past + 2)
         if not 2 <= segment_bits <= 1 << 32:
             raise SpecificationError(
-                f"bits: must be 2 to 2**32 for each of {past + 2} segments, not {bits}"
+                f"bits: must be 2 to 2**32 for each of {self.past + 2} segments, not {self.bits}"
             )
-        self.generation = generation
-        self.past = past
-        self.bits = bits
-        self.hashes = hashes
-        self.seed = seed
-        self.key_bits = key_bits
-        self._hash = key_hash([segment_bits] * hashes, seed=seed, key_bits=key_bits)
-        self._segments = [BitArray(segment_bits) for _ in range(past + 2)]
-        self._filled = 0
-        self.insertions = self.shifts = 0
+        self._make_hash([segment_bits] * self.hashes)
+        self._segments = [BitArray(segment_bits) for _ in range(self.past + 2)]
 
     @property
     def storage_bits(self) -> int:
         """Bits of all segments."""
         return (self.past + 2) * (self.bits // (self.past + 2))
-
-    @property
-    def memory(self) -> NDArray[np.bool_]:
-        """Bits, from the future to the oldest past; shape (past + 2, segment bits)."""
-        return np.stack([segment.memory for segment in self._segments])
-
-    def clear(self) -> None:
-        """Forget everything."""
-        for segment in self._segments:
-            segment.clear()
-        self._filled = self.insertions = self.shifts = 0
 
     def _query(self, keys: Words) -> Answers:
         return self._age(keys) >= 0
@@ -138,7 +103,7 @@ class ForgetfulBloomFilter(CountedFilter):
         return self._age_and_insert(keys) >= 0
 
     def _age(self, keys: Words) -> Ages:
-        positions = shared_positions(self._hash, keys)
+        positions = self._positions(keys)
         return _youngest_pairs([segment.match(positions) for segment in self._segments])
 
     def _age_and_insert(self, keys: Words) -> Ages:
@@ -148,16 +113,16 @@ class ForgetfulBloomFilter(CountedFilter):
         ages = np.full(len(keys), -1, np.int64)
         done = 0
         while done < len(keys):
-            if self._filled == self.generation:
+            if self.filled == self.generation:
                 # The query that belongs to this insertion still asks the segments as they were.
                 if asked:
-                    ages[done] = self._ask(shared_positions(self._hash, keys[done : done + 1]))[0]
+                    ages[done] = self._ask(self._positions(keys[done : done + 1]))[0]
                 self._shift()
-                self._write(shared_positions(self._hash, keys[done : done + 1]))
+                self._write(self._positions(keys[done : done + 1]))
                 done += 1
                 continue
-            count = min(len(keys) - done, self.generation - self._filled, _CHUNK)
-            positions = shared_positions(self._hash, keys[done : done + count])
+            count = min(len(keys) - done, self.generation - self.filled, _CHUNK)
+            positions = self._positions(keys[done : done + count])
             if asked:
                 ages[done : done + count] = self._ask(positions)
             self._write(positions)
@@ -174,24 +139,17 @@ class ForgetfulBloomFilter(CountedFilter):
     def _write(self, positions: NDArray[np.intp]) -> None:
         for segment in self._segments[:2]:
             segment.write(positions)
-        self._filled += len(positions)
+        self.filled += len(positions)
 
     def _shift(self) -> None:
         oldest = self._segments.pop()
         oldest.clear()
         self._segments.insert(0, oldest)
-        self._filled = 0
+        self.filled = 0
         self.shifts += 1
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        numbers = {"insertions": self.insertions, "shifts": self.shifts, "filled": self._filled}
-        return numbers, {"bits": packed(*self._segments)}
-
-    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.insertions = saved_count(numbers, "insertions")
-        self.shifts = saved_count(numbers, "shifts")
-        self._filled = saved_count(numbers, "filled", most=self.generation)
-        unpack(arrays["bits"], *self._segments)
+    def _counts(self) -> dict[str, int | None]:
+        return {"insertions": None, "shifts": None, "filled": self.generation}
 
 
 def _youngest_pairs(matches: list[Answers]) -> Ages:

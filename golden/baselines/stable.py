@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..errors import SpecificationError
-from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..filter import Answers, Words, require_count
 from ..hash.functions import ConstantStream
 from ..spec.compared import StableBloomSpec
-from .bits import saved_array, saved_count
-from .bloom import shared_positions
+from .bits import Baseline
 
 _CHUNK = 1 << 15
 _DOWN = bytes([0, *range(255)])
@@ -20,7 +19,7 @@ GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 """Constant that SplitMix64 adds to its state with each draw."""
 
 
-class StableBloomFilter(CountedFilter):
+class StableBloomFilter(Baseline):
     """Cells that an insertion sets to their maximum, and that decay at random.
 
     Source: Fan Deng and Davood Rafiei, "Approximately Detecting Duplicates for
@@ -52,51 +51,19 @@ class StableBloomFilter(CountedFilter):
         Cells that an insertion decrements (P), 1 to `cells`.
     cell_bits : int
         Width of a cell (d), 1 to 8.
-    seed : int
-        Selects the hash functions and the random numbers.
-    key_bits : int
-        Width of a key.
-
-    Attributes
-    ----------
-    insertions : int
-        Insertions since construction or clear.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If a parameter breaks a rule.
     """
 
     specification = StableBloomSpec
 
-    def __init__(
-        self,
-        *,
-        cells: int,
-        hashes: int,
-        decrements: int,
-        cell_bits: int = 1,
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        require_count("cells", cells, least=2, most=1 << 32)
-        require_count("hashes", hashes)
-        require_count("decrements", decrements, most=cells)
-        require_count("cell_bits", cell_bits, most=8)
-        self.cells = cells
-        self.hashes = hashes
-        self.decrements = decrements
-        self.cell_bits = cell_bits
-        self.seed = seed
-        self.key_bits = key_bits
-        self._hash = key_hash([cells] * hashes, seed=seed, key_bits=key_bits)
-        self._start = ConstantStream(label="stable", seed=seed).word()
-        self._most = (1 << cell_bits) - 1
-        self._cells = bytearray(cells)
-        self.insertions = 0
+    cells: int
+    decrements: int
+    cell_bits: int
+
+    def _prepare(self) -> None:
+        require_count("decrements", self.decrements, most=self.cells)
+        self._make_hash([self.cells] * self.hashes)
+        self._start = ConstantStream(label="stable", seed=self.seed).word()
+        self._most = (1 << self.cell_bits) - 1
 
     @property
     def storage_bits(self) -> int:
@@ -122,7 +89,7 @@ class StableBloomFilter(CountedFilter):
         return np.frombuffer(self._cells, np.uint8)
 
     def _query(self, keys: Words) -> Answers:
-        return np.asarray((self._view()[shared_positions(self._hash, keys)] > 0).all(axis=1))
+        return np.asarray((self._view()[self._positions(keys)] > 0).all(axis=1))
 
     def _check_and_insert(self, keys: Words) -> Answers:
         return self._insert(keys, asked=True)
@@ -131,7 +98,7 @@ class StableBloomFilter(CountedFilter):
         seen: list[bool] = []
         for start in range(0, len(keys), _CHUNK):
             part = keys[start : start + _CHUNK]
-            positions = shared_positions(self._hash, part).tolist()
+            positions = self._positions(part).tolist()
             seen += self._pass(self._draw(len(part)), positions, asked=asked)
             self.insertions += len(part)
         return np.array(seen, np.bool_)
@@ -161,12 +128,11 @@ class StableBloomFilter(CountedFilter):
         first: list[int] = (high * np.uint64(self.cells) >> np.uint64(32)).tolist()
         return first
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"insertions": self.insertions}, {"cells": self.memory}
+    def _counts(self) -> dict[str, int | None]:
+        return {"insertions": (1 << 63) - 1}
 
-    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.insertions = saved_count(numbers, "insertions", most=(1 << 63) - 1)
-        self._view()[:] = saved_array(arrays, "cells", self._view(), most=self._most)
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        return {"cells": (self._view(), self._most)}
 
 
 def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: int) -> float:

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecificationError
-from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..filter import Answers, Words, require_count
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
 from ..sizing import smallest
 from ..spec.compared import SwampSpec
-from .bits import saved_array, saved_count
+from .bits import Baseline, append, ring_order
 
 TABLE_SPARE = 0.2
 """Share of a table's slots above those that are used, alpha.
@@ -27,7 +27,7 @@ SLOT_OVERHEAD = 3
 """Bits of a slot of the table besides the rest of the fingerprint."""
 
 
-class Swamp(CountedFilter):
+class Swamp(Baseline):
     """Fingerprints of the window in a cyclic buffer, and how often each of them is there.
 
     Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for
@@ -46,25 +46,13 @@ class Swamp(CountedFilter):
         Insertions to remember (W).
     fingerprint_bits : int
         Width of a fingerprint (L), 1 to 64.
-    seed : int
-        Selects the hash function.
-    key_bits : int
-        Width of a key.
-
-    Attributes
-    ----------
-    insertions : int
-        Insertions since construction or clear.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If a parameter breaks a rule.
     """
 
     specification = SwampSpec
+
+    window: int
+    fingerprint_bits: int
+    _sorted: NDArray[np.uint64] | None
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -81,26 +69,11 @@ class Swamp(CountedFilter):
         """Share of the cyclic buffer that has been written."""
         return min(self.insertions, self.window) / self.window
 
-    def _window_text(self) -> str:
-        return f"window of {self.window:,} insertions"
-
-    def __init__(
-        self, *, window: int, fingerprint_bits: int, seed: int = 0, key_bits: int = 64
-    ) -> None:
-        require_count("window", window)
-        require_count("fingerprint_bits", fingerprint_bits, most=64)
-        self.window = window
-        self.fingerprint_bits = fingerprint_bits
-        self.seed = seed
-        self.key_bits = key_bits
-        low = fingerprint_bits // 2
+    def _prepare(self) -> None:
+        low = self.fingerprint_bits // 2
         self._low_bits = np.uint64(low)
-        self._hash = key_hash(
-            [1 << (fingerprint_bits - low), 1 << low], seed=seed, key_bits=key_bits
-        )
-        self._buffer = np.zeros(window, np.uint64)
-        self._sorted: NDArray[np.uint64] | None = None
-        self.insertions = 0
+        self._make_hash([1 << (self.fingerprint_bits - low), 1 << low])
+        self._buffer = np.zeros(self.window, np.uint64)
 
     @property
     def storage_bits(self) -> int:
@@ -115,8 +88,8 @@ class Swamp(CountedFilter):
 
     @property
     def false_positive_rate(self) -> float:
-        """Probability that a fresh key is reported while the window is full of distinct keys."""
-        return -math.expm1(self.window * math.log1p(-(2.0**-self.fingerprint_bits)))
+        """As `window_false_positive_rate`."""
+        return self.window_false_positive_rate
 
     @property
     def memory(self) -> NDArray[np.uint64]:
@@ -192,9 +165,7 @@ class Swamp(CountedFilter):
     @property
     def fingerprints(self) -> NDArray[np.uint64]:
         """Fingerprints of the window, oldest first; shape (min(insertions, window),)."""
-        if self.insertions < self.window:
-            return self._buffer[: self.insertions].copy()
-        return np.roll(self._buffer, -(self.insertions % self.window))
+        return ring_order(self._buffer, self.insertions)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -207,19 +178,14 @@ class Swamp(CountedFilter):
         return high.astype(np.uint64) << self._low_bits | low.astype(np.uint64)
 
     def _append(self, fingerprints: NDArray[np.uint64]) -> None:
-        count = self.insertions + len(fingerprints)
-        last = fingerprints[-self.window :]
-        self._buffer[np.arange(count - len(last), count) % self.window] = last
-        self.insertions = count
+        self.insertions = append(self._buffer, self.insertions, fingerprints)
         self._sorted = None
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"insertions": self.insertions}, {"buffer": self._buffer}
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        return {"buffer": (self._buffer, (1 << self.fingerprint_bits) - 1)}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self.insertions = saved_count(numbers, "insertions")
-        most = (1 << self.fingerprint_bits) - 1
-        self._buffer[:] = saved_array(arrays, "buffer", self._buffer, most=most)
+        super()._restore(numbers, arrays)
         if self._buffer[self.insertions :].any():
             raise ValueError(f"buffer: holds more than {self.insertions} fingerprints")
 

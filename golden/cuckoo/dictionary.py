@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
-from ..filter import Answers, Words, key_hash, require_count
+from ..filter import Answers, Words, require_count
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
 from ..spec.cuckoo import CuckooSpec
-from .sizes import MOST_POSITIONS, MOST_SIGNATURE_BITS, cuckoo_error_bound, cuckoo_signature_bits
+from .sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_signature_bits
 from .storage import WORD, CuckooTables, names_of
 
 _CHUNK = 1 << 15
@@ -48,14 +48,9 @@ class CuckooDictionary(CuckooTables):
     moves : int, optional
         Entries that an insertion moves at most before it gives up, O(log n);
         3 times the bits of `window` unless given.
-    seed : int
-        Selects the hash functions, and the tables that relocations start with.
-    key_bits : int
-        Width of a key.
 
     Attributes
     ----------
-    window, signature_bits, positions, moves, seed, key_bits : int
     insertions : int
         Since construction or `clear`.
     moved : int
@@ -64,13 +59,6 @@ class CuckooDictionary(CuckooTables):
         Most keys that were in the list at a time.
     compiled : bool
         Whether keys of 64 bits or fewer are inserted in a compiled loop.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If a parameter is out of its range.
     """
 
     specification = CuckooSpec
@@ -85,43 +73,18 @@ class CuckooDictionary(CuckooTables):
         """Bound of the false-positive rate, at any load."""
         return self.error_bound
 
-    def _window_text(self) -> str:
-        return f"window of {self.window:,} insertions"
-
-    def __init__(
-        self,
-        *,
-        window: int,
-        signature_bits: int = 0,
-        positions: int | None = None,
-        moves: int | None = None,
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        require_count("window", window)
-        require_count("signature_bits", signature_bits, least=0, most=MOST_SIGNATURE_BITS)
-        positions = 2 * window if positions is None else positions
-        require_count("positions", positions, most=MOST_POSITIONS)
-        moves = 3 * int(window).bit_length() if moves is None else moves
-        require_count("moves", moves)
-        self.window, self.signature_bits = int(window), int(signature_bits)
-        self.positions, self.moves = int(positions), int(moves)
-        sizes = [self.positions, self.positions, 1 << self.signature_bits]
-        self._hash = key_hash(sizes, seed=seed, key_bits=key_bits)
-        self.seed, self.key_bits = int(seed), int(key_bits)
+    def _prepare(self) -> None:
+        if self.positions is None:
+            self.positions = 2 * self.window
+            require_count("positions", self.positions, most=MOST_POSITIONS)
+        if self.moves is None:
+            self.moves = 3 * self.window.bit_length()
+        self._make_hash([self.positions, self.positions, 1 << self.signature_bits])
         self.compiled = compilation.wanted()
-        self.clear()
 
     @classmethod
     def for_error_rate(
-        cls,
-        *,
-        window: int,
-        error_rate: float,
-        positions: int | None = None,
-        moves: int | None = None,
-        seed: int = 0,
-        key_bits: int = 64,
+        cls, *, window: int, error_rate: float, positions: int | None = None, **options: Any
     ) -> Self:
         """Build the dictionary with signatures just long enough for an error rate.
 
@@ -129,7 +92,7 @@ class CuckooDictionary(CuckooTables):
         ----------
         error_rate : float
             epsilon, the largest false-positive rate.
-        window, positions, moves, seed, key_bits
+        window, positions, **options
             As for the class.
 
         Raises
@@ -140,14 +103,7 @@ class CuckooDictionary(CuckooTables):
         require_count("window", window)
         positions = 2 * window if positions is None else positions
         bits = cuckoo_signature_bits(positions=positions, error_rate=error_rate)
-        return cls(
-            window=window,
-            signature_bits=bits,
-            positions=positions,
-            moves=moves,
-            seed=seed,
-            key_bits=key_bits,
-        )
+        return cls(window=window, signature_bits=bits, positions=positions, **options)
 
     # Operations
 

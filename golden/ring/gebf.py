@@ -24,67 +24,22 @@ class GEBF(SlidingFilter):
     hashes : int
         Hash functions (k), the same in every segment.
     bits : int
-        Bits of the r + 1 segments together (m); what does not divide evenly
-        is left unused.
-    seed : int
-        Selects the hash functions.
-    key_bits : int
-        Width of a key.
+        Bits of the r + 1 segments together (m). Bits that do not divide evenly
+        are left unused.
     partitioned : bool
-        True for the form that is built in hardware, where each hash function
-        has a part of the segment of its own. False for the paper's, where
-        they share it.
-    hash : str
-        "h3", or "siphash" for a hash under a secret.
-    rekey : bool
-        Whether a new secret counts from the next segment on.
-    secret : int
-        Secret of all segments at first, under "siphash": 128 bits at most.
-
-    Raises
-    ------
-    TypeError
-        If `partitioned` is not a bool, or the secret not an integer.
-    ValueError
-        If the secret is negative, or has more than 128 bits.
-    SpecificationError
-        If another parameter is of the wrong kind, or breaks a rule.
+        True (the default) for the form that is built in hardware, where each
+        hash function has its own part of the segment. False for that of the
+        paper, where they share it.
+    seed, key_bits, hash, rekey, secret
+        As for `SlidingFilter`.
     """
 
     specification = GEBFSpec
+    _other_fields = ("generation", "lanes", "clear")
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         return gebf_sizes(keys, fpr)
-
-    def __init__(
-        self,
-        *,
-        window: int,
-        epochs: int,
-        hashes: int,
-        bits: int,
-        seed: int = 0,
-        key_bits: int = 64,
-        partitioned: bool = True,
-        hash: str = "h3",
-        rekey: bool = False,
-        secret: int = 0,
-    ) -> None:
-        super().__init__(
-            GEBFSpec(
-                window=window,
-                epochs=epochs,
-                hashes=hashes,
-                bits=bits,
-                seed=seed,
-                key_bits=key_bits,
-                hash=hash,
-                rekey=rekey,
-            ),
-            partitioned=partitioned,
-            secret=secret,
-        )
 
 
 class BlockedGEBF(SlidingFilter):
@@ -98,50 +53,11 @@ class BlockedGEBF(SlidingFilter):
         As for `GEBF`; the bits of a block take the place of the segment's.
     block_bits : int
         Bits of a block, a power of two.
-
-    Raises
-    ------
-    TypeError
-        If `partitioned` is not a bool, or the secret not an integer.
-    ValueError
-        If the secret is negative, or has more than 128 bits.
-    SpecificationError
-        If another parameter is of the wrong kind, or breaks a rule.
     """
 
     specification = BlockedGEBFSpec
+    _other_fields = GEBF._other_fields
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         return blocked_gebf_sizes(keys, fpr)
-
-    def __init__(
-        self,
-        *,
-        window: int,
-        epochs: int,
-        hashes: int,
-        bits: int,
-        block_bits: int,
-        seed: int = 0,
-        key_bits: int = 64,
-        partitioned: bool = True,
-        hash: str = "h3",
-        rekey: bool = False,
-        secret: int = 0,
-    ) -> None:
-        super().__init__(
-            BlockedGEBFSpec(
-                window=window,
-                epochs=epochs,
-                hashes=hashes,
-                bits=bits,
-                block_bits=block_bits,
-                seed=seed,
-                key_bits=key_bits,
-                hash=hash,
-                rekey=rekey,
-            ),
-            partitioned=partitioned,
-            secret=secret,
-        )

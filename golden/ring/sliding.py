@@ -13,17 +13,19 @@ their hash functions in hardware, so the spare has one too, and golden turns
 through the same positions.
 """
 
+import inspect
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import analysis, compilation
+from ..convenience import State
 from ..errors import RekeyError, SpecificationError
-from ..filter import Answers, CountedFilter, State, Words
+from ..filter import Answers, CountedFilter, Words
 from ..hash.siphash import check_secret
 from ..operations import Ages, Operation, Verdicts
-from ..spec import FilterSpec
+from ..spec import FilterSpec, GuardedEpochSpec
 from .layout import Layout
 from .position import RingPosition
 from .segments import Segments
@@ -37,14 +39,19 @@ class SlidingFilter(CountedFilter):
 
     Parameters
     ----------
-    spec : FilterSpec
-        What to build.
+    spec : FilterSpec, optional
+        Specification of the filter. Without it, the other keyword arguments
+        give its fields: those of the family, `seed`, `key_bits` and the two below.
+    hash : str
+        "h3", or "siphash" for a hash under a secret.
+    rekey : bool
+        Whether a new secret counts from the next segment on.
     partitioned : bool
-        Whether each hash function of a segment has a part of its own. False
-        lets all of them share the segment's (or block's) bits.
+        Whether each hash function has its own part of a segment. False lets
+        all of them share the segment's (or block's) bits.
     secret : int
-        Secret of all segments at first, for ``spec.hash`` "siphash": 128 bits at
-        most, random, and unknown to anyone who chooses keys.
+        Secret of all segments at first, for the hash "siphash": at most 128
+        bits, random, and unknown to anyone who chooses keys.
 
     Attributes
     ----------
@@ -61,25 +68,45 @@ class SlidingFilter(CountedFilter):
     ValueError
         If the secret is negative, or has more than 128 bits.
     SpecificationError
-        If there is a secret, and the hash of the specification takes none.
+        If another parameter is of the wrong kind or breaks a rule, or there is
+        a secret and the hash takes none.
     """
 
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
     age_unit = "generations"
     _supported = tuple(Operation)
     _layout_class: type[Layout] = Layout
+    _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
+    """Fields of the specification that the constructor does not take."""
 
-    def __init__(self, spec: FilterSpec, *, partitioned: bool = True, secret: int = 0) -> None:
-        self._check_family(spec)
-        self._spec = spec
-        self.partitioned = partitioned
-        self.seed, self.key_bits = spec.seed, spec.key_bits
-        self._layout = self._layout_class.of(spec, partitioned)
-        self._hash = self._layout.hash
-        keyed = check_secret(secret) or spec.hash == "siphash"
-        self._ring = RingPosition.first(spec, self._checked_secret(secret) if keyed else 0)
-        self._segments = _segments(self._layout)
+    def __init__(self, spec: FilterSpec | None = None, **parameters: Any) -> None:
+        if spec is None:
+            parameters = self.__signature__.bind(**parameters).arguments
+        self.partitioned = parameters.pop("partitioned", True)
+        secret = parameters.pop("secret", 0)
+        self._spec = spec or self.specification(**parameters)
+        self._check_family(self._spec)
+        self._prepare()
+        keyed = check_secret(secret) or self._private
+        self._ring = RingPosition.first(self._spec, self._checked_secret(secret) if keyed else 0)
         self.operations = self.hits = 0
+
+    def _prepare(self) -> None:
+        self.seed, self.key_bits = self._spec.seed, self._spec.key_bits
+        self._layout = self._layout_class.of(self._spec, self.partitioned)
+        self._hash = self._layout.hash
+        self._segments = _segments(self._layout)
+
+    @classmethod
+    def _signature(cls) -> list[inspect.Parameter]:
+        taken = [item for item in super()._signature() if item.name not in cls._other_fields]
+        own: dict[str, Any] = {"secret": 0}
+        if issubclass(cls.specification, GuardedEpochSpec):
+            own["partitioned"] = True
+        return taken + [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            for name, default in own.items()
+        ]
 
     @property
     def spec(self) -> FilterSpec:
@@ -90,33 +117,19 @@ class SlidingFilter(CountedFilter):
     def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
         """Build the filter that a specification of the class's family describes.
 
-        Parameters
-        ----------
-        spec : FilterSpec
-            What to build.
-        secret : int
-            Secret of all segments at first, if ``spec.hash`` is "siphash".
-
-        Raises
-        ------
-        SpecificationError
-            If the family is another, or the hash takes no secret.
-        TypeError
-            If the secret is not an integer.
-        ValueError
-            If the secret is negative, or has more than 128 bits.
+        Parameters, errors: as for `SlidingFilter`; SpecificationError if the
+        family is another.
         """
-        self = cls.__new__(cls)
-        SlidingFilter.__init__(self, spec, secret=secret)
-        return self
+        return cls(spec, secret=secret)
 
     @property
     def window_false_positive_rate(self) -> float:
         """Expected false-positive rate, averaged over a generation, keys distinct."""
         return self.spec.mean_false_positive_rate
 
-    def _window_text(self) -> str:
-        return f"window of {self.spec.window:,} insertions"
+    @property
+    def _guaranteed(self) -> int:
+        return self.spec.window
 
     # Operations
 
@@ -302,10 +315,8 @@ class SlidingFilter(CountedFilter):
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
-        self = cls.__new__(cls)
         spec = FilterSpec.from_dict(parameters["spec"])
-        SlidingFilter.__init__(self, spec, partitioned=parameters["partitioned"])
-        return self
+        return cls(spec, partitioned=parameters["partitioned"])
 
     @property
     def _private(self) -> bool:

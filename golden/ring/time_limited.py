@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import Answers, Words, key_hash, require_count
+from ..filter import Answers, Words
 from ..operations import Ages
 from ..spec.time_limited import TimeLimitedSpec
 from ..timed_filter import TimedFilter
@@ -86,10 +86,6 @@ class TimeLimitedAPBF(TimedFilter):
         Bits that no slice exceeds, 2**32 at most. A burst of g insertions in
         the time dt asks for slices of g k T / (l dt ln 2) bits, which nothing
         in the paper bounds.
-    seed : int
-        Selects the hash functions.
-    key_bits : int
-        Width of a key.
 
     Attributes
     ----------
@@ -98,14 +94,17 @@ class TimeLimitedAPBF(TimedFilter):
 
     Raises
     ------
-    TypeError
-        If a parameter is not an integer.
     SpecificationError
-        If one is out of range, or the first slices would exceed the limit.
+        If the first slices would exceed the limit; and as `Filter`.
     """
 
     specification = TimeLimitedSpec
     _counters = ("counters",)
+
+    k: int
+    l: int
+    capacity: int
+    slice_bits_limit: int
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -117,34 +116,16 @@ class TimeLimitedAPBF(TimedFilter):
         """Expected false-positive rate of slices as large as the keys of a span need."""
         return analysis.apbf_false_positive_rate(self.k, self.l)
 
-    def __init__(
-        self,
-        *,
-        k: int,
-        l: int,
-        span: int,
-        capacity: int,
-        slice_bits_limit: int = 1 << 24,
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        require_count("k", k)
-        require_count("l", l)
-        require_count("span", span, most=TIME_LIMIT - 1)
-        require_count("capacity", capacity)
-        require_count("slice_bits_limit", slice_bits_limit, least=2, most=1 << HASH_BITS)
+    def _prepare(self) -> None:
         # At least an insertion in each generation, as everywhere below.
-        self._first_bits = slice_bits(-(-capacity // l) * k)
-        if self._first_bits > slice_bits_limit:
+        self._first_bits = slice_bits(-(-self.capacity // self.l) * self.k)
+        if self._first_bits > self.slice_bits_limit:
             raise SpecificationError(
-                f"capacity: must fit into slices of slice_bits_limit = {slice_bits_limit} bits, "
-                f"not need {self._first_bits} for {capacity} keys"
+                "capacity: must fit into slices of slice_bits_limit = "
+                f"{self.slice_bits_limit} bits, not need {self._first_bits} for "
+                f"{self.capacity} keys"
             )
-        self.k, self.l, self.span, self.capacity = k, l, span, capacity
-        self.slice_bits_limit = slice_bits_limit
-        self.seed, self.key_bits = seed, key_bits
-        self._hash = key_hash([1 << HASH_BITS], seed=seed, key_bits=key_bits, functions=k)
-        self.clear()
+        self._make_hash([1 << HASH_BITS], functions=self.k)
 
     def clear(self) -> None:
         """Forget everything, the rate of insertions included."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import Answers, Words, key_hash, require_count
+from ..filter import Answers, Words, require_count
 from ..operations import Ages
 from ..spec.time_limited import PooledTimeLimitedSpec
 from ..timed_filter import TimedFilter
@@ -83,10 +83,6 @@ class PooledTimeLimitedAPBF(TimedFilter):
         out; more leaves slices of the pool to bursts; T + 1 at most.
     when_full : str
         "shorten" or "overfill".
-    seed : int
-        Selects the hash functions.
-    key_bits : int
-        Width of a key.
 
     Attributes
     ----------
@@ -99,15 +95,20 @@ class PooledTimeLimitedAPBF(TimedFilter):
 
     Raises
     ------
-    TypeError
-        If a parameter is of the wrong kind.
     SpecificationError
-        If one is out of range, or l generations of `generation_span` do not
-        take longer than `span`.
+        If l generations of `generation_span` do not take longer than `span`;
+        and as `Filter`.
     """
 
     specification = PooledTimeLimitedSpec
     _counters = ("counters",)
+
+    k: int
+    l: int
+    slice_bits: int
+    generation: int
+    generation_span: int
+    when_full: str
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -119,45 +120,25 @@ class PooledTimeLimitedAPBF(TimedFilter):
         """Expected false-positive rate, averaged over full generations, keys distinct."""
         return apbf_rate(k=self.k, l=self.l, slice_bits=self.slice_bits, generation=self.generation)
 
-    def __init__(
-        self,
-        *,
-        k: int,
-        l: int,
-        span: int,
-        slice_bits: int,
-        generation: int | None = None,
-        generation_span: int | None = None,
-        when_full: str = "shorten",
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        require_count("k", k)
-        require_count("l", l)
-        require_count("span", span, most=TIME_LIMIT - 1)
-        require_count("slice_bits", slice_bits, most=1 << 32)
-        if generation is None:
-            generation = analysis.apbf_generation(slice_bits, k)
-        require_count("generation", generation)
-        if generation_span is None:
-            generation_span = span // l + 1
-        require_count("generation_span", generation_span, most=span + 1)
-        if l * generation_span <= span:
+    def _prepare(self) -> None:
+        if self.generation is None:
+            self.generation = analysis.apbf_generation(self.slice_bits, self.k)
+        least = self.span // self.l + 1
+        if self.generation_span is None:
+            self.generation_span = least
+        require_count("generation_span", self.generation_span, most=self.span + 1)
+        if self.generation_span < least:
             raise SpecificationError(
-                f"generation_span: must be at least {span // l + 1} for l = {l} generations to "
-                f"take longer than span = {span}, not {generation_span}"
+                f"generation_span: must be at least {least} for l = {self.l} generations to "
+                f"take longer than span = {self.span}, not {self.generation_span}"
             )
-        if not isinstance(when_full, str):
-            raise TypeError(f"when_full: must be a string, not {when_full!r}")
-        if when_full not in WHEN_FULL:
+        if not isinstance(self.when_full, str):
+            raise TypeError(f"when_full: must be a string, not {self.when_full!r}")
+        if self.when_full not in WHEN_FULL:
             raise SpecificationError(
-                f"when_full: must be one of {', '.join(WHEN_FULL)}, not {when_full}"
+                f"when_full: must be one of {', '.join(WHEN_FULL)}, not {self.when_full}"
             )
-        self.k, self.l, self.span, self.slice_bits = k, l, span, slice_bits
-        self.generation, self.generation_span = generation, generation_span
-        self.when_full, self.seed, self.key_bits = when_full, seed, key_bits
-        self._hash = key_hash([slice_bits], seed=seed, key_bits=key_bits, functions=k + l + 1)
-        self.clear()
+        self._make_hash([self.slice_bits], functions=self.k + self.l + 1)
 
     def clear(self) -> None:
         """Forget everything, and return the ring to its first position."""

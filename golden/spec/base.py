@@ -32,7 +32,7 @@ def required(*, least: int = 1, most: int = MOST) -> Any:
     return field(default=UNSET, metadata={"required": True, "range": (least, most)})
 
 
-def optional(default: int = UNSET, *, least: int = 1, most: int = MOST) -> Any:
+def optional(default: int = UNSET, *, least: int = 1, most: int | None = MOST) -> Any:
     """Declare an integer field that may be left out; as `required`.
 
     Parameters
@@ -81,7 +81,7 @@ class Specification(ABC, metaclass=_Dispatcher):
     family: ClassVar[str] = ""
 
     key_bits: int = optional(64, most=4096)
-    seed: int = field(default=0)
+    seed: int = optional(0, least=0, most=None)
 
     def __init_subclass__(cls, *, family: str = "") -> None:
         super().__init_subclass__()
@@ -92,7 +92,6 @@ class Specification(ABC, metaclass=_Dispatcher):
     def __post_init__(self) -> None:
         for item in fields(self):
             self._check_field(item)
-        require_integer("seed", self.seed, least=0)
         require(self.seed < 1 << 64, "seed", "must be below 2**64", self.seed)
 
     def _check_field(self, item: Field[Any]) -> None:

@@ -1,6 +1,5 @@
 """Decisions and answers of a filter that infers insertion ages (inferential paper)."""
 
-from collections.abc import Mapping
 from copy import deepcopy
 from math import inf
 from typing import Any
@@ -111,71 +110,47 @@ class InferentialFilter(CountedFilter):
         for a blocked one.
     padding : int, optional
         As for `BlockTimingBloomFilter`.
-    seed, key_bits : int
-        As for `Filter`.
 
     Attributes
     ----------
-    window, cells, hashes, block, padding, seed, key_bits : int
-        As the parameters; `padding` is a number always.
-    probability, false_positive, false_negative : float
-    recurring : bool
     model : BlockTimingBloomFilter
         Stored cells, with the answers of the standard filter.
-
-    Raises
-    ------
-    TypeError
-        If a parameter has the wrong type.
-    SpecificationError
-        If one is out of its range.
     """
 
     specification = InferentialSpec
 
-    def __init__(
-        self,
-        *,
-        window: int,
-        cells: int,
-        hashes: int,
-        distinct: Mapping[str, Any],
-        probability: float,
-        false_positive: float = 1.0,
-        false_negative: float = 1.0,
-        recurring: bool = False,
-        block: int = 1,
-        padding: int | None = None,
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        model = BlockTimingBloomFilter(
-            window=window,
-            block=block,
-            cells=cells,
-            hashes=hashes,
-            padding=padding,
-            seed=seed,
-            key_bits=key_bits,
-        )
-        self.model, self._hash = model, model._hash
-        self.window, self.block, self.padding = model.window, model.block, model.padding
-        self.cells, self.hashes = model.cells, model.hashes
-        self.seed, self.key_bits = model.seed, model.key_bits
-        if not isinstance(recurring, bool):
-            raise TypeError(f"recurring: must be True or False, not {recurring!r}")
-        self.recurring = recurring
-        reach = self.window + self.block - 1 if recurring else self.block
-        self._distinct = checked_distinct(distinct, reach=reach)
+    window: int
+    cells: int
+    hashes: int
+    block: int
+    padding: int
+    probability: float
+    false_positive: float
+    false_negative: float
+    recurring: bool
+    _distinct: dict[str, Any]
+
+    def _prepare(self) -> None:
+        shared = BlockTimingBloomFilter.__signature__.parameters
+        self.model = BlockTimingBloomFilter(**{name: getattr(self, name) for name in shared})
+        self.padding, self._hash = self.model.padding, self.model._hash
+        if not isinstance(self.recurring, bool):
+            raise TypeError(f"recurring: must be True or False, not {self.recurring!r}")
+        reach = self.window + self.block - 1 if self.recurring else self.block
+        self._distinct = checked_distinct(self._distinct, reach=reach)
         self._count = distinct_function(self._distinct)
-        self.probability = _probability(probability)
-        self.false_positive = _penalty("false_positive", false_positive)
-        self.false_negative = _penalty("false_negative", false_negative)
+        self.probability = _probability(self.probability)
+        self.false_positive = _penalty("false_positive", self.false_positive)
+        self.false_negative = _penalty("false_negative", self.false_negative)
 
     @property
     def distinct(self) -> dict[str, Any]:
         """D(j), as JSON can hold it."""
         return deepcopy(self._distinct)
+
+    @distinct.setter
+    def distinct(self, values: dict[str, Any]) -> None:
+        self._distinct = values
 
     @property
     def memory(self) -> NDArray[np.uint32]:
@@ -211,9 +186,6 @@ class InferentialFilter(CountedFilter):
     def fill(self) -> float:
         """Share of the cells that have not expired."""
         return self.model.fill
-
-    def _window_text(self) -> str:
-        return f"window of {self.window:,} insertions"
 
     def _query(self, keys: Words) -> Answers:
         return self._decide(self.model._inspect(keys))

@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import compilation
-from ..filter import Answers, CountedFilter, Words, key_hash, require_count
+from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
 from ..sizing import bloom_rate
 
 _CHUNK = 1 << 14
-_LONGEST = 1 << 30
 # Times the longest block it fits into 64 bits, and with any window it lies in the past.
 _NEVER = -(1 << 32)
 
@@ -62,55 +61,24 @@ class TimestampFilter(CountedFilter):
 
     Attributes
     ----------
-    window : int
-        Insertions for which a key is guaranteed to be reported.
-    block : int
-        Insertions that share a timestamp, the paper's B.
-    cells, hashes : int
-        The paper's m and k.
-    padding : int
-        Timestamps beyond those that the window needs.
-    seed, key_bits : int
-        As for `Filter`.
     insertions : int
         Insertions since construction, or since `clear`.
     compiled : bool
         Whether keys are inserted in a compiled loop; nothing else depends on it.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If a parameter breaks a rule.
     """
 
+    window: int
     block: int
+    cells: int
+    hashes: int
+    padding: int
 
-    def __init__(
-        self,
-        *,
-        window: int,
-        block: int,
-        cells: int,
-        hashes: int,
-        padding: int | None,
-        seed: int,
-        key_bits: int,
-    ) -> None:
-        require_count("window", window, most=_LONGEST)
-        require_count("block", block, most=_LONGEST)
-        require_count("cells", cells, most=_LONGEST)
-        require_count("hashes", hashes, most=1 << 10)
-        if padding is None:
-            padding = -(-cells // (hashes * block)) - 1
-        require_count("padding", padding, least=0, most=_LONGEST)
-        self.window, self.block = int(window), int(block)
-        self.cells, self.hashes, self.padding = int(cells), int(hashes), int(padding)
-        self.seed, self.key_bits = seed, key_bits
-        self._hash = key_hash([self.cells] * self.hashes, seed=seed, key_bits=key_bits)
+    def _prepare(self) -> None:
+        if self.padding is None:
+            self.padding = -(-self.cells // (self.hashes * self.block)) - 1
+            require_count("padding", self.padding, least=0, most=1 << 30)
+        self._make_hash([self.cells] * self.hashes)
         self.compiled = compilation.wanted()
-        self.clear()
 
     # Sizes
 
@@ -123,9 +91,6 @@ class TimestampFilter(CountedFilter):
     def fill(self) -> float:
         """Share of the cells that have not expired."""
         return float((self._cells != self.expired).mean())
-
-    def _window_text(self) -> str:
-        return f"window of {self.window:,} insertions"
 
     @property
     def last_timestamp(self) -> int:
@@ -144,7 +109,7 @@ class TimestampFilter(CountedFilter):
 
     @property
     def storage_bits(self) -> int:
-        """Bits of all cells (section 3.2: bits per timer times timers)."""
+        """Bits of all cells (section 3.2)."""
         return self.cells * self.timestamp_bits
 
     @property

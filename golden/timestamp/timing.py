@@ -30,17 +30,6 @@ class TimingBloomFilter(TimestampFilter):
         Timestamps beyond the ``window + 2`` that are needed. Without it, the
         fewest with which no more than `hashes` cells are swept after an
         insertion, as the paper has it: some ``cells / hashes``.
-    seed : int
-        Selects the hash functions.
-    key_bits : int
-        Width of a key.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If one is out of its range.
     """
 
     specification = TimingSpec
@@ -49,26 +38,6 @@ class TimingBloomFilter(TimestampFilter):
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         return timing_sizes(keys, fpr)
-
-    def __init__(
-        self,
-        *,
-        window: int,
-        cells: int,
-        hashes: int,
-        padding: int | None = None,
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        super().__init__(
-            window=window,
-            block=1,
-            cells=cells,
-            hashes=hashes,
-            padding=padding,
-            seed=seed,
-            key_bits=key_bits,
-        )
 
 
 class BlockTimingBloomFilter(TimestampFilter):
@@ -90,15 +59,6 @@ class BlockTimingBloomFilter(TimestampFilter):
         Timestamps beyond the ``ceil(window / block) + 2`` that are needed.
         Without it, the fewest with which no more than `hashes` cells are swept
         after an insertion, as the paper has it: some ``cells / (hashes block)``.
-    seed, key_bits : int
-        As for `TimingBloomFilter`.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If one is out of its range.
     """
 
     specification = BlockTimingSpec
@@ -107,24 +67,3 @@ class BlockTimingBloomFilter(TimestampFilter):
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         block = -(-keys // 32)
         return {**timing_sizes(keys, fpr, block), "block": block}
-
-    def __init__(
-        self,
-        *,
-        window: int,
-        block: int,
-        cells: int,
-        hashes: int,
-        padding: int | None = None,
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
-        super().__init__(
-            window=window,
-            block=block,
-            cells=cells,
-            hashes=hashes,
-            padding=padding,
-            seed=seed,
-            key_bits=key_bits,
-        )

@@ -1,5 +1,6 @@
 """The contract that all models share, held against each of them."""
 
+import inspect
 from copy import deepcopy
 
 import numpy as np
@@ -97,6 +98,21 @@ def test_every_model_is_held_to_the_contract():
         and kind.specification.family
     }
     assert kinds == set(MODELS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_constructor_takes_the_fields_of_the_specification(name):
+    kind = getattr(golden, name)
+    taken = inspect.signature(kind).parameters
+    required = {name for name, each in taken.items() if each.default is each.empty}
+    assert required == set(kind.specification.required_fields())
+    assert required <= set(MODELS[name])
+    assert set(taken) - {"secret", "partitioned"} <= set(kind.specification.field_names())
+    for missing in required:
+        with pytest.raises(TypeError, match=f"missing a required .*argument: '{missing}'"):
+            kind(**{key: value for key, value in MODELS[name].items() if key != missing})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+        kind(**MODELS[name], other=1)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -107,9 +107,11 @@ def test_integer_out_of_its_range(spec):
         values = {"family": spec.family, **VALUES[spec.family]}
         below = refusal({**values, field.name: least - 1})
         assert below == f"{field.name}: must be at least {least}, not {least - 1}"
-        shown = "2**48" if most == 1 << 48 else most
-        above = refusal({**values, field.name: most + 1})
-        assert above == f"{field.name}: must be at most {shown}, not {most + 1}"
+        # A seed has no largest value here: its message, with a power of two, is tested by itself.
+        if most is not None:
+            shown = "2**48" if most == 1 << 48 else most
+            above = refusal({**values, field.name: most + 1})
+            assert above == f"{field.name}: must be at most {shown}, not {most + 1}"
         assert refusal({**values, field.name: 2.0}) == f"{field.name}: must be an integer, not 2.0"
 
 
