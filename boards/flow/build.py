@@ -5,7 +5,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from math import ceil
 from pathlib import Path
@@ -19,9 +19,10 @@ from ...golden.spec import FilterSpec
 from ..link.link import Link
 from ..targets.catalogue import PINS_FILE, Board
 from ..targets.top import BoardTop
+from .limits import block_ports, lowest_limit, unit_limit
 from .pll import Setting, find_setting
-from .synthesis import check_fit, count_resources, describe_critical_path, slowest_clock, used
-from .tools import Flow, Progress, versions
+from .synthesis import Placement, check_fit, count_resources, placement, slowest_clock
+from .tools import TIME_LIMIT, Flow, Progress
 
 REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
 """Names of the files with the report and the filter, beside the bitstream."""
@@ -76,57 +77,28 @@ class TimingError(LatelyError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BuildReport:
-    """What a bitstream is, and the clock that static timing allows it.
+class BuildReport(Placement):
+    """What a bitstream is; the figures are of all that is on the device.
 
     Attributes
     ----------
-    board, device : str
-        Names of the board and of the device on it.
+    board : str
+        Name of the board.
     spec : dict
         Filter, as `FilterSpec.to_dict` gives it.
     baud : int
         Rate of the serial port.
     clock_mhz : float
         Clock of the unit, as the PLL makes it.
-    fmax_mhz : float
-        Clock that post-route static timing allows.
-    seed : int
-        Seed of placement.
-    lut, ff, bram : int
-        4-input tables, flip-flops and block RAMs of all that is on the
-        device, counted in the netlist that was placed.
-    utilisation : dict of str to int
-        nextpnr's own count of what the chip holds.
-    critical_path : str
-        The slowest path in words.
-    versions : dict of str to str
-        Of the tools and libraries, as PyPI has them.
     files : tuple of str
         Names of what was written, the bitstream first.
-    caveat : str
-        What is to be said of the device's timing, or nothing.
     """
 
     board: str
-    device: str
     spec: dict[str, Any]
     baud: int
     clock_mhz: float
-    fmax_mhz: float
-    seed: int
-    lut: int
-    ff: int
-    bram: int
-    utilisation: dict[str, int]
-    critical_path: str
-    versions: dict[str, str]
     files: tuple[str, ...]
-    caveat: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """All figures, as JSON can hold them."""
-        return asdict(self)
 
 
 def build(
@@ -137,6 +109,7 @@ def build(
     clock_mhz: float | None = None,
     baud: int | None = None,
     seeds: Sequence[int] = (1,),
+    time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> BuildReport:
     """Build the bitstream of a board.
@@ -161,6 +134,8 @@ def build(
         Rate of the serial port; by default the board's.
     seeds : sequence of int
         Seeds of placement, tried in turn until the clock is reached.
+    time_limit : float
+        Seconds after which a run of one tool is ended.
     progress : callable, optional
         Called with a stage of `tools.STAGES` and the share done of the whole.
 
@@ -170,12 +145,14 @@ def build(
         If the clock cannot be divided into the rate of the serial port.
     ClockError
         If the PLL cannot make the clock.
+    LimitError
+        If the vendor does not allow the device the clock.
     TimingError
         If static timing does not allow the clock with any seed.
     DoesNotFitError
         If the device is too small.
     SynthesisError
-        If a tool is missing or fails.
+        If a tool is missing, fails or reaches the time limit.
     SpecificationError
         If the hardware cannot hold the specification.
     """
@@ -187,10 +164,11 @@ def build(
         input_hz=round(platform.default_clk_frequency),
         wanted_hz=round((clock_mhz or board.clock_mhz) * 1e6),
     )
+    unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
     link = _make_link(board, spec, setting, baud)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
-        made = _Build(Path(at), board, setting, progress or (lambda stage, share: None))
+        made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
         figures = made.run(plan, seeds)
         files = (board.bitstream, FILTER_FILE, PINS_FILE[board.family], *made.logs, REPORT_FILE)
         report = BuildReport(spec=spec.to_dict(), baud=baud, files=files, **figures)
@@ -233,14 +211,20 @@ def plan_files(
 class _Build:
     """The tools at work for one board, in a folder."""
 
-    def __init__(self, folder: Path, board: Board, setting: Setting, progress: Progress) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        board: Board,
+        setting: Setting,
+        progress: Progress,
+        time_limit: float = TIME_LIMIT,
+    ) -> None:
         self._folder = folder
         self._board = board
         self._clock_mhz = round(float(setting.output_hz) / 1e6, 6)
         self._packer = _PACKERS[board.family]
-        # Whoever strives for more places no better, but knows less of what is slow.
-        self._device = replace(board.device, target_mhz=ceil(self._clock_mhz))
-        self._flow = Flow(folder, self._device, progress, [self._packer.program])
+        self._device = board.device
+        self._flow = Flow(folder, self._device, progress, [self._packer.program], time_limit)
 
     @property
     def logs(self) -> tuple[str, ...]:
@@ -254,28 +238,31 @@ class _Build:
         netlist = self._flow.synthesise(plan["top.il"])
         resources, _none = count_resources(netlist)
         check_fit(self._device, resources)
+        limit = lowest_limit(self._device.name, block_ports(netlist))
+        limit.check(self._clock_mhz, self._device.name)
         self._flow.complete(netlist)
         seed, timing = self._place(seeds)
-        clock, fmax = slowest_clock(timing)
         self._pack()
-        return {
+        figures = placement(self._device, netlist, timing, "link.unit")
+        return figures | {
             "board": self._board.name,
-            "device": self._device.name,
             "clock_mhz": self._clock_mhz,
-            "fmax_mhz": fmax,
             "seed": seed,
             **asdict(resources),
-            "utilisation": used(timing),
-            "critical_path": describe_critical_path(timing, clock, "link.unit"),
-            "versions": self._versions(),
-            "caveat": self._device.caveat,
+            "versions": figures["versions"] | self._versions(),
         }
 
     def _place(self, seeds: Sequence[int]) -> tuple[int, dict[str, Any]]:
         """Return the first seed that reaches the clock, and nextpnr's report."""
         reached = []
         for seed in seeds:
-            timing = self._flow.place_and_route(seed, self._packer.option, self._packer.routed)
+            timing = self._flow.place_and_route(
+                seed,
+                # Striving for more places no better, and hides what is slow.
+                ceil(self._clock_mhz),
+                self._packer.option,
+                self._packer.routed,
+            )
             reached.append(slowest_clock(timing)[1])
             if reached[-1] >= self._clock_mhz:
                 return seed, timing
@@ -295,8 +282,7 @@ class _Build:
     def _versions(self) -> dict[str, str]:
         # nextpnr's package has most packers, too.
         names = sorted({"amaranth-boards", self._packer.package})
-        more = {name: metadata.version(name) for name in names if "nextpnr" not in name}
-        return versions(self._device) | more
+        return {name: metadata.version(name) for name in names if "nextpnr" not in name}
 
 
 @contextmanager

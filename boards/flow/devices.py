@@ -24,8 +24,6 @@ class Device:
         yosys pass and its options.
     place_and_route : tuple of str
         nextpnr program and its options.
-    target_mhz : int
-        Frequency that nextpnr strives for, above what is reached.
     lut, ff : int
         4-input tables and flip-flops. On iCE40 they share logic cells.
     bram, bram_bits : int
@@ -44,7 +42,6 @@ class Device:
     family: str
     synthesis: tuple[str, ...]
     place_and_route: tuple[str, ...]
-    target_mhz: int
     lut: int
     ff: int
     bram: int
@@ -62,49 +59,50 @@ carry chain; but where routing takes most of a path, each table counts.
 """
 
 
-def _ecp5(name: str, description: str, size: str, *, grade: int, lut: int, bram: int) -> Device:
-    return Device(
-        name=name,
-        description=description,
-        family="ecp5",
-        # -abc9 is what new versions of yosys always do. Multiplexers between tables cost more
-        # tables and some 4 % of the clock where they were used, and changed nothing elsewhere.
-        synthesis=("synth_ecp5", "-abc9", "-nowidelut"),
-        place_and_route=(
-            "nextpnr-ecp5",
-            f"--{size}",
-            *("--speed", str(grade)),
-            *("--package", "CABGA381"),
-            "--lpf-allow-unconstrained",
-            # Some 4 % over the default of 10, the median of five seeds; 40 is no better.
-            *("--placer-heap-timingweight", "20"),
-            # Routes again what is too slow: 3 % for the slowest of the units, nothing for others.
-            # On the largest device a run of the largest unit takes many times as long.
-            *(() if size == "85k" else ("--tmg-ripup",)),
-        ),
-        target_mhz=400,
-        lut=lut,
-        ff=lut,
-        bram=bram,
-        bram_bits=16384,
-    )
+def _ecp5(size: str, *, lut: int, bram: int, grades: tuple[int, ...]) -> list[Device]:
+    return [
+        Device(
+            name=f"ecp5-{size}-{grade}",
+            description=f"Lattice LFE5U-{size[:2]}F, speed grade {grade}",
+            family="ecp5",
+            # -abc9 is what new versions of yosys always do. Multiplexers between tables cost more
+            # tables and some 4 % of the clock where they were used, and changed nothing elsewhere.
+            synthesis=("synth_ecp5", "-abc9", "-nowidelut"),
+            place_and_route=(
+                "nextpnr-ecp5",
+                f"--{size}",
+                *("--speed", str(grade)),
+                *("--package", "CABGA381"),
+                "--lpf-allow-unconstrained",
+                # Some 4 % over the default of 10, the median of five seeds; 40 is no better.
+                *("--placer-heap-timingweight", "20"),
+                # Routes again what is too slow: 3 % for the slowest of the units, nothing for
+                # others. On the largest device a run of the largest unit takes many times as long.
+                *(() if size == "85k" else ("--tmg-ripup",)),
+            ),
+            lut=lut,
+            ff=lut,
+            bram=bram,
+            bram_bits=16384,
+        )
+        for grade in grades
+    ]
 
 
 def _ice40(
-    name: str, description: str, size: str, *, package: str, timing: str, lut: int, bram: int
+    name: str, description: str, *, package: str, timing: str, lut: int, bram: int
 ) -> Device:
     return Device(
-        name=name,
+        name=f"ice40-{name}",
         description=description,
         family="ice40",
         synthesis=("synth_ice40", "-abc9", "-device", timing),
         place_and_route=(
             "nextpnr-ice40",
-            f"--{size}",
+            f"--{name}",
             *("--package", package),
             "--pcf-allow-unconstrained",
         ),
-        target_mhz=200,
         lut=lut,
         ff=lut,
         bram=bram,
@@ -117,11 +115,11 @@ _QN88_PINS = (*range(25, 43), *range(53, 58), *range(69, 78), *range(79, 87))
 
 
 def _gowin(
-    name: str, description: str, part: str, *, family: str, clock: int, lut: int, ff: int, bram: int
+    name: str, part: str, *, family: str, clock: int, lut: int, ff: int, bram: int
 ) -> Device:
     return Device(
-        name=name,
-        description=description,
+        name=f"gowin-{name.lower()}",
+        description=f"Gowin {name}, {part}",
         family="gowin",
         # Left to itself the pass gives pads to every module that is kept.
         synthesis=("synth_gowin", "-family", family[:4].lower(), "-noiopads"),
@@ -132,7 +130,6 @@ def _gowin(
             *("--vopt", f"family={family}"),
             *("--vopt", "cst=pins.cst"),
         ),
-        target_mhz=500,
         lut=lut,
         ff=ff,
         bram=bram,
@@ -148,52 +145,22 @@ def _gowin(
 DEVICES: Mapping[str, Device] = {
     device.name: device
     for device in (
-        _ecp5("ecp5-25k-6", "Lattice LFE5U-25F, speed grade 6", "25k", grade=6, lut=24288, bram=56),
-        _ecp5("ecp5-25k-8", "Lattice LFE5U-25F, speed grade 8", "25k", grade=8, lut=24288, bram=56),
-        _ecp5(
-            "ecp5-85k-6", "Lattice LFE5U-85F, speed grade 6", "85k", grade=6, lut=83640, bram=208
-        ),
-        _ice40(
-            "ice40-hx8k",
-            "Lattice iCE40HX8K",
-            "hx8k",
-            package="ct256",
-            timing="hx",
-            lut=7680,
-            bram=32,
-        ),
-        _ice40(
-            "ice40-up5k",
-            "Lattice iCE40UP5K",
-            "up5k",
-            package="sg48",
-            timing="u",
-            lut=5280,
-            bram=30,
-        ),
-        _gowin(
-            "gowin-gw1n-9",
-            "Gowin GW1NR-LV9QN88PC6/I5",
-            "GW1NR-LV9QN88PC6/I5",
-            family="GW1N-9C",
-            clock=52,
-            lut=8640,
-            ff=6480,
-            bram=26,
-        ),
-        _gowin(
-            "gowin-gw2a-18",
-            "Gowin GW2AR-LV18QN88C8/I7",
-            "GW2AR-LV18QN88C8/I7",
-            family="GW2A-18C",
-            clock=4,
-            lut=20736,
-            ff=15552,
-            bram=46,
-        ),
+        *_ecp5("25k", lut=24288, bram=56, grades=(6, 7, 8)),
+        *_ecp5("45k", lut=43848, bram=108, grades=(6, 8)),
+        *_ecp5("85k", lut=83640, bram=208, grades=(6, 8)),
+        _ice40("hx8k", "Lattice iCE40HX8K", package="ct256", timing="hx", lut=7680, bram=32),
+        _ice40("up5k", "Lattice iCE40UP5K", package="sg48", timing="u", lut=5280, bram=30),
+        # Only the parts with a C have block RAMs of two full ports.
+        _gowin("GW1NR-9C", "GW1NR-LV9QN88PC6/I5", family="GW1N-9C", clock=52,
+               lut=8640, ff=6480, bram=26),
+        _gowin("GW2AR-18C", "GW2AR-LV18QN88C8/I7", family="GW2A-18C", clock=4,
+               lut=20736, ff=15552, bram=46),
     )
-}
+}  # fmt: skip
 """Devices by name."""
+
+FORMER_NAMES = {"gowin-gw1n-9": "gowin-gw1nr-9c", "gowin-gw2a-18": "gowin-gw2ar-18c"}
+"""Earlier names of devices, which are still understood, and their names now."""
 
 
 def device(name: str) -> Device:
@@ -204,6 +171,7 @@ def device(name: str) -> Device:
     UnknownDeviceError
         If there is none.
     """
+    name = FORMER_NAMES.get(name, name)
     if name not in DEVICES:
         raise UnknownDeviceError(f"device: must be one of {', '.join(DEVICES)}, not {name!r}")
     return DEVICES[name]

@@ -4,8 +4,9 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from amaranth.lib import wiring
 from ...golden.spec import FilterSpec
 from ...hdl.build import filter_unit
 from .devices import Device
+from .devices import device as device_of
+from .limits import Port, block_ports, lowest_limit, undocumented
 from .timing_harness import Harness
-from .tools import Flow, Progress, SynthesisError, refuse_excess, versions
+from .tools import TIME_LIMIT, Flow, Progress, SynthesisError, refuse_excess, versions
 
 _LUTS = {
     **{f"LUT{inputs}": 1 for inputs in range(1, 5)},
@@ -53,8 +56,8 @@ class Resources:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SynthesisReport:
-    """What a unit takes on a device, and how fast static timing says it is.
+class Placement:
+    """A design that was placed and routed on a device.
 
     Attributes
     ----------
@@ -62,47 +65,81 @@ class SynthesisReport:
         Name of the device.
     seed : int
         Seed of placement.
-    fmax_mhz : float
-        Post-route clock frequency in MHz, the slowest path between registers.
+    timing_mhz : float
+        Post-route static timing: the clock in MHz of the slowest path between registers.
+    limit_mhz : float
+        Clock in MHz above which the vendor does not allow the device with such block RAMs.
+    limit : str
+        Part of the device that has this limit, as `Limit.name`.
     lut, ff, bram : int
-        4-input tables, flip-flops and block RAMs of the unit, without the
-        harness, as counted in the netlist that was placed. A carry cell of
-        an ECP5 counts as the two tables that it takes, one of a Gowin as one.
-    harness_lut, harness_ff : int
-        The same of the harness; 0 for a top level.
+        4-input tables, flip-flops and block RAMs as counted in the netlist that was placed. A
+        carry cell of an ECP5 counts as the two tables that it takes, one of a Gowin as one.
     utilisation : dict of str to int
         nextpnr's own count of what the chip holds, by kind of cell, with the
-        harness and with the cells that routing and carry chains added.
-    lanes : int
-        Operations that the unit accepts per clock.
-    latency_cycles : int or None
-        Clocks from an operation to its result, as told.
+        cells that routing and carry chains added.
     critical_path : str
         The slowest path in words.
     versions : dict of str to str
-        Of yosys, nextpnr and Amaranth, as PyPI has them.
+        Of the tools and libraries, as PyPI has them.
     caveat : str
-        What is to be said of the device's timing, or nothing.
+        What is to be said of the timing, or nothing.
     """
 
     device: str
     seed: int
-    fmax_mhz: float
+    timing_mhz: float
+    limit_mhz: float
+    limit: str
     lut: int
     ff: int
     bram: int
-    harness_lut: int
-    harness_ff: int
     utilisation: dict[str, int]
-    lanes: int
-    latency_cycles: int | None
     critical_path: str
     versions: dict[str, str]
     caveat: str = ""
 
     @property
+    def fmax_mhz(self) -> float:
+        """Highest clock in MHz that both static timing and the vendor allow."""
+        return min(self.timing_mhz, self.limit_mhz)
+
+    @property
+    def limited_by(self) -> str:
+        """What allows no higher clock: "timing" or `limit`."""
+        return self.limit if self.limit_mhz < self.timing_mhz else "timing"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All figures, those derived too, as JSON can hold them."""
+        return asdict(self) | {"fmax_mhz": self.fmax_mhz, "limited_by": self.limited_by}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisReport(Placement):
+    """What a unit takes on a device, without the harness, and its clock.
+
+    Attributes
+    ----------
+    harness_lut, harness_ff : int
+        4-input tables and flip-flops of the harness; 0 for a top level.
+    lanes : int
+        Operations that the unit accepts per clock.
+    latency_cycles : int or None
+        Clocks from an operation to its result, as told.
+    """
+
+    harness_lut: int
+    harness_ff: int
+    lanes: int
+    latency_cycles: int | None
+
+    @property
+    def logic_cells(self) -> int:
+        """Logic cells of an iCE40, with the harness; 0 on other devices."""
+        return self.utilisation.get("ICESTORM_LC", 0)
+
+    @property
     def operations_per_second(self) -> float:
-        """Operations per second, `lanes` per clock."""
+        """Operations per second at `fmax_mhz`, `lanes` per clock."""
         return self.fmax_mhz * 1e6 * self.lanes
 
     @property
@@ -114,10 +151,42 @@ class SynthesisReport:
 
     def to_dict(self) -> dict[str, Any]:
         """All figures, those derived too, as JSON can hold them."""
-        return asdict(self) | {
+        return super().to_dict() | {
             "operations_per_second": self.operations_per_second,
             "latency_ns": self.latency_ns,
         }
+
+
+def with_limits(figures: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a placement that may be on record from before limits were known.
+
+    Then its `fmax_mhz` was that of static timing, and segments of an ECP5 were in block RAMs
+    that read before they write, one bit at a time.
+
+    Parameters
+    ----------
+    figures : dict
+        As `Placement.to_dict` returned them.
+
+    Raises
+    ------
+    LimitError
+        As `lowest_limit`.
+    """
+    name = device_of(figures["device"]).name
+    figures = figures | {"device": name}
+    if "timing_mhz" not in figures:
+        ports = [Port("READBEFOREWRITE", 1) if name.startswith("ecp5") else Port("NORMAL")]
+        figures |= _limits(name, ports, figures["caveat"])
+        figures["timing_mhz"] = figures["fmax_mhz"]
+    derived = {"fmax_mhz", "limited_by", "operations_per_second", "latency_ns"}
+    return {field: value for field, value in figures.items() if field not in derived}
+
+
+def _limits(name: str, ports: Iterable[Port], caveat: str) -> dict[str, Any]:
+    limit = lowest_limit(name, ports)
+    said = "; ".join(filter(None, (caveat, undocumented(name, ports))))
+    return {"limit_mhz": limit.mhz, "limit": limit.name, "caveat": said}
 
 
 def synthesize(
@@ -129,6 +198,8 @@ def synthesize(
     lanes: int = 1,
     latency_cycles: int | None = None,
     directory: str | os.PathLike[str] | None = None,
+    target_mhz: int | None = None,
+    time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> SynthesisReport:
     """Synthesise, place and route a unit, and time it.
@@ -154,6 +225,10 @@ def synthesize(
     directory : path, optional
         Where to leave ``top.il``, ``netlist.json``, ``report.json`` and the
         tools' logs. Made if need be; nothing is left there on failure.
+    target_mhz : int, optional
+        Clock that nextpnr strives for; by default the vendor's limit for the unit.
+    time_limit : float
+        Seconds after which a run of one tool is ended.
     progress : callable, optional
         Called with a stage of `STAGES` and the share done of the whole.
 
@@ -162,40 +237,66 @@ def synthesize(
     DoesNotFitError
         If the device is too small.
     SynthesisError
-        If a tool is missing or fails, or there is nothing to time.
+        If a tool is missing, fails or reaches the time limit, or there is nothing to time.
     TypeError
         If the module is no component, and has no ports given.
     """
     if ports is None and not isinstance(module, wiring.Component):
         raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
-        flow = Flow(Path(name), device, progress or (lambda stage, fraction: None))
-        text = _convert(module, ports, reset=device.family == "ice40")
-        netlist = flow.synthesise(text)
+        at = progress or (lambda stage, fraction: None)
+        flow = Flow(Path(name), device, at, time_limit=time_limit)
+        netlist = flow.synthesise(_convert(module, ports, reset=device.family == "ice40"))
         unit, harness = count_resources(netlist)
         check_fit(device, unit + harness)
         flow.complete(netlist, getattr(module, "floorplan_groups", ()))
-        timing = flow.place_and_route(seed)
+        most = lowest_limit(device.name, block_ports(netlist)).mhz
+        timing = flow.place_and_route(seed, target_mhz or ceil(most))
         flow.report("timing", 1.0)
         if directory is not None:
             flow.keep(Path(directory))
-    clock, fmax = slowest_clock(timing)
     return SynthesisReport(
-        device=device.name,
+        **placement(device, netlist, timing),
+        **asdict(unit),
         seed=seed,
-        fmax_mhz=fmax,
-        lut=unit.lut,
-        ff=unit.ff,
-        bram=unit.bram,
         harness_lut=harness.lut,
         harness_ff=harness.ff,
-        utilisation=used(timing),
         lanes=lanes,
         latency_cycles=latency_cycles,
-        critical_path=describe_critical_path(timing, clock),
-        versions=versions(device),
-        caveat=device.caveat,
     )
+
+
+def placement(
+    device: Device, netlist: dict[str, Any], timing: dict[str, Any], unit: str = "unit"
+) -> dict[str, Any]:
+    """Return the fields of a `Placement` that netlist and timing tell, by name.
+
+    Parameters
+    ----------
+    device : Device
+    netlist : dict
+        Modules of yosys, by name.
+    timing : dict
+        nextpnr's report.
+    unit : str
+        Path of the unit.
+
+    Raises
+    ------
+    SynthesisError
+        If there is no clock to time.
+    LimitError
+        As `lowest_limit`.
+    """
+    clock, mhz = slowest_clock(timing)
+    return {
+        "device": device.name,
+        "timing_mhz": mhz,
+        "utilisation": used(timing),
+        "critical_path": describe_critical_path(timing, clock, unit),
+        "versions": versions(device),
+        **_limits(device.name, block_ports(netlist), device.caveat),
+    }
 
 
 def synthesize_unit(
@@ -204,9 +305,7 @@ def synthesize_unit(
     device: Device,
     memory: str | None = None,
     organisation: str = "separate",
-    seed: int = 1,
-    directory: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    **options: Any,
 ) -> SynthesisReport:
     """Synthesise the filter unit of a specification.
 
@@ -218,8 +317,10 @@ def synthesize_unit(
         Variant of the segment memories; by default that of the device's family.
     organisation : str
         Of the memory, as for `FilterUnit`.
-    device, seed, directory, progress
+    device
         As `synthesize`, and so are the errors.
+    options
+        ``seed``, ``directory``, ``target_mhz``, ``time_limit`` and ``progress`` of `synthesize`.
 
     Raises
     ------
@@ -230,11 +331,9 @@ def synthesize_unit(
     return synthesize(
         unit,
         device=device,
-        seed=seed,
         lanes=spec.lanes,
         latency_cycles=unit.latency,
-        directory=directory,
-        progress=progress,
+        **options,
     )
 
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -21,6 +22,9 @@ from .gowin_netlist import make_timeable
 
 Progress = Callable[[str, float], None]
 """Called with the stage's name and the share done of the whole, 0 to 1."""
+
+TIME_LIMIT = 1800.0
+"""Seconds after which a run of one tool is ended, if nothing else is asked for."""
 
 STAGES = ("synthesis", "packing", "placement", "routing", "timing")
 """Of a run through the tools, in their order."""
@@ -76,14 +80,22 @@ class Flow:
         Called with a stage of `STAGES` and the share done of the whole.
     programs : sequence of str
         More tools that will be wanted.
+    time_limit : float
+        Seconds after which a run of one tool is ended.
     """
 
     def __init__(
-        self, folder: Path, device: Device, progress: Progress, programs: Sequence[str] = ()
+        self,
+        folder: Path,
+        device: Device,
+        progress: Progress,
+        programs: Sequence[str] = (),
+        time_limit: float = TIME_LIMIT,
     ) -> None:
         self._folder = folder
         self._device = device
         self._progress = progress
+        self._time_limit = time_limit
         self._options = device.place_and_route[1:]
         self._programs = {
             program: executable(program)
@@ -135,13 +147,15 @@ class Flow:
             return
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
-    def place_and_route(self, seed: int, *more: str) -> dict[str, Any]:
+    def place_and_route(self, seed: int, target_mhz: int, *more: str) -> dict[str, Any]:
         """Place and route ``netlist.json``, with more options; return nextpnr's report.
 
         Parameters
         ----------
         seed : int
             Of placement.
+        target_mhz : int
+            Clock that nextpnr strives for.
         more : str
             Options.
 
@@ -150,7 +164,7 @@ class Flow:
         DoesNotFitError
             If the device is too small.
         SynthesisError
-            If the tool fails.
+            If the tool fails or reaches the time limit.
         """
         program = self._device.place_and_route[0]
         # Of another seed, maybe.
@@ -160,7 +174,7 @@ class Flow:
             *self._options,
             *("--json", "netlist.json"),
             *("--report", "report.json"),
-            *("--freq", str(self._device.target_mhz)),
+            *("--freq", str(target_mhz)),
             "--timing-allow-fail",
             *("--seed", str(seed)),
             *more,
@@ -183,7 +197,7 @@ class Flow:
         Raises
         ------
         SynthesisError
-            If it fails.
+            If it fails or reaches the time limit.
         """
         log = self._run(program, *arguments)
         if log.status:
@@ -217,6 +231,14 @@ class Flow:
             errors="replace",
         ) as process:
             assert process.stdout is not None
+            expired = threading.Event()
+
+            def expire() -> None:
+                expired.set()
+                process.kill()
+
+            timer = threading.Timer(self._time_limit, expire)
+            timer.start()
             try:
                 for line in process.stdout:
                     lines.append(line.rstrip())
@@ -225,6 +247,12 @@ class Flow:
             except BaseException:
                 process.kill()
                 raise
+            finally:
+                timer.cancel()
+        if expired.is_set():
+            raise SynthesisError(
+                f"{program}: ended after {self._time_limit:g} s, the time limit, without a result"
+            )
         (self._folder / f"{program}.log").write_text("\n".join(lines) + "\n")
         return Log(status=status, lines=lines)
 

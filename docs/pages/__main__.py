@@ -13,6 +13,7 @@ from pages import (
     boards,
     host,
     lanes,
+    limits,
     performance,
     pictures,
     planner,
@@ -23,7 +24,18 @@ from pages import (
 )
 from pages.blocks import ROOT
 
-MODULES = (boards, host, lanes, performance, planner, readme, reproduction, speed, verification)
+MODULES = (
+    boards,
+    host,
+    lanes,
+    limits,
+    performance,
+    planner,
+    readme,
+    reproduction,
+    speed,
+    verification,
+)
 PAGES = {
     page.path.stem: page
     for page in (pictures.HARDWARE, pictures.FILTERS, *(module.PAGE for module in MODULES))

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from lately.boards.flow.synthesis import with_limits
 from lately.boards.targets.catalogue import BOARDS, Board
 
 from .blocks import DOCS, Page, counts, load, read, save, table, versions
@@ -19,13 +20,25 @@ BOARD = """\
 
 def bitstreams(reports: list[dict[str, Any]]) -> str:
     """Lay out the figures of all boards."""
-    header = ["board", "device", "clock", "timing", "seed", "baud", "filter", "keys", "window"]
+    header = [
+        "board",
+        "device",
+        "clock",
+        "timing",
+        "limit",
+        "seed",
+        "baud",
+        "filter",
+        "keys",
+        "window",
+    ]
     rows = [
         [
             f"`{report['board']}`",
             report["device"],
             f"{report['clock_mhz']:g}",
-            f"{report['fmax_mhz']:.1f}",
+            f"{report['timing_mhz']:.1f}",
+            f"{report['limit_mhz']:g}",
             str(report["seed"]),
             f"{report['baud']:,}",
             report["spec"]["family"],
@@ -58,6 +71,7 @@ def pins(board: Board) -> str:
 
 def blocks(reports: list[dict[str, Any]]) -> dict[str, str]:
     """Return the blocks of the page."""
+    reports = [with_limits(report) for report in reports]
     paths = [[f"`{report['board']}`", report["critical_path"]] for report in reports]
     named = versions(report["versions"] for report in reports)
     parts = [bitstreams(reports), caveats(reports), table(["board", "slowest path"], paths), named]

@@ -9,8 +9,8 @@ from typing import Any
 from lately.benchmarks.cases import CASES
 from lately.benchmarks.measurements import Summary, summarise
 
-from .blocks import DOCS, NOTHING, Page, counts, load, table
-from .performance import frequency, measurements, seeds_text
+from .blocks import DOCS, NOTHING, Page, load, table
+from .performance import AREA, CLOCKS, area, clocks, measurements, seeds_text
 
 GOAL = 1000
 """Millions of operations per second that are the target with `GOAL_LANES` lanes."""
@@ -42,7 +42,7 @@ def random_rates(figures: dict[str, Any]) -> dict[str, float]:
 
 def speed_table(summaries: list[Summary], rates: dict[str, float]) -> str:
     """Lay out clock frequency, area and product of each unit."""
-    header = ["unit", "device", "lanes", "window", "seeds", "MHz", "LUTs", "flip-flops"]
+    header = ["unit", "device", "lanes", "window", "seeds", *CLOCKS, *AREA, "latency"]
     rows = []
     for summary in summaries:
         case, median = summary.case, summary.median
@@ -54,13 +54,13 @@ def speed_table(summaries: list[Summary], rates: dict[str, float]) -> str:
                 str(case.spec.lanes),
                 f"{case.spec.window:,}",
                 seeds_text(summary),
-                frequency(summary),
-                *counts((median.lut, median.ff, median.bram)),
+                *clocks(summary),
+                *area(summary),
                 f"{median.latency_cycles} cycles",
                 NOTHING if rate is None else f"{median.fmax_mhz * rate:,.0f}",
             ]
         )
-    return table([*header, "block RAMs", "latency", "M ops/s"], rows)
+    return table([*header, "M ops/s"], rows)
 
 
 def goal_text(summaries: list[Summary], rates: dict[str, float]) -> str:

@@ -18,13 +18,15 @@ from lately.benchmarks.hardware import plan
 from lately.benchmarks.measurements import Measurement, Summary, save, summarise
 from lately.benchmarks.measurements import load as load_measurements
 from lately.boards.flow.devices import device
+from lately.cli.bench_tables import GOALS
 from lately.replay.report import COLOURS, blank_figure, style
 from lately.studies.drawing import save as save_drawing
 
-from .blocks import DOCS, IMAGES, NOTHING, RESULTS, Page, counts, table, versions
+from .blocks import DOCS, IMAGES, RESULTS, Page, counts, table, versions
 
 DATA = RESULTS / "performance.json"
-DRAWING = IMAGES / "growth.svg"
+GROWTH_DRAWING = IMAGES / "growth.svg"
+AREA_DRAWING = IMAGES / "clock-area.svg"
 
 GROWTH = """\
 One shape, an APBBF with k = {spec.k}, l = {spec.l}, blocks of {spec.block_bits} bits and
@@ -61,17 +63,25 @@ def seeds_text(summary: Summary) -> str:
     return ", ".join(map(str, seeds))
 
 
-def or_nothing(value: object) -> str:
-    return NOTHING if value is None else f"{value:,}"
+def clocks(summary: Summary) -> list[str]:
+    """Return cells: static timing with its range, the limit, and the usable clock, in MHz."""
+    reports, median = summary.reports, summary.median
+    timing = f"{median.timing_mhz:.1f}"
+    if len(reports) > 1:
+        timing += f" ({reports[0].timing_mhz:.1f} to {reports[-1].timing_mhz:.1f})"
+    return [timing, f"{median.limit_mhz:g}", f"{median.fmax_mhz:.1f}"]
 
 
-def frequency(summary: Summary) -> str:
-    """Median clock, and the range if there is one."""
-    reports = summary.reports
-    text = f"{summary.median.fmax_mhz:.1f}"
-    if len(reports) == 1:
-        return text
-    return f"{text} ({reports[0].fmax_mhz:.1f} to {reports[-1].fmax_mhz:.1f})"
+CLOCKS = ["static timing", "limit", "usable clock"]
+"""Heads of the columns of `clocks`."""
+
+AREA = ["LUTs", "flip-flops", "block RAMs"]
+
+
+def area(summary: Summary) -> list[str]:
+    """Return cells of `AREA`."""
+    median = summary.median
+    return counts((median.lut, median.ff, median.bram))
 
 
 def start(case: Case) -> list[str]:
@@ -83,24 +93,26 @@ def areas(values: dict[str, float], digits: int) -> str:
 
 
 def speed_table(summaries: list[Summary]) -> str:
-    header = ["unit", "device", "window", "seeds", "MHz", "minimum", "target", "", "M ops/s"]
+    header = ["unit", "device", "window", "seeds", *CLOCKS, "at the limit", *AREA]
+    header += ["latency", "M ops/s", "per 1,000 LUTs"]
     rows = []
     for summary in summaries:
         case, median = summary.case, summary.median
+        operations = median.operations_per_second / 1e6
         rows.append(
             [
                 *start(case),
                 f"{case.spec.window:,}",
                 seeds_text(summary),
-                frequency(summary),
-                or_nothing(case.minimum_mhz),
-                or_nothing(case.target_mhz),
-                summary.verdicts.get("fmax_mhz", ""),
-                f"{median.operations_per_second / 1e6:.1f}",
+                *clocks(summary),
+                f"{summary.at_limit} of {len(summary.reports)}",
+                *area(summary),
                 f"{median.latency_cycles} cycles, {median.latency_ns:.0f} ns",
+                f"{operations:.1f}",
+                f"{1000 * operations / median.lut:.1f}",
             ]
         )
-    return table([*header, "latency"], rows)
+    return table(header, rows)
 
 
 def caveats(summaries: list[Summary]) -> str:
@@ -113,38 +125,28 @@ def caveats(summaries: list[Summary]) -> str:
 
 
 def area_table(summaries: list[Summary]) -> str:
-    names = "LUTs, flip-flops, block RAMs"
-    header = ["unit", "device", *names.split(", "), "segments", f"{names} per segment", "per lane"]
+    names = ", ".join(AREA)
     rows = [
         [
             *start(summary.case),
-            *counts((summary.median.lut, summary.median.ff, summary.median.bram)),
             str(summary.case.spec.segments),
             areas(summary.per_segment(), 1),
             areas(summary.per_lane(), 0),
         ]
         for summary in summaries
     ]
-    return table(header, rows)
+    return table(["unit", "device", "segments", f"{names} per segment", "per lane"], rows)
 
 
-def limits(summaries: list[Summary]) -> str:
-    """Lay out the limits of the area, where there are any."""
-    rows = []
-    for summary in summaries:
-        case, median, verdicts = summary.case, summary.median, summary.verdicts
-        for name, noun, limit, target in (
-            ("lut", "LUTs", case.maximum_lut, case.target_lut),
-            ("bram", "block RAMs", case.maximum_bram, None),
-        ):
-            if name in verdicts:
-                count = getattr(median, name)
-                texts = [f"{count:,}", or_nothing(limit), or_nothing(target), verdicts[name]]
-                rows.append([*start(case), noun, *texts])
-    if not rows:
-        return ""
-    header = ["unit", "device", "of", "taken", "limit", "target", ""]
-    return f"Where the area has a limit:\n\n{table(header, rows)}\n"
+def goals(summaries: list[Summary]) -> str:
+    """Lay out the goals of the units, and which are met."""
+    rows = [
+        [*start(summary.case), GOALS[name], f"{getattr(summary.median, name):,}", f"{goal:,}",
+         summary.verdicts[name]]
+        for summary in summaries
+        for name, goal in summary.case.goals.items()
+    ]  # fmt: skip
+    return table(["unit", "device", "", "reached", "goal", ""], rows) if rows else ""
 
 
 def path_table(summaries: list[Summary]) -> str:
@@ -153,34 +155,25 @@ def path_table(summaries: list[Summary]) -> str:
 
 
 def tiny_table(summaries: list[Summary]) -> str:
-    header = ["unit", "device", "seed", "MHz", "LUTs", "flip-flops", "block RAMs"]
     rows = [
-        [
-            *start(summary.case),
-            seeds_text(summary),
-            frequency(summary),
-            *counts((summary.median.lut, summary.median.ff, summary.median.bram)),
-        ]
+        [*start(summary.case), seeds_text(summary), *clocks(summary), *area(summary)]
         for summary in summaries
     ]
-    return table(header, rows)
+    return table(["unit", "device", "seed", *CLOCKS, *AREA], rows)
 
 
 def growth_table(summaries: list[Summary]) -> str:
-    header = ["blocks", "window", "bits stored", "MHz", "LUTs", "flip-flops", "block RAMs"]
-    header.append("latency")
-    rows = []
-    for summary in summaries:
-        spec, median = summary.case.spec, summary.median
-        rows.append(
-            [
-                *counts((spec.blocks, spec.window, spec.storage_bits)),
-                frequency(summary),
-                *counts((median.lut, median.ff, median.bram)),
-                f"{median.latency_cycles} cycles",
-            ]
-        )
-    return table(header, rows)
+    rows = [
+        [
+            *counts((spec.blocks, spec.window, spec.storage_bits)),
+            *clocks(summary),
+            *area(summary),
+            f"{summary.median.latency_cycles} cycles",
+        ]
+        for summary in summaries
+        for spec in (summary.case.spec,)
+    ]
+    return table(["blocks", "window", "bits stored", *CLOCKS, *AREA, "latency"], rows)
 
 
 def gebf_section() -> str:
@@ -213,7 +206,7 @@ def growth_section(summaries: list[Summary]) -> str:
         device=first.case.device,
         seeds=seeds_text(first),
         bram=device(first.case.device).bram,
-        drawing=f"```{{image}} images/{DRAWING.name}\n:alt: {description(summaries)}\n```",
+        drawing=image(GROWTH_DRAWING, description(summaries)),
         table=growth_table(summaries),
     )
 
@@ -224,7 +217,9 @@ def blocks(measured: list[Measurement]) -> dict[str, str]:
     units, tiny, growth = (group(summaries, name) for name in ("units", "tiny", "growth"))
     return {
         "speed": f"{speed_table(units)}\n{caveats(units)}",
-        "area": f"{area_table(units)}\n{limits(units)}",
+        "plot": image(AREA_DRAWING, area_description(units)) if units else "",
+        "area": area_table(units),
+        "goals": goals(units),
         "paths": path_table(units),
         "tiny": tiny_table(tiny),
         "growth": growth_section(growth) if growth else "",
@@ -233,7 +228,11 @@ def blocks(measured: list[Measurement]) -> dict[str, str]:
     }
 
 
-# The drawing
+# The drawings
+
+
+def image(path: Path, text: str) -> str:
+    return f"```{{image}} images/{path.name}\n:alt: {text}\n```"
 
 
 def description(summaries: list[Summary]) -> str:
@@ -243,11 +242,11 @@ def description(summaries: list[Summary]) -> str:
         f"{s.median.bram} block RAMs"
         for s in summaries
     )
-    return "Clock frequency and area against the window. " + ", ".join(points)
+    return "Usable clock and area against the window. " + ", ".join(points)
 
 
 def draw(summaries: list[Summary], path: Path) -> None:
-    """Draw clock frequency and area against the window."""
+    """Draw usable clock and area against the window."""
     windows = [summary.case.spec.window for summary in summaries]
     panels = (
         ("MHz", COLOURS["blue"], [summary.median.fmax_mhz for summary in summaries]),
@@ -268,12 +267,51 @@ def draw(summaries: list[Summary], path: Path) -> None:
         save_drawing(figure, path, description(summaries))
 
 
+def area_description(summaries: list[Summary]) -> str:
+    """Put the drawing of clock and area into words, as `description`."""
+    points = (f"{s.case.name} {s.median.fmax_mhz:.1f} MHz {s.median.lut} LUTs" for s in summaries)
+    return "Usable clock against area. " + ", ".join(points)
+
+
+def draw_area(summaries: list[Summary], path: Path) -> None:
+    """Draw the usable clock of units against their area."""
+    families = {"ecp5": "blue", "ice40": "orange", "gowin": "green"}
+    with style():
+        figure = blank_figure(7, 4)
+        axes = figure.subplots()
+        for family, colour in families.items():
+            own = [s.median for s in summaries if s.case.device.startswith(family)]
+            sizes = [report.lut for report in own]
+            speeds = [report.fmax_mhz for report in own]
+            axes.plot(sizes, speeds, "o", color=COLOURS[colour], markersize=5, label=family)
+        axes.set_xlabel("LUTs")
+        axes.set_ylabel("usable clock in MHz")
+        axes.set_xlim(left=0)
+        axes.set_ylim(bottom=0)
+        axes.legend()
+        save_drawing(figure, path, area_description(summaries))
+
+
 # Files
 
 
-def growth() -> list[Summary]:
-    """Return what the drawing is of."""
-    return group(summarise(CASES, measurements()), "growth")
+def recorded(name: str) -> list[Summary]:
+    """Return the summaries of a group that are on record."""
+    return group(summarise(CASES, measurements()), name)
+
+
+def drawings() -> dict[Path, str]:
+    """Return the words of each drawing."""
+    return {
+        GROWTH_DRAWING: description(recorded("growth")),
+        AREA_DRAWING: area_description(recorded("units")),
+    }
+
+
+def draw_all() -> None:
+    """Write the drawings."""
+    draw(recorded("growth"), GROWTH_DRAWING)
+    draw_area(recorded("units"), AREA_DRAWING)
 
 
 def present(candidates: list[Measurement]) -> list[Measurement]:
@@ -295,7 +333,7 @@ def take(paths: list[Path]) -> None:
 PAGE = Page(
     DOCS / "performance.md",
     lambda: blocks(measurements()),
-    drawings=lambda: {DRAWING: description(growth())},
-    draw=lambda: draw(growth(), DRAWING),
+    drawings=drawings,
+    draw=draw_all,
     take=take,
 )

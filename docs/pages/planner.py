@@ -26,7 +26,7 @@ COSTS = ROOT / "lately" / "planner" / "costs.json"
 # What each family of devices is counted on, the most block RAMs, and how many units.
 SAMPLES = {
     "ice40": ("ice40-hx8k", 40, 60),
-    "gowin": ("gowin-gw2a-18", 56, 60),
+    "gowin": ("gowin-gw2ar-18c", 56, 60),
     "ecp5": ("ecp5-85k-6", 208, 60),
 }
 SHAPES = ((32, 2), (64, 2), (64, 4), (128, 4), (256, 8), (512, 8))

@@ -78,7 +78,7 @@ def area_table(measured: list[Measurement]) -> str:
             figures = counts((case.spec.window, median.lut, median.ff, median.bram))
             window, *area = figures
             rows.append([f"`{case.unit}`", case.device, window, f"{median.fmax_mhz:.0f}", *area])
-    header = ["unit", "device", "window", "MHz", "LUTs", "flip-flops", "block RAMs"]
+    header = ["unit", "device", "window", "usable MHz", "LUTs", "flip-flops", "block RAMs"]
     return table(header, rows)
 
 

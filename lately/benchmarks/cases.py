@@ -1,7 +1,7 @@
 """Units whose speed and area are measured on devices, and what is asked of them."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import cast
 
@@ -10,6 +10,7 @@ from ..golden import FilterSpec, preset
 from ..golden.errors import LatelyError
 from ..golden.spec import APBBFSpec, GEBFSpec
 from ..hdl.profile import HardwareProfile
+from ..hdl.target_clocks import target_mhz
 
 SEEDS = (1, 2, 3, 4, 5)
 """Seeds of the placement, where a median is wanted."""
@@ -22,13 +23,9 @@ class UnknownCaseError(LatelyError, ValueError):
     """A pattern matches no case."""
 
 
-LIMITS = ("minimum_mhz", "target_mhz", "maximum_lut", "target_lut", "maximum_bram")
-"""Fields of a case that limit its figures."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A unit on a device, and what is asked of it.
+    """A unit on a device, and its goals.
 
     Attributes
     ----------
@@ -42,10 +39,9 @@ class Case:
         One of `GROUPS`.
     seeds : tuple of int
         Seeds of the placement.
-    minimum_mhz, target_mhz : int or None
-        Minimum and target of the clock frequency.
-    maximum_lut, target_lut, maximum_bram : int or None
-        Maximum and target of the lookup tables, and maximum of the block RAMs.
+    goals : dict of str to int
+        Goals by figure: `fmax_mhz` at least, ``lut``, ``ff``, ``bram``, ``logic_cells`` and
+        ``latency_cycles`` at most.
     """
 
     unit: str
@@ -53,11 +49,7 @@ class Case:
     device: str
     group: str = "units"
     seeds: tuple[int, ...] = SEEDS
-    minimum_mhz: int | None = None
-    target_mhz: int | None = None
-    maximum_lut: int | None = None
-    target_lut: int | None = None
-    maximum_bram: int | None = None
+    goals: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -111,55 +103,33 @@ def best_gebf() -> GEBFSpec:
 # The cases
 
 
+def _case(unit: str, spec: FilterSpec, device: str, **goals: int) -> Case:
+    """Return a case whose clock is to be the device's limit, if there is no other goal."""
+    goals = {"fmax_mhz": target_mhz(device)} | goals
+    return Case(unit=unit, spec=spec, device=device, goals=goals)
+
+
 def _gebf() -> Case:
     """Put the best GEBF on the smaller device if its segments fit there."""
-    spec = best_gebf()
-    if segment_block_rams(spec, DEVICES["ecp5-25k-6"]) <= DEVICES["ecp5-25k-6"].bram:
-        return Case(unit="gebf", spec=spec, device="ecp5-25k-6", minimum_mhz=300, target_mhz=340)
-    return Case(unit="gebf", spec=spec, device="ecp5-85k-6", minimum_mhz=280, target_mhz=320)
+    spec, small = best_gebf(), DEVICES["ecp5-25k-6"]
+    fits = segment_block_rams(spec, small) <= small.bram
+    return _case("gebf", spec, small.name if fits else "ecp5-85k-6", ff=4717)
 
 
 def _units() -> Iterator[Case]:
-    default = Case(
-        unit="apbbf",
-        spec=preset("default"),
-        device="ecp5-25k-6",
-        minimum_mhz=320,
-        target_mhz=360,
-        maximum_lut=1900,
-        target_lut=1500,
-        maximum_bram=32,
-    )
-    yield default
-    yield replace(default, device="ecp5-25k-8", minimum_mhz=410, target_mhz=450)
-    yield Case(
-        unit="apbbf-k3-l8",
-        spec=APBBFSpec(k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024),
-        device="ecp5-25k-6",
-        minimum_mhz=320,
-        target_mhz=350,
-    )
-    yield Case(
-        unit="apbf",
-        spec=preset("apbf-default"),
-        device="ecp5-25k-6",
-        minimum_mhz=300,
-        target_mhz=340,
-    )
+    default = preset("default")
+    area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
+    yield _case("apbbf", default, "ecp5-25k-6", **area)
+    yield _case("apbbf", default, "ecp5-25k-8", **area)
+    longer = APBBFSpec(k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024)
+    yield _case("apbbf-k3-l8", longer, "ecp5-25k-6", ff=2707)
+    yield _case("apbf", preset("apbf-default"), "ecp5-25k-6", ff=1853)
     yield _gebf()
-    yield Case(
-        unit="blocked-gebf",
-        spec=preset("blocked-gebf-default"),
-        device="ecp5-25k-6",
-        minimum_mhz=300,
-        target_mhz=340,
-    )
-    yield Case(
-        unit="large", spec=preset("large"), device="ecp5-85k-6", minimum_mhz=280, target_mhz=330
-    )
-    small = preset("small")
-    yield Case(unit="small", spec=small, device="ice40-hx8k", minimum_mhz=125, target_mhz=160)
-    yield Case(unit="small", spec=small, device="ice40-up5k", minimum_mhz=70, target_mhz=85)
+    yield _case("blocked-gebf", preset("blocked-gebf-default"), "ecp5-25k-6", ff=1964)
+    large = min(200, target_mhz("ecp5-85k-6"))
+    yield _case("large", preset("large"), "ecp5-85k-6", fmax_mhz=large)
+    yield _case("small", preset("small"), "ice40-hx8k", fmax_mhz=150)
+    yield _case("small", preset("small"), "ice40-up5k", fmax_mhz=48, logic_cells=2500)
     for device in DEVICES.values():
         if device.name.startswith("gowin"):
             yield _gowin(device)
@@ -182,8 +152,14 @@ def _tiny() -> Iterator[Case]:
 
 def _lanes() -> Iterator[Case]:
     """As many blocks in each shard as the default has."""
-    for unit in ("default", "two-lanes", "four-lanes"):
-        yield Case(unit=unit, spec=preset(unit), device="ecp5-85k-6", group="lanes")
+    for unit, grade, goals in (
+        ("default", 6, {}),
+        ("two-lanes", 6, {}),
+        ("four-lanes", 6, {"lut": 26000, "ff": 32000}),
+        ("four-lanes", 8, {"lut": 26000, "ff": 32000}),
+    ):
+        case = _case(unit, preset(unit), f"ecp5-85k-{grade}", **goals)
+        yield replace(case, group="lanes")
 
 
 def _growth() -> Iterator[Case]:

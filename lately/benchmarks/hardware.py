@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..boards.flow.devices import device
+from ..boards.flow.tools import TIME_LIMIT
 from ..golden.errors import LatelyError
 from ..workers.calls import Call
 from ..workers.kept_calls import KeptCall, Progress, complete
@@ -87,6 +89,7 @@ def measure(
     seeds: Sequence[int] | None = None,
     jobs: int = 1,
     scheduler: str | None = None,
+    time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> Outcome:
     """Measure cases, except for runs that the store has, and store every run as it ends.
@@ -104,6 +107,8 @@ def measure(
         Runs at a time, if there is no scheduler.
     scheduler : str, optional
         Address of a Dask scheduler, whose workers make the runs.
+    time_limit : float
+        Seconds after which a run of one tool is ended.
     progress : callable, optional
         Called whenever something happened, from several threads but by one at a time.
 
@@ -117,8 +122,9 @@ def measure(
     def keep(outcome: dict[str, Any]) -> None:
         store.add(Measurement.from_dict(outcome))
 
+    made = partial(make, time_limit=time_limit)
     runs = [
-        KeptCall(Call(name, make, wanted), name, store.find(wanted) is not None, keep)
+        KeptCall(Call(name, made, wanted), name, store.find(wanted) is not None, keep)
         for wanted, name in planned.runs.items()
     ]
     tally = complete(runs, "runs", jobs=jobs, scheduler=scheduler, progress=progress)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..boards.flow.devices import device
 from ..boards.flow.synthesis import synthesize_unit
-from ..boards.flow.tools import SynthesisError
+from ..boards.flow.tools import TIME_LIMIT, SynthesisError
 from ..golden import FilterSpec
 from ..golden.errors import LatelyError
 from ..workers.calls import MismatchError, tell, wanted
@@ -26,11 +26,17 @@ LOOK = 1.0
 """Seconds until a run that nobody wants any more is ended."""
 
 
-def make(run: Identity) -> dict[str, Any]:
+def make(run: Identity, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
     """Make a run and tell of its stages; called by `lately.workers.calls`.
 
     The process that makes it can be ended whatever it is doing, and ends by
     itself, with its tools and files, when this one does.
+
+    Parameters
+    ----------
+    run : Identity
+    time_limit : float
+        Seconds after which a run of one tool is ended.
 
     Returns
     -------
@@ -44,7 +50,7 @@ def make(run: Identity) -> dict[str, Any]:
     LatelyError
         If it failed.
     """
-    with _start(run) as process:
+    with _start(run, time_limit) as process:
         assert process.stdin is not None
         threading.Thread(target=_end_unwanted, args=(process, wanted()), daemon=True).start()
         try:
@@ -53,9 +59,10 @@ def make(run: Identity) -> dict[str, Any]:
             process.stdin.close()
 
 
-def _start(run: Identity) -> "subprocess.Popen[str]":
+def _start(run: Identity, time_limit: float) -> "subprocess.Popen[str]":
     order = {"spec": run.spec.to_dict(), "device": run.device, "seed": run.seed}
     order |= {"rtlil": run.rtlil, "flow": run.flow, "versions": run.versions}
+    order["time_limit"] = time_limit
     return subprocess.Popen(
         [sys.executable, "-P", "-c", PROGRAM, json.dumps(order)],
         # Nothing comes through it; its end tells of ours.
@@ -126,7 +133,9 @@ def work() -> None:
     _hear_interrupts()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        run = _ordered(json.loads(sys.argv[1]))
+        order = json.loads(sys.argv[1])
+        time_limit = order.pop("time_limit")
+        run = _ordered(order)
         found = identity(run.spec, device(run.device), run.seed)
         if found != run:
             _tell(mismatch=_difference(found, run))
@@ -135,6 +144,7 @@ def work() -> None:
             run.spec,
             device=device(run.device),
             seed=run.seed,
+            time_limit=time_limit,
             progress=lambda stage, share: _tell(stage=stage, share=share),
         )
     except LatelyError as error:

@@ -3,25 +3,25 @@
 import json
 import math
 import os
-import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from ..boards.flow.synthesis import SynthesisReport
+from ..boards.flow.synthesis import SynthesisReport, with_limits
 from ..golden import FilterSpec
 from ..golden.errors import LatelyError
 from ..golden.files import replace_file
-from .cases import LIMITS, Case
+from .cases import Case
 
 FORMAT = 1
 """Version of the file format."""
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "device": (str,),
     "seed": (int,),
-    "fmax_mhz": (int, float),
+    "timing_mhz": (int, float),
+    "limit_mhz": (int, float),
+    "limit": (str,),
     "lut": (int,),
     "ff": (int,),
     "bram": (int,),
@@ -124,13 +124,14 @@ class Measurement:
 
 
 def _report(values: dict[str, Any]) -> SynthesisReport:
-    report = SynthesisReport(**values)
+    report = SynthesisReport(**with_limits(values))
     for name, kinds in _KINDS.items():
         value = getattr(report, name)
         if not isinstance(value, kinds):
             raise ValueError(f"{name} must be of type {kinds[-1].__name__}, not {value!r}")
-    if not 0 < report.fmax_mhz < math.inf:
-        raise ValueError(f"fmax_mhz must be above 0, not {report.fmax_mhz}")
+    for name in ("timing_mhz", "limit_mhz"):
+        if not 0 < (mhz := getattr(report, name)) < math.inf:
+            raise ValueError(f"{name} must be above 0, not {mhz}")
     if not all(isinstance(version, str) for version in report.versions.values()):
         raise ValueError(f"versions must be texts, not {report.versions!r}")
     return report
@@ -223,8 +224,8 @@ class Summary:
 
     @property
     def reports(self) -> list[SynthesisReport]:
-        """Reports in the order of their clock frequency."""
-        return sorted((entry.report for entry in self.measurements), key=lambda r: r.fmax_mhz)
+        """Reports in the order of their static timing."""
+        return sorted((entry.report for entry in self.measurements), key=lambda r: r.timing_mhz)
 
     @property
     def seeds(self) -> list[int]:
@@ -233,23 +234,28 @@ class Summary:
 
     @property
     def median(self) -> SynthesisReport:
-        """Report of the median clock frequency; of an even number, the lower of the two."""
-        frequency = statistics.median_low(report.fmax_mhz for report in self.reports)
-        return next(report for report in self.reports if report.fmax_mhz == frequency)
+        """Report of the median static timing; of an even number, the lower of the two."""
+        reports = self.reports
+        return reports[(len(reports) - 1) // 2]
+
+    @property
+    def at_limit(self) -> int:
+        """Number of seeds with which the unit is as fast as the vendor allows."""
+        return sum(report.fmax_mhz >= report.limit_mhz for report in self.reports)
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """Verdicts on clock, LUTs and block RAMs: "target met", "met" or "not met"."""
-        case, median = self.case, self.median
-        found = {
-            # Lower is better, but for the frequency.
-            "fmax_mhz": _verdict(
-                -median.fmax_mhz, _negative(case.minimum_mhz), _negative(case.target_mhz)
-            ),
-            "lut": _verdict(median.lut, case.maximum_lut, case.target_lut),
-            "bram": _verdict(median.bram, case.maximum_bram, None),
-        }
-        return {name: verdict for name, verdict in found.items() if verdict is not None}
+        """Verdicts on the goals: "met" or "not met", and for some seeds how many of them meet it.
+
+        The area is that of the median clock.
+        """
+        return {name: self._verdict(name, goal) for name, goal in self.case.goals.items()}
+
+    def _verdict(self, name: str, goal: int) -> str:
+        if name != "fmax_mhz":
+            return "met" if getattr(self.median, name) <= goal else "not met"
+        met, seeds = sum(report.fmax_mhz >= goal for report in self.reports), len(self.reports)
+        return {0: "not met", seeds: "met"}.get(met, f"{met} of {seeds} seeds")
 
     def per_segment(self) -> dict[str, float]:
         """LUTs, flip-flops and block RAMs of all, divided by the segments, the spare's included."""
@@ -271,8 +277,14 @@ class Summary:
             "device": case.device,
             "spec": case.spec.to_dict(),
             "seeds": self.seeds,
+            "timing_mhz": median.timing_mhz,
+            "timing_mhz_range": [reports[0].timing_mhz, reports[-1].timing_mhz],
+            "limit_mhz": median.limit_mhz,
+            "limited_by": median.limited_by,
             "fmax_mhz": median.fmax_mhz,
             "fmax_mhz_range": [reports[0].fmax_mhz, reports[-1].fmax_mhz],
+            "seeds_at_limit": self.at_limit,
+            "all_seeds_at_limit": self.at_limit == len(reports),
             "lut": median.lut,
             "ff": median.ff,
             "bram": median.bram,
@@ -281,7 +293,7 @@ class Summary:
             "operations_per_second": median.operations_per_second,
             "per_segment": self.per_segment(),
             "per_lane": self.per_lane(),
-            "limits": {name: getattr(case, name) for name in LIMITS},
+            "goals": dict(case.goals),
             "verdicts": self.verdicts,
             "critical_path": median.critical_path,
             "versions": median.versions,
@@ -301,19 +313,6 @@ def summarise(cases: Iterable[Case], measurements: Iterable[Measurement]) -> lis
         if own:
             summaries.append(Summary(case, own))
     return summaries
-
-
-def _negative(value: int | None) -> int | None:
-    return None if value is None else -value
-
-
-def _verdict(value: float, limit: int | None, target: int | None) -> str | None:
-    """Judge a value of which less is better."""
-    if limit is None:
-        return None
-    if target is not None and value <= target:
-        return "target met"
-    return "met" if value <= limit else "not met"
 
 
 # Comparison

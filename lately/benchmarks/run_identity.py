@@ -3,11 +3,13 @@
 import hashlib
 from functools import cache
 from importlib import metadata
+from math import ceil
 
 from amaranth.back import rtlil
 
 from ..boards.flow.devices import Device
 from ..boards.flow.floorplan import SITES, WEIGHT
+from ..boards.flow.limits import unit_limit
 from ..boards.flow.timing_harness import Harness
 from ..boards.flow.tools import SynthesisError
 from ..golden import FilterSpec
@@ -33,7 +35,10 @@ def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
         If the hardware cannot hold the specification.
     """
     synthesis = (*target.synthesis, target.pads)
-    placement = (*target.place_and_route, *map(str, (target.target_mhz, *target.pins)))
+    placement = (
+        *target.place_and_route,
+        *map(str, (ceil(unit_limit(target.name).mhz), *target.pins)),
+    )
     if spec.shards > 1 and target.place_and_route[1] in SITES:
         placement += ("places", *WEIGHT)
     return Identity(

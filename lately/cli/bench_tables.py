@@ -168,27 +168,23 @@ def print_soak(figures: dict[str, Any]) -> None:
     terminal().print(figure_table(rows))
 
 
-def print_cases(cases: "list[Case]") -> None:
-    """Print cases and their targets."""
-    from ..benchmarks.cases import LIMITS
+GOALS = {
+    "fmax_mhz": "MHz",
+    "lut": "LUTs",
+    "ff": "FFs",
+    "bram": "block RAMs",
+    "logic_cells": "logic cells",
+    "latency_cycles": "clocks",
+}
+"""Goals of cases, in words."""
 
-    table = head_table(
-        "case",
-        "group",
-        right=(
-            "window",
-            "seeds",
-            "minimum MHz",
-            "target",
-            "maximum LUTs",
-            "target",
-            "maximum block RAMs",
-        ),
-    )
+
+def print_cases(cases: "list[Case]") -> None:
+    """Print cases and their goals."""
+    table = head_table("case", "group", right=("window", "seeds", *GOALS.values()))
     for case in cases:
-        limits = (getattr(case, name) for name in LIMITS)
-        sizes = (case.spec.window, len(case.seeds))
-        texts = ("" if limit is None else count_text(limit) for limit in (*sizes, *limits))
+        figures = (case.spec.window, len(case.seeds), *map(case.goals.get, GOALS))
+        texts = ("" if figure is None else count_text(figure) for figure in figures)
         table.add_row(case.name, case.group, *texts)
     terminal().print(table)
 
@@ -218,24 +214,23 @@ def print_hardware(outcome: "Outcome", comparison: "Comparison | None") -> None:
 
 
 def _speed_table(summaries: "list[Summary]") -> Any:
-    table = head_table(
-        "case",
-        right=("seeds", "MHz", "lowest", "highest", "asked", "", "M ops/s", "clocks", "ns"),
-    )
+    names = ("seeds", "timing", "lowest", "highest", "limit", "at limit", "MHz", "M ops/s")
+    table = head_table("case", right=(*names, "clocks", "ns"))
+    table.add_column("limited by")
     for summary in summaries:
-        case, median, reports = summary.case, summary.median, summary.reports
-        asked = "" if case.minimum_mhz is None else f"{case.minimum_mhz}, target {case.target_mhz}"
+        median, reports = summary.median, summary.reports
+        clocks = (median, reports[0], reports[-1])
         table.add_row(
-            case.name,
+            summary.case.name,
             str(len(summary.seeds)),
+            *(f"{report.timing_mhz:.1f}" for report in clocks),
+            f"{median.limit_mhz:g}",
+            str(summary.at_limit),
             f"{median.fmax_mhz:.1f}",
-            f"{reports[0].fmax_mhz:.1f}",
-            f"{reports[-1].fmax_mhz:.1f}",
-            asked,
-            summary.verdicts.get("fmax_mhz", ""),
             f"{median.operations_per_second / 1e6:.1f}",
             str(median.latency_cycles),
             f"{median.latency_ns:.1f}",
+            median.limited_by,
         )
     return table
 
@@ -251,7 +246,7 @@ def _area_table(summaries: "list[Summary]") -> Any:
         table.add_row(
             summary.case.name,
             *map(count_text, (median.lut, median.ff, median.bram)),
-            *_area_verdict(summary),
+            *_goals(summary),
             str(summary.case.spec.segments),
             ", ".join(f"{value:,.1f}" for value in summary.per_segment().values()),
             ", ".join(f"{value:,.0f}" for value in summary.per_lane().values()),
@@ -259,13 +254,7 @@ def _area_table(summaries: "list[Summary]") -> Any:
     return table
 
 
-def _area_verdict(summary: "Summary") -> tuple[str, str]:
-    case, verdicts = summary.case, summary.verdicts
-    asked, met = [], []
-    if case.maximum_lut is not None:
-        asked.append(f"{case.maximum_lut} LUTs, target {case.target_lut}")
-        met.append(verdicts["lut"])
-    if case.maximum_bram is not None:
-        asked.append(f"{case.maximum_bram} block RAMs")
-        met.append(verdicts["bram"])
-    return "; ".join(asked), "; ".join(met)
+def _goals(summary: "Summary") -> tuple[str, str]:
+    verdicts = summary.verdicts
+    asked = (f"{goal:,} {GOALS[name]}" for name, goal in summary.case.goals.items())
+    return "; ".join(asked), "; ".join(verdicts.values())

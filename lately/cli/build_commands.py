@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import choose_spec, json_option, parse_seeds, print_json
+from .options import choose_spec, json_option, parse_seeds, print_json, time_limit_option
 from .progress import stage_bar
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ LOADER = "openFPGALoader"
     show_default=True,
     help="Placement seeds, such as 1-5 or 1,3, tried in turn until timing is met.",
 )
+@time_limit_option
 @click.option(
     "--out", metavar="DIR", help="Folder for bitstream and report.  [default: build/BOARD]"
 )
@@ -48,13 +49,15 @@ def build(
     clock: float | None,
     baud: int | None,
     seeds: str,
+    time_limit: float,
     out: str | None,
     list_boards: bool,
     as_json: bool,
 ) -> None:
     """Build the bitstream of a filter with a serial port for a board.
 
-    Fails if the static timing of the routed design does not allow the clock.
+    Fails if the static timing of the routed design does not allow the clock,
+    or the vendor does not allow it for the clock tree or the block RAMs.
     The same options and the same versions of the tools give the same
     bitstream.
 
@@ -62,7 +65,7 @@ def build(
     Examples:
       lately build --list
       lately build --board icebreaker
-      lately build --board ulx3s-85f --clock 225 --seeds 1-5 --baud 3000000
+      lately build --board ulx3s-85f --clock 125 --seeds 1-5 --baud 3000000
       lately build --board orangecrab-25f --spec filter.toml --out here --json
     """
     from ..boards.targets.catalogue import BOARDS
@@ -87,6 +90,7 @@ def build(
             clock_mhz=clock,
             baud=baud,
             seeds=tries,
+            time_limit=time_limit,
             progress=progress,
         )
     if as_json:

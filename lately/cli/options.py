@@ -29,6 +29,17 @@ out_file_option = click.option("--out", metavar="FILE", help="Write the figures 
 """--out, of commands that write one file of figures."""
 
 
+time_limit_option = click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1800,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time after which a run of yosys or nextpnr is ended and fails.",
+)
+"""--time-limit, of commands that place and route."""
+
+
 def filter_options(default: str = "default") -> Callable[[Command], Command]:
     """Return a decorator that adds --spec and --preset, for `choose_spec`.
 

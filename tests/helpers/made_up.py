@@ -10,10 +10,13 @@ from lately.boards.flow.synthesis import SynthesisReport
 def measurement(case=CASE, *, seed=1, rtlil="0", versions=None, **figures):
     """Make up a measurement."""
     values = {
-        "fmax_mhz": 330.0,
+        "timing_mhz": 330.0,
+        "limit_mhz": 400.0,
+        "limit": "clock tree",
         "lut": 1600,
         "ff": 1900,
         "bram": 32,
+        "latency_cycles": 24,
         "critical_path": f"from here to there, seed {seed}",
     }
     report = SynthesisReport(
@@ -23,7 +26,6 @@ def measurement(case=CASE, *, seed=1, rtlil="0", versions=None, **figures):
         harness_ff=400,
         utilisation={},
         lanes=1,
-        latency_cycles=24,
         versions=versions or {"yosys": "1", "nextpnr-ecp5": "1", "amaranth": "1"},
         **values | figures,
     )

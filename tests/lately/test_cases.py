@@ -1,6 +1,7 @@
 """Which units are measured, and what is asked of them."""
 
 import pytest
+from made_up import measurement
 
 from lately.benchmarks.cases import (
     CASES,
@@ -12,8 +13,10 @@ from lately.benchmarks.cases import (
     select,
 )
 from lately.boards.flow.devices import DEVICES, device
+from lately.boards.flow.limits import unit_limit
 from lately.golden import FilterSpec, preset
 from lately.hdl.profile import HardwareProfile
+from lately.hdl.target_clocks import target_mhz
 
 
 def case(name):
@@ -30,13 +33,10 @@ def test_case_can_be_built(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_target_is_stricter(case):
-    assert (case.minimum_mhz is None) == (case.target_mhz is None)
-    assert (case.maximum_lut is None) == (case.target_lut is None)
-    if case.minimum_mhz is not None:
-        assert case.target_mhz > case.minimum_mhz
-    if case.maximum_lut is not None:
-        assert case.target_lut < case.maximum_lut
+def test_goals_are_figures_within_the_limits(case):
+    figures = set(measurement(case).report.to_dict()) | {"logic_cells"}
+    assert set(case.goals) <= figures
+    assert case.goals.get("fmax_mhz", 0) <= unit_limit(case.device).mhz
 
 
 def test_names_are_different():
@@ -45,25 +45,16 @@ def test_names_are_different():
 
 
 def test_what_is_asked():
-    asked = {
-        case.name: (case.minimum_mhz, case.target_mhz)
-        for case in CASES
-        if case.group == "units" and case.minimum_mhz is not None
-    }
-    assert asked == {
-        "apbbf/ecp5-25k-6": (320, 360),
-        "apbbf/ecp5-25k-8": (410, 450),
-        "apbbf-k3-l8/ecp5-25k-6": (320, 350),
-        "apbf/ecp5-25k-6": (300, 340),
-        "gebf/ecp5-85k-6": (280, 320),
-        "blocked-gebf/ecp5-25k-6": (300, 340),
-        "large/ecp5-85k-6": (280, 330),
-        "small/ice40-hx8k": (125, 160),
-        "small/ice40-up5k": (70, 85),
-    }
-    limits = [(c.maximum_lut, c.target_lut, c.maximum_bram) for c in select(["apbbf/ecp5*"])]
-    assert limits == [(1900, 1500, 32)] * 2
-    assert all(len(case.seeds) == 5 for case in CASES if case.group == "units")
+    units = [case for case in CASES if case.group == "units"]
+    own = {"large/ecp5-85k-6": min(200, target_mhz("ecp5-85k-6"))}
+    own |= {"small/ice40-hx8k": 150, "small/ice40-up5k": 48}
+    clocks = {case.name: case.goals["fmax_mhz"] for case in units if case.goals}
+    assert clocks == {name: own.get(name, target_mhz(name.partition("/")[2])) for name in clocks}
+    assert len(clocks) == 9
+    for case in select(["apbbf/ecp5*"]):
+        area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
+        assert area.items() <= case.goals.items()
+    assert all(len(case.seeds) == 5 for case in units)
 
 
 def test_growth_doubles_until_the_device_is_full():

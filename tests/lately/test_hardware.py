@@ -54,7 +54,7 @@ class Fake:
 
 def made_up(wanted):
     (case,) = [case for case in TINY if case.device == wanted.device]
-    entry = measurement(case, seed=wanted.seed, fmax_mhz=200.0 + wanted.seed)
+    entry = measurement(case, seed=wanted.seed, timing_mhz=200.0 + wanted.seed)
     report = replace(entry.report, versions=dict(wanted.versions))
     return replace(entry, rtlil=wanted.rtlil, flow=wanted.flow, report=report)
 
@@ -84,7 +84,7 @@ def test_identity_is_repeatable():
 def test_identity_tells_hardware_and_flow_apart():
     target = device("ecp5-25k-6")
     first = identity(preset("tiny"), target, 1)
-    other = identity(preset("tiny"), replace(target, target_mhz=1), 1)
+    other = identity(preset("tiny"), replace(target, pads="none"), 1)
     assert other == replace(first, flow=other.flow) != first
     changed = identity(replace(preset("tiny"), seed=1), target, 1)
     assert changed.rtlil != first.rtlil
@@ -386,8 +386,10 @@ def test_json(run_cli):
     assert (first["name"], second["name"]) == ("tiny/ecp5-25k-6", "tiny/ice40-hx8k")
     assert set(first) == {
         "name", "group", "device", "spec", "seeds", "fmax_mhz", "fmax_mhz_range", "lut", "ff",
+        "timing_mhz", "timing_mhz_range", "limit_mhz", "limited_by", "seeds_at_limit",
+        "all_seeds_at_limit",
         "bram", "latency_cycles", "latency_ns", "operations_per_second", "per_segment", "per_lane",
-        "limits", "verdicts", "critical_path", "versions", "runs",
+        "goals", "verdicts", "critical_path", "versions", "runs",
     }  # fmt: skip
     assert (first["fmax_mhz"], first["fmax_mhz_range"]) == (202.0, [201.0, 203.0])
     assert first["seeds"] == [1, 2, 3]
@@ -436,7 +438,7 @@ def test_check_fails(run_cli, baseline):
     save(
         baseline,
         [
-            replace(entry, report=replace(entry.report, fmax_mhz=201.01, ff=1899))
+            replace(entry, report=replace(entry.report, timing_mhz=201.01, ff=1899))
             for entry in entries
         ],
     )

