@@ -30,6 +30,7 @@ from .plain_bloom import (
 )
 from .segment_rates import (
     apbbf_block_false_positive_rate,
+    mean_rate,
     segment_false_positive_rate,
     segment_loads,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "bloom_metrics",
     "gebf_false_positive_rate",
     "gebf_staleness_bound",
+    "mean_rate",
     "npws",
     "segment_false_positive_rate",
     "segment_loads",

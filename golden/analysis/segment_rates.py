@@ -8,6 +8,9 @@ import numpy as np
 from .capacity import apbbf_block_capacity
 from .rules import Floats, require_count, require_load, require_share
 
+_SUMMED = 32
+"""Insertions of a generation up to which the mean rate is a sum and not an integral."""
+
 
 def segment_loads(run: int, window_generations: int, generation: int, phase: float) -> list[float]:
     """Distinct keys inserted in each segment, from youngest to oldest (APBF, section 5.1).
@@ -114,6 +117,28 @@ def apbbf_block_false_positive_rate(
         block_bits / hashes_per_block,
         hashes_per_block,
     )
+
+
+def mean_rate(rate: Callable[[float], float], generation: int) -> float:
+    """Average a rate over what a query meets after each insertion of a generation.
+
+    A shift comes with the insertion after the last, so no query meets a
+    generation without any.
+
+    Parameters
+    ----------
+    rate : callable
+        Takes a phase of 0 to 1, as `segment_loads`, in which it is smooth.
+    generation : int
+        Insertions of the generation.
+    """
+    if generation <= _SUMMED:
+        return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
+    # Gauss-Legendre; then Euler and Maclaurin: a sum is the integral and half of what its ends
+    # differ by.
+    nodes = zip(*np.polynomial.legendre.leggauss(8), strict=True)
+    integral = sum(float(weight) / 2 * rate((1 + float(point)) / 2) for point, weight in nodes)
+    return integral + (rate(1.0) - rate(0.0)) / (2 * generation)
 
 
 def _binomial_rate(load: int, blocks: int, cells: int, parts: int) -> float:

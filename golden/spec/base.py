@@ -92,7 +92,7 @@ class Specification(ABC, metaclass=_Dispatcher):
     def __post_init__(self) -> None:
         for item in fields(self):
             self._check_field(item)
-        require(self.seed < 1 << 64, "seed", "must be below 2**64", self.seed)
+        self._hold("seed", self.seed < 1 << 64, "must be below 2**64")
 
     def _check_field(self, item: Field[Any]) -> None:
         value = getattr(self, item.name)
@@ -101,6 +101,10 @@ class Specification(ABC, metaclass=_Dispatcher):
             require(not needed, item.name, f"must be given for family {self.family}", None)
         elif "range" in item.metadata:
             require_integer(item.name, value, *item.metadata["range"])
+
+    def _hold(self, name: str, condition: bool, rule: str) -> None:
+        """Refuse the value of a field unless a condition holds."""
+        require(condition, name, rule, getattr(self, name))
 
     # Families
 

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 from .. import analysis
 from ..hash.functions import HASHES
@@ -18,12 +18,19 @@ from .base import UNSET, Specification, optional, require, required
 SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}
 """Shards that the keys of so many lanes are spread over."""
 
-_SUMMED = 32
-"""Insertions of a generation up to which the mean rate is a sum and not an integral."""
-
 # Ages are 16-bit integers; the others keep the hash functions countable.
 _GENERATIONS = 32767
 _HASHES = 4096
+
+
+class Geometry(NamedTuple):
+    """Shape of a ring and of its segments; the numbers as `FilterSpec` has them."""
+
+    generations: int
+    run: int
+    blocks: int
+    parts: int
+    cells: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +65,8 @@ class FilterSpec(Specification):
     size_field: ClassVar[str]
     """Name of the field that sets the size of a segment."""
 
+    _shape: ClassVar[str]
+
     window: int = optional()
     generation: int = optional()
     lanes: int = optional(1)
@@ -67,83 +76,64 @@ class FilterSpec(Specification):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.lanes in SHARDS, "lanes", "must be 1, 2 or 4", self.lanes)
-        require_power_of_two("clear", self.clear)
-        self._check_hash()
-        self._check_segment()
-        require(
-            max(self.index_sizes) <= 1 << 32,
-            self.size_field,
-            "must give at most 2**32 cells or blocks in a part",
-            max(self.index_sizes),
-        )
-        self._complete()
-
-    def _check_hash(self) -> None:
+        keyed, hashes = self.hash == "siphash", ", ".join(HASHES)
         known = isinstance(self.hash, str) and self.hash in HASHES
-        require(known, "hash", f"must be one of {', '.join(HASHES)}", self.hash)
-        require(isinstance(self.rekey, bool), "rekey", "must be True or False", self.rekey)
-        require(
-            self.hash == "siphash" or not self.rekey,
-            "rekey",
-            f"must be False for hash {self.hash}",
-            self.rekey,
-        )
-        require(
-            self.lanes == 1 or self.hash == "h3",
-            "hash",
-            "must be h3 for several lanes",
-            self.hash,
-        )
+        self._hold("lanes", self.lanes in SHARDS, "must be 1, 2 or 4")
+        require_power_of_two("clear", self.clear)
+        self._hold("hash", known, f"must be one of {hashes}")
+        self._hold("rekey", isinstance(self.rekey, bool), "must be True or False")
+        self._hold("rekey", keyed or not self.rekey, f"must be False for hash {self.hash}")
+        self._hold("hash", self.lanes == 1 or not keyed, "must be h3 for several lanes")
+        self._check_segment()
+        most = max(self.index_sizes)
+        rule = "must give at most 2**32 cells or blocks in a part"
+        require(most <= 1 << 32, self.size_field, rule, most)
+        self._complete()
 
     @abstractmethod
     def _check_segment(self) -> None:
         """Check the fields that a segment's size depends on."""
 
-    def _check_shards(self, size: int) -> None:
-        require(
-            size % self.shards == 0,
-            self.size_field,
-            f"must be a multiple of the {self.shards} shards of {self.lanes} lanes",
-            size,
-        )
+    def _check_shards(self) -> None:
+        whole = getattr(self, self.size_field) % self.shards == 0
+        rule = f"must be a multiple of the {self.shards} shards of {self.lanes} lanes"
+        self._hold(self.size_field, whole, rule)
 
     def _complete(self) -> None:
         """Derive generation and window where they are not given, and check them."""
+        generations = self.window_generations
         if self.generation is None:
-            whole = self.window is not None
-            derived = -(-self.window // self.window_generations) if whole else self._full()
-            object.__setattr__(self, "generation", derived)
-        require(self.generation >= 1, "generation", "must be at least 1", self.generation)
-        covered = self.generation * self.window_generations
+            object.__setattr__(self, "generation", self._default_generation())
+        self._hold("generation", self.generation >= 1, "must be at least 1")
+        most = self.generation * generations
         if self.window is None:
-            object.__setattr__(self, "window", covered)
-        require(
-            self.window <= covered,
-            "window",
-            f"must be at most {self.window_generations} generations of {self.generation} "
-            f"insertions = {covered}",
-            self.window,
-        )
+            object.__setattr__(self, "window", most)
+        shown = f"{generations} generations of {self.generation} insertions = {most}"
+        self._hold("window", self.window <= most, f"must be at most {shown}")
 
-    def _full(self) -> int:
-        """Return the generation that fills the segments as the paper has it."""
-        raise NotImplementedError
+    def _default_generation(self) -> int:
+        """Return the generation that covers the window."""
+        return -(-self.window // self.window_generations)
 
-    # The ring
+    # The ring and its segments
 
     @property
     @abstractmethod
+    def _geometry(self) -> Geometry:
+        """Shape of the ring and of its segments."""
+
+    @property
     def window_generations(self) -> int:
         """Generations in the window: l of an APBF, r of a GEBF."""
+        return self._geometry.generations
 
     @property
-    @abstractmethod
     def run(self) -> int:
         """Consecutive segments that an insertion writes and a report needs.
 
         k of an APBF; 1 of a GEBF, whose query is satisfied by any segment.
         """
+        return self._geometry.run
 
     @property
     def ring_segments(self) -> int:
@@ -160,8 +150,6 @@ class FilterSpec(Specification):
     def hash_functions(self) -> int:
         """Hash functions: one per segment for an APBF, one for all segments of a GEBF."""
 
-    # A segment
-
     @property
     def shards(self) -> int:
         """Shards that keys are spread over: three for every two lanes, so that none is full."""
@@ -169,18 +157,21 @@ class FilterSpec(Specification):
 
     @property
     def segment_blocks(self) -> int:
-        """Blocks of a segment; 1 where the family has none."""
-        return 1
+        """Blocks of a segment, the same number in every shard; 1 where the family has none."""
+        return self._geometry.blocks
 
     @property
-    @abstractmethod
     def parts(self) -> int:
-        """Bits that one key sets in one segment, each in a part of its own."""
+        """Bits that one key sets in one segment, each in its own part.
+
+        1 of an APBF, b of an APBBF, k of a GEBF.
+        """
+        return self._geometry.parts
 
     @property
-    @abstractmethod
     def cells(self) -> int:
-        """Bits of one part in one block (of the whole part without blocks)."""
+        """Bits of one part in one block (of the whole part without blocks), in all shards."""
+        return self._geometry.cells
 
     @property
     @abstractmethod
@@ -199,10 +190,7 @@ class FilterSpec(Specification):
 
     @property
     def index_sizes(self) -> tuple[int, ...]:
-        """Ranges of the indices of a hash function: the block, if there are blocks, then cells.
-
-        They are those within a shard.
-        """
+        """Ranges of the indices of a hash function in a shard: of the block, if any, and cells."""
         if self.blocked:
             return (self.segment_blocks // self.shards,) + (self.cells,) * self.parts
         return (self.shard_bits,) * self.parts
@@ -212,16 +200,7 @@ class FilterSpec(Specification):
     @property
     def shape(self) -> str:
         """Family and parameters in few words."""
-        return f"{self.family} {self._parameters}, {self._size}"
-
-    @property
-    @abstractmethod
-    def _parameters(self) -> str:
-        """Parameters but for the size of a segment."""
-
-    @property
-    def _size(self) -> str:
-        return f"{self.cells:,} bits"
+        return f"{self.family} {self._shape.format(self)}"
 
     @property
     def memory_bits(self) -> int:
@@ -264,13 +243,9 @@ class FilterSpec(Specification):
             Share of the current generation that has been inserted, 0 to 1;
             every inserted key is taken to be distinct.
         """
+        shape = {"blocks": self.segment_blocks, "cells": self.cells, "parts": self.parts}
         loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
-        return [
-            analysis.segment_false_positive_rate(
-                load, blocks=self.segment_blocks, cells=self.cells, parts=self.parts
-            )
-            for load in loads
-        ]
+        return [analysis.segment_false_positive_rate(load, **shape) for load in loads]
 
     def false_positive_rate(self, *, phase: float) -> float:
         """Return the expected false-positive rate at a phase of the generation, keys distinct.
@@ -279,11 +254,8 @@ class FilterSpec(Specification):
         match probabilities of the segments; for a GEBF it is 1 minus the
         product of the misses, the form of the paper's approximation.
         """
-        return analysis.apbf_false_positive_rate(
-            self.run,
-            self.window_generations,
-            fills=self.segment_false_positive_rates(phase=phase),
-        )
+        fills = self.segment_false_positive_rates(phase=phase)
+        return analysis.apbf_false_positive_rate(self.run, self.window_generations, fills=fills)
 
     @cached_property
     def worst_false_positive_rate(self) -> float:
@@ -292,43 +264,15 @@ class FilterSpec(Specification):
 
     @cached_property
     def mean_false_positive_rate(self) -> float:
-        """False-positive rate averaged over a generation, keys distinct.
-
-        Over what a query meets after each of its insertions: a shift comes with the
-        insertion after the last, so no query meets a generation without any.
-        """
-        if self.generation <= _SUMMED:
-            moments = range(1, self.generation + 1)
-            rates = [self.false_positive_rate(phase=i / self.generation) for i in moments]
-            return sum(rates) / self.generation
-        # Euler and Maclaurin: a sum is the integral and half of what its ends differ by.
-        ends = self.worst_false_positive_rate - self.false_positive_rate(phase=0.0)
-        return self._integrated_rate() + ends / (2 * self.generation)
-
-    def _integrated_rate(self) -> float:
-        # Gauss-Legendre: the rate is smooth in the phase, and 8 points are exact to rounding.
-        points = (
-            0.18343464249564980,
-            0.52553240991632899,
-            0.79666647741362674,
-            0.96028985649753623,
-        )
-        weights = (
-            0.36268378337836198,
-            0.31370664587788729,
-            0.22238103445337447,
-            0.10122853629037626,
-        )
-        return sum(
-            weight / 2 * self.false_positive_rate(phase=(1 + sign * point) / 2)
-            for point, weight in zip(points, weights, strict=True)
-            for sign in (-1, 1)
+        """False-positive rate averaged over the insertions of a generation, keys distinct."""
+        return analysis.mean_rate(
+            lambda phase: self.false_positive_rate(phase=phase), self.generation
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgePartitionedSpec(FilterSpec):
-    """Ring of which an insertion writes several segments, each with a hash function of its own.
+    """Ring of which an insertion writes several segments, each with its own hash function.
 
     Attributes
     ----------
@@ -341,28 +285,21 @@ class AgePartitionedSpec(FilterSpec):
     k: int = required(most=_HASHES)
     l: int = required(most=_GENERATIONS)
 
+    def _default_generation(self) -> int:
+        return self._full() if self.window is None else super()._default_generation()
+
+    @abstractmethod
+    def _full(self) -> int:
+        """Return the generation that fills the segments to one half, as the paper has it."""
+
     @property
-    def _parameters(self) -> str:
-        return f"k={self.k} l={self.l}"
+    def hash_functions(self) -> int:
+        """Hash functions: one per segment, the spare included."""
+        return self.segments
 
     def with_generations(self, generations: int) -> Self:
         """Return the same with another number of generations in the window, each as full."""
         return replace(self, l=generations, window=UNSET, generation=UNSET)
-
-    @property
-    def window_generations(self) -> int:
-        """Generations: l."""
-        return self.l
-
-    @property
-    def run(self) -> int:
-        """Segments that an insertion writes: k."""
-        return self.k
-
-    @property
-    def hash_functions(self) -> int:
-        """One per segment, the spare included."""
-        return self.segments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -376,24 +313,19 @@ class APBFSpec(AgePartitionedSpec, family="apbf"):
     """
 
     size_field = "slice_bits"
+    _shape = "k={0.k} l={0.l}, {0.slice_bits:,} bits"
 
     slice_bits: int = required()
 
     def _check_segment(self) -> None:
-        self._check_shards(self.slice_bits)
+        self._check_shards()
 
     def _full(self) -> int:
         return analysis.apbf_generation(self.slice_bits, self.k)
 
-    @property
-    def parts(self) -> int:
-        """1: a slice has one hash function."""
-        return 1
-
-    @property
-    def cells(self) -> int:
-        """Bits of a slice."""
-        return self.slice_bits
+    @cached_property
+    def _geometry(self) -> Geometry:
+        return Geometry(self.l, self.k, blocks=1, parts=1, cells=self.slice_bits)
 
     @property
     def shard_sizes(self) -> dict[str, int]:
@@ -413,48 +345,28 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
 
     blocked = True
     size_field = "blocks"
+    _shape = "k={0.k} l={0.l} b={0.hashes_per_block}, {0.blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
     hashes_per_block: int = required(most=_HASHES)
     blocks: int = required()
 
-    @property
-    def _parameters(self) -> str:
-        return f"{super()._parameters} b={self.hashes_per_block}"
-
-    @property
-    def _size(self) -> str:
-        return f"{self.blocks:,} x {self.block_bits}"
-
     def _check_segment(self) -> None:
+        fits = _power_of_two(self.hashes_per_block) and self.hashes_per_block < self.block_bits
+        rule = f"must be a power of two below block_bits = {self.block_bits}"
         require_power_of_two("block_bits", self.block_bits)
-        require(
-            _power_of_two(self.hashes_per_block) and self.hashes_per_block < self.block_bits,
-            "hashes_per_block",
-            f"must be a power of two below block_bits = {self.block_bits}",
-            self.hashes_per_block,
-        )
-        self._check_shards(self.blocks)
+        self._hold("hashes_per_block", fits, rule)
+        self._check_shards()
 
     def _full(self) -> int:
         return analysis.apbbf_generation(
             self.blocks, self.block_bits, self.hashes_per_block, self.k
         )
 
-    @property
-    def segment_blocks(self) -> int:
-        """Blocks of a segment."""
-        return self.blocks
-
-    @property
-    def parts(self) -> int:
-        """Bits of a key in a block: b."""
-        return self.hashes_per_block
-
-    @property
-    def cells(self) -> int:
-        """Bits of a block for each hash function."""
-        return self.block_bits // self.parts
+    @cached_property
+    def _geometry(self) -> Geometry:
+        cells = self.block_bits // self.hashes_per_block
+        return Geometry(self.l, self.k, self.blocks, self.hashes_per_block, cells)
 
     @property
     def shard_sizes(self) -> dict[str, int]:
@@ -481,28 +393,9 @@ class GuardedEpochSpec(FilterSpec):
     bits: int = required()
 
     @property
-    def _parameters(self) -> str:
-        return f"r={self.epochs} k={self.hashes}"
-
-    @property
-    def window_generations(self) -> int:
-        """Epochs: r."""
-        return self.epochs
-
-    @property
-    def run(self) -> int:
-        """1: any segment satisfies a query."""
-        return 1
-
-    @property
     def hash_functions(self) -> int:
         """One for all segments."""
         return 1
-
-    @property
-    def parts(self) -> int:
-        """Bits of a key in a segment: k."""
-        return self.hashes
 
     @property
     def npws(self) -> float:
@@ -519,20 +412,18 @@ class GuardedEpochSpec(FilterSpec):
 class GEBFSpec(GuardedEpochSpec, family="gebf"):
     """Guarded-epoch Bloom filter."""
 
+    _shape = "r={0.epochs} k={0.hashes}, {0.cells:,} bits"
+
     def _check_segment(self) -> None:
         least = 2 * self.shards
-        require(
-            self.part_bits >= least,
-            "bits",
-            f"must be at least {least} per hash and segment = "
-            f"{least * self.hashes * (self.epochs + 1)}",
-            self.bits,
-        )
+        total = least * self.hashes * (self.epochs + 1)
+        rule = f"must be at least {least} per hash and segment = {total}"
+        self._hold("bits", self.part_bits >= least, rule)
 
-    @property
-    def cells(self) -> int:
-        """Bits of a segment for each hash function, the same in every shard."""
-        return self.bits // (self.epochs + 1) // self.hashes // self.shards * self.shards
+    @cached_property
+    def _geometry(self) -> Geometry:
+        cells = self.bits // (self.epochs + 1) // self.hashes // self.shards * self.shards
+        return Geometry(self.epochs, run=1, blocks=1, parts=self.hashes, cells=cells)
 
     @property
     def shard_sizes(self) -> dict[str, int]:
@@ -556,40 +447,24 @@ class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
     """
 
     blocked = True
+    _shape = "r={0.epochs} k={0.hashes}, {0.segment_blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
 
-    @property
-    def _size(self) -> str:
-        return f"{self.segment_blocks:,} x {self.block_bits}"
-
     def _check_segment(self) -> None:
-        require_power_of_two("block_bits", self.block_bits)
-        require(
-            self.hashes < self.block_bits,
-            "hashes",
-            f"must be below block_bits = {self.block_bits}",
-            self.hashes,
-        )
         where = "segment" if self.shards == 1 else f"of the {self.shards} shards of a segment"
-        require(
-            self.segment_blocks >= 1,
-            "bits",
-            f"must be at least one block in each {where} = "
-            f"{self.shards * self.block_bits * (self.epochs + 1)}",
-            self.bits,
-        )
+        total = self.shards * self.block_bits * (self.epochs + 1)
+        below = self.hashes < self.block_bits
+        require_power_of_two("block_bits", self.block_bits)
+        self._hold("hashes", below, f"must be below block_bits = {self.block_bits}")
+        rule = f"must be at least one block in each {where} = {total}"
+        self._hold("bits", self.segment_blocks >= 1, rule)
 
-    @property
-    def segment_blocks(self) -> int:
-        """Blocks of a segment, the same number in every shard."""
-        blocks = self.bits // (self.epochs + 1) // self.block_bits
-        return blocks // self.shards * self.shards
-
-    @property
-    def cells(self) -> int:
-        """Bits of a block for each hash function."""
-        return self.block_bits // self.hashes
+    @cached_property
+    def _geometry(self) -> Geometry:
+        blocks = self.bits // (self.epochs + 1) // self.block_bits // self.shards * self.shards
+        cells = self.block_bits // self.hashes
+        return Geometry(self.epochs, run=1, blocks=blocks, parts=self.hashes, cells=cells)
 
     @property
     def shard_sizes(self) -> dict[str, int]:
