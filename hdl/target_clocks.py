@@ -8,16 +8,16 @@ from collections.abc import Mapping
 
 from .profile import BLOCK_MODES
 
-CLOCK_MHZ: Mapping[str, Mapping[str, int]] = {
-    "ecp5-6": {"": 257, "NORMAL": 212, "WRITETHROUGH": 213, "READBEFOREWRITE": 154},
-    "ecp5-7": {"": 303, "NORMAL": 254, "WRITETHROUGH": 255, "READBEFOREWRITE": 193},
-    "ecp5-8": {"": 370, "NORMAL": 271, "WRITETHROUGH": 273, "READBEFOREWRITE": 214},
+CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
+    "ecp5-6": {"": 257, "NORMAL": 212.0, "WRITETHROUGH": 213.6, "READBEFOREWRITE": 154.6},
+    "ecp5-7": {"": 303, "NORMAL": 254.2, "WRITETHROUGH": 255.9, "READBEFOREWRITE": 193.7},
+    "ecp5-8": {"": 370, "NORMAL": 271.4, "WRITETHROUGH": 273.1, "READBEFOREWRITE": 214.1},
     "ice40-hx8k": {"": 275, "NORMAL": 275},
     "ice40-up5k": {"": 185, "NORMAL": 150},
     "gowin-gw1nr-9c": {"": 600, "NORMAL": 190},
     "gowin-gw2ar-18c": {"": 625, "NORMAL": 380, "READBEFOREWRITE": 230},
 }
-"""Whole MHz by class of devices and write mode of the block RAMs; "" stands for no block RAM."""
+"""MHz by class of devices and write mode of the block RAMs; "" stands for no block RAM."""
 
 
 def device_class(device: str) -> str:
@@ -32,8 +32,8 @@ def device_class(device: str) -> str:
     return f"{family}-{last}" if family == "ecp5" else device
 
 
-def target_mhz(device: str, *, organisation: str = "separate") -> int:
-    """Return the target clock of a unit with the device's own block RAMs, in MHz.
+def limit_mhz(device: str, *, organisation: str = "separate") -> float:
+    """Return the highest clock of a unit with the device's own block RAMs, in MHz.
 
     Parameters
     ----------
@@ -49,3 +49,14 @@ def target_mhz(device: str, *, organisation: str = "separate") -> int:
     """
     clocks = CLOCK_MHZ[device_class(device)]
     return clocks[BLOCK_MODES[organisation].get(device.partition("-")[0], "")]
+
+
+def target_mhz(device: str, *, organisation: str = "separate") -> int:
+    """Return the target clock of a unit in whole MHz: its limit.
+
+    Parameters
+    ----------
+    device, organisation
+        As for `limit_mhz`.
+    """
+    return int(limit_mhz(device, organisation=organisation))

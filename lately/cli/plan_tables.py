@@ -32,6 +32,11 @@ def print_plan(plan: Plan, timed: list[TimedModel] | None = None) -> None:
             f"~ predicted: LUTs within {model['lut_error']:.0%} and flip-flops within "
             f"{model['ff_error']:.0%} of what units took that were synthesised."
         )
+        most = plan.chosen.limit_mhz
+        console.print(
+            f"The vendor allows at most {most:g} MHz, {most:g} million operations a second; "
+            "`lately synth` says what static timing allows."
+        )
     if timed is not None:
         console.print(f"A filter of the table {COUNTED}.", soft_wrap=True)
         console.print("For spans of time there are golden models, without hardware:")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..golden import FilterSpec, analysis
 from ..hdl.profile import HardwareProfile
+from ..hdl.target_clocks import limit_mhz
 from . import cost
 from .binding import Binding, bindings
 from .failure import explain
@@ -43,6 +44,8 @@ class Candidate:
         (APBF, section 5.4), at the worst moment; hardware looks at all at once.
     latency : int or None
         Clocks of the hardware; None if sizes are any.
+    limit_mhz : float or None
+        On a device: the highest clock that the vendor allows the unit.
     area : dict of str to int, or None
         On a device: ``bram``, and ``lut`` and ``ff`` as predicted.
     bindings : list of Binding
@@ -55,6 +58,7 @@ class Candidate:
     slack: float
     accesses: float
     latency: int | None
+    limit_mhz: float | None
     area: dict[str, int] | None
     bindings: list[Binding]
 
@@ -76,6 +80,8 @@ class Candidate:
             "bits": self.bits,
             "accesses": self.accesses,
             "latency_clocks": self.latency,
+            "limit_mhz": self.limit_mhz,
+            "most_operations_per_second": self.limit_mhz and self.limit_mhz * 1e6,
             "area": self.area,
             "binds": [binding.to_dict() for binding in self.bindings],
         }
@@ -196,6 +202,7 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
         slack=(spec.guaranteed_window + spec.slack) / spec.window - 1,
         accesses=analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills),
         latency=None if requirement.any_size else HardwareProfile(spec).latency,
+        limit_mhz=None if device is None else limit_mhz(device.name),
         area=area,
         bindings=[],
     )

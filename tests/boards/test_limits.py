@@ -25,7 +25,7 @@ from lately.boards.flow.synthesis import with_limits
 from lately.golden import preset
 from lately.hdl.build import filter_unit
 from lately.hdl.profile import BLOCK_MODES
-from lately.hdl.target_clocks import CLOCK_MHZ, device_class, target_mhz
+from lately.hdl.target_clocks import CLOCK_MHZ, device_class, limit_mhz, target_mhz
 
 RBW = "READBEFOREWRITE"
 BLOCK = "DP16KD:WRITEMODE_A=NORMAL,WRITEMODE_B={}"
@@ -61,13 +61,14 @@ def test_limits_of_ecp5(grade, normal, reading_first, tree):
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_target_clocks_are_the_limits(name):
-    """Those of `lately.hdl`, which knows no boards, in whole MHz."""
+    """Those of `lately.hdl`, which knows no boards."""
     for mode, mhz in CLOCK_MHZ[device_class(name)].items():
-        assert int(lowest_limit(name, [Port(mode)] if mode else []).mhz) == mhz
+        assert lowest_limit(name, [Port(mode)] if mode else []).mhz == mhz
     for organisation, modes in BLOCK_MODES.items():
         if DEVICES[name].family in modes:
-            mhz = target_mhz(name, organisation=organisation)
-            assert mhz == int(unit_limit(name, organisation).mhz)
+            mhz = limit_mhz(name, organisation=organisation)
+            assert mhz == unit_limit(name, organisation).mhz
+            assert target_mhz(name, organisation=organisation) == int(mhz)
 
 
 @pytest.mark.parametrize("name", DEVICES)

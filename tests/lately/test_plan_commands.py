@@ -75,7 +75,11 @@ def test_device():
     found = json.loads(run(*SMALL, "--device", "ice40-hx8k", "--json"))
     assert found["requirement"]["device"] == "ice40-hx8k"
     assert 0 < found["chosen"]["area"]["bram"] <= 32
-    assert "block RAMs" in run(*SMALL, "--device", "ice40-hx8k")
+    assert found["chosen"]["limit_mhz"] == 275
+    assert found["chosen"]["most_operations_per_second"] == 275e6
+    table = run(*SMALL, "--device", "ice40-hx8k")
+    assert "block RAMs" in table
+    assert "The vendor allows at most 275 MHz, 275 million operations a second" in table
 
 
 def test_any_size():
