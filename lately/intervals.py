@@ -5,19 +5,9 @@ Interval = tuple[float, float]
 
 
 def clopper_pearson(hits: int, trials: int, *, confidence: float = 0.95) -> Interval | None:
-    """Exact interval of a proportion (Clopper and Pearson, 1934).
+    """Exact interval of a proportion of `hits` in independent trials (Clopper and Pearson, 1934).
 
-    Parameters
-    ----------
-    hits, trials : int
-        Events, and the independent trials among which they were counted.
-    confidence : float
-        Least probability that the interval holds the proportion, 0 to 1.
-
-    Returns
-    -------
-    tuple of float, or None
-        Bounds; None without a trial, of which nothing can be said.
+    It holds the proportion with a probability of at least `confidence`; None without a trial.
 
     Raises
     ------

@@ -31,20 +31,8 @@ def measure(
     """Insert and query a long stream of random keys, drawn piece by piece.
 
     Half of the queries ask for keys of the window, at any distance, and half
-    for keys that have not come.
-
-    Parameters
-    ----------
-    model : str
-        Name in `models`.
-    window, bits_per_key : int
-        Window and memory of the model.
-    insertions, queries : int
-        In all.
-    seed : int
-        Seed of the keys.
-    progress : callable, optional
-        Called with the number of insertions since the last call.
+    for keys that have not come. The model is one of `models`, of that window
+    and memory; `progress` is called with the insertions since its last call.
 
     Returns
     -------

@@ -37,38 +37,22 @@ Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Contestant:
-    """A filter in its memory.
-
-    Attributes
-    ----------
-    name, runs : str
-        Which filter, and what runs it: "compiled", "numpy" or a library.
-    build : callable
-        Returns its memory in bits and a `Step`, whose answers have shape (n,).
-    keys : int
-        Number of keys from the beginning of the stream; fewer for slow filters.
-    form : callable
-        From an array of keys, shape (n,), to what the filter takes; not timed.
-    """
+    """A filter in its memory."""
 
     name: str
     runs: str
+    """What runs it: "compiled", "numpy" or a library."""
     build: Callable[[], tuple[int, Step]]
+    """Returns its memory in bits and a `Step`, whose answers have shape (n,)."""
     keys: int
+    """Number of keys from the beginning of the stream; fewer for slow filters."""
     form: Callable[[NDArray[np.uint64]], Any]
+    """From an array of keys, shape (n,), to what the filter takes; not timed."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Keys, and which of them came before within the window.
-
-    Attributes
-    ----------
-    window : int
-        Insertions.
-    keys : ndarray of uint64, shape (n,)
-    repeated : ndarray of bool, shape (n,)
-    """
+    """Keys, shape (n,), and which of them came before within the window, in insertions."""
 
     window: int
     keys: NDArray[np.uint64]
@@ -102,24 +86,11 @@ def measure(
     seed: int = 1,
     progress: Callable[[str, str], None] | None = None,
 ) -> dict[str, Any]:
-    """Measure all filters in turn, in several rounds.
+    """Measure all filters in turn, in several rounds, whose medians are compared.
 
-    Parameters
-    ----------
-    window : int
-        Insertions to remember.
-    bits_per_key : int
-        Memory, for each key of the window.
-    keys : int
-        Length of the stream. What is not compiled takes the first of it.
-    rounds : int
-        Times that each is measured; the medians are compared.
-    batch : int
-        Keys in a call.
-    seed : int
-        Seed of the stream.
-    progress : callable, optional
-        Called with the name of the next filter, and how it runs.
+    The window is in insertions, the stream has `keys` keys, of which slow filters take the first,
+    and a call has `batch` of them. `progress` is called with the name of the next filter, and how
+    it runs.
 
     Returns
     -------
@@ -152,14 +123,7 @@ def measure(
 
 
 def run(contestant: Contestant, stream: Stream, batch: int = BATCH) -> dict[str, Any]:
-    """Let a filter take its part of the stream, and hold its answers against what is so.
-
-    Parameters
-    ----------
-    contestant : Contestant
-    stream : Stream
-    batch : int
-        Keys in a call.
+    """Let a filter take its part of the stream, `batch` keys in a call, and check its answers.
 
     Returns
     -------
@@ -241,13 +205,7 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 
 
 def ours(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
-    """Return the golden models, compiled where numba is, and in numpy.
-
-    Parameters
-    ----------
-    window, bits_per_key, keys : int
-        As for `measure`.
-    """
+    """Return the golden models, compiled where numba is, and in numpy; sizes as for `measure`."""
     paths = {"compiled": keys} if compilation.importable() else {}
     return [
         Contestant(name, path, _model(build, path), count, np.asarray)
@@ -285,12 +243,7 @@ def peers(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
     """Return filters of other libraries: two generations of `window` keys in half of the memory.
 
     The older generation is dropped when the younger is full, so that between
-    one window and two are remembered.
-
-    Parameters
-    ----------
-    window, bits_per_key, keys : int
-        As for `measure`.
+    one window and two are remembered. Sizes as for `measure`.
     """
     half = window * bits_per_key // 2
     rate = math.exp(-half / window * math.log(2) ** 2)
@@ -386,7 +339,7 @@ _FIRST = """
 import time
 began = time.perf_counter()
 import lately.golden
-from lately.speed import models
+from lately.benchmarks.golden_speed import models
 imported = time.perf_counter()
 for build in models(2_000, 28_000).values():
     build().check_and_insert([1])

@@ -58,16 +58,7 @@ def _shard_hash(spec: FilterSpec) -> KeyHash:
 
 
 def file_streams(paths: Iterable[str]) -> Iterator[tuple[str, NDArray[np.uint64]]]:
-    """Read the keys of files, as `lately run` does; yield the name and the keys of each.
-
-    Parameters
-    ----------
-    paths : iterable of str
-
-    Yields
-    ------
-    name : str
-    keys : ndarray of uint64, shape (n,)
+    """Read the keys of files, as `lately run` does; yield name and keys, shape (n,), of each.
 
     Raises
     ------
@@ -89,14 +80,8 @@ def measure(
 ) -> dict[str, Any]:
     """Check and insert streams in compiled hardware, with all lanes full, beside golden.
 
-    Parameters
-    ----------
-    specs : mapping of str to FilterSpec
-        Units, each with keys of 64 bits.
-    streams : mapping of str to ndarray of uint64, shape (n,)
-        Keys of each stream, for a unit that has just been reset.
-    progress : callable
-        Takes the names of unit and stream before each run.
+    Units have keys of 64 bits and are reset before each stream, of shape (n,); `progress` takes the
+    names of unit and stream before each run.
 
     Returns
     -------

@@ -18,14 +18,7 @@ SEED = 1
 def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) -> dict[str, Any]:
     """Measure the compiled replay beside the golden model, in turn, on random keys.
 
-    Parameters
-    ----------
-    spec : FilterSpec
-        Filter to build.
-    operations : int
-        Check-and-inserts in a round.
-    rounds : int
-        Rounds of each; the medians are compared.
+    Each has several rounds of as many check-and-inserts; the medians are compared.
 
     Returns
     -------

@@ -2,11 +2,11 @@
 
 import click
 
+from .figures import Figures, figures_command
 from .hardware_commands import bench_hardware
 from .lanes_commands import bench_lanes
-from .options import choose_spec, filter_options, json_option, print_json, seed_option
+from .options import choose_spec, count_option, filter_options, seed_option
 from .progress import counting_bar
-from .reporting import INTERRUPTED, fail_unless_zero
 from .speed_commands import bench_golden, bench_stream
 
 
@@ -21,24 +21,10 @@ for _command in (bench_hardware, bench_lanes, bench_golden, bench_stream):
 
 @bench.command("replay", short_help="Compiled replay beside the golden model.")
 @filter_options()
-@click.option(
-    "--operations",
-    type=click.IntRange(min=1),
-    default=1_000_000,
-    show_default=True,
-    help="Number of check-and-inserts per round.",
-)
-@click.option(
-    "--rounds",
-    type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="Number of rounds; the medians are compared.",
-)
-@json_option
-def bench_replay(
-    *, spec: str | None, preset: str | None, operations: int, rounds: int, as_json: bool
-) -> None:
+@count_option("--operations", 1_000_000, "Number of check-and-inserts per round.")
+@count_option("--rounds", 5, "Number of rounds; the medians are compared.")
+@figures_command("print_replay", "mismatches", lambda figures: figures["mismatches"])
+def bench_replay(*, spec: str | None, preset: str | None, operations: int, rounds: int) -> Figures:
     """Time the compiled replay and the golden model in turn, on the same random keys.
 
     The ratio carries over to other machines; the single figures do not.
@@ -51,30 +37,19 @@ def bench_replay(
     chosen = choose_spec(spec, preset)
     from ..benchmarks.replay_speed import replay
 
-    figures = replay(chosen, operations=operations, rounds=rounds)
-    if as_json:
-        print_json(figures)
-    else:
-        from .bench_tables import print_replay
-
-        print_replay(figures)
-    fail_unless_zero("mismatches", figures["mismatches"])
+    return replay(chosen, operations=operations, rounds=rounds)
 
 
 @bench.command("soak", short_help="Compiled hardware beside golden, for long.")
 @filter_options()
-@click.option(
-    "--operations",
-    type=click.IntRange(min=1),
-    default=100_000_000,
-    show_default=True,
-    help="Total number of operations.",
-)
+@count_option("--operations", 100_000_000, "Total number of operations.")
 @seed_option
-@json_option
-def bench_soak(
-    *, spec: str | None, preset: str | None, operations: int, seed: int, as_json: bool
-) -> None:
+@figures_command(
+    "print_soak",
+    "mismatches",
+    lambda figures: {name: count for name, count in figures["mismatches"].items() if count},
+)
+def bench_soak(*, spec: str | None, preset: str | None, operations: int, seed: int) -> Figures:
     """Compare the compiled hardware with the golden model over many mixed operations.
 
     Verdicts and ages of all operations, counters and every bit of memory are compared. An
@@ -89,15 +64,4 @@ def bench_soak(
     from ..replay.soak import soak
 
     with counting_bar("operations", operations, "bar", "share", "remaining") as progress:
-        figures = soak(chosen, operations=operations, seed=seed, progress=progress)
-    if as_json:
-        print_json(figures)
-    else:
-        from .bench_tables import print_soak
-
-        print_soak(figures)
-    fail_unless_zero(
-        "mismatches", {name: count for name, count in figures["mismatches"].items() if count}
-    )
-    if figures["interrupted"]:
-        raise click.exceptions.Exit(INTERRUPTED)
+        return soak(chosen, operations=operations, seed=seed, progress=progress)

@@ -12,35 +12,25 @@ if TYPE_CHECKING:
 
 
 def print_replay(figures: dict[str, Any]) -> None:
-    """Print how fast the compiled replay is.
-
-    Parameters
-    ----------
-    figures : dict
-        As `replay_speed.replay` returns them.
-    """
+    """Print how fast the compiled replay is."""
+    low_high = "operations/s, median ({:,.0f} to {:,.0f})"
+    rates = [
+        (name, f"{figures[f'{name}_operations_per_second']:,.0f}", low_high.format(*ends))
+        for name, ends in figures["range"].items()
+    ]
     rows = [
         ("operations", count_text(figures["operations"]), f"in each of {figures['rounds']} rounds"),
         ("mismatches", count_text(figures["mismatches"]), "verdicts, RTL against golden"),
         ("clocks", f"{figures['cycles_per_operation']:.4f}", "per operation"),
         ("opening", f"{figures['open_seconds']:.2f} s", "compiled now, or found in the cache"),
+        *rates,
+        ("ratio", f"{figures['ratio']:.2f}", "replay to golden"),
     ]
-    for name in ("replay", "golden"):
-        low, high = figures["range"][name]
-        rate = figures[f"{name}_operations_per_second"]
-        rows.append((name, f"{rate:,.0f}", f"operations/s, median ({low:,.0f} to {high:,.0f})"))
-    rows.append(("ratio", f"{figures['ratio']:.2f}", "replay to golden"))
     terminal().print(figure_table(rows))
 
 
 def print_lanes(figures: dict[str, Any]) -> None:
-    """Print how many operations units perform per clock cycle.
-
-    Parameters
-    ----------
-    figures : dict
-        As `lane_rates.measure` returns them.
-    """
+    """Print how many operations units perform per clock cycle."""
     table = head_table("unit", "stream", right=("operations", "clocks", "per clock", "mismatches"))
     for run in figures["runs"]:
         counts = (count_text(run[name]) for name in ("operations", "clocks"))
@@ -50,13 +40,7 @@ def print_lanes(figures: dict[str, Any]) -> None:
 
 
 def print_speed(figures: dict[str, Any]) -> None:
-    """Print how fast the golden models are beside other filters.
-
-    Parameters
-    ----------
-    figures : dict
-        As `golden_speed.measure` returns them.
-    """
+    """Print how fast the golden models are beside other filters."""
     right = ("M keys/s", "ratio", "false positives", "false negatives", "KiB")
     table = head_table("filter", "runs", right=right)
     others = [run for run in figures["runs"] if run["runs"] not in ("compiled", "numpy")]
@@ -89,13 +73,7 @@ def _two_digits(value: float) -> str:
 
 
 def print_stream(figures: dict[str, Any]) -> None:
-    """Print the cost of each part of a long stream.
-
-    Parameters
-    ----------
-    figures : dict
-        As `endless.measure` returns them.
-    """
+    """Print the cost of each part of a long stream."""
     right = ("insertions", "queries", "CPU s", "ns each", "false negatives", "peak MiB")
     table = head_table("part", right=right)
     for number, part in enumerate(figures["parts"], 1):
@@ -109,60 +87,35 @@ def print_stream(figures: dict[str, Any]) -> None:
             count_text(part["false_negatives"]),
             f"{part['peak_bytes'] / 2**20:.0f}",
         )
+    total = sum(part["cpu_seconds"] for part in figures["parts"])
+    drawn = f"{figures['cpu_seconds']:.1f} s with drawing the keys"
+    before = f"{figures['peak_bytes_before'] / 2**20:.0f} MiB before the stream"
+    rows = [
+        ("model", figures["model"], "compiled" if figures["compiled"] else "numpy"),
+        ("CPU time", f"{total:.1f} s", drawn),
+        ("peak memory", f"{figures['peak_bytes'] / 2**20:.0f} MiB", before),
+    ]
     console = terminal()
     console.print(table)
-    total = sum(part["cpu_seconds"] for part in figures["parts"])
-    compiled = "compiled" if figures["compiled"] else "numpy"
-    console.print(
-        figure_table(
-            [
-                ("model", figures["model"], compiled),
-                (
-                    "CPU time",
-                    f"{total:.1f} s",
-                    f"{figures['cpu_seconds']:.1f} s with drawing the keys",
-                ),
-                (
-                    "peak memory",
-                    f"{figures['peak_bytes'] / 2**20:.0f} MiB",
-                    f"{figures['peak_bytes_before'] / 2**20:.0f} MiB before the stream",
-                ),
-            ]
-        )
-    )
+    console.print(figure_table(rows))
 
 
 def print_soak(figures: dict[str, Any]) -> None:
-    """Print the comparisons of a long run.
-
-    Parameters
-    ----------
-    figures : dict
-        As `soak.soak` returns them.
-    """
-    mismatches = figures["mismatches"]
-    comparisons = figures["memory_comparisons"]
+    """Print the comparisons of a long run."""
+    counts = {
+        name: count_text(figures[name]) for name in ("operations", "cycles", "hits", "shifts")
+    }
+    wrong = {name: count_text(count) for name, count in figures["mismatches"].items()}
+    compared = f"{figures['memory_comparisons']} times {count_text(figures['memory_bits'])} bits"
     rows = [
-        ("operations", count_text(figures["operations"]), f"seed {figures['seed']}"),
-        ("clocks", count_text(figures["cycles"]), f"{figures['seconds']:.0f} s"),
-        ("verdicts", count_text(mismatches["verdicts"]), "mismatches, RTL against golden"),
-        ("ages", count_text(mismatches["ages"]), "mismatches"),
-        ("counters", count_text(mismatches["counters"]), "mismatches"),
-        (
-            "memory",
-            count_text(mismatches["memory_bits"]),
-            f"mismatches in {comparisons} times {count_text(figures['memory_bits'])} bits",
-        ),
-        (
-            "hits",
-            count_text(figures["hits"]),
-            "at every age" if all(figures["hits_by_age"]) else "",
-        ),
-        (
-            "shifts",
-            count_text(figures["shifts"]),
-            f"{count_text(figures['ring_turns'])} ring turns",
-        ),
+        ("operations", counts["operations"], f"seed {figures['seed']}"),
+        ("clocks", counts["cycles"], f"{figures['seconds']:.0f} s"),
+        ("verdicts", wrong["verdicts"], "mismatches, RTL against golden"),
+        ("ages", wrong["ages"], "mismatches"),
+        ("counters", wrong["counters"], "mismatches"),
+        ("memory", wrong["memory_bits"], f"mismatches in {compared}"),
+        ("hits", counts["hits"], "at every age" if all(figures["hits_by_age"]) else ""),
+        ("shifts", counts["shifts"], f"{count_text(figures['ring_turns'])} ring turns"),
         ("clears", count_text(figures["clears"]), f"{figures['rekeys']} secrets"),
     ]
     terminal().print(figure_table(rows))

@@ -30,15 +30,7 @@ _COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
 
 
 def golden_model(board: "Host", wanted: "FilterSpec | None", secret: int | None) -> "SlidingFilter":
-    """Return an empty model of the filter that the board has.
-
-    Parameters
-    ----------
-    board : Host
-    wanted : FilterSpec, optional
-        Filter that the board is known to have.
-    secret : int, optional
-        Secret that it is to have.
+    """Return an empty model of the filter that the board has, or must have, with its secret.
 
     Raises
     ------
@@ -78,18 +70,8 @@ def perform(
 ) -> dict[str, Any]:
     """Check and insert the keys of a stream in the filter of a board.
 
-    Parameters
-    ----------
-    board : Host
-    trace : Trace
-    golden : SlidingFilter or None
-        Model to compare the verdicts with.
-    skip : int
-        Operations that the board has already performed.
-    limit : int or None
-        Number of operations after that.
-    table : file or None
-        Takes the verdicts as CSV.
+    Verdicts are compared with those of `golden` and go to `table`, as CSV, where there are these.
+    The board has already performed the first `skip` operations; at most `limit` are added.
 
     Returns
     -------

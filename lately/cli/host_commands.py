@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import choose_spec, json_option, print_json, trace_options
+from .options import Command, choose_spec, count_option, json_option, print_json, trace_options
 from .reporting import INTERRUPTED, fail_with
 
 if TYPE_CHECKING:
     from ..golden import FilterSpec
     from ..host import Host
+
+Board = Callable[[], Any]
+"""Opens the port, as a context manager of a `lately.host.Host`."""
 
 SIMULATED = "sim"
 """First part of the name of a port that is a simulated board."""
@@ -26,13 +29,7 @@ _SIMULATED_CLOCK, _SIMULATED_BAUD = 24_000_000, 3_000_000
     metavar="PORT",
     help="Serial port; or sim, or sim:PRESET, for a simulated board.",
 )
-@click.option(
-    "--baud",
-    type=click.IntRange(min=1),
-    default=1_000_000,
-    show_default=True,
-    help="Baud rate of the port.",
-)
+@count_option("--baud", 1_000_000, "Baud rate of the port.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -85,10 +82,15 @@ _text = click.option(
 _keys = click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 
 
+def _secret_option(text: str) -> Callable[[Command], Command]:
+    kind = click.Path(exists=True, dir_okay=False)
+    return click.option("--secret-file", type=kind, metavar="FILE", help=text)
+
+
 @host.command(short_help="Show which filter the board holds.")
 @json_option
 @click.pass_obj
-def info(board: "Callable[[], Any]", *, as_json: bool) -> None:
+def info(board: Board, *, as_json: bool) -> None:
     """Show which filter the board holds."""
     from ..host import preset_of
 
@@ -102,7 +104,7 @@ def info(board: "Callable[[], Any]", *, as_json: bool) -> None:
 @_keys
 @_text
 @click.pass_obj
-def insert(board: "Callable[[], Any]", *, keys: tuple[str, ...], text: bool) -> None:
+def insert(board: Board, *, keys: tuple[str, ...], text: bool) -> None:
     """Insert each KEY, an integer such as 17 or 0x11, in order."""
     with board() as opened:
         opened.insert(_parse(keys, opened.information.key_bits, text))
@@ -113,7 +115,7 @@ def insert(board: "Callable[[], Any]", *, keys: tuple[str, ...], text: bool) -> 
 @_text
 @json_option
 @click.pass_obj
-def query(board: "Callable[[], Any]", *, keys: tuple[str, ...], text: bool, as_json: bool) -> None:
+def query(board: Board, *, keys: tuple[str, ...], text: bool, as_json: bool) -> None:
     """Report whether each KEY, an integer such as 17 or 0x11, has been seen, and its age.
 
     The age is that of the youngest generation that may hold the key, 0 for the current one.
@@ -122,8 +124,7 @@ def query(board: "Callable[[], Any]", *, keys: tuple[str, ...], text: bool, as_j
         verdicts = opened.query(_parse(keys, opened.information.key_bits, text))
     rows = list(zip(keys, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True))
     if as_json:
-        names = ("key", "seen", "age")
-        print_json([dict(zip(names, row, strict=True)) for row in rows])
+        print_json([{"key": key, "seen": seen, "age": age} for key, seen, age in rows])
         return
     for key, seen, age in rows:
         click.echo(f"{key}: {f'seen, age {age}' if seen else 'not seen'}")
@@ -131,7 +132,7 @@ def query(board: "Callable[[], Any]", *, keys: tuple[str, ...], text: bool, as_j
 
 @host.command(short_help="Start a new generation.")
 @click.pass_obj
-def shift(board: "Callable[[], Any]") -> None:
+def shift(board: Board) -> None:
     """Start a new generation now."""
     with board() as opened:
         opened.shift()
@@ -139,7 +140,7 @@ def shift(board: "Callable[[], Any]") -> None:
 
 @host.command(short_help="Forget everything.")
 @click.pass_obj
-def clear(board: "Callable[[], Any]") -> None:
+def clear(board: Board) -> None:
     """Forget everything."""
     with board() as opened:
         opened.clear()
@@ -148,7 +149,7 @@ def clear(board: "Callable[[], Any]") -> None:
 @host.command(short_help="Show the board's counters.")
 @json_option
 @click.pass_obj
-def statistics(board: "Callable[[], Any]", *, as_json: bool) -> None:
+def statistics(board: Board, *, as_json: bool) -> None:
     """Show the board's counters since its reset; they include the operations of self-tests."""
     with board() as opened:
         _print(opened.statistics(), as_json)
@@ -157,7 +158,7 @@ def statistics(board: "Callable[[], Any]", *, as_json: bool) -> None:
 @host.command("self-test", short_help="Have the board test its memories.")
 @json_option
 @click.pass_obj
-def self_test(board: "Callable[[], Any]", *, as_json: bool) -> None:
+def self_test(board: Board, *, as_json: bool) -> None:
     """Have the board test its memories; the contents of the filter are lost.
 
     Fails if a check fails, and names it.
@@ -166,28 +167,17 @@ def self_test(board: "Callable[[], Any]", *, as_json: bool) -> None:
 
     with board() as opened:
         checks = failed_checks(opened.self_test())
-    _print(
-        {name: passed if as_json else _verdict(passed) for name, passed in checks.items()}, as_json
-    )
-    failed = [name for name, passed in checks.items() if not passed]
-    if failed:
+    words = {True: "passed", False: "failed"}
+    _print(checks if as_json else {name: words[checks[name]] for name in checks}, as_json)
+    if failed := [name for name, passed in checks.items() if not passed]:
         fail_with([f"self-test: must pass all checks, but failed {', '.join(failed)}"])
 
 
 @host.command(short_help="Set the generation length or the secret.")
-@click.option(
-    "--generation", type=click.IntRange(min=1), metavar="N", help="Insertions per generation."
-)
-@click.option(
-    "--secret-file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="File with a secret of 32 hexadecimal digits, for a filter with siphash.",
-)
+@count_option("--generation", None, "Insertions per generation.")
+@_secret_option("File with a secret of 32 hexadecimal digits, for a filter with siphash.")
 @click.pass_obj
-def configure(
-    board: "Callable[[], Any]", *, generation: int | None, secret_file: str | None
-) -> None:
+def configure(board: Board, *, generation: int | None, secret_file: str | None) -> None:
     """Set the length of generations, or load a secret.
 
     A length applies from the next generation on; a secret applies from the next clear on or, with
@@ -213,21 +203,16 @@ def configure(
     metavar="N",
     help="Skip N operations that the board has already performed.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N operations.")
+@count_option("--limit", None, "Stop after N operations.")
 @click.option("--check", is_flag=True, help="Compare every verdict with the golden model.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @click.option("--preset", metavar="NAME", help="Preset filter that the board must have.")
-@click.option(
-    "--secret-file",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="With --check: file with the secret to load, 32 hexadecimal digits.",
-)
+@_secret_option("With --check: file with the secret to load, 32 hexadecimal digits.")
 @click.option("--out", metavar="FILE", help="Write the verdicts to FILE, as CSV.")
 @json_option
 @click.pass_obj
 def stream(
-    board: "Callable[[], Any]",
+    board: Board,
     *,
     trace: str,
     form: str,
@@ -295,19 +280,9 @@ def _wanted(spec: str | None, preset: str | None) -> "FilterSpec | None":
     return choose_spec(spec, preset) if spec is not None or preset is not None else None
 
 
-def _parse(texts: tuple[str, ...], key_bits: int, hashed: bool) -> Any:
-    """Return keys as arrays take them."""
-    import numpy as np
-
-    from ..golden.hash.keys import text_keys
-
-    if hashed:
-        return text_keys(texts, key_bits=key_bits)
-    numbers = [_integer(text, key_bits) for text in texts]
-    words = -(-key_bits // 64)
-    rows = [[number >> 64 * word & (1 << 64) - 1 for word in range(words)] for number in numbers]
-    keys = np.array(rows, np.uint64)
-    return keys[:, 0] if words == 1 else keys
+def _parse(texts: tuple[str, ...], key_bits: int, hashed: bool) -> list[Any]:
+    """Return keys as the host takes them."""
+    return [text if hashed else _integer(text, key_bits) for text in texts]
 
 
 def _integer(text: str, key_bits: int) -> int:
@@ -336,10 +311,6 @@ def _read_secret(path: str) -> int:
         ) from None
 
 
-def _verdict(passed: bool) -> str:
-    return "passed" if passed else "failed"
-
-
 def _print(figures: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(figures)
@@ -347,8 +318,5 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
     width = max(map(len, figures))
     for name, value in figures.items():
         if value is not None:
-            shown = (
-                f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
-            )
-            shown = f"{value:,.1f}" if isinstance(value, float) else shown
-            click.echo(f"{name.replace('_', ' '):<{width}}  {shown}")
+            form = {int: ",", float: ",.1f"}.get(type(value), "")
+            click.echo(f"{name.replace('_', ' '):<{width}}  {value:{form}}")

@@ -2,9 +2,9 @@
 
 import click
 
-from .options import json_option, out_file_option, print_json
+from .figures import Figures, figures_command
+from .options import count_option
 from .progress import echo_stage
-from .reporting import fail_unless_zero
 
 PRESETS = ("default", "two-lanes", "four-lanes")
 """Units that are measured by default."""
@@ -21,23 +21,14 @@ PRESETS = ("default", "two-lanes", "four-lanes")
     show_default=True,
     help="Preset of a unit; may be repeated.",
 )
-@click.option(
-    "--operations",
-    type=click.IntRange(min=1),
-    default=200_000,
-    show_default=True,
-    help="Length of the random streams.",
+@count_option("--operations", 200_000, "Length of the random streams.")
+@figures_command(
+    "print_lanes",
+    "mismatches",
+    lambda figures: sum(run["mismatches"] for run in figures["runs"]),
+    out=True,
 )
-@out_file_option
-@json_option
-def bench_lanes(
-    *,
-    traces: tuple[str, ...],
-    presets: tuple[str, ...],
-    operations: int,
-    out: str | None,
-    as_json: bool,
-) -> None:
+def bench_lanes(*, traces: tuple[str, ...], presets: tuple[str, ...], operations: int) -> Figures:
     """Count the operations per clock cycle of units with one lane and with several.
 
     Keys are checked and inserted with all lanes full. The streams are random keys, random keys of
@@ -52,19 +43,7 @@ def bench_lanes(
     """
     from ..benchmarks.lane_rates import drawn_streams, file_streams, measure
     from ..golden import preset
-    from ..golden.files import check_folder, write_json
 
-    if out is not None:
-        check_folder(out)
     specs = {name: preset(name) for name in presets}
     streams = drawn_streams(operations, specs.values()) | dict(file_streams(traces))
-    figures = measure(specs, streams, progress=echo_stage)
-    if out is not None:
-        write_json(figures, out)
-    if as_json:
-        print_json(figures)
-    else:
-        from .bench_tables import print_lanes
-
-        print_lanes(figures)
-    fail_unless_zero("mismatches", sum(run["mismatches"] for run in figures["runs"]))
+    return measure(specs, streams, progress=echo_stage)

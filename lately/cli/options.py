@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,17 +16,23 @@ Command = Callable[..., Any]
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """--json."""
 
-seed_option = click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of the random keys.",
-)
-"""--seed, of commands that draw keys."""
 
-out_file_option = click.option("--out", metavar="FILE", help="Write the figures to FILE, as JSON.")
-"""--out, of commands that write one file of figures."""
+def count_option(
+    name: str, default: int | None, text: str, *, least: int = 1, most: int | None = None
+) -> Callable[[Command], Command]:
+    """Return an option that takes a whole number, shown as N if it has no default."""
+    shown: dict[str, Any] = {"metavar": "N"} if default is None else {"show_default": True}
+    return click.option(name, type=click.IntRange(least, most), default=default, help=text, **shown)
+
+
+def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Command], Command]:
+    """Return an option that takes one of some values, by default the first."""
+    kind = click.Choice(values)
+    return click.option(name, type=kind, default=values[0], show_default=True, help=text)
+
+
+seed_option = count_option("--seed", 1, "Seed of the random keys.", least=0)
+"""--seed, of commands that draw keys."""
 
 
 time_limit_option = click.option(
@@ -41,13 +47,7 @@ time_limit_option = click.option(
 
 
 def filter_options(default: str = "default") -> Callable[[Command], Command]:
-    """Return a decorator that adds --spec and --preset, for `choose_spec`.
-
-    Parameters
-    ----------
-    default : str
-        Filter that is taken if neither is given.
-    """
+    """Return a decorator that adds --spec and --preset, for `choose_spec`."""
     return _together(
         click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
         click.option("--preset", metavar="NAME", help=f"Preset filter.  [default: {default}]"),
@@ -56,30 +56,25 @@ def filter_options(default: str = "default") -> Callable[[Command], Command]:
 
 def trace_options(command: Command) -> Command:
     """Add --format and --key, which say how to read a trace."""
-    form = click.option(
-        "--format",
-        "form",
-        type=click.Choice(["auto", "log", "csv", "lines"]),
-        default="auto",
-        show_default=True,
-        help="Format of TRACE.",
-    )
-    key = click.option(
-        "--key",
-        metavar="NAMES",
-        help="Fields (log) or columns (CSV) that make up the key, separated by commas.",
-    )
-    return form(key(command))
+    return _together(
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(["auto", "log", "csv", "lines"]),
+            default="auto",
+            show_default=True,
+            help="Format of TRACE.",
+        ),
+        click.option(
+            "--key",
+            metavar="NAMES",
+            help="Fields (log) or columns (CSV) that make up the key, separated by commas.",
+        ),
+    )(command)
 
 
 def workers(what: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds --jobs and --scheduler, for `number_of_jobs`.
-
-    Parameters
-    ----------
-    what : str
-        Name of the work, for the help.
-    """
+    """Return a decorator that adds --jobs, "`what` at a time", and --scheduler."""
     return _together(
         click.option(
             "--jobs", type=click.IntRange(min=1), metavar="N", help=f"{what}.  [default: cores]"
@@ -102,14 +97,7 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
 
 
 def number_of_jobs(jobs: int | None, scheduler: str | None) -> int:
-    """Return how many processes to start.
-
-    Parameters
-    ----------
-    jobs : int, optional
-        Value of --jobs; by default as many as there are cores.
-    scheduler : str, optional
-        Value of --scheduler.
+    """Return how many processes to start: by default as many as there are cores.
 
     Raises
     ------
@@ -128,15 +116,6 @@ def choose_spec(
     spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
 ) -> "FilterSpec":
     """Return the filter that the options ask for, the default preset if they ask for none.
-
-    Parameters
-    ----------
-    spec, preset : str, optional
-        Values of --spec and --preset.
-    window : int, optional
-        Value of --window.
-    fpr : float, optional
-        Value of --fpr.
 
     Raises
     ------
@@ -166,11 +145,6 @@ def choose_spec(
 def parse_seeds(text: str) -> list[int]:
     """Return the seeds of a list such as 1-5 or 1,3, in order and each once.
 
-    Parameters
-    ----------
-    text : str
-        Value of --seeds.
-
     Raises
     ------
     UsageError
@@ -192,11 +166,6 @@ def parse_seeds(text: str) -> list[int]:
 def make_directory(directory: str) -> None:
     """Make the folder that --out names, if it does not exist yet.
 
-    Parameters
-    ----------
-    directory : str
-        Value of --out.
-
     Raises
     ------
     ClickException
@@ -209,11 +178,5 @@ def make_directory(directory: str) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print a value as one line of JSON.
-
-    Parameters
-    ----------
-    value : object
-        Composed of types that JSON can hold.
-    """
+    """Print a value as one line of JSON."""
     click.echo(json.dumps(value, allow_nan=False))

@@ -30,17 +30,9 @@ class _Unseen:
 
 @contextmanager
 def progress_bar(*columns: str) -> Iterator[Any]:
-    """Show a progress bar, which vanishes at its end.
+    """Show a progress bar, which vanishes at its end, where somebody can see it.
 
-    Parameters
-    ----------
-    columns : str
-        "bar", "count", "share", "elapsed", "remaining", or a text as rich formats it.
-
-    Yields
-    ------
-    rich.progress.Progress
-        Or an object that ignores the same calls where nobody can see them.
+    The columns are "bar", "count", "share", "elapsed", "remaining" and texts as rich formats them.
     """
     if not watched():
         yield _Unseen()
@@ -63,22 +55,7 @@ def progress_bar(*columns: str) -> Iterator[Any]:
 
 @contextmanager
 def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callable[[int], None]]:
-    """Show how many items are done.
-
-    Parameters
-    ----------
-    name : str
-        Name of the items.
-    total : int, optional
-        Number of items, if known.
-    columns : str
-        As for `progress_bar`.
-
-    Yields
-    ------
-    callable
-        Takes how many more are done.
-    """
+    """Show how many items are done; yield a function that takes how many more are."""
     with progress_bar(*columns) as bar:
         task = bar.add_task(name, total=total)
         yield lambda done: bar.advance(task, done)
@@ -86,17 +63,9 @@ def counting_bar(name: str, total: int | None, *columns: str) -> Iterator[Callab
 
 @contextmanager
 def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
-    """Show the stages of one piece of work.
+    """Show the stages of one piece of work, at first that of a name.
 
-    Parameters
-    ----------
-    name : str
-        First stage.
-
-    Yields
-    ------
-    callable
-        Takes the name of the present stage, and the share of the whole that is done.
+    Yield a function that takes the present stage and the share of the whole that is done.
     """
     with progress_bar("{task.description:<10}", "bar", "elapsed") as bar:
         task = bar.add_task(name, total=1.0)
@@ -105,17 +74,9 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 
 @contextmanager
 def replay_bar(waiting: str) -> Iterator[Callable[[int, float | None], None]]:
-    """Show how much of a stream has been replayed.
+    """Show how much of a stream has been replayed, and what is done before the first operation.
 
-    Parameters
-    ----------
-    waiting : str
-        Activity before the first operation.
-
-    Yields
-    ------
-    callable
-        Takes the number of operations done, and the share of the stream if it is known.
+    Yield a function that takes the operations done, and the share of the stream if it is known.
     """
     done = "{task.fields[operations]:,} operations"
     with progress_bar("{task.description}", "bar", done, "elapsed") as bar:
@@ -137,19 +98,9 @@ def replay_bar(waiting: str) -> Iterator[Callable[[int, float | None], None]]:
 def parallel_bar(
     waiting: str, kind: str
 ) -> Iterator[Callable[[int, int, Mapping[str, tuple[str, float]]], None]]:
-    """Show work that several processes do.
+    """Show the pieces of work, of a kind, that several processes do.
 
-    Parameters
-    ----------
-    waiting : str
-        Activity before the first piece of work begins.
-    kind : str
-        Name of the pieces.
-
-    Yields
-    ------
-    callable
-        A `lately.workers.kept_calls.Progress`.
+    Yield a `lately.workers.kept_calls.Progress`; `waiting` is shown before its first call.
     """
     with progress_bar("{task.description}", "bar", "elapsed") as bar:
         whole = bar.add_task(waiting, total=None)
@@ -169,14 +120,6 @@ def parallel_bar(
 
 
 def echo_stage(name: str, detail: str) -> None:
-    """Write on standard error what is measured now, where somebody can see it.
-
-    Parameters
-    ----------
-    name : str
-        Name of what is measured.
-    detail : str
-        Circumstances of the measurement.
-    """
+    """Write on standard error what is measured now, where somebody can see it."""
     if watched():
         click.echo(f"{name}: {detail}", err=True)

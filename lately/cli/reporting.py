@@ -48,18 +48,7 @@ class OneLineErrors(click.Group):
 
 
 def fail_with(lines: Sequence[str]) -> None:
-    """Fail if there are any error messages, and report each in a line of its own.
-
-    Parameters
-    ----------
-    lines : sequence of str
-        Messages; none if all went well.
-
-    Raises
-    ------
-    ClickException
-        With the last message, after the others have been reported.
-    """
+    """Fail if there are any error messages, and report each in a line of its own."""
     for line in lines[:-1]:
         _complain(line, 1)
     if lines:
@@ -67,19 +56,7 @@ def fail_with(lines: Sequence[str]) -> None:
 
 
 def fail_unless_zero(name: str, count: object) -> None:
-    """Fail unless a count is zero.
-
-    Parameters
-    ----------
-    name : str
-        Name of the events that were counted.
-    count : object
-        The count, or several by name; false if there is nothing to complain of.
-
-    Raises
-    ------
-    ClickException
-    """
+    """Fail unless a count of events, or all counts of several by name, are zero."""
     if count:
         raise click.ClickException(f"{name}: must be 0, not {count}")
 

@@ -2,13 +2,17 @@
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .options import (
+    choice_option,
     choose_spec,
+    count_option,
     filter_options,
     json_option,
     make_directory,
@@ -31,29 +35,21 @@ if TYPE_CHECKING:
     "--window", type=int, metavar="N", help="Find a filter that guarantees N insertions ..."
 )
 @click.option("--fpr", type=float, metavar="P", help="... with at most this false-positive rate.")
-@click.option(
+@choice_option(
     "--engine",
-    type=click.Choice(["rtl", "golden"]),
-    default="rtl",
-    show_default=True,
-    help="Take the verdicts from the compiled hardware, checked against the golden model, or "
+    ["rtl", "golden"],
+    "Take the verdicts from the compiled hardware, checked against the golden model, or "
     "from the golden model alone.",
 )
 @trace_options
 @click.option("--time", metavar="NAME", help="Column that holds the time (CSV).")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N operations.")
+@count_option("--limit", None, "Stop after N operations.")
 @click.option(
     "--out",
     metavar="DIR",
     help="Write the verdicts, report.json, report.html and report.png to DIR.",
 )
-@click.option(
-    "--verdicts",
-    type=click.Choice(["csv", "parquet"]),
-    default="csv",
-    show_default=True,
-    help="Format of the verdicts in --out.",
-)
+@choice_option("--verdicts", ["csv", "parquet"], "Format of the verdicts in --out.")
 @json_option
 def run(
     *,
@@ -91,18 +87,15 @@ def run(
     from ..replay.traces import open_trace
 
     with open_trace(trace, format=form, key=key, time=time) as records:
-        if out is None:
-            result = _run(records, chosen, engine, limit, None)
-        else:
-            result = _run_into(out, verdicts, records, chosen, engine, limit)
+        replay = partial(_run, records, chosen, engine, limit)
+        result = replay(None) if out is None else _run_into(out, verdicts, replay)
     if as_json:
         print_json(result.figures())
     else:
         from .tables import print_result
 
         print_result(result)
-    failures = result.failures()
-    if failures:
+    if failures := result.failures():
         fail_with(["; ".join(failures)])
 
 
@@ -115,15 +108,8 @@ def _run(
         return run(trace, spec, engine=engine, limit=limit, progress=progress, sink=sink)
 
 
-def _run_into(
-    directory: str,
-    verdicts: str,
-    trace: "Trace",
-    spec: "FilterSpec",
-    engine: str,
-    limit: int | None,
-) -> "RunResult":
-    """Run and write the files, which appear together or not at all."""
+def _run_into(directory: str, verdicts: str, replay: "Callable[[Any], RunResult]") -> "RunResult":
+    """Replay and write the files, which appear together or not at all."""
     from ..golden.files import replace_file
     from ..replay.report import html, picture
     from ..replay.verdicts import open_verdicts
@@ -137,7 +123,7 @@ def _run_into(
                 for name in ("report.html", "report.json", f"verdicts.{verdicts}")
             )
             with open_verdicts(table, verdicts) as sink:
-                result = _run(trace, spec, engine, limit, sink)
+                result = replay(sink)
             report = result.figures() | result.series()
             figures.write(json.dumps(report, indent=1, allow_nan=False).encode() + b"\n")
             page.write(html(result).encode("utf-8", "backslashreplace"))

@@ -1,61 +1,35 @@
 """Commands that measure the golden models."""
 
+from typing import Any
+
 import click
 
-from .options import json_option, out_file_option, print_json, seed_option
+from .figures import Figures, figures_command
+from .options import count_option, seed_option
 from .progress import counting_bar, echo_stage
-from .reporting import fail_unless_zero
 
-_WINDOW = click.option(
-    "--window",
-    type=click.IntRange(min=100),
-    default=20_000,
-    show_default=True,
-    help="Number of insertions to remember.",
+_window = count_option("--window", 20_000, "Number of insertions to remember.", least=100)
+_bits = count_option(
+    "--bits-per-key", 14, "Memory per key of the window, in bits.", least=4, most=1000
 )
-_BITS = click.option(
-    "--bits-per-key",
-    type=click.IntRange(4, 1000),
-    default=14,
-    show_default=True,
-    help="Memory per key of the window, in bits.",
-)
+
+
+def _missed(figures: Figures) -> int:
+    ours = [run for run in figures["runs"] if run["runs"] in ("compiled", "numpy")]
+    return sum(run["false_negatives"] for run in ours)
 
 
 @click.command("golden", short_help="Golden models beside filters of other libraries.")
-@_WINDOW
-@_BITS
-@click.option(
-    "--keys",
-    type=click.IntRange(min=1),
-    default=4_000_000,
-    show_default=True,
-    help="Length of the stream; slow filters take only the first part of it.",
+@_window
+@_bits
+@count_option(
+    "--keys", 4_000_000, "Length of the stream; slow filters take only the first part of it."
 )
-@click.option(
-    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of rounds."
-)
-@click.option(
-    "--batch",
-    type=click.IntRange(min=1),
-    default=1 << 16,
-    show_default=True,
-    help="Number of keys per call.",
-)
+@count_option("--rounds", 3, "Number of rounds.")
+@count_option("--batch", 1 << 16, "Number of keys per call.")
 @seed_option
-@out_file_option
-@json_option
-def bench_golden(
-    *,
-    window: int,
-    bits_per_key: int,
-    keys: int,
-    rounds: int,
-    batch: int,
-    seed: int,
-    out: str | None,
-    as_json: bool,
-) -> None:
+@figures_command("print_speed", "false negatives", _missed, out=True)
+def bench_golden(**sizes: Any) -> Figures:
     """Time check-and-insert of the golden models, compiled and in numpy, beside other filters.
 
     All filters have the same memory and take the same stream, in which every tenth key is repeated
@@ -71,34 +45,13 @@ def bench_golden(
       lately bench golden --rounds 1 --json
     """
     from ..benchmarks.golden_speed import measure
-    from ..golden.files import check_folder, write_json
 
-    if out is not None:
-        check_folder(out)
     try:
-        figures = measure(
-            window=window,
-            bits_per_key=bits_per_key,
-            keys=keys,
-            rounds=rounds,
-            batch=batch,
-            seed=seed,
-            progress=echo_stage,
-        )
+        return measure(**sizes, progress=echo_stage)
     except ImportError as error:
         raise click.ClickException(
             f"{error.name}: must be installed, with pip install 'lately[bench]'"
         ) from None
-    if out is not None:
-        write_json(figures, out)
-    if as_json:
-        print_json(figures)
-    else:
-        from .bench_tables import print_speed
-
-        print_speed(figures)
-    ours = [run for run in figures["runs"] if run["runs"] in ("compiled", "numpy")]
-    fail_unless_zero("false negatives", sum(run["false_negatives"] for run in ours))
 
 
 @click.command("stream", short_help="Cost of a long stream, part by part.")
@@ -109,36 +62,15 @@ def bench_golden(
     metavar="NAME",
     help="Golden model, by the name that `lately bench golden` gives it.",
 )
-@_WINDOW
-@_BITS
-@click.option(
-    "--insertions",
-    type=click.IntRange(min=10),
-    default=200_000_000,
-    show_default=True,
-    help="Number of insertions.",
-)
-@click.option(
-    "--queries",
-    type=click.IntRange(min=0),
-    default=20_000_000,
-    show_default=True,
-    help="Number of queries.",
-)
+@_window
+@_bits
+@count_option("--insertions", 200_000_000, "Number of insertions.", least=10)
+@count_option("--queries", 20_000_000, "Number of queries.", least=0)
 @seed_option
-@out_file_option
-@json_option
-def bench_stream(
-    *,
-    model: str,
-    window: int,
-    bits_per_key: int,
-    insertions: int,
-    queries: int,
-    seed: int,
-    out: str | None,
-    as_json: bool,
-) -> None:
+@figures_command(
+    "print_stream", "false negatives", lambda figures: figures["false_negatives"], out=True
+)
+def bench_stream(*, model: str, window: int, bits_per_key: int, **sizes: int) -> Figures:
     """Insert and query a long stream, and show CPU time and memory of each tenth of it.
 
     Keys are random and drawn in batches. Half of the queries are for keys of the window, all of
@@ -152,29 +84,12 @@ def bench_stream(
     """
     from ..benchmarks.endless import measure
     from ..benchmarks.golden_speed import models
-    from ..golden.files import check_folder, write_json
 
-    if out is not None:
-        check_folder(out)
     known = models(window, window * bits_per_key)
     if model not in known:
         raise click.ClickException(f"model: must be one of {', '.join(known)}, not {model}")
-    with counting_bar("insertions", insertions, "bar", "share", "remaining") as progress:
-        figures = measure(
-            model=model,
-            window=window,
-            bits_per_key=bits_per_key,
-            insertions=insertions,
-            queries=queries,
-            seed=seed,
-            progress=progress,
+    columns = "bar", "share", "remaining"
+    with counting_bar("insertions", sizes["insertions"], *columns) as progress:
+        return measure(
+            model=model, window=window, bits_per_key=bits_per_key, **sizes, progress=progress
         )
-    if out is not None:
-        write_json(figures, out)
-    if as_json:
-        print_json(figures)
-    else:
-        from .bench_tables import print_stream
-
-        print_stream(figures)
-    fail_unless_zero("false negatives", figures["false_negatives"])

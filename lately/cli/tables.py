@@ -168,62 +168,46 @@ def _build_rows(report: "BuildReport", directory: str) -> list[tuple[str, str, s
 
 
 def _figure_rows(figures: dict[str, Any], result: RunResult) -> list[tuple[str, str, str]]:
-    rows = [("operations", count_text(result.operations), _source_note(figures))]
+    hardware = []
     if result.cycles is not None:
         per_operation = f"{figures['cycles_per_operation']:.4f} per operation"
-        rows.append(("clock cycles", count_text(result.cycles), per_operation))
-        memory = (
-            f"verdicts, RTL against golden; {count_text(result.memory_mismatches)} bits of memory"
-        )
-        rows.append(("mismatches", count_text(result.mismatches), memory))
+        memory = f"{count_text(result.memory_mismatches)} bits of memory"
+        hardware = [
+            ("clock cycles", count_text(result.cycles), per_operation),
+            (
+                "mismatches",
+                count_text(result.mismatches),
+                f"verdicts, RTL against golden; {memory}",
+            ),
+        ]
+    guaranteed = f"of {figures['guaranteed_queries']:,} guaranteed"
+    within = f"of {result.repeats:,} within {result.spec.window:,} insertions"
+    rates = (
+        f"of random keys ({interval_text(figures['probe_false_positive_interval'])}); "
+        f"{rate_text(figures['estimated_false_positive_rate'])} from the bits set, "
+        f"{rate_text(figures['predicted_false_positive_rate'])} predicted for distinct keys"
+    )
+    speed = f"{figures['operations_per_second']:,.0f} operations/s"
     return [
-        *rows,
+        ("operations", count_text(result.operations), _source_note(figures)),
+        *hardware,
         ("shifts", count_text(result.shifts), f"one per {result.spec.generation:,} insertions"),
-        (
-            "false negatives",
-            count_text(result.false_negatives),
-            f"of {figures['guaranteed_queries']:,} guaranteed",
-        ),
-        (
-            "repeats found",
-            count_text(result.repeats_found),
-            f"of {result.repeats:,} within {result.spec.window:,} insertions",
-        ),
-        (
-            "false-positive rate",
-            rate_text(figures["probe_false_positive_rate"]),
-            f"of random keys ({interval_text(figures['probe_false_positive_interval'])}); "
-            f"{rate_text(figures['estimated_false_positive_rate'])} from the bits set, "
-            f"{rate_text(figures['predicted_false_positive_rate'])} predicted for distinct keys",
-        ),
+        ("false negatives", count_text(result.false_negatives), guaranteed),
+        ("repeats found", count_text(result.repeats_found), within),
+        ("false-positive rate", rate_text(figures["probe_false_positive_rate"]), rates),
         ("distinct keys", count_text(result.distinct_keys), _collision_note(figures)),
         ("malformed lines", count_text(result.malformed_lines), _malformed_note(result)),
-        (
-            "time",
-            f"{result.seconds:.2f} s",
-            f"{figures['operations_per_second']:,.0f} operations/s",
-        ),
+        ("time", f"{result.seconds:.2f} s", speed),
     ]
 
 
 def _class_table(result: RunResult) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("class")
-    for name in ("queries", "seen", "not seen", "share seen", "95% interval", "expected"):
-        table.add_column(name, justify="right")
+    names = ("queries", "seen", "not seen", "share seen", "95% interval", "expected")
+    table = head_table("class", right=names)
     for row in class_rows(result):
-        table.add_row(
-            row["name"],
-            count_text(row["queries"]),
-            count_text(row["seen"]),
-            count_text(row["not_seen"]),
-            rate_text(row["share"]),
-            interval_text(row["interval"]),
-            row["expected"],
-        )
+        counts = (count_text(row[name]) for name in ("queries", "seen", "not_seen"))
+        rates = (rate_text(row["share"]), interval_text(row["interval"]), row["expected"])
+        table.add_row(row["name"], *counts, *rates)
     return table
 
 

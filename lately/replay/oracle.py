@@ -9,38 +9,23 @@ from numpy.typing import NDArray
 from ..golden.spec import FilterSpec
 
 GUARANTEED, SLACK, FRESH = 0, 1, 2
-"""Classes of queries: the filter must report the key, may report it, or never had it."""
+"""Classes of queries: the filter must report the key, may still have a trace of it, has none."""
 CLASSES = ("guaranteed", "slack", "fresh")
-"""Names of the classes, by number.
-
-guaranteed : the filter must report the key.
-slack : past the guarantee, but a trace of the key may be left.
-fresh : never inserted, or no trace is left.
-"""
+"""Names of the classes, by number."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """Facts about each operation before its own insertion.
-
-    Attributes
-    ----------
-    distance : ndarray of int64, shape (n,)
-        Insertions since the key was last inserted, counting that one: 1 for
-        the operation just before. 0 if the key was never inserted.
-    age : ndarray of int64, shape (n,)
-        Generations between the last insertion of the key and the last
-        insertion of any; -1 if the key was never inserted.
-    kind : ndarray of int8, shape (n,)
-        Index into `CLASSES`.
-    repeat : ndarray of bool, shape (n,)
-        Whether the key is among the last `window` insertions.
-    """
+    """Facts about each operation before its own insertion, in arrays of shape (n,)."""
 
     distance: NDArray[np.int64]
+    """Insertions since the key's last: 1 for the operation just before, 0 for a new key."""
     age: NDArray[np.int64]
+    """Generations between the last insertion of the key and that of any; -1 for a new key."""
     kind: NDArray[np.int8]
+    """Index into `CLASSES`."""
     repeat: NDArray[np.bool_]
+    """Whether the key is among the last `window` insertions."""
 
 
 class Oracle:
@@ -53,11 +38,6 @@ class Oracle:
     that of the last insertion of any are at most `window_generations` apart,
     and without a trace from `ring_segments` on. Memory grows with the number
     of distinct keys.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-        Window, generation and segments of the filter.
     """
 
     def __init__(self, spec: FilterSpec) -> None:
@@ -77,10 +57,7 @@ class Oracle:
     def check_and_insert(self, keys: NDArray[np.uint64]) -> Truth:
         """Judge each operation by the insertions before it, then insert its key.
 
-        Parameters
-        ----------
-        keys : ndarray of uint64
-            Shape (n,), or (n, words) for wide keys.
+        Keys have shape (n,), or (n, words) if they are wide.
         """
         flat = _flat(keys)
         number = self.insertions + 1 + np.arange(len(flat), dtype=np.int64)
@@ -97,17 +74,7 @@ class Oracle:
         return self._judge(number, previous)
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Tell which keys the filter can report only by error; inserts nothing.
-
-        Parameters
-        ----------
-        keys : ndarray of uint64
-            Shape (n,), or (n, words) for wide keys.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-        """
+        """Tell which keys the filter can report only by error; shapes as for `check_and_insert`."""
         flat = _flat(keys)
         now = np.full(len(flat), self.insertions + 1, np.int64)
         fresh: NDArray[np.bool_] = self._judge(now, self._lookup(flat)).kind == FRESH

@@ -31,34 +31,14 @@ COLOURS = {
 }
 """Okabe and Ito's palette, darkened for lines on white; the page has its own for a dark screen."""
 
+_POINT: dict[str, Any] = {
+    "fmt": ".",
+    "color": COLOURS["blue"],
+    "ecolor": COLOURS["band"],
+    "elinewidth": 1.5,
+}
 _NOTHING = "\N{EN DASH}"
 _POINTS = 32
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "lately",
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial"],
-    "font.size": 9.5,
-    "text.color": COLOURS["ink"],
-    "axes.edgecolor": COLOURS["muted"],
-    "axes.labelcolor": COLOURS["ink"],
-    "axes.titlesize": 11,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.titlepad": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.grid": True,
-    "axes.grid.axis": "y",
-    "grid.color": COLOURS["grid"],
-    "grid.linewidth": 0.7,
-    "xtick.color": COLOURS["muted"],
-    "ytick.color": COLOURS["muted"],
-    "legend.frameon": False,
-    "legend.fontsize": 9,
-    "lines.linewidth": 1.7,
-}
 
 
 def count_text(value: int | None) -> str:
@@ -97,40 +77,30 @@ def html(result: RunResult) -> str:
         classes=class_rows(result),
         failures=result.failures(),
         plots=[
-            (_svg(_rates_figure(result)), "Rates over the run"),
-            (_svg(_fills_figure(result)), "Fill ratios per segment"),
-            (_svg(_distances_figure(result)), "Repeats by distance"),
+            (_svg(result, 5, _draw_rates, 2), "Rates over the run"),
+            (_svg(result, 3.6, _draw_fills), "Fill ratios per segment"),
+            (_svg(result, 5, _draw_distances, 2), "Repeats by distance"),
         ],
     )
 
 
 def class_rows(result: RunResult) -> list[dict[str, Any]]:
     """Return name, meaning, counts, share seen, interval and expectation of each verdict class."""
-    expected = (
-        "100%",
-        "up to 100%",
-        f"{rate_text(result.spec.mean_false_positive_rate)} predicted",
-    )
-    meanings = (
-        "inside the guaranteed window",
-        "past it, a trace may be left",
-        "new, or no trace left",
+    classes = (
+        ("inside the guaranteed window", "100%"),
+        ("past it, a trace may be left", "up to 100%"),
+        (
+            "new, or no trace left",
+            f"{rate_text(result.spec.mean_false_positive_rate)} predicted",
+        ),
     )
     rows = []
-    for index, name in enumerate(CLASSES):
-        not_seen, seen = (int(count) for count in result.counts[index])
-        rows.append(
-            {
-                "name": name,
-                "meaning": meanings[index],
-                "queries": seen + not_seen,
-                "seen": seen,
-                "not_seen": not_seen,
-                "share": seen / (seen + not_seen) if seen + not_seen else None,
-                "interval": clopper_pearson(seen, seen + not_seen),
-                "expected": expected[index],
-            }
-        )
+    for name, (meaning, expected), counts in zip(CLASSES, classes, result.counts, strict=True):
+        not_seen, seen = map(int, counts)
+        queries = seen + not_seen
+        row = {"name": name, "meaning": meaning, "queries": queries, "seen": seen}
+        row |= {"not_seen": not_seen, "share": seen / queries if queries else None}
+        rows.append(row | {"interval": clopper_pearson(seen, queries), "expected": expected})
     return rows
 
 
@@ -152,12 +122,10 @@ def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
         grid = figure.add_gridspec(
             2, 3, height_ratios=(2, 1), width_ratios=(1.1, 0.9, 1.1), hspace=0.14, wspace=0.24
         )
-        upper, middle, right = (figure.add_subplot(grid[0, column]) for column in (0, 1, 2))
-        middle.remove()
-        middle = figure.add_subplot(grid[:, 1])
-        _draw_rates(upper, figure.add_subplot(grid[1, 0], sharex=upper), result)
-        _draw_fills(middle, result)
-        _draw_distances(right, figure.add_subplot(grid[1, 2], sharex=right), result)
+        for column, draw in ((0, _draw_rates), (2, _draw_distances)):
+            upper = figure.add_subplot(grid[0, column])
+            draw(upper, figure.add_subplot(grid[1, column], sharex=upper), result)
+        _draw_fills(figure.add_subplot(grid[:, 1]), result)
         with replace_file(path) as file:
             figure.savefig(
                 file,
@@ -176,7 +144,7 @@ def style() -> Any:
     """Return a context in which matplotlib draws as all drawings of this package are."""
     import matplotlib as mpl
 
-    return mpl.rc_context(_STYLE)
+    return mpl.rc_context(fname=Path(__file__).parent / "report.mplstyle")
 
 
 def blank_figure(width: float, height: float) -> "Figure":
@@ -186,11 +154,15 @@ def blank_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout=None)
 
 
-def _svg(draw: Callable[[], "Figure"]) -> str:
-    """Draw as SVG whose colours are the page's variables."""
+def _svg(result: RunResult, height: float, draw: Callable[..., None], plots: int = 1) -> str:
+    """Draw plots, one above the other, as SVG whose colours are the page's variables."""
     text = io.StringIO()
     with style():
-        draw().savefig(
+        figure = blank_figure(9, height)
+        heights = {"height_ratios": (2, 1), "hspace": 0.14} if plots == 2 else {}
+        axes = figure.subplots(plots, 1, sharex=True, squeeze=False, gridspec_kw=heights)
+        draw(*axes[:, 0], result)
+        figure.savefig(
             text,
             format="svg",
             bbox_inches="tight",
@@ -200,44 +172,11 @@ def _svg(draw: Callable[[], "Figure"]) -> str:
     drawing = text.getvalue()
     drawing = drawing[drawing.index("<svg") :]
     drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
-    drawing = re.sub(r'(<svg [^>]*?) width="[^"]*"', r"\1", drawing, count=1)
-    drawing = re.sub(r'(<svg [^>]*?) height="[^"]*"', r"\1", drawing, count=1)
+    for size in ("width", "height"):
+        drawing = re.sub(rf'(<svg [^>]*?) {size}="[^"]*"', r"\1", drawing, count=1)
     for name, colour in COLOURS.items():
         drawing = drawing.replace(colour, f"var(--{name})")
     return drawing
-
-
-def _rates_figure(result: RunResult) -> Callable[[], "Figure"]:
-    def draw() -> "Figure":
-        figure = blank_figure(9, 5)
-        upper, lower = figure.subplots(
-            2, 1, sharex=True, gridspec_kw={"height_ratios": (2, 1), "hspace": 0.14}
-        )
-        _draw_rates(upper, lower, result)
-        return figure
-
-    return draw
-
-
-def _fills_figure(result: RunResult) -> Callable[[], "Figure"]:
-    def draw() -> "Figure":
-        figure = blank_figure(9, 3.6)
-        _draw_fills(figure.subplots(), result)
-        return figure
-
-    return draw
-
-
-def _distances_figure(result: RunResult) -> Callable[[], "Figure"]:
-    def draw() -> "Figure":
-        figure = blank_figure(9, 5)
-        upper, lower = figure.subplots(
-            2, 1, sharex=True, gridspec_kw={"height_ratios": (2, 1), "hspace": 0.14}
-        )
-        _draw_distances(upper, lower, result)
-        return figure
-
-    return draw
 
 
 # Rates over time
@@ -296,11 +235,8 @@ def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.
             middles[some],
             rates[some],
             (rates[some] - bounds[some, 0], bounds[some, 1] - rates[some]),
-            fmt=".",
-            color=COLOURS["blue"],
-            ecolor=COLOURS["band"],
-            elinewidth=1.5,
             label="measured, fresh random keys",
+            **_POINT,
         )
     if not some.all():
         axes.plot(
@@ -325,17 +261,13 @@ def _scale_rates(axes: "Axes", estimated: NDArray[np.float64], predicted: float)
 
 
 def _rates_title(figures: dict[str, Any]) -> str:
-    measured, predicted = (
-        figures["probe_false_positive_rate"],
-        figures["predicted_false_positive_rate"],
-    )
+    measured = figures["probe_false_positive_rate"]
     if measured is None:
         return "No key is left that the filter has not held"
-    if not measured:
-        return (
-            f"None of {figures['probes']:,} fresh keys reported; {rate_text(predicted)} predicted"
-        )
-    return f"{rate_text(measured)} of fresh keys reported; {rate_text(predicted)} predicted"
+    shown = rate_text(measured) if measured else f"None of {figures['probes']:,}"
+    keys = "of fresh keys" if measured else "fresh keys"
+    predicted = rate_text(figures["predicted_false_positive_rate"])
+    return f"{shown} {keys} reported; {predicted} predicted"
 
 
 def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:
@@ -353,10 +285,9 @@ def _draw_fills(axes: "Axes", result: RunResult) -> None:
     course = np.array([point.fill_ratios for point in steady or result.checkpoints])
     last = result.checkpoints[-1].fill_ratios
     place = np.arange(len(last))
-    written = place < spec.run
     for mask, colour, label in (
-        (written, "blue", "written and read"),
-        (~written, "green", "only read"),
+        (place < spec.run, "blue", "written and read"),
+        (place >= spec.run, "green", "only read"),
     ):
         axes.bar(place[mask], last[mask], 0.66, color=COLOURS[colour], alpha=0.8, label=label)
     low, mean, high = course.min(axis=0), course.mean(axis=0), course.max(axis=0)
@@ -402,22 +333,12 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     upper.set_xscale("log")
     upper.set_xlim(edges[0], max(edges[-1], 3 * end))
     upper.set_ylim(0, max(float(all_.max()), 1e-9) * 1.2)
-    upper.annotate(
-        f"window {window:,} ",
-        (window, 0.97),
-        xycoords=("data", "axes fraction"),
-        ha="right",
-        va="top",
-        color=COLOURS["green"],
-    )
-    upper.annotate(
-        " slack",
-        (end, 0.97),
-        xycoords=("data", "axes fraction"),
-        ha="left",
-        va="top",
-        color=COLOURS["orange"],
-    )
+    for text, at, side, colour in (
+        (f"window {window:,} ", window, "right", "green"),
+        (" slack", end, "left", "orange"),
+    ):
+        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "top"}
+        upper.annotate(text, (at, 0.97), color=COLOURS[colour], **place)
     upper.yaxis.set_major_formatter(_percent)
     upper.set_ylabel("operations per octave")
     upper.set_title(_distances_title(result))
@@ -436,21 +357,14 @@ def _draw_shares(axes: "Axes", edges: NDArray[np.int64], counts: NDArray[np.int6
         return
     trials = counts[filled].sum(axis=1)
     shares = counts[filled, 1] / trials
-    bounds = np.array(
-        [
-            clopper_pearson(int(hits), int(count))
-            for hits, count in zip(counts[filled, 1], trials, strict=True)
-        ]
-    )
+    pairs = zip(counts[filled, 1].tolist(), trials.tolist(), strict=True)
+    bounds = np.array([clopper_pearson(*pair) for pair in pairs])
     axes.errorbar(
         np.sqrt(edges[filled] * (edges[filled + 1].astype(float))),
         shares,
         np.maximum(0, (shares - bounds[:, 0], bounds[:, 1] - shares)),
-        fmt=".",
-        color=COLOURS["blue"],
-        ecolor=COLOURS["band"],
-        elinewidth=1.5,
         markersize=5,
+        **_POINT,
     )
 
 

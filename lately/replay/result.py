@@ -17,26 +17,17 @@ PROBE_SEED = 20130101
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """State after some operations.
-
-    Attributes
-    ----------
-    operations, repeats : int
-        Counted from the beginning.
-    probes, probe_hits : int
-        Fresh keys asked for here, and those reported.
-    estimated_false_positive_rate : float
-        From the bits that are set here.
-    fill_ratios : ndarray of float64, shape (n,)
-        Fill of the n segments of the ring, youngest to oldest.
-    """
+    """State after some operations; `operations` and `repeats` count from the beginning."""
 
     operations: int
     repeats: int
     probes: int
+    """Fresh keys asked for here, of which `probe_hits` were reported."""
     probe_hits: int
     estimated_false_positive_rate: float
+    """Rate computed from the bits that are set here."""
     fill_ratios: NDArray[np.float64]
+    """Fill of the n segments of the ring, youngest to oldest, shape (n,)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Values that JSON can hold, the probes' interval among them."""
@@ -49,19 +40,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """First verdict that differs between RTL and golden model.
-
-    Attributes
-    ----------
-    index : int
-        Number of the operation, from 0.
-    text : str
-        Key as text.
-    key : int
-        Key as the filter takes it.
-    rtl, golden : bool
-        The two verdicts.
-    """
+    """First verdict, of operation `index` from 0, that differs between RTL and golden model."""
 
     index: int
     text: str
@@ -72,61 +51,38 @@ class Mismatch:
 
 @dataclass(kw_only=True)
 class RunResult:
-    """Counts of a run.
-
-    Attributes
-    ----------
-    spec : FilterSpec
-    engine : str
-        'rtl' or 'golden'.
-    source : dict
-        Name, format, key and compression of the trace.
-    counts : ndarray of int64, shape (3, 2)
-        Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen).
-    distances : ndarray of int64, shape (bins, 2)
-        Repetitions at any distance, by bin of `distance_edges` and verdict.
-    checkpoints : list of Checkpoint
-        Evenly spaced, and one at the end.
-    repeats, repeats_found : int
-        Queries for keys of the window (`oracle.Truth`), and those reported.
-    shifts : int
-        Shifts of the golden model.
-    distinct_keys, distinct_texts : int
-        Different keys of the stream; fewer than texts where texts collide.
-    malformed_lines : int
-        Lines that held no record.
-    malformed_examples : list of (int, str)
-        Line number and reason of the first few.
-    cycles, mismatches, memory_mismatches : int or None
-        Clocks; verdicts, and bits of memory, that differ between RTL and
-        golden model. None without RTL.
-    first_mismatch : Mismatch or None
-    counter_mismatches : dict of str to (int, int)
-        Counters that differ, with the values of RTL and golden model.
-    seconds : float
-        Wall-clock time of the run.
-    """
+    """Counts of a run; what compares RTL with the golden model is None without RTL."""
 
     spec: FilterSpec
     engine: str
     source: dict[str, Any]
+    """Name, format, key and compression of the trace."""
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
+    """Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), shape (3, 2)."""
     distance_edges: NDArray[np.int64] = field(init=False)
     distances: NDArray[np.int64] = field(init=False)
+    """Repetitions at any distance, by bin of `distance_edges` and verdict, shape (bins, 2)."""
     checkpoints: list[Checkpoint] = field(default_factory=list)
+    """Evenly spaced, and one at the end."""
     repeats: int = 0
+    """Queries for keys of the window (`oracle.Truth`), of which `repeats_found` were reported."""
     repeats_found: int = 0
     shifts: int = 0
     distinct_keys: int = 0
+    """Different keys of the stream; fewer than `distinct_texts` where texts collide."""
     distinct_texts: int = 0
     malformed_lines: int = 0
     malformed_examples: list[tuple[int, str]] = field(default_factory=list)
+    """Line number and reason of the first few lines that held no record."""
     cycles: int | None = None
     mismatches: int | None = None
+    """Verdicts that differ; `memory_mismatches` are bits of memory."""
     memory_mismatches: int | None = None
     first_mismatch: Mismatch | None = None
     counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Values of RTL and golden model of the counters that differ."""
     seconds: float = 0.0
+    """Wall-clock time of the run."""
 
     def __post_init__(self) -> None:
         self.distance_edges = distance_edges(self.spec)
@@ -246,13 +202,7 @@ class RunResult:
 
 
 def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
-    """Edges of distance bins: four to an octave, and one where window and slack end.
-
-    Returns
-    -------
-    ndarray of int64, shape (edges,)
-        In insertions, ascending.
-    """
+    """Edges of distance bins in insertions: four an octave, and those of window and slack."""
     regular = np.unique(np.rint(2 ** (np.arange(4 * 48 + 1) / 4)).astype(np.int64))
     ends = spec.guaranteed_window + np.array([1, spec.slack + 1])
     # A regular edge close to one of these would leave a sliver of a bin.

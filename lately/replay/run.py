@@ -52,19 +52,7 @@ Engine = Callable[[FilterSpec], AbstractContextManager[Unit]]
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Answers to one stretch of the stream.
-
-    Attributes
-    ----------
-    start : int
-        Index of the first operation, from 0.
-    records : sequence of Record
-        Keys as text, and times.
-    seen : ndarray of bool, shape (n,)
-        Verdicts of the engine.
-    truth : Truth
-        Truth according to the oracle.
-    """
+    """Answers of the engine, `seen` of shape (n,), to a stretch from operation `start` on."""
 
     start: int
     records: Sequence[Record]
@@ -90,13 +78,10 @@ def run(
     Parameters
     ----------
     trace : Trace
-        Keys; read to its end, or to the limit.
     spec : FilterSpec
-        Filter to replay through.
     engine : str or callable
         'rtl' (the compiled hardware beside the golden model), 'golden' (the
-        model alone), or a function from the specification to a context
-        manager of a `Unit`, which then takes the hardware's place.
+        model alone), or what takes the hardware's place.
     limit : int, optional
         Most operations to perform.
     progress : callable, optional

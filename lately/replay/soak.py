@@ -41,16 +41,7 @@ def soak(
     hits of every age are frequent; the others are random. With re-keying, a new
     secret is loaded before every chunk.
 
-    Parameters
-    ----------
-    spec : FilterSpec
-        Filter to build.
-    operations : int
-        Number of operations, in chunks of `CHUNK`.
-    seed : int
-        Seed of keys and operations.
-    progress : callable, optional
-        Called with the number of operations done since the last call.
+    `progress` is called with the number of operations done since its last call.
 
     Returns
     -------

@@ -19,49 +19,6 @@ _MAGIC = {
 }
 
 
-class _ZstdReader(io.RawIOBase):
-    """Decompressed bytes of any number of frames; an unfinished frame is an EOFError."""
-
-    def __init__(self, source: io.BufferedReader) -> None:
-        import zstandard
-
-        self._zstandard = zstandard
-        self._source = source
-        self._frame: Any = None
-        self._pending = b""
-        self._output = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._output:
-            # Small pieces, because a piece is decompressed whole.
-            compressed = self._pending or self._source.read(1 << 13)
-            self._pending = b""
-            if not compressed:
-                if self._frame is not None:
-                    raise EOFError("the data end inside a frame")
-                return 0
-            self._output = memoryview(self._decompress(compressed))
-        count = min(len(buffer), len(self._output))
-        buffer[:count] = self._output[:count]
-        self._output = self._output[count:]
-        return count
-
-    def _decompress(self, compressed: bytes) -> bytes:
-        if self._frame is None:
-            self._frame = self._zstandard.ZstdDecompressor().decompressobj()
-        try:
-            output: bytes = self._frame.decompress(compressed)
-        except self._zstandard.ZstdError as error:
-            raise EOFError(str(error)) from None
-        if self._frame.eof:
-            self._pending = self._frame.unused_data
-            self._frame = None
-        return output
-
-
 def _decompress(name: str, buffered: "io.BufferedReader[Any]") -> tuple[str, io.BufferedReader]:
     head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
@@ -69,7 +26,10 @@ def _decompress(name: str, buffered: "io.BufferedReader[Any]") -> tuple[str, io.
         data = gzip.GzipFile(fileobj=buffered)
         return kind, io.BufferedReader(cast(io.RawIOBase, data), 1 << 16)
     if kind == "zstd":
-        return kind, io.BufferedReader(_ZstdReader(buffered), 1 << 16)
+        import pyarrow as pa
+
+        data = pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), kind)
+        return kind, io.BufferedReader(data, 1 << 16)
     if kind != "none":
         raise TraceError(f"{name}: must be text, plain or compressed by gzip or zstd, not {kind}")
     return kind, buffered
@@ -79,7 +39,10 @@ def _decompress(name: str, buffered: "io.BufferedReader[Any]") -> tuple[str, io.
 def _damage_reported(name: str, compression: str) -> Iterator[None]:
     try:
         yield
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+    except (EOFError, OSError, zlib.error) as error:
+        # An error of the file itself has a number, one of what it holds has none.
+        if getattr(error, "errno", None) is not None:
+            raise
         raise TraceError(f"{name}: must be whole {compression} data, but: {error}") from None
 
 
@@ -93,14 +56,7 @@ def _text_lines(
 
 
 def open_text(name: str, raw: BinaryIO) -> tuple[str, io.TextIOWrapper, Iterator[str]]:
-    """Decompress a file and decode it as UTF-8.
-
-    Parameters
-    ----------
-    name : str
-        Name of the file in messages.
-    raw : file
-        Unbuffered.
+    """Decompress an unbuffered file, of a name for messages, and decode it as UTF-8.
 
     Returns
     -------

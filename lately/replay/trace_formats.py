@@ -50,15 +50,7 @@ class TraceError(LatelyError, ValueError):
 
 @dataclass
 class Rejects:
-    """Lines that hold no record.
-
-    Attributes
-    ----------
-    count : int
-        Lines rejected.
-    examples : list of (int, str)
-        Line number, from 1, and reason of the first few.
-    """
+    """Lines that hold no record: how many, and number, from 1, and reason of the first few."""
 
     count: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -79,21 +71,9 @@ def open_records(
     key: Sequence[str],
     time: str | None,
 ) -> tuple[str, Iterator[Record], tuple[str, ...], str | None]:
-    """Parse the lines of a trace.
+    """Parse the lines of a trace, of a name for messages, and count those that hold no record.
 
-    Parameters
-    ----------
-    name : str
-        Name of the trace in messages.
-    lines : iterator of str
-    rejects : Rejects
-        Counts the lines that hold no record.
-    format : str
-        'log', 'csv', 'lines', or 'auto' to detect it.
-    key : sequence of str
-        Fields or columns that make up the key; none for the default.
-    time : str or None
-        Column of the time; None for the default.
+    Format, key and time are as for `traces.open_trace`; an empty key stands for the default.
 
     Returns
     -------

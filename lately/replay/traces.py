@@ -18,27 +18,7 @@ class Trace:
 
     Iterating yields `Record` tuples and raises `TraceError` where compressed
     data is damaged, and at the end if no line at all could be parsed. Made by
-    `open_trace`.
-
-    Parameters
-    ----------
-    name : str
-        Name of the stream in messages.
-    raw : file
-        Binary file.
-    format : str
-        'log', 'csv', 'lines', or 'auto' to find out.
-    key : sequence of str
-        Fields or columns that make up the key, joined by blanks; none for lines.
-    time : str or None
-        Column or field of the timestamp.
-
-    Raises
-    ------
-    ValueError
-        If key or time are not those of the format.
-    TraceError
-        If compressed data is damaged, or the format cannot be told.
+    `open_trace`, which has the same parameters and errors.
 
     Attributes
     ----------

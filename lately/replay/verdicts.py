@@ -19,15 +19,7 @@ _GROUP_ROWS = 1 << 16
 
 @contextmanager
 def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Verdicts], None]]:
-    """Yield a function that appends verdicts to a file, which stays open.
-
-    Parameters
-    ----------
-    file : binary file
-        Where the table goes.
-    form : str
-        'csv' or 'parquet'.
-    """
+    """Yield a function that appends verdicts to a file, as 'csv' or 'parquet'; it stays open."""
     if form == "parquet":
         with _open_parquet(file) as sink:
             yield sink

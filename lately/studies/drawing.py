@@ -32,14 +32,9 @@ _METADATA = {
 
 
 def draw(chart: Chart, path: str | os.PathLike[str]) -> None:
-    """Write the drawing of a chart; the same chart gives the same bytes.
+    """Write the drawing of a chart as .svg, .png or .pdf; the same chart gives the same bytes.
 
-    Parameters
-    ----------
-    chart : Chart
-        Series of one label share a colour, as measurement and theory of one thing do.
-    path : path
-        Its ending, .svg, .png or .pdf, gives the format.
+    Series of one label share a colour, as measurement and theory of one thing do.
 
     Raises
     ------

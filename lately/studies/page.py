@@ -60,12 +60,9 @@ def page(report: Report) -> str:
 
 
 def write(report: Report, directory: str | os.PathLike[str]) -> list[str]:
-    """Write page, data and drawings; page and data appear together, and after the drawings.
+    """Write page, data and drawings, and return their names below the folder.
 
-    Returns
-    -------
-    list of str
-        Names of the files, below the folder.
+    Page and data appear together, and after the drawings.
 
     Raises
     ------

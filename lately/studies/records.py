@@ -41,14 +41,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Report:
-    """Findings of studies.
-
-    Attributes
-    ----------
-    quick : bool
-        Whether it is of the quick form.
-    entries : list of Entry
-    """
+    """Findings of studies, maybe of their `quick` form."""
 
     quick: bool
     entries: Sequence[Entry]

@@ -14,21 +14,14 @@ from .study import Point, Result, Study
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Outcome of a run.
-
-    Attributes
-    ----------
-    report : Report
-        Studies of which all points were measured.
-    failures : list of str
-        Why the other studies could not be measured, one line for each point.
-    measured, found : int
-        Number of points that were measured now, and that had been before.
-    """
+    """Outcome of a run."""
 
     report: Report
+    """Studies of which all points were measured."""
     failures: list[str] = field(default_factory=list)
+    """Why the other studies could not be measured, one line for each point."""
     measured: int = 0
+    """Number of points that were measured now; `found` had been before."""
     found: int = 0
 
 
@@ -49,22 +42,9 @@ def reproduce(
     repeated; a point whose processes die again and again fails. The report
     depends neither on the number of processes nor on where they run.
 
-    Parameters
-    ----------
-    studies : sequence of Study
-    store : Store
-        Store of finished points.
-    quick : bool
-        Whether to measure the quick form of each study.
-    anew : bool
-        Whether to measure again the points that the store has.
-    jobs : int
-        Processes to start, if there is no scheduler.
-    scheduler : str, optional
-        Address of a Dask scheduler, whose workers measure; they need no folder
-        in common with this process.
-    progress : callable, optional
-        As for `complete`.
+    `quick` is the quick form of each study; with `anew` the points that the store has are measured
+    again; `jobs`, `scheduler` and `progress` are as for `complete`. Workers of a scheduler need no
+    folder in common with this process.
 
     Raises
     ------

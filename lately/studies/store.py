@@ -22,16 +22,7 @@ def cache_directory() -> Path:
 
 @dataclass(frozen=True)
 class Task:
-    """A point of a study that is to be measured.
-
-    Attributes
-    ----------
-    study : Study
-    point : dict
-        One of ``study.points``.
-    fingerprint : str
-        Of what measures it; see `sources.fingerprint`.
-    """
+    """A point of a study that is to be measured by sources of a `sources.fingerprint`."""
 
     study: Study
     point: Point
@@ -68,12 +59,7 @@ class Store:
 
     A file that is damaged, or that is of something else, is as if it were not
     there. A result of other sources or versions has another name and is not
-    found; nothing deletes it but its owner.
-
-    Parameters
-    ----------
-    directory : path
-        Where they are; made when the first is put there.
+    found; nothing deletes it but its owner. The folder is made with the first.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:

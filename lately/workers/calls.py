@@ -34,14 +34,8 @@ BEGUN: Message = {"stage": "start", "share": 0.0}
 class Call:
     """A call of a function, in another process, maybe more than once.
 
-    Attributes
-    ----------
-    name : str
-        Name of the computation; need not be unique.
-    function : callable
-        One of a module, that takes `argument` and returns what JSON can hold.
-    argument : object
-        Anything that can be pickled.
+    The name need not be unique. The function is one of a module and returns what JSON can hold;
+    its argument can be pickled.
     """
 
     name: str
@@ -82,8 +76,8 @@ def run(
     jobs : int
         Processes to start, if there is no scheduler.
     scheduler : str, optional
-        Address of a Dask scheduler; its workers make the calls, as many at a
-        time as they have threads. Workers may come and go.
+        Address of a Dask scheduler, whose workers make as many calls at a time
+        as they have threads. Workers may come and go.
     hear : callable, optional
         Takes a call and `BEGUN` when it is submitted, and then every message
         that it sends (`tell`); these come in a thread of their own.

@@ -38,14 +38,9 @@ class SchedulerError(LatelyError):
 def connect(jobs: int, scheduler: str | None = None) -> Iterator[Client]:
     """Start processes, or reach those of a scheduler; end the first ones afterwards.
 
-    Nothing is taken from an environment that names a scheduler.
-
-    Parameters
-    ----------
-    jobs : int
-        Processes to start, one call at a time each, if there is no scheduler.
-    scheduler : str, optional
-        Address, as ``tcp://10.0.0.1:8786``.
+    Nothing is taken from an environment that names a scheduler. Without the address of one, as
+    ``tcp://10.0.0.1:8786``, as many processes are started as there are `jobs`, for one call at a
+    time each.
 
     Raises
     ------

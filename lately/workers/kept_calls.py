@@ -18,17 +18,9 @@ WAITING = ("waiting for workers", 0.0)
 
 @dataclass(frozen=True)
 class KeptCall:
-    """A call, and where its result goes.
+    """A call that `keep` takes the result of, unless that is `known` from before.
 
-    Attributes
-    ----------
-    call : Call
-    label : str
-        Name of the call in error messages.
-    known : bool
-        Whether its result was kept before, so that it is not made again.
-    keep : callable
-        Takes the result.
+    The label names it in error messages.
     """
 
     call: Call
@@ -39,18 +31,12 @@ class KeptCall:
 
 @dataclass(frozen=True)
 class Tally:
-    """Outcome of calls.
-
-    Attributes
-    ----------
-    failures : list of str
-        One line for each call that failed, in order of the labels.
-    measured, found : int
-        Number of calls that were made now, and that were known before.
-    """
+    """Outcome of calls."""
 
     failures: list[str]
+    """One line for each call that failed, in order of the labels."""
     measured: int
+    """Number of calls that were made now; `found` were known before."""
     found: int
 
 
@@ -67,17 +53,8 @@ def complete(
     A call that fails does not keep the others from being made. If this is
     interrupted, the calls under way are ended; the results kept so far remain.
 
-    Parameters
-    ----------
-    wanted : sequence of KeptCall
-    kind : str
-        Name of what is computed, for the progress.
-    jobs : int
-        Processes to start, if there is no scheduler.
-    scheduler : str, optional
-        Address of a Dask scheduler, whose workers make the calls.
-    progress : callable, optional
-        Called whenever something happened, from several threads but by one at a time.
+    `kind` names what is computed, for the progress, which is called whenever something happened,
+    from several threads but by one at a time. `jobs` and `scheduler` are as for `calls.run`.
 
     Raises
     ------

@@ -15,6 +15,7 @@ from lately.cli.app import main
 from lately.golden import GEBF
 from lately.golden.files import write_json
 
+FIRST_ANSWERS = speed.first_answers
 SMALL = ["--window", "500", "--keys", "6000", "--rounds", "1"]
 
 
@@ -112,6 +113,14 @@ def test_command(tmp_path):
     assert [run["name"] for run in printed["runs"]] == [run["name"] for run in written["runs"]]
     assert written["seed"] == 1
     assert written["processor"] == processor()
+
+
+def test_first_answers(monkeypatch):
+    monkeypatch.setattr(speed.compilation, "importable", lambda: False)
+    ((name, seconds),) = FIRST_ANSWERS().items()
+    assert name == "numpy"
+    assert len(seconds) == 2
+    assert min(seconds) > 0
 
 
 def test_missing_libraries(monkeypatch):

@@ -1,0 +1,52 @@
+"""Commands that return figures: printed, or written as JSON, and judged by their mismatches."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import click
+
+from .options import Command, json_option, print_json
+from .reporting import INTERRUPTED, fail_unless_zero
+
+Figures = dict[str, Any]
+"""Figures that a command measured, as JSON can hold them."""
+
+
+def figures_command(
+    table: str, name: str, count: Callable[[Figures], object], *, out: bool = False
+) -> Callable[[Command], Command]:
+    """Return a decorator for a command that returns figures.
+
+    The command gets --json and, with `out`, --out; the folder of that file is checked before the
+    work. Without --json the function of `lately.cli.bench_tables` that `table` names prints the
+    figures. The command fails unless a `count` of events, by their `name`, is zero.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(*, as_json: bool, out: str | None = None, **options: Any) -> None:
+            from ..golden.files import check_folder, write_json
+
+            if out is not None:
+                check_folder(out)
+            figures = command(**options)
+            if out is not None:
+                write_json(figures, out)
+            if as_json:
+                print_json(figures)
+            else:
+                from . import bench_tables
+
+                getattr(bench_tables, table)(figures)
+            fail_unless_zero(name, count(figures))
+            if figures.get("interrupted"):
+                raise click.exceptions.Exit(INTERRUPTED)
+
+        run = json_option(run)
+        return _out(run) if out else run
+
+    return decorate
+
+
+_out = click.option("--out", metavar="FILE", help="Write the figures to FILE, as JSON.")
