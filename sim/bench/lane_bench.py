@@ -57,7 +57,7 @@ class Bench:
         """Start the clock and reset the unit."""
         bench = cls(dut)
         dut.rst.value = 1
-        Clock(dut.clk, PERIOD_NS, unit="ns").start()
+        Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start()
         # Icarus runs an `always @*` only when an input changes, so every input has to.
         for level in (1, 0):
             dut.i__valid.value = level

@@ -125,21 +125,24 @@ class Driver:
     async def send(self, items: list[Item], *, stalls: Stalls | None = None) -> None:
         """Offer operations one after another until all are accepted; must start after an edge."""
         stalls = stalls or Stalls()
+        clk, ready = self._dut.clk, self._dut.i__ready
         for item in items:
-            while stalls():
+            if stalls():
                 self.release()
-                await RisingEdge(self._dut.clk)
+                await RisingEdge(clk)
+                while stalls():
+                    await RisingEdge(clk)
             self._offer(item)
             wait = 0
-            await FallingEdge(self._dut.clk)
-            while not self._dut.i__ready.value:
+            await FallingEdge(clk)
+            while not ready.value:
                 wait += 1
-                await FallingEdge(self._dut.clk)
+                await FallingEdge(clk)
             self.accepted.append(item)
             self.waits.append(wait)
             self.times.append(get_sim_time("ns"))
             self._scoreboard.expect(item)
-            await RisingEdge(self._dut.clk)
+            await RisingEdge(clk)
         self.release()
 
 
@@ -165,12 +168,18 @@ class Monitor:
 
     async def run(self) -> None:
         """Take results, pausing as `stalls` says."""
+        dut, open_before = self._dut, False
+        clk, ready, valid = dut.clk, dut.o__ready, dut.o__valid
         while True:
-            await RisingEdge(self._dut.clk)
-            self._dut.o__ready.value = int(not self.stalls())
-            await FallingEdge(self._dut.clk)
-            if self._dut.o__valid.value and self._dut.o__ready.value and not self._dut.rst.value:
-                outcome = self.decode(int(self._dut.o__payload.value))
+            await RisingEdge(clk)
+            open_now = not self.stalls()
+            # A write takes as long as the rest of a clock.
+            if open_now != open_before:
+                ready.value = int(open_now)
+            open_before = open_now
+            await FallingEdge(clk)
+            if open_now and valid.value and not dut.rst.value:
+                outcome = self.decode(int(dut.o__payload.value))
                 self.outcomes.append(outcome)
                 self.times.append(get_sim_time("ns"))
                 self._scoreboard.compare(outcome)

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,7 +15,12 @@ from ...golden.spec import FilterSpec
 from ...hdl.memory.variants import segment_memory
 from ...hdl.verilog import TOP, unit_verilog
 from ..netlist import unit_netlist
-from ..toolchain import PRECOMPILED_HEADER_FLAG, ToolError, verilator_environment
+from ..toolchain import (
+    PRECOMPILED_HEADER_FLAG,
+    ToolError,
+    shared_runtime,
+    verilator_environment,
+)
 
 SIMULATORS = ("verilator", "icarus")
 """Simulators that a bench runs under."""
@@ -241,7 +246,8 @@ def _run(
     testcase: str | None = None,
     coverage: bool = False,
 ) -> dict[str, bool]:
-    arguments = []
+    arguments: list[str] = []
+    building: AbstractContextManager[None] = nullcontext()
     if simulator == "verilator":
         # The runner calls Verilator by name, and it must be this one.
         os.environ.update(verilator_environment())
@@ -249,20 +255,22 @@ def _run(
         arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--x-initial", "fast"]
         if coverage:
             arguments += ["--coverage-line", "--coverage-toggle"]
+        building = shared_runtime(directory / simulator, f"bench, coverage {coverage}")
     elif shutil.which("iverilog") is None:
         raise ToolError("iverilog: expected it on PATH, found none; install Icarus Verilog")
     else:
         text = _woken(text)
     (directory / "top.v").write_text(text)
     runner = get_runner(simulator)
-    runner.build(
-        sources=[directory / "top.v", *models],
-        hdl_toplevel=TOP,
-        build_dir=directory / simulator,
-        build_args=arguments,
-        timescale=("1ns", "1ps"),
-        log_file=directory / f"{simulator}-build.log",
-    )
+    with building:
+        runner.build(
+            sources=[directory / "top.v", *models],
+            hdl_toplevel=TOP,
+            build_dir=directory / simulator,
+            build_args=arguments,
+            timescale=("1ns", "1ps"),
+            log_file=directory / f"{simulator}-build.log",
+        )
     results = directory / f"{simulator}.xml"
     # Under pytest the runner exits when a test fails; the results say which.
     with suppress(SystemExit):
@@ -272,7 +280,8 @@ def _run(
             build_dir=directory / simulator,
             test_dir=directory / simulator,
             results_xml=str(results),
-            extra_env=environment,
+            # All that is imported would be rewritten, which takes longer than most benches.
+            extra_env=environment | {"COCOTB_REWRITE_ASSERTION_FILES": "*_bench.py"},
             test_filter=testcase,
             log_file=directory / f"{simulator}.log",
         )

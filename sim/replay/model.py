@@ -8,9 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
-from ..toolchain import verilate, verilator_version
+from ..toolchain import cache_directory, shared_runtime, verilate, verilator_version
 
 HEADER = "generated.h"
 """Name under which a driver includes the header that is generated for it."""
@@ -20,11 +18,6 @@ _OPTIONS = ("--x-assign", "fast", "--x-initial", "fast", "--noassert", "-Wno-fat
 
 Signatures = dict[str, tuple[Any, tuple[Any, ...]]]
 """Result and arguments of each function of a library, as ctypes names them."""
-
-
-def cache_directory() -> Path:
-    """Return the folder of compiled models; LATELY_CACHE overrides the user's cache folder."""
-    return Path(os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")) / "models"
 
 
 def cached_model(
@@ -60,21 +53,22 @@ def cached_model(
         (folder / "unit.v").write_text(verilog)
         (folder / HEADER).write_text(header)
         (folder / "driver.cpp").write_text(driver.read_text())
-        verilate(
-            [
-                *options,
-                "--exe",
-                "--top-module", top,
-                "--prefix", "Vmodel",
-                "-CFLAGS", "-std=c++20 -fPIC",
-                "-LDFLAGS", "-shared",
-                "-o", "model.so",
-                "unit.v",
-                "driver.cpp",
-            ],
-            directory=folder,
-            optimisation=optimisation,
-        )  # fmt: skip
+        with shared_runtime(folder / "obj_dir", f"shared library, -O{optimisation}"):
+            verilate(
+                [
+                    *options,
+                    "--exe",
+                    "--top-module", top,
+                    "--prefix", "Vmodel",
+                    "-CFLAGS", "-std=c++20 -fPIC",
+                    "-LDFLAGS", "-shared",
+                    "-o", "model.so",
+                    "unit.v",
+                    "driver.cpp",
+                ],
+                directory=folder,
+                optimisation=optimisation,
+            )  # fmt: skip
         # Renamed into place from the same file system, so that no half is ever seen.
         staged = directory / f".{library.name}.{os.getpid()}"
         shutil.copy(folder / "obj_dir" / "model.so", staged)
