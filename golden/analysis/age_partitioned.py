@@ -22,11 +22,11 @@ def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
     Parameters
     ----------
     k, l : int
-        Slices that an insertion writes, and generations in the window.
+        Segments that an insertion writes (slices of an APBF), and generations in the window.
     profile : str
         'linear' takes (i + 1) / (2k) for the slices s_i, i < k, as the paper
-        does. 'exact' takes 1 - 2^(-(i + 1) / k), which generations of
-        floor(m ln 2 / k) keys lead to; it is the larger one, and it is what
+        does. 'exact' takes 1 - 2^(-(i + 1) / k), to which generations of
+        floor(m ln 2 / k) keys lead; it is the larger one, and the one that
         filters measure. The other slices are half full.
 
     Returns
@@ -54,23 +54,9 @@ def apbbf_fills(k: int, l: int, block_bits: int, hashes_per_block: int) -> list[
 
     The blocks' false-positive rate takes the place of the fill ratio (APBF,
     section 6); the load of segment i < k is (i + 1) / k of a full one's.
+    The list has k + l probabilities.
 
-    Parameters
-    ----------
-    k, l : int
-        Segments that an insertion writes, and generations in the window.
-    block_bits, hashes_per_block : int
-        B and b, as in `apbbf_block_capacity`.
-
-    Returns
-    -------
-    list of float
-        k + l probabilities.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1, or b is not below B.
+    Parameters, errors: as `apbf_fills` and `apbbf_block_capacity`.
     """
     require_count("k", k)
     require_count("l", l)
@@ -93,19 +79,16 @@ def apbf_false_positive_rate(
 
     Parameters
     ----------
-    k, l : int
-        Segments that an insertion writes, and generations in the window.
+    k, l, profile
+        As for `apbf_fills`.
     fills : sequence of float, shape (k + l,), optional
         Probability that a segment matches, youngest first. By default
         `apbf_fills`: the worst case, just before a shift.
-    profile : str
-        Profile of the default fills, 'exact' or 'linear'.
 
     Raises
     ------
     ValueError
-        If k or l is not an integer of at least 1, fills are not k + l numbers
-        in 0 to 1, or the profile is unknown.
+        As for `apbf_fills`, or if fills are not k + l numbers in 0 to 1.
     """
     rates = _fills(k, l, fills, profile)
     state = np.zeros(k + 1)
@@ -130,27 +113,21 @@ def apbf_accesses(
 
     Parameters
     ----------
-    k, l : int
-        Segments that an insertion writes, and generations in the window.
+    k, l, fills, profile
+        As for `apbf_false_positive_rate`.
     case : str
         'false': a fresh key, given that it is not reported. 'false positive':
         a fresh key, given that it is reported. 'window': a key of the window,
-        averaged over the l generations that it may belong to. With the j-th
-        youngest of them, 0 <= j < l, segments j to j + k - 1 match surely, and
-        the others with their fill ratio. (Generation l is reported surely as
-        well just before a shift, but it is the first of the slack.)
-    fills : sequence of float, shape (k + l,), optional
-        Probability that a segment matches, youngest first. By default
-        `apbf_fills`: the worst case, just before a shift.
-    profile : str
-        Profile of the default fills, 'exact' or 'linear'.
+        averaged over the l generations to which it may belong. With the j-th
+        youngest of them, 0 <= j < l, segments j to j + k - 1 are certain to match,
+        and the others match with their fill ratio. (Generation l is reported just
+        before a shift as well, but it is the first of the slack.)
 
     Raises
     ------
     ValueError
-        If k or l is not an integer of at least 1, the case or the profile is
-        unknown, fills are not k + l numbers in 0 to 1, or the case has
-        probability 0 with them.
+        As for `apbf_false_positive_rate`, or if the case is unknown or has
+        probability 0 with these fills.
     """
     require(case in CASES, "case", f"must be one of {', '.join(CASES)}", case)
     rates = _fills(k, l, fills, profile)
@@ -164,25 +141,21 @@ def apbf_accesses(
 def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
     """Memory of a Bloom filter over that of an APBF for the same window (APBF, section 5.5).
 
+    It is (bloom_k / k) l / (k + l), without unit.
+
     Parameters
     ----------
-    k, l : int
-        Slices that an insertion writes, and generations in the window.
+    k, l
+        As for `apbf_fills`.
     bloom_k : float
         Slices of the Bloom filter with the same false-positive rate. Table 2
         takes log2(1 / rate) of the APBF's own rate, not rounded up to a whole
         number of slices.
 
-    Returns
-    -------
-    float
-        (bloom_k / k) l / (k + l), without unit.
-
     Raises
     ------
     ValueError
-        If k or l is not an integer of at least 1, or bloom_k is not above 0
-        and finite.
+        As for `apbf_fills`, or if bloom_k is not above 0 and finite.
     """
     require_count("k", k)
     require_count("l", l)
@@ -191,33 +164,18 @@ def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
 
 
 def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
-    """Row of Table 2 of the APBF paper, by column name.
+    """Row of Table 2 of the APBF paper, by column name; 'linear' gives the figures as printed.
 
-    Parameters
-    ----------
-    k, l : int
-        Slices that an insertion writes, and generations in the window.
-    profile : str
-        'exact', or 'linear' for the figures as printed; see `apbf_fills`.
+    The columns are ``actual_fp``, ``efficiency``, ``accesses_window``,
+    ``accesses_fp``, ``accesses_false`` and ``npws``.
 
-    Returns
-    -------
-    dict of str to float
-        ``actual_fp``, ``efficiency``, ``accesses_window``, ``accesses_fp``,
-        ``accesses_false`` and ``npws``.
-
-    Raises
-    ------
-    ValueError
-        If k or l is not an integer of at least 1, or the profile is unknown.
+    Parameters, errors: as `apbf_fills`.
     """
     rate = apbf_false_positive_rate(k, l, profile=profile)
     return {
         "actual_fp": rate,
         "efficiency": apbf_efficiency(k, l, -math.log2(rate)),
-        "accesses_window": apbf_accesses(k, l, "window", profile=profile),
-        "accesses_fp": apbf_accesses(k, l, "false positive", profile=profile),
-        "accesses_false": apbf_accesses(k, l, "false", profile=profile),
+        **_all_accesses(k, l, apbf_fills(k, l, profile=profile)),
         "npws": apbf_npws(k, l),
     }
 
@@ -225,25 +183,11 @@ def apbf_metrics(k: int, l: int, *, profile: str = "exact") -> dict[str, float]:
 def apbbf_metrics(k: int, l: int, block_bits: int, hashes_per_block: int) -> dict[str, float]:
     """Row of Table 3 of the APBF paper, by column name.
 
-    Parameters
-    ----------
-    k, l : int
-        Segments that an insertion writes, and generations in the window.
-    block_bits, hashes_per_block : int
-        B and b, as in `apbbf_block_capacity`.
+    The columns are ``fp_apbbf``, ``fp_apbf_same_memory`` (of an APBF with k b and
+    l b, in the linear profile of Table 2), ``relative_capacity``,
+    ``accesses_window``, ``accesses_fp``, ``accesses_false`` (in blocks) and ``npws``.
 
-    Returns
-    -------
-    dict of str to float
-        ``fp_apbbf``, ``fp_apbf_same_memory`` (of an APBF with k b and l b, in
-        the linear profile of Table 2), ``relative_capacity``,
-        ``accesses_window``, ``accesses_fp``, ``accesses_false`` (in blocks)
-        and ``npws``.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1, or b is not below B.
+    Parameters, errors: as `apbbf_fills`.
     """
     fills = apbbf_fills(k, l, block_bits, hashes_per_block)
     return {
@@ -252,11 +196,14 @@ def apbbf_metrics(k: int, l: int, block_bits: int, hashes_per_block: int) -> dic
             k * hashes_per_block, l * hashes_per_block, profile="linear"
         ),
         "relative_capacity": apbbf_relative_capacity(block_bits, hashes_per_block),
-        "accesses_window": apbf_accesses(k, l, "window", fills=fills),
-        "accesses_fp": apbf_accesses(k, l, "false positive", fills=fills),
-        "accesses_false": apbf_accesses(k, l, "false", fills=fills),
+        **_all_accesses(k, l, fills),
         "npws": npws(k, l, fills[-1]),
     }
+
+
+def _all_accesses(k: int, l: int, fills: Sequence[float]) -> dict[str, float]:
+    columns = zip(("window", "fp", "false"), CASES, strict=True)
+    return {f"accesses_{name}": apbf_accesses(k, l, case, fills=fills) for name, case in columns}
 
 
 def _walk(k: int, l: int, rates: Floats) -> tuple[tuple[float, float], tuple[float, float]]:

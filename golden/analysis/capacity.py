@@ -8,17 +8,14 @@ from .rules import require_block, require_count, require_share
 def apbf_generation(slice_bits: int, k: int) -> int:
     """Return the insertions of a generation that fill a slice to one half (APBF, section 5.2).
 
+    It is g = floor(m ln 2 / k) insertions, and never less than 1.
+
     Parameters
     ----------
     slice_bits : int
         Bits of a slice, m.
     k : int
         Slices that an insertion writes.
-
-    Returns
-    -------
-    int
-        g = floor(m ln 2 / k) insertions, and never less than 1.
 
     Raises
     ------
@@ -33,16 +30,13 @@ def apbf_generation(slice_bits: int, k: int) -> int:
 def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
     """Return the expected insertions that fill a block to one half (APBF, section 6).
 
+    It is n = ln(1/2) / ln(1 - b/B) insertions per block.
+
     Parameters
     ----------
     block_bits, hashes_per_block : int
         B and b: bits of a block, and bits that an insertion sets in it, each
         in a part of B / b bits.
-
-    Returns
-    -------
-    float
-        n = ln(1/2) / ln(1 - b/B) insertions per block.
 
     Raises
     ------
@@ -56,25 +50,11 @@ def apbbf_block_capacity(block_bits: int, hashes_per_block: int) -> float:
 def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int) -> int:
     """Return the insertions of a generation that fill the blocks to one half (APBF, section 6).
 
-    Parameters
-    ----------
-    blocks : int
-        Blocks of a segment.
-    block_bits, hashes_per_block : int
-        B and b, as in `apbbf_block_capacity`.
-    k : int
-        Segments that an insertion writes.
+    It is g = floor(blocks n / k) insertions with n the capacity of a block, and
+    never less than 1.
 
-    Returns
-    -------
-    int
-        g = floor(blocks n / k) insertions with n the capacity of a block, and
-        never less than 1.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1, or b is not below B.
+    Parameters, errors: as `apbbf_block_capacity`, with `k` as in
+    `apbf_generation` and the number of `blocks` of a segment.
     """
     require_count("blocks", blocks)
     require_count("k", k)
@@ -84,21 +64,10 @@ def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int
 def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
     """Window of an APBBF over that of an APBF in the same memory (APBF, Table 3, 'cap.').
 
-    Parameters
-    ----------
-    block_bits, hashes_per_block : int
-        B and b, as in `apbbf_block_capacity`.
+    It is n / ((B/b) ln 2), without unit; the APBF has k b slices written and
+    l b in the window.
 
-    Returns
-    -------
-    float
-        n / ((B/b) ln 2), without unit; the APBF has k b slices written and
-        l b in the window.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1, or b is not below B.
+    Parameters, errors: as `apbbf_block_capacity`.
     """
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     return capacity * hashes_per_block / (block_bits * math.log(2))
@@ -122,8 +91,7 @@ def npws(k: int, l: int, survival: float) -> float:
     -------
     float
         (1/l) times the sum of survival**i for i < k, in windows. For l < k - 1
-        the segments that stand in are not all full, and this is an upper
-        bound of what the sum stands for.
+        the segments that stand in are not all full, and this is an upper bound.
 
     Raises
     ------
@@ -139,15 +107,7 @@ def npws(k: int, l: int, survival: float) -> float:
 def apbf_npws(k: int, l: int) -> float:
     """Peak normalised probability-weighted slack of an APBF, in windows (section 5.2).
 
-    Parameters
-    ----------
-    k, l : int
-        Slices that an insertion writes, and generations in the window.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1.
+    Parameters, errors: as `npws`.
     """
     return npws(k, l, 1 / 2)
 
@@ -156,19 +116,15 @@ def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
     """Return the insertions after which an APBF or APBBF has forgotten a key (APBF, section 5.2).
 
     The first key of a generation is written to segment 0 and discarded by the
-    (k + l)-th shift from there, which comes with the last of these insertions.
+    (k + l)-th shift from there, which comes with the last of these
+    (k + l) g = window + slack insertions after its own.
 
     Parameters
     ----------
-    k, l : int
-        Segments that an insertion writes, and generations in the window.
+    k, l
+        As for `npws`.
     generation : int
         g, in insertions.
-
-    Returns
-    -------
-    int
-        (k + l) g = window + slack, in insertions after the key's own.
 
     Raises
     ------

@@ -9,7 +9,7 @@ def gebf_staleness_bound(window: int, epochs: int) -> int:
     """Return the insertions after which a GEBF has forgotten a key (GEBF, proposition 1).
 
     A segment is cleared r + 1 epochs after it became the current one, so the
-    first key of an epoch goes after (r + 1) ceil(W/r) more insertions. The
+    first key of an epoch is forgotten after (r + 1) ceil(W/r) more insertions. The
     paper's W + ceil(W/r) is the same where r divides W; elsewhere it is too
     small by r ceil(W/r) - W, the insertions that the r epochs cover past W.
 
@@ -19,11 +19,6 @@ def gebf_staleness_bound(window: int, epochs: int) -> int:
         W, in insertions.
     epochs : int
         r, the epochs in the window.
-
-    Returns
-    -------
-    int
-        (r + 1) ceil(W/r), in insertions after the key's own.
 
     Raises
     ------
@@ -44,14 +39,9 @@ def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
 
     Parameters
     ----------
-    m : int
-        Bits of all segments together.
-    W : int
-        Window in insertions.
-    r : int
-        Epochs in the window.
-    k : int
-        Hash functions.
+    m, W, r, k : int
+        Bits of all segments together, window in insertions, epochs in the
+        window, and hash functions.
 
     Raises
     ------

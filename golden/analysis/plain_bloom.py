@@ -6,17 +6,14 @@ from .rules import require, require_count, require_share
 
 
 def bloom_hashes(rate: float) -> int:
-    """Hash functions of a Bloom filter for a false-positive rate (APBF, section 4.1).
+    """Hash functions of a Bloom filter for a false-positive rate: ceil(log2(1 / rate)).
+
+    APBF, section 4.1.
 
     Parameters
     ----------
     rate : float
-        Rate aimed at, above 0 and below 1.
-
-    Returns
-    -------
-    int
-        k = ceil(log2(1 / rate)).
+        Target rate, above 0 and below 1.
 
     Raises
     ------
@@ -30,15 +27,7 @@ def bloom_hashes(rate: float) -> int:
 def bloom_bits_per_item(k: int) -> float:
     """Bits per key of a Bloom filter that stops at half full (APBF, section 4.1): k / ln 2.
 
-    Parameters
-    ----------
-    k : int
-        Hash functions.
-
-    Raises
-    ------
-    ValueError
-        If k is not an integer of at least 1.
+    Parameters, errors: as `bloom_false_positive_rate`.
     """
     require_count("k", k)
     return k / math.log(2)
@@ -50,7 +39,7 @@ def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
     Parameters
     ----------
     k : int
-        Slices.
+        Slices, each with its own hash function.
     fill : float
         Share of bits set, 0 to 1.
 
@@ -67,19 +56,14 @@ def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
 def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
     """Return the expected slice accesses of a Bloom-filter query (APBF, section 4.2).
 
+    They are k, or the mean position of the first 0 given that there is one.
+
     Parameters
     ----------
-    k : int
-        Slices.
+    k, fill
+        As for `bloom_false_positive_rate`; a fill below 1 for the case 'false'.
     case : str
         'true' for a query that is reported, 'false' for one that is not.
-    fill : float
-        Share of bits set, 0 to 1; below 1 for the case 'false'.
-
-    Returns
-    -------
-    float
-        k, or the mean position of the first 0 given that there is one.
 
     Raises
     ------
@@ -97,23 +81,11 @@ def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
 
 
 def bloom_metrics(k: int) -> dict[str, float]:
-    """Row of Table 1 of the APBF paper, by column name.
+    """Row of Table 1 of the APBF paper, by column name, at a fill ratio of one half.
 
-    Parameters
-    ----------
-    k : int
-        Hash functions.
+    The columns are ``bits_per_item``, ``actual_fp``, ``accesses_true`` and ``accesses_false``.
 
-    Returns
-    -------
-    dict of str to float
-        ``bits_per_item``, ``actual_fp``, ``accesses_true`` and
-        ``accesses_false``, at a fill ratio of one half.
-
-    Raises
-    ------
-    ValueError
-        If k is not an integer of at least 1.
+    Parameters, errors: as `bloom_false_positive_rate`.
     """
     return {
         "bits_per_item": bloom_bits_per_item(k),

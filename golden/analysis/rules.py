@@ -12,91 +12,34 @@ Floats = NDArray[np.float64]
 def require(condition: bool, name: str, rule: str, value: object) -> None:
     """Raise an error that names a parameter, its rule and its value, unless a condition holds.
 
-    Parameters
-    ----------
-    condition : bool
-    name, rule : str
-        Name of the parameter, for the message.
-    value : object
-
     Raises
     ------
     ValueError
-        If the condition does not hold.
+        If the `condition` does not hold; the message is made of `name`, `rule` and `value`.
     """
     if not condition:
         raise ValueError(f"{name}: {rule}, not {value!r}")
 
 
 def require_count(name: str, value: int) -> None:
-    """Check a count.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : int
-
-    Raises
-    ------
-    ValueError
-        If it is not an integer of at least 1.
-    """
+    """Check that a value is an integer of at least 1; parameters, errors as `require`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     require(whole and value >= 1, name, "must be an integer of at least 1", value)
 
 
 def require_share(name: str, value: float) -> None:
-    """Check a share.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for the message.
-    value : float
-
-    Raises
-    ------
-    ValueError
-        If it is not in 0 to 1.
-    """
+    """Check that a value is in 0 to 1; parameters, errors as `require`."""
     require(0 <= value <= 1, name, "must be in 0 to 1", value)
 
 
 def require_load(load: float) -> None:
-    """Check the load of a segment or block.
-
-    Parameters
-    ----------
-    load : float
-        In keys.
-
-    Raises
-    ------
-    ValueError
-        If it is negative or not finite.
-    """
+    """Check a load in keys: at least 0 and finite; errors as `require`."""
     require(0 <= load < math.inf, "load", "must be at least 0 and finite", load)
 
 
 def require_block(block_bits: int, hashes_per_block: int) -> None:
-    """Check the form of a block.
-
-    Parameters
-    ----------
-    block_bits, hashes_per_block : int
-        B and b.
-
-    Raises
-    ------
-    ValueError
-        If one is not an integer of at least 1, or b is not below B.
-    """
+    """Check `block_bits` and `hashes_per_block`: counts, the latter smaller; errors as `require`."""
     require_count("block_bits", block_bits)
     require_count("hashes_per_block", hashes_per_block)
-    require(
-        hashes_per_block < block_bits,
-        "hashes_per_block",
-        f"must be below block_bits = {block_bits}",
-        hashes_per_block,
-    )
+    below = hashes_per_block < block_bits
+    require(below, "hashes_per_block", f"must be below block_bits = {block_bits}", hashes_per_block)

@@ -58,12 +58,9 @@ def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: 
     load : float
         Distinct keys inserted in the segment. Between two integers the rate
         is interpolated linearly; at an integer it is exact to rounding.
-    blocks : int
-        Blocks of the segment.
-    cells : int
-        Bits of one part of one block.
-    parts : int
-        Parts of a block: bits that a key sets.
+    blocks, cells, parts : int
+        Blocks of the segment, bits of one part of one block, and parts of a
+        block: bits that a key sets.
 
     Raises
     ------
@@ -94,17 +91,14 @@ def apbbf_block_false_positive_rate(
     Parameters
     ----------
     block_bits, hashes_per_block : int
-        B and b, as in `apbbf_block_capacity`. A part has B / b bits; B need
-        not be a multiple of b.
+        B and b, as in `apbbf_block_capacity`. B need not be a multiple of b.
     load : float, optional
-        Expected keys in a block. By default a full block's
-        (`apbbf_block_capacity`).
+        Expected keys in a block. By default a full block's, `apbbf_block_capacity`.
 
     Raises
     ------
     ValueError
-        If a count is not an integer of at least 1, b is not below B, or load
-        is negative or not finite.
+        As for `apbbf_block_capacity`, or if load is negative or not finite.
     """
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     mean = capacity if load is None else load
