@@ -38,7 +38,7 @@ def require_load(load: float) -> None:
 
 
 def require_block(block_bits: int, hashes_per_block: int) -> None:
-    """Check `block_bits` and `hashes_per_block`: counts, the latter smaller; errors as `require`."""
+    """Check `block_bits`, and `hashes_per_block`, which is smaller; errors as `require`."""
     require_count("block_bits", block_bits)
     require_count("hashes_per_block", hashes_per_block)
     below = hashes_per_block < block_bits

@@ -6,6 +6,7 @@ functions with the array models and nothing else.
 """
 
 from collections import Counter, deque
+from typing import Any
 
 from ..hash.functions import ConstantStream
 from ..hash.scalar_hash import ScalarHash
@@ -21,15 +22,14 @@ class ScalarBloom:
         hashes: int,
         block_bits: int = 0,
         partitioned: bool = False,
-        seed: int = 0,
-        key_bits: int = 64,
+        **hashing: Any,
     ) -> None:
         self.block_bits, self.partitioned = block_bits, partitioned
         self.part_bits = bits // hashes if partitioned else block_bits or bits
         sizes = [self.part_bits] * hashes
         if block_bits:
             sizes = [bits // block_bits, *sizes]
-        self.h = ScalarHash(key_bits=key_bits, sizes=sizes, functions=1, seed=seed)
+        self.h = ScalarHash(sizes=sizes, **hashing)
         self.ones: set[int] = set()
 
     def positions(self, key: int) -> list[int]:
@@ -62,12 +62,11 @@ class ScalarCountingBloom:
         hashes: int,
         counter_bits: int = 4,
         saturated: str = "kept",
-        seed: int = 0,
-        key_bits: int = 64,
+        **hashing: Any,
     ) -> None:
         self.W, self.kept = window, saturated == "kept"
         self.max = 2**counter_bits - 1
-        self.h = ScalarHash(key_bits=key_bits, sizes=[counters] * hashes, functions=1, seed=seed)
+        self.h = ScalarHash(sizes=[counters] * hashes, **hashing)
         self.c = [0] * counters
         self.queue: deque[int] = deque()
         self.overflows = 0
@@ -105,10 +104,10 @@ class ScalarStableBloom:
         decrements: int,
         cell_bits: int = 1,
         seed: int = 0,
-        key_bits: int = 64,
+        **hashing: Any,
     ) -> None:
         self.m, self.P, self.max = cells, decrements, 2**cell_bits - 1
-        self.h = ScalarHash(key_bits=key_bits, sizes=[cells] * hashes, functions=1, seed=seed)
+        self.h = ScalarHash(sizes=[cells] * hashes, seed=seed, **hashing)
         self.sbf = [0] * cells
         self.splitmix = ConstantStream(label="stable", seed=seed).word()
 
@@ -135,18 +134,35 @@ class ScalarStableBloom:
         return z ^ z >> 31
 
 
-class ScalarDoubleBuffering:
-    """Both filters are written, the active one is asked."""
+class _ScalarTwoBlooms:
+    """Two Bloom filters with the same hash functions, and the keys of the present generation."""
 
-    def __init__(
-        self, *, generation: int, bits: int, hashes: int, seed: int = 0, key_bits: int = 64
-    ) -> None:
+    def __init__(self, *, generation: int, bits: int, hashes: int, **hashing: Any) -> None:
         self.g = generation
         self.filled = 0
-        self.active, self.warm_up = (
-            ScalarBloom(bits=bits // 2, hashes=hashes, seed=seed, key_bits=key_bits)
-            for _ in range(2)
+        self.young, self.old = (
+            ScalarBloom(bits=bits // 2, hashes=hashes, **hashing) for _ in range(2)
         )
+
+    def switch(self) -> None:
+        """Empty the older filter, and let the two change places."""
+        self.young, self.old = self.old, self.young
+        self.young.ones.clear()
+        self.filled = 0
+
+
+class ScalarDoubleBuffering(_ScalarTwoBlooms):
+    """Both filters are written, the active one is asked."""
+
+    @property
+    def active(self) -> ScalarBloom:
+        """Filter that is asked."""
+        return self.old
+
+    @property
+    def warm_up(self) -> ScalarBloom:
+        """Filter that comes next."""
+        return self.young
 
     def query(self, key: int) -> bool:
         """Ask the active filter."""
@@ -155,39 +171,35 @@ class ScalarDoubleBuffering:
     def insert(self, key: int) -> None:
         """Write both filters, after the switch if the warm-up filter is half full."""
         if self.filled == self.g:
-            self.active, self.warm_up = self.warm_up, self.active
-            self.warm_up.ones.clear()
-            self.filled = 0
+            self.switch()
         self.active.insert(key)
         self.warm_up.insert(key)
         self.filled += 1
 
 
-class ScalarA2Buffering:
+class ScalarA2Buffering(_ScalarTwoBlooms):
     """One filter is written, both are asked."""
 
-    def __init__(
-        self, *, generation: int, bits: int, hashes: int, seed: int = 0, key_bits: int = 64
-    ) -> None:
-        self.g = generation
-        self.filled = 0
-        self.active1, self.active2 = (
-            ScalarBloom(bits=bits // 2, hashes=hashes, seed=seed, key_bits=key_bits)
-            for _ in range(2)
-        )
+    @property
+    def active1(self) -> ScalarBloom:
+        """Filter that is written."""
+        return self.young
+
+    @property
+    def active2(self) -> ScalarBloom:
+        """Other filter."""
+        return self.old
 
     def query(self, key: int) -> bool:
         """Ask both filters."""
         return self.active1.query(key) or self.active2.query(key)
 
     def insert(self, key: int) -> None:
-        """Write active1 if it has not the key, after the switch if it is full."""
+        """Write active1 unless it has the key, after the switch if it is full."""
         if self.active1.query(key):
             return
         if self.filled == self.g:
-            self.active1, self.active2 = self.active2, self.active1
-            self.active1.ones.clear()
-            self.filled = 0
+            self.switch()
         self.active1.insert(key)
         self.filled += 1
 
@@ -196,20 +208,12 @@ class ScalarForgetful:
     """Future, present and N pasts; two neighbours must match."""
 
     def __init__(
-        self,
-        *,
-        generation: int,
-        past: int,
-        bits: int,
-        hashes: int,
-        seed: int = 0,
-        key_bits: int = 64,
+        self, *, generation: int, past: int, bits: int, hashes: int, **hashing: Any
     ) -> None:
         self.g = generation
         self.filled = 0
         self.segments = [
-            ScalarBloom(bits=bits // (past + 2), hashes=hashes, seed=seed, key_bits=key_bits)
-            for _ in range(past + 2)
+            ScalarBloom(bits=bits // (past + 2), hashes=hashes, **hashing) for _ in range(past + 2)
         ]
 
     def query(self, key: int) -> bool:
@@ -220,26 +224,22 @@ class ScalarForgetful:
     def insert(self, key: int) -> None:
         """Write future and present, after the shift if the generation is full."""
         if self.filled == self.g:
-            future = self.segments.pop()
-            future.ones.clear()
-            self.segments.insert(0, future)
+            self.segments.insert(0, self.segments.pop())
+            self.segments[0].ones.clear()
             self.filled = 0
-        future, present = self.segments[:2]
-        future.insert(key)
-        present.insert(key)
+        for segment in self.segments[:2]:
+            segment.insert(key)
         self.filled += 1
 
 
 class ScalarSwamp:
     """Cyclic fingerprint buffer (CFB) of W fingerprints, and a table of how often each is in it."""
 
-    def __init__(
-        self, *, window: int, fingerprint_bits: int, seed: int = 0, key_bits: int = 64
-    ) -> None:
+    def __init__(self, *, window: int, fingerprint_bits: int, **hashing: Any) -> None:
         self.W, self.L = window, fingerprint_bits
         self.low = fingerprint_bits // 2
         sizes = [2 ** (fingerprint_bits - self.low), 2**self.low]
-        self.h = ScalarHash(key_bits=key_bits, sizes=sizes, functions=1, seed=seed)
+        self.h = ScalarHash(sizes=sizes, **hashing)
         self.cfb: list[int | None] = [None] * window
         self.curr = 0
         self.table: Counter[int] = Counter()

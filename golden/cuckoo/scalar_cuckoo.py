@@ -6,6 +6,7 @@ hash functions with the array model and nothing else.
 """
 
 from copy import deepcopy
+from typing import Any
 
 from ..hash.functions import ConstantStream
 from ..hash.scalar_hash import ScalarHash
@@ -19,12 +20,10 @@ class ScalarCuckoo:
     """
 
     def __init__(
-        self, *, n: int, gamma: int, K: int, moves: int, seed: int = 0, key_bits: int = 64
+        self, *, n: int, gamma: int, K: int, moves: int, seed: int = 0, **hashing: Any
     ) -> None:
         self.n, self.gamma, self.moves = n, gamma, moves
-        self.hash = ScalarHash(
-            key_bits=key_bits, sizes=[gamma, gamma, 1 << K], functions=1, seed=seed
-        )
+        self.hash = ScalarHash(sizes=[gamma, gamma, 1 << K], seed=seed, **hashing)
         self.i = 0
         self.tau = 1
         # T[j][p] is 0 for an empty position; then S and P say nothing.

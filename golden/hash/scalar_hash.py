@@ -56,10 +56,10 @@ class ScalarHash:
     def __init__(
         self,
         *,
-        key_bits: int,
         sizes: list[int],
-        functions: int,
-        seed: int,
+        functions: int = 1,
+        seed: int = 0,
+        key_bits: int = 64,
         hash: str = "h3",
         shards: int = 1,
     ) -> None:

@@ -9,10 +9,37 @@ A filter with a keyed hash keeps the secret of every segment: `rekey` sets the
 one that the next segment gets, and any number may be alive.
 """
 
+from abc import ABC, abstractmethod
+from typing import Any
+
 from ..hash.scalar_hash import ScalarHash
 
 
-class ScalarAPBBF:
+class ScalarRing(ABC):
+    """Operations that both families have in common."""
+
+    secret: int
+
+    @abstractmethod
+    def insert(self, key: int) -> None:
+        """Insert a key, after a shift if the generation is full."""
+
+    @abstractmethod
+    def query(self, key: int) -> bool:
+        """Whether a key is reported."""
+
+    def check_and_insert(self, key: int) -> bool:
+        """Query, then insert."""
+        seen = self.query(key)
+        self.insert(key)
+        return seen
+
+    def rekey(self, secret: int) -> None:
+        """Load the secret of the segments to come."""
+        self.secret = secret
+
+
+class ScalarAPBBF(ScalarRing):
     """APBBF of section 6; with one block of one part it is the APBF of section 5.
 
     The ring has one position more than the paper's k + l, for the spare.
@@ -28,11 +55,9 @@ class ScalarAPBBF:
         hashes_per_block: int,
         blocks: int,
         generation: int,
-        seed: int = 0,
-        key_bits: int = 64,
-        hash: str = "h3",
         secret: int = 0,
         shards: int = 1,
+        **hashing: Any,
     ) -> None:
         self.k, self.l, self.g = k, l, generation
         self.B, self.b = block_bits, hashes_per_block
@@ -44,14 +69,7 @@ class ScalarAPBBF:
         else:
             self.shard_size = self.B // shards
             sizes = [self.shard_size]
-        self.h = ScalarHash(
-            key_bits=key_bits,
-            sizes=sizes,
-            functions=k + l + 1,
-            seed=seed,
-            hash=hash,
-            shards=shards,
-        )
+        self.h = ScalarHash(sizes=sizes, functions=k + l + 1, shards=shards, **hashing)
         self.secret = secret
         self.secrets = [secret] * (k + l + 1)
         # One integer per block and physical segment; bit i of it is cell i of the block.
@@ -89,10 +107,6 @@ class ScalarAPBBF:
             block, bits = self._bits(i, key)
             self.buffer[self.pos(i)][block] |= bits
 
-    def rekey(self, secret: int) -> None:
-        """Load the secret of the segments to come."""
-        self.secret = secret
-
     def query(self, key: int) -> bool:
         """Algorithm 1: look backwards for k consecutive matches."""
         i, p, c = self.l, 0, 0
@@ -112,12 +126,6 @@ class ScalarAPBBF:
                 return j
         return -1
 
-    def check_and_insert(self, key: int) -> bool:
-        """Query, then insert."""
-        seen = self.query(key)
-        self.insert(key)
-        return seen
-
     def segment(self, index: int) -> list[int]:
         """Blocks of logical segment `index`, each as an integer."""
         return self.buffer[self.pos(index)]
@@ -126,35 +134,11 @@ class ScalarAPBBF:
 class ScalarAPBF(ScalarAPBBF):
     """APBF of section 5: a segment is one slice of m bits."""
 
-    def __init__(
-        self,
-        *,
-        k: int,
-        l: int,
-        slice_bits: int,
-        generation: int,
-        seed: int = 0,
-        key_bits: int = 64,
-        hash: str = "h3",
-        secret: int = 0,
-        shards: int = 1,
-    ) -> None:
-        super().__init__(
-            k=k,
-            l=l,
-            block_bits=slice_bits,
-            hashes_per_block=1,
-            blocks=1,
-            generation=generation,
-            seed=seed,
-            key_bits=key_bits,
-            hash=hash,
-            secret=secret,
-            shards=shards,
-        )
+    def __init__(self, *, slice_bits: int, **parameters: Any) -> None:
+        super().__init__(block_bits=slice_bits, hashes_per_block=1, blocks=1, **parameters)
 
 
-class ScalarGEBF:
+class ScalarGEBF(ScalarRing):
     """GEBF: r + 1 segments, one current; the next one is cleared at each epoch's end.
 
     With `block_bits` the first hash selects a block and the probes stay in it.
@@ -168,12 +152,10 @@ class ScalarGEBF:
         hashes: int,
         bits: int,
         block_bits: int | None = None,
-        seed: int = 0,
-        key_bits: int = 64,
         partitioned: bool = True,
-        hash: str = "h3",
         secret: int = 0,
         shards: int = 1,
+        **hashing: Any,
     ) -> None:
         self.r, self.k = epochs, hashes
         self.epoch = -(-window // epochs)
@@ -191,9 +173,7 @@ class ScalarGEBF:
             self.blocks = 1
             self.probe_range = self.shard_size * shards
             sizes = [self.shard_size] * hashes
-        self.h = ScalarHash(
-            key_bits=key_bits, sizes=sizes, functions=1, seed=seed, hash=hash, shards=shards
-        )
+        self.h = ScalarHash(sizes=sizes, shards=shards, **hashing)
         self.secret = secret
         self.secrets = [secret] * (epochs + 1)
         self.segments = [[0] * self.blocks for _ in range(epochs + 1)]
@@ -229,22 +209,12 @@ class ScalarGEBF:
         block, bits = self._bits(key, segment)
         return self.segments[segment][block] & bits == bits
 
-    def rekey(self, secret: int) -> None:
-        """Load the secret of the segments to come."""
-        self.secret = secret
-
     def age(self, key: int) -> int:
         """Epochs since the youngest segment that holds all bits of the key, or -1."""
         for age in range(self.r + 1):
             if self._matches(key, (self.current - age) % (self.r + 1)):
                 return age
         return -1
-
-    def check_and_insert(self, key: int) -> bool:
-        """Query, then insert."""
-        seen = self.query(key)
-        self.insert(key)
-        return seen
 
     def segment(self, index: int) -> list[int]:
         """Blocks of the segment that is `index` epochs old, each as an integer."""

@@ -4,8 +4,10 @@ One key at a time, Python integers only, the paper's notation. A slice is an
 integer, bit i of which is its bit i.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import ceil, floor, log
+from typing import Any
 
 from ..hash.scalar_hash import ScalarHash
 
@@ -27,7 +29,7 @@ class ScalarSlice:
         return floor(self.m * log(2))
 
 
-class _ScalarTimed:
+class _ScalarTimed(ABC):
     """Base of both twins: Algorithm 1, with the check of the time."""
 
     k: int
@@ -35,11 +37,13 @@ class _ScalarTimed:
     s: list[ScalarSlice]
     last: int | None
 
+    @abstractmethod
     def bit(self, i: int, key: int) -> int:
-        raise NotImplementedError
+        """Bit of slice s_i that a key stands for."""
 
+    @abstractmethod
     def insert(self, key: int, t: int) -> None:
-        raise NotImplementedError
+        """Insert, after a shift if it is due."""
 
     def current(self, i: int, t: int) -> bool:
         """Whether slice s_i has been updated within the span (equation 3)."""
@@ -76,13 +80,12 @@ class ScalarTimeLimitedAPBF(_ScalarTimed):
         span: int,
         capacity: int,
         slice_bits_limit: int = 1 << 24,
-        seed: int = 0,
-        key_bits: int = 64,
+        **hashing: Any,
     ) -> None:
         self.k, self.l, self.T = k, l, span
         self.limit = slice_bits_limit
         m = ceil(k * ceil(capacity / l) / log(2))
-        self.hash = ScalarHash(key_bits=key_bits, sizes=[1 << 32], functions=k, seed=seed)
+        self.hash = ScalarHash(sizes=[1 << 32], functions=k, **hashing)
         self.s = [ScalarSlice(m, h % k) for h in range(k + l)]
         self.last = None
         self.first: int | None = None
@@ -164,17 +167,14 @@ class ScalarPooledTimeLimitedAPBF(_ScalarTimed):
         generation: int | None = None,
         generation_span: int | None = None,
         when_full: str = "shorten",
-        seed: int = 0,
-        key_bits: int = 64,
+        **hashing: Any,
     ) -> None:
         self.k, self.T, self.when_full = k, span, when_full
         self.g = max(1, floor(slice_bits * log(2) / k)) if generation is None else generation
         self.d = span // l + 1 if generation_span is None else generation_span
         functions = k + l + 1
-        self.hash = ScalarHash(
-            key_bits=key_bits, sizes=[slice_bits], functions=functions, seed=seed
-        )
-        # What stands at the end of the list is the spare.
+        self.hash = ScalarHash(sizes=[slice_bits], functions=functions, **hashing)
+        # The spare is the last of the list.
         *self.s, self.spare = [ScalarSlice(slice_bits, h) for h in range(functions)]
         self.n = 0
         self.first = 0

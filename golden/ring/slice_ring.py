@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..times import NEVER
-from .slices import check_whole
+from .slices import check_whole, unpacked
 
 
 class SliceRing:
@@ -85,8 +85,6 @@ class SliceRing:
             check_whole("settled time", time, NEVER, most)
         if any(type(flag) is not bool for flag in overfull):
             raise ValueError(f"overfull slices: {overfull!r} does not fit the filter")
-        if packed.dtype != np.uint8 or packed.shape != (-(-self.memory.size // 8),):
-            raise ValueError(f"bits: {packed.dtype} {packed.shape} do not fit the filter")
+        bits = unpacked(packed, self.memory.size)
         self.base, self.settled, self.overfull = base, list(settled), list(overfull)
-        bits = np.unpackbits(packed, count=self.memory.size)
         self.memory[:] = bits.reshape(self.memory.shape)

@@ -1,6 +1,7 @@
 """Slices of bits, as the time-limited filters search and write them."""
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,19 @@ def test_and_set(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArra
     before |= first[positions] < order
     bits[positions] = True
     return before
+
+
+def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:
+    """Return the `count` bits of a state file, shape (count,), that stand 8 in a byte.
+
+    Raises
+    ------
+    ValueError
+        If `packed` is not as many bytes, ndarray of uint8, of shape (bytes,).
+    """
+    if packed.dtype != np.uint8 or packed.shape != (-(-count // 8),):
+        raise ValueError(f"bits: {packed.dtype} {packed.shape} do not fit the filter")
+    return np.unpackbits(packed, count=count).view(np.bool_)
 
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:

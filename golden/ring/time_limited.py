@@ -1,7 +1,6 @@
 """Time-limited Bloom filter (Rodrigues, Shtul, Baquero, Almeida): an APBF over a span of time."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +9,12 @@ from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import Answers, Words
-from ..operations import Ages
+from ..filter import Words
 from ..spec.time_limited import TimeLimitedSpec
-from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .ring_sizes import apbf_shape
-from .slices import check_whole, chunks, find_runs, test_and_set
+from .slices import check_whole, unpacked
+from .timed_slices import Hashes, TimeLimitedFilter
 
 HASH_BITS = 32
 """Bits of a hash value that is scaled down to the size of a slice."""
@@ -56,7 +54,7 @@ class _Slice:
         self.capacity = slice_capacity(len(self.bits))
 
 
-class TimeLimitedAPBF(TimedFilter):
+class TimeLimitedAPBF(TimeLimitedFilter):
     """Time-limited Bloom filter: slices of any size, as many as the span needs.
 
     A key is guaranteed to be reported for `span` after its insertion, whatever the rate
@@ -87,11 +85,6 @@ class TimeLimitedAPBF(TimedFilter):
         the time dt asks for slices of g k T / (l dt ln 2) bits, which nothing
         in the paper bounds.
 
-    Attributes
-    ----------
-    insertions, shifts : int
-        Since the filter was made or cleared.
-
     Raises
     ------
     SpecificationError
@@ -99,10 +92,7 @@ class TimeLimitedAPBF(TimedFilter):
     """
 
     specification = TimeLimitedSpec
-    _counters = ("counters",)
 
-    k: int
-    l: int
     capacity: int
     slice_bits_limit: int
 
@@ -135,43 +125,6 @@ class TimeLimitedAPBF(TimedFilter):
         self._begin_generation()
         self.insertions = self.shifts = 0
 
-    # Operations
-
-    def _insert(self, keys: Words, times: Times) -> None:
-        for chunk in chunks(len(keys)):
-            hashes = self._hashes(keys[chunk])
-            for part in self._stretches(times[chunk]):
-                for i in range(self.k):
-                    self._slices[i].bits[self._positions(hashes[:, part], i)] = True
-
-    def _query(self, keys: Words, times: Times) -> Answers:
-        return self._age(keys, times) >= 0
-
-    def _check_and_insert(self, keys: Words, times: Times) -> Answers:
-        return self._age_and_insert(keys, times) >= 0
-
-    def _age(self, keys: Words, times: Times) -> Ages:
-        ages = np.empty(len(keys), np.int64)
-        for chunk in chunks(len(keys)):
-            hashes = self._hashes(keys[chunk])
-            matches = self._matches(hashes, times[chunk], 0)
-            ages[chunk] = find_runs(matches, self.k, hashes.shape[1])
-        return ages
-
-    def _age_and_insert(self, keys: Words, times: Times) -> Ages:
-        ages = np.empty(len(keys), np.int64)
-        for chunk in chunks(len(keys)):
-            hashes, chunk_times = self._hashes(keys[chunk]), times[chunk]
-            shifts = self.shifts
-            for part in self._stretches(chunk_times):
-                matches = self._check_and_write(hashes[:, part], chunk_times[part])
-                found = find_runs(matches, self.k, part.stop - part.start)
-                if self.shifts > shifts and found[0] >= 0:
-                    # The shift that its insertion needs comes after the query.
-                    found[0] -= 1
-                shifts, ages[chunk][part] = self.shifts, found
-        return ages
-
     # State
 
     @property
@@ -195,11 +148,6 @@ class TimeLimitedAPBF(TimedFilter):
         return [part.inserted for part in self._slices]
 
     @property
-    def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that takes no more, else None."""
-        return [None if part.settled == NEVER else part.settled for part in self._slices]
-
-    @property
     def generation(self) -> int:
         """Insertions of the present generation, those to come included."""
         return self._generation
@@ -208,11 +156,6 @@ class TimeLimitedAPBF(TimedFilter):
     def insertions_left(self) -> int:
         """Insertions to come in the present generation; the one after them shifts."""
         return self._left
-
-    @property
-    def last_insertion(self) -> int | None:
-        """Time of the last insertion, None before the first."""
-        return None if self._last == NEVER else self._last
 
     def segment(self, i: int) -> NDArray[np.bool_]:
         """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
@@ -244,11 +187,6 @@ class TimeLimitedAPBF(TimedFilter):
         return analysis.apbf_false_positive_rate(self.k, len(fills) - self.k, fills=fills)
 
     # Slices (sections 6.1 to 6.3)
-
-    def _deadline(self, i: int) -> int:
-        """Last time at which slice s_i counts; all that are written have the last insertion's."""
-        settled = self._last if i < self.k else self._slices[i].settled
-        return NEVER if settled == NEVER else settled + self.span
 
     def _begin_generation(self) -> None:
         """Set the insertions until the next shift (equations 4 and 5), one at least."""
@@ -303,70 +241,49 @@ class TimeLimitedAPBF(TimedFilter):
         self._first = NEVER
         self._begin_generation()
 
-    def _stretches(self, times: Times) -> Iterator[slice]:
-        """Cut insertions where the slices change, and count each stretch after its use.
+    def _due(self, now: int) -> bool:
+        return self._left == 0
 
-        A shift is invisible to a query at its own time: what it retires does
-        not match any more, and the new slice not yet. So it may come first.
-        """
-        silences = np.flatnonzero(np.diff(times, prepend=times[:1]) > self.span)
-        start = 0
-        while start < len(times):
-            now = int(times[start])
-            if self._last != NEVER and now - self._last > self.span:
-                self._wake()
-            elif self._left == 0:
-                self._shift(now)
-            stop = min(len(times), start + self._left)
-            after = np.searchsorted(silences, start, side="right")
-            if after < len(silences):
-                stop = min(stop, int(silences[after]))
-            yield slice(start, stop)
-            if self._first == NEVER:
-                self._first = now
-            self._last = int(times[stop - 1])
-            self._left -= stop - start
-            self.insertions += stop - start
-            for part in self._slices[: self.k]:
-                part.inserted += stop - start
-            start = stop
+    def _begin(self, times: Times, start: int) -> slice:
+        now = int(times[start])
+        if self._last != NEVER and now - self._last > self.span:
+            self._wake()
+        elif self._due(now):
+            self._shift(now)
+        if self._first == NEVER:
+            self._first = now
+        stop = min(len(times), start + self._left)
+        silences = np.flatnonzero(np.diff(times[start:stop]) > self.span)
+        return slice(start, start + int(silences[0]) + 1 if len(silences) else stop)
+
+    def _count(self, times: Times) -> None:
+        self._last = int(times[-1])
+        self._left -= len(times)
+        self.insertions += len(times)
+        for part in self._slices[: self.k]:
+            part.inserted += len(times)
 
     # Bits
 
-    def _hashes(self, keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    @property
+    def _settled(self) -> list[int]:
+        return [part.settled for part in self._slices]
+
+    def _bits(self, i: int) -> NDArray[np.bool_]:
+        return self._slices[i].bits
+
+    def _hashes(self, keys: Words) -> NDArray[np.uint64]:
         """Hash values of every function, shape (k, n)."""
         state = self._hash.state(keys)
         return np.array(
             [self._hash.indices(state, function)[0] for function in range(self.k)], np.uint64
         )
 
-    def _positions(self, hashes: NDArray[np.uint64], i: int) -> NDArray[np.intp]:
-        """Bits of slice s_i that the keys stand for, shape (n,)."""
+    def _positions(self, hashes: Hashes, i: int) -> NDArray[np.intp]:
         size = np.uint64(len(self._slices[i].bits))
         values = hashes[(self._function + i) % self.k]
         positions: NDArray[np.intp] = (values * size >> np.uint64(HASH_BITS)).astype(np.intp)
         return positions
-
-    def _matches(
-        self, hashes: NDArray[np.uint64], times: Times, first: int
-    ) -> Iterator[NDArray[np.bool_]]:
-        """Matches of the slices from s_first on, as far as any is within the span."""
-        for i in range(first, len(self._slices)):
-            fresh = times <= self._deadline(i)
-            if not fresh.any():
-                # Those behind it are older.
-                return
-            match = self._slices[i].bits[self._positions(hashes, i)]
-            match &= fresh
-            yield match
-
-    def _check_and_write(
-        self, hashes: NDArray[np.uint64], times: Times
-    ) -> Iterator[NDArray[np.bool_]]:
-        """Matches of all slices before each key's own insertion; no silence is among `times`."""
-        for i in range(self.k):
-            yield test_and_set(self._slices[i].bits, self._positions(hashes, i))
-        yield from self._matches(hashes, times, self.k)
 
     # Files
 
@@ -402,15 +319,7 @@ class TimeLimitedAPBF(TimedFilter):
                 latest = self._slices[-1].settled
             check_whole("settled time", settled, NEVER, latest)
             self._slices.append(_Slice(np.zeros(size, bool), inserted, settled))
-        self._fill(arrays["bits"])
-
-    def _fill(self, packed: NDArray[Any]) -> None:
-        if packed.dtype != np.uint8 or packed.shape != (-(-self.storage_bits // 8),):
-            raise ValueError(
-                f"bits: must be {self.storage_bits} in bytes, not {packed.dtype} {packed.shape}"
-            )
-        bits = np.unpackbits(packed, count=self.storage_bits).astype(bool)
-        start = 0
+        bits, start = unpacked(arrays["bits"], self.storage_bits), 0
         for part in self._slices:
             part.bits[:] = bits[start : start + len(part.bits)]
             start += len(part.bits)

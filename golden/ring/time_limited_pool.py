@@ -1,6 +1,5 @@
 """Time-limited APBF of a bounded pool: the profile of the time-limited filter for hardware."""
 
-from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -9,14 +8,13 @@ from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import Answers, Words, require_count
-from ..operations import Ages
+from ..filter import Words, require_count
 from ..spec.time_limited import PooledTimeLimitedSpec
-from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .ring_sizes import apbf_rate, apbf_sizes
 from .slice_ring import SliceRing
-from .slices import check_whole, chunks, find_runs, test_and_set
+from .slices import check_whole
+from .timed_slices import Hashes, TimeLimitedFilter
 
 WHEN_FULL = ("shorten", "overfill")
 """Choices for a generation that is full while the pool has no slice past the span."""
@@ -33,7 +31,7 @@ class PoolStatus(StrEnum):
     """A slice has more keys than it should: the rate may be higher; the whole span is covered."""
 
 
-class PooledTimeLimitedAPBF(TimedFilter):
+class PooledTimeLimitedAPBF(TimeLimitedFilter):
     """Time-limited APBF of k + l + 1 slices of one size, for hardware.
 
     What sections 6.1 and 6.4 of the paper ask of a filter, its slices retired
@@ -86,12 +84,10 @@ class PooledTimeLimitedAPBF(TimedFilter):
 
     Attributes
     ----------
-    insertions, shifts : int
-        Since the filter was made or cleared.
     shortened : int
-        Shifts among them that retired a slice within the span.
+        Shifts that retired a slice within the span.
     overfilled : int
-        Insertions among them beyond the capacity of their generation.
+        Insertions beyond the capacity of their generation.
 
     Raises
     ------
@@ -101,10 +97,7 @@ class PooledTimeLimitedAPBF(TimedFilter):
     """
 
     specification = PooledTimeLimitedSpec
-    _counters = ("counters",)
 
-    k: int
-    l: int
     slice_bits: int
     generation: int
     generation_span: int
@@ -146,50 +139,6 @@ class PooledTimeLimitedAPBF(TimedFilter):
         self._filled = 0
         self._first = self._last = self._lost = NEVER
         self.insertions = self.shifts = self.shortened = self.overfilled = 0
-
-    # Operations
-
-    def _insert(self, keys: Words, times: Times) -> None:
-        for chunk in chunks(len(keys)):
-            cells, chunk_times = self._cells(keys[chunk]), times[chunk]
-            start = 0
-            while start < len(chunk_times):
-                self._shift_if_due(int(chunk_times[start]))
-                part = slice(start, self._stop(chunk_times, start))
-                for i in range(self.k):
-                    self._ring.bits(i)[cells[self._ring.physical(i), part]] = True
-                self._count(chunk_times[part])
-                start = part.stop
-
-    def _query(self, keys: Words, times: Times) -> Answers:
-        return self._age(keys, times) >= 0
-
-    def _check_and_insert(self, keys: Words, times: Times) -> Answers:
-        return self._age_and_insert(keys, times) >= 0
-
-    def _age(self, keys: Words, times: Times) -> Ages:
-        ages = np.empty(len(keys), np.int64)
-        for chunk in chunks(len(keys)):
-            ages[chunk] = self._ask(self._cells(keys[chunk]), times[chunk])
-        return ages
-
-    def _age_and_insert(self, keys: Words, times: Times) -> Ages:
-        """Return ages and insert; that of an insertion that shifts is from before the shift."""
-        ages = np.empty(len(keys), np.int64)
-        for chunk in chunks(len(keys)):
-            cells, chunk_times = self._cells(keys[chunk]), times[chunk]
-            start = 0
-            while start < len(chunk_times):
-                one = slice(start, start + 1)
-                first = self._ask(cells[:, one], chunk_times[one])
-                self._shift_if_due(int(chunk_times[start]))
-                part = slice(start, self._stop(chunk_times, start))
-                matches = self._check_and_write(cells[:, part], chunk_times[part])
-                ages[chunk][part] = find_runs(matches, self.k, part.stop - start)
-                ages[chunk][one] = first
-                self._count(chunk_times[part])
-                start = part.stop
-        return ages
 
     # What is kept of the promises
 
@@ -259,37 +208,25 @@ class PooledTimeLimitedAPBF(TimedFilter):
         """Bits of all physical slices, the empty spare included, shape (k + l + 1, m)."""
         return self._ring.memory.copy()
 
-    @property
-    def settled_times(self) -> list[int | None]:
-        """Time of the last insertion into each slice that takes no more, else None."""
-        return [None if time == NEVER else time for time in self._ring.settled]
-
-    @property
-    def last_insertion(self) -> int | None:
-        """Time of the last insertion, None before the first."""
-        return None if self._last == NEVER else self._last
-
     # The ring
-
-    def _deadline(self, i: int) -> int:
-        """Last time at which the slice at a position counts."""
-        time = self._last if i < self.k else self._ring.settled[i]
-        return NEVER if time == NEVER else time + self.span
 
     def _oldest_deadline(self) -> int:
         return self._deadline(len(self._ring) - 1)
 
-    def _shift_if_due(self, now: int) -> None:
-        """Shift if the insertion at `now` finds its generation full or old, and the pool allows."""
+    def _due(self, now: int) -> bool:
         full = self._filled >= self.generation
-        old = self._filled > 0 and now - self._first >= self.generation_span
-        run_out = now <= self._oldest_deadline()
-        if full and run_out and self.when_full == "shorten":
-            self._lost = self._ring.settled[-1]
-            self.shortened += 1
-        elif run_out or not (full or old):
-            return
-        self._turn()
+        if now <= self._oldest_deadline():
+            return full and self.when_full == "shorten"
+        return full or (self._filled > 0 and now - self._first >= self.generation_span)
+
+    def _begin(self, times: Times, start: int) -> slice:
+        now = int(times[start])
+        if self._due(now):
+            if now <= self._oldest_deadline():
+                self._lost = self._ring.settled[-1]
+                self.shortened += 1
+            self._turn()
+        return slice(start, self._stop(times, start))
 
     def _turn(self) -> None:
         """Begin a generation, and settle the time of the slice that takes no more."""
@@ -312,7 +249,6 @@ class PooledTimeLimitedAPBF(TimedFilter):
         return min([bound for bound in bounds if bound > start], default=len(times))
 
     def _count(self, times: Times) -> None:
-        """Count insertions that were made."""
         if self._filled == 0:
             self._first = int(times[0])
         before = self._filled
@@ -326,33 +262,21 @@ class PooledTimeLimitedAPBF(TimedFilter):
 
     # Bits
 
-    def _cells(self, keys: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """Bits that keys stand for in the physical slices, shape (k + l + 1, n)."""
+    @property
+    def _settled(self) -> list[int]:
+        return self._ring.settled
+
+    def _bits(self, i: int) -> NDArray[np.bool_]:
+        return self._ring.bits(i)
+
+    def _hashes(self, keys: Words) -> NDArray[np.intp]:
+        """Bits of the keys in the physical slices, shape (k + l + 1, n)."""
         state = self._hash.state(keys)
         return np.array([self._hash.indices(state, i)[0] for i in range(len(self._ring.memory))])
 
-    def _ask(self, cells: NDArray[np.intp], times: Times) -> Ages:
-        return find_runs(self._matches(cells, times, 0), self.k, len(times))
-
-    def _matches(
-        self, cells: NDArray[np.intp], times: Times, first: int
-    ) -> Iterator[NDArray[np.bool_]]:
-        """Matches of the slices from a position on, as far as any is within the span."""
-        for i in range(first, len(self._ring)):
-            fresh = times <= self._deadline(i)
-            if not fresh.any():
-                return
-            match = self._ring.bits(i)[cells[self._ring.physical(i)]]
-            match &= fresh
-            yield match
-
-    def _check_and_write(
-        self, cells: NDArray[np.intp], times: Times
-    ) -> Iterator[NDArray[np.bool_]]:
-        """Matches of all slices before each key's own insertion, the first key's aside."""
-        for i in range(self.k):
-            yield test_and_set(self._ring.bits(i), cells[self._ring.physical(i)])
-        yield from self._matches(cells, times, self.k)
+    def _positions(self, hashes: Hashes, i: int) -> NDArray[np.intp]:
+        positions: NDArray[np.intp] = hashes[self._ring.physical(i)]
+        return positions
 
     # Files
 

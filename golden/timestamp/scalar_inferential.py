@@ -5,6 +5,7 @@ or 1. `D` is a function from a number of insertions to a number of different key
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import ceil, inf
 
 from .scalar_timing import ScalarBTBF
@@ -30,81 +31,55 @@ def theorem_1(m: int, k: int, n: int, r_x: int, c_x: int, p_x: float) -> float:
     return 1 / (1 + (1 - p_x) ** n * p_fp(m, k, n, r_x) / (1 - (1 - p_x) ** n))
 
 
-def f(r_x: int, c_x: int, j: int, *, m: int, k: int, D: Count) -> float:
-    """Equation 21."""
-    untouched = (1 - 1 / m) ** (k * D(j))
-    return float(untouched**c_x * (1 - untouched) ** (r_x - c_x))
+@dataclass
+class Cells:
+    """Parameters of the cells: m, k and B, the insertions b into the current block, and D.
 
+    `recurring`, which is ours, counts the keys of a block that do not come again.
+    """
 
-def g(
-    r_x: int,
-    c_x: int,
-    lambda_x: int,
-    *,
-    m: int,
-    k: int,
-    B: int,
-    b: int,
-    D: Count,
-    recurring: bool = False,
-) -> float:
-    """Equation 25; `recurring`, which is ours, counts the keys of B that do not come again."""
-    since = (lambda_x - 1) * B + b
+    m: int
+    k: int
+    B: int
+    b: int
+    D: Count
+    recurring: bool = False
 
-    def new_keys(j: int) -> float:
-        return D(since + j) - D(since) if recurring else D(j)
+    def f(self, r_x: int, c_x: int, distinct: float) -> float:
+        """Equation 21, with the number of different keys for j."""
+        untouched = (1 - 1 / self.m) ** (self.k * distinct)
+        return float(untouched**c_x * (1 - untouched) ** (r_x - c_x))
 
-    return f(c_x, 0, B, m=m, k=k, D=new_keys) * f(r_x, c_x, since, m=m, k=k, D=D)
+    def g(self, r_x: int, c_x: int, lambda_x: int) -> float:
+        """Equation 25."""
+        since = (lambda_x - 1) * self.B + self.b
+        new_keys = self.D(since + self.B) - self.D(since) if self.recurring else self.D(self.B)
+        return self.f(c_x, 0, new_keys) * self.f(r_x, c_x, self.D(since))
 
+    def p_evidence(self, i: int, r_x: int, c_x: int, lambda_x: int) -> float:
+        """Lemmas 1 and 2: conditional probability of the evidence, P(R_x | i)."""
+        if lambda_x == 0:
+            return 1.0 if i < self.b else self.f(r_x, 0, self.D(self.b))
+        if i < (lambda_x - 1) * self.B + self.b:
+            return 0.0
+        if i >= lambda_x * self.B + self.b:
+            return self.g(r_x, c_x, lambda_x)
+        return self.f(r_x, c_x, self.D((lambda_x - 1) * self.B + self.b))
 
-def p_evidence(
-    i: int,
-    r_x: int,
-    c_x: int,
-    lambda_x: int,
-    *,
-    m: int,
-    k: int,
-    B: int,
-    b: int,
-    D: Count,
-    recurring: bool = False,
-) -> float:
-    """Lemmas 1 and 2: conditional probability of the evidence, P(R_x | i)."""
-    if lambda_x == 0:
-        return 1.0 if i < b else f(r_x, 0, b, m=m, k=k, D=D)
-    if i < (lambda_x - 1) * B + b:
-        return 0.0
-    if i >= lambda_x * B + b:
-        return g(r_x, c_x, lambda_x, m=m, k=k, B=B, b=b, D=D, recurring=recurring)
-    return f(r_x, c_x, (lambda_x - 1) * B + b, m=m, k=k, D=D)
-
-
-def theorems_2_to_5(
-    w: int,
-    r_x: int,
-    c_x: int,
-    lambda_x: float,
-    p_x: float,
-    *,
-    m: int,
-    k: int,
-    B: int,
-    b: int,
-    D: Count,
-) -> float:
-    """Posterior of I_x < w, for a window of b insertions or more."""
-    blocks = ceil((w - b) / B)
-    if lambda_x == inf or lambda_x > blocks:
-        return 0.0
-    q = 1 - p_x
-    if lambda_x == 0:
-        return 1 - q**w / ((1 - q**b) / f(r_x, 0, b, m=m, k=k, D=D) + q**b)
-    touched = f(c_x, 0, B, m=m, k=k, D=D)
-    left = w - (int(lambda_x) - 1) * B - b
-    if lambda_x < blocks:
-        return 1 - q**left / ((1 - q**B) / touched + q**B)
-    return (1 - q**left) / (1 - q**B * (1 - touched))
+    def theorems_2_to_5(self, w: int, r_x: int, c_x: int, lambda_x: float, p_x: float) -> float:
+        """Posterior of I_x < w, for a window of b insertions or more."""
+        B, b = self.B, self.b
+        blocks = ceil((w - b) / B)
+        if lambda_x == inf or lambda_x > blocks:
+            return 0.0
+        q = 1 - p_x
+        if lambda_x == 0:
+            return 1 - q**w / ((1 - q**b) / self.f(r_x, 0, self.D(b)) + q**b)
+        touched = self.f(c_x, 0, self.D(B))
+        left = w - (int(lambda_x) - 1) * B - b
+        if lambda_x < blocks:
+            return 1 - q**left / ((1 - q**B) / touched + q**B)
+        return (1 - q**left) / (1 - q**B * (1 - touched))
 
 
 class ScalarInferential:
@@ -125,13 +100,10 @@ class ScalarInferential:
         if lambda_x == inf:
             return 0.0
         of = self.filter
+        cells = Cells(of.m, of.k, of.B, b, self.D, self.recurring)
 
         def weight(i: int) -> float:
-            evidence = p_evidence(
-                i, r_x, c_x, int(lambda_x), m=of.m, k=of.k, B=of.B, b=b, D=self.D,
-                recurring=self.recurring,
-            )  # fmt: skip
-            return p_age(i, p_x) * evidence
+            return p_age(i, p_x) * cells.p_evidence(i, r_x, c_x, int(lambda_x))
 
         # From `end` on the evidence is as likely at every age.
         end = int(lambda_x) * of.B + b

@@ -4,23 +4,15 @@ As in `scalar`: one key at a time, plain Python, the hash constants shared and
 nothing else.
 """
 
+from typing import Any
+
 from ..hash.scalar_hash import ScalarHash
 
 
 class ScalarBTBF:
     """Block timing Bloom filter (section 3.2); with B = 1, the timing Bloom filter (3.1)."""
 
-    def __init__(
-        self,
-        *,
-        w: int,
-        m: int,
-        k: int,
-        P: int,
-        B: int = 1,
-        seed: int = 0,
-        key_bits: int = 64,
-    ) -> None:
+    def __init__(self, *, w: int, m: int, k: int, P: int, B: int = 1, **hashing: Any) -> None:
         self.w, self.m, self.k, self.P, self.B = w, m, k, P, B
         self.T_omega = -(-w // B) + 1 + P
         self.T_epsilon = self.T_omega + 1
@@ -29,7 +21,7 @@ class ScalarBTBF:
         self.theta = [self.T_epsilon] * m
         self.per_insertion = -(-m // (B * (P + 1)))
         self.next_checked = 0
-        self.h = ScalarHash(key_bits=key_bits, sizes=[m] * k, functions=1, seed=seed)
+        self.h = ScalarHash(sizes=[m] * k, **hashing)
 
     def touched(self, x: int) -> set[int]:
         """Cells that x touches (definition 4)."""

@@ -56,7 +56,7 @@ def test_theorems_2_to_5(case, universe):
     count = partial(d.uniform_distinct, universe=universe)
     scalars = {"m": model.cells, "k": model.hashes, "B": model.block, "b": filled, "D": count}
     ages = inferred(model, case[1], chance, count)
-    expected = printed.theorems_2_to_5(model.window, touched, oldest, age, chance, **scalars)
+    expected = printed.Cells(**scalars).theorems_2_to_5(model.window, touched, oldest, age, chance)
     assert ages.within(model.window)[0] == pytest.approx(expected, rel=1e-9, abs=1e-13)
 
 
@@ -84,13 +84,13 @@ def test_sums_over_ages(case, data):
 
 def _conditional(ages, touched, oldest, age, scalars):
     """Return P(R_x | i) of lemmas 1 and 2, evaluated once for each of the pieces."""
-    block, filled = scalars["B"], scalars["b"]
+    cells, block, filled = printed.Cells(**scalars), scalars["B"], scalars["b"]
     edges = [max(0, (age - 1) * block + filled), age * block + filled]
-    pieces = [printed.p_evidence(i, touched, oldest, age, **scalars) for i in (edges[0], edges[1])]
+    pieces = [cells.p_evidence(i, touched, oldest, age) for i in (edges[0], edges[1])]
     number = np.array(ages)
     result = np.where(number < edges[0], 0.0, np.where(number < edges[1], *pieces))
     for i in {0, edges[0] - 1, edges[0], edges[1] - 1, edges[1], edges[1] + 1} & set(ages):
-        assert result[i] == printed.p_evidence(i, touched, oldest, age, **scalars)
+        assert result[i] == cells.p_evidence(i, touched, oldest, age)
     return result
 
 
