@@ -32,7 +32,8 @@ def measure(
 
     Half of the queries ask for keys of the window, at any distance, and half
     for keys that have not come. The model is one of `models`, of that window
-    and memory; `progress` is called with the insertions since its last call.
+    and `bits_per_key`, the `seed` that of the keys; `progress` is called with
+    the insertions since its last call.
 
     Returns
     -------

@@ -37,7 +37,7 @@ Step = Callable[[Any], Sequence[bool] | NDArray[np.bool_]]
 
 @dataclass(frozen=True)
 class Contestant:
-    """A filter in its memory."""
+    """A filter, by its name, in its memory."""
 
     name: str
     runs: str
@@ -52,7 +52,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Stream:
-    """Keys, shape (n,), and which of them came before within the window, in insertions."""
+    """The `keys`, shape (n,), and which of them are `repeated` within the window, in insertions."""
 
     window: int
     keys: NDArray[np.uint64]
@@ -88,9 +88,9 @@ def measure(
 ) -> dict[str, Any]:
     """Measure all filters in turn, in several rounds, whose medians are compared.
 
-    The window is in insertions, the stream has `keys` keys, of which slow filters take the first,
-    and a call has `batch` of them. `progress` is called with the name of the next filter, and how
-    it runs.
+    The window is in insertions, with `bits_per_key` of memory; the stream, drawn with a `seed`, has
+    `keys` keys, of which slow filters take the first, and a call has `batch` of them. `progress` is
+    called with the name of the next filter, and how it runs.
 
     Returns
     -------
@@ -205,7 +205,10 @@ def models(window: int, bits: int) -> dict[str, Callable[[], SlidingFilter]]:
 
 
 def ours(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
-    """Return the golden models, compiled where numba is, and in numpy; sizes as for `measure`."""
+    """Return the golden models, compiled where numba is, and in numpy.
+
+    Parameters as for `measure`.
+    """
     paths = {"compiled": keys} if compilation.importable() else {}
     return [
         Contestant(name, path, _model(build, path), count, np.asarray)
@@ -243,7 +246,7 @@ def peers(window: int, bits_per_key: int, keys: int) -> list[Contestant]:
     """Return filters of other libraries: two generations of `window` keys in half of the memory.
 
     The older generation is dropped when the younger is full, so that between
-    one window and two are remembered. Sizes as for `measure`.
+    one window and two are remembered. Parameters as for `measure`.
     """
     half = window * bits_per_key // 2
     rate = math.exp(-half / window * math.log(2) ** 2)

@@ -58,7 +58,7 @@ def _shard_hash(spec: FilterSpec) -> KeyHash:
 
 
 def file_streams(paths: Iterable[str]) -> Iterator[tuple[str, NDArray[np.uint64]]]:
-    """Read the keys of files, as `lately run` does; yield name and keys, shape (n,), of each.
+    """Read files at `paths` as `lately run` does; yield name and keys, shape (n,), of each.
 
     Raises
     ------

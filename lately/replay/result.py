@@ -22,8 +22,9 @@ class Checkpoint:
     operations: int
     repeats: int
     probes: int
-    """Fresh keys asked for here, of which `probe_hits` were reported."""
+    """Fresh keys asked for here."""
     probe_hits: int
+    """Those of them that were reported."""
     estimated_false_positive_rate: float
     """Rate computed from the bits that are set here."""
     fill_ratios: NDArray[np.float64]
@@ -40,7 +41,10 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """First verdict, of operation `index` from 0, that differs between RTL and golden model."""
+    """First verdict, of operation `index` from 0, that differs between `rtl` and golden model.
+
+    `key` is what the filter takes, `text` what stands in the trace.
+    """
 
     index: int
     text: str
@@ -51,7 +55,12 @@ class Mismatch:
 
 @dataclass(kw_only=True)
 class RunResult:
-    """Counts of a run; what compares RTL with the golden model is None without RTL."""
+    """Counts of a run by an engine, 'rtl' or 'golden'.
+
+    `cycles`, `mismatches` of verdicts and `memory_mismatches`, in bits, are None without RTL;
+    `distinct_texts` are those of the trace, `shifts` those of the golden model; `seconds` is the
+    wall-clock time.
+    """
 
     spec: FilterSpec
     engine: str
@@ -65,24 +74,24 @@ class RunResult:
     checkpoints: list[Checkpoint] = field(default_factory=list)
     """Evenly spaced, and one at the end."""
     repeats: int = 0
-    """Queries for keys of the window (`oracle.Truth`), of which `repeats_found` were reported."""
+    """Queries for keys of the window (`oracle.Truth`)."""
     repeats_found: int = 0
+    """Those of them that were reported."""
     shifts: int = 0
     distinct_keys: int = 0
-    """Different keys of the stream; fewer than `distinct_texts` where texts collide."""
+    """Different keys, fewer than the texts where these collide."""
     distinct_texts: int = 0
     malformed_lines: int = 0
+    """Lines that held no record."""
     malformed_examples: list[tuple[int, str]] = field(default_factory=list)
-    """Line number and reason of the first few lines that held no record."""
+    """Line number and reason of the first few of these."""
     cycles: int | None = None
     mismatches: int | None = None
-    """Verdicts that differ; `memory_mismatches` are bits of memory."""
     memory_mismatches: int | None = None
     first_mismatch: Mismatch | None = None
     counter_mismatches: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Values of RTL and golden model of the counters that differ."""
     seconds: float = 0.0
-    """Wall-clock time of the run."""
 
     def __post_init__(self) -> None:
         self.distance_edges = distance_edges(self.spec)
@@ -202,7 +211,10 @@ class RunResult:
 
 
 def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
-    """Edges of distance bins in insertions: four an octave, and those of window and slack."""
+    """Edges of distance bins in insertions: four an octave, and the ends of window and slack.
+
+    The array is ascending and has shape (edges,).
+    """
     regular = np.unique(np.rint(2 ** (np.arange(4 * 48 + 1) / 4)).astype(np.int64))
     ends = spec.guaranteed_window + np.array([1, spec.slack + 1])
     # A regular edge close to one of these would leave a sliver of a bin.

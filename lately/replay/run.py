@@ -52,7 +52,7 @@ Engine = Callable[[FilterSpec], AbstractContextManager[Unit]]
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Answers of the engine, `seen` of shape (n,), to a stretch from operation `start` on."""
+    """Answers of the engine, `seen` of shape (n,), to the records from operation `start` on."""
 
     start: int
     records: Sequence[Record]

@@ -41,7 +41,8 @@ def soak(
     hits of every age are frequent; the others are random. With re-keying, a new
     secret is loaded before every chunk.
 
-    `progress` is called with the number of operations done since its last call.
+    `seed` is that of keys and operations; `progress` is called with the number of
+    operations done since its last call.
 
     Returns
     -------

@@ -56,7 +56,7 @@ def _text_lines(
 
 
 def open_text(name: str, raw: BinaryIO) -> tuple[str, io.TextIOWrapper, Iterator[str]]:
-    """Decompress an unbuffered file, of a name for messages, and decode it as UTF-8.
+    """Decompress `raw`, an unbuffered file, of a name for messages, and decode it as UTF-8.
 
     Returns
     -------

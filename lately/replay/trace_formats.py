@@ -50,7 +50,7 @@ class TraceError(LatelyError, ValueError):
 
 @dataclass
 class Rejects:
-    """Lines that hold no record: how many, and number, from 1, and reason of the first few."""
+    """The `count` of lines that hold no record, and examples: number, from 1, and reason."""
 
     count: int = 0
     examples: list[tuple[int, str]] = field(default_factory=list)
@@ -73,7 +73,7 @@ def open_records(
 ) -> tuple[str, Iterator[Record], tuple[str, ...], str | None]:
     """Parse the lines of a trace, of a name for messages, and count those that hold no record.
 
-    Format, key and time are as for `traces.open_trace`; an empty key stands for the default.
+    Format, `key` and time are as for `traces.open_trace`; an empty key stands for the default.
 
     Returns
     -------

@@ -18,7 +18,7 @@ class Trace:
 
     Iterating yields `Record` tuples and raises `TraceError` where compressed
     data is damaged, and at the end if no line at all could be parsed. Made by
-    `open_trace`, which has the same parameters and errors.
+    `open_trace` of a binary file, `raw`; parameters and errors as for `open_trace`.
 
     Attributes
     ----------

@@ -19,7 +19,10 @@ _GROUP_ROWS = 1 << 16
 
 @contextmanager
 def open_verdicts(file: BinaryIO, form: str) -> Iterator[Callable[[Verdicts], None]]:
-    """Yield a function that appends verdicts to a file, as 'csv' or 'parquet'; it stays open."""
+    """Yield a function that appends verdicts to a file, which stays open.
+
+    The `form` is 'csv' or 'parquet'.
+    """
     if form == "parquet":
         with _open_parquet(file) as sink:
             yield sink

@@ -36,8 +36,9 @@ class Tally:
     failures: list[str]
     """One line for each call that failed, in order of the labels."""
     measured: int
-    """Number of calls that were made now; `found` were known before."""
+    """Number of calls that were made now."""
     found: int
+    """Number of calls that were known before."""
 
 
 def complete(
@@ -53,7 +54,7 @@ def complete(
     A call that fails does not keep the others from being made. If this is
     interrupted, the calls under way are ended; the results kept so far remain.
 
-    `kind` names what is computed, for the progress, which is called whenever something happened,
+    `kind` names what is computed, for `progress`, which is called whenever something happened,
     from several threads but by one at a time. `jobs` and `scheduler` are as for `calls.run`.
 
     Raises

@@ -182,7 +182,19 @@ def with_referred(name: Name) -> list[Docstring]:
                 if other is not None and other.path not in found:
                     found[other.path] = other
                     waiting.append(other)
-    return [one.doc for one in found.values()]
+    return [one.doc for one in found.values()] + [described_below(name)]
+
+
+def described_below(name: Name) -> Docstring:
+    """Docstrings of the fields of a class, each below the field."""
+    doc = Docstring("")
+    if isinstance(name.value, type):
+        texts = ModuleAnalyzer.for_module(name.module.__name__).find_attr_docs()
+        own = {
+            field: text for (owner, field), text in texts.items() if owner == name.value.__name__
+        }
+        doc.parameters = {field: " ".join(text) for field, text in own.items()}
+    return doc
 
 
 def resolve(target: str, name: Name) -> Name | None:
