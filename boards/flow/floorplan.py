@@ -1,15 +1,13 @@
 """Places for the block RAMs of shards, which nextpnr's placer would scatter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Groups = Sequence[Sequence[str]]
 """Names of the block RAMs of each group that belongs together, in their order."""
 
 
-@dataclass(frozen=True)
-class Sites:
+class Sites(NamedTuple):
     """Where the block RAMs of a device are.
 
     Attributes
@@ -24,14 +22,7 @@ class Sites:
     columns: tuple[tuple[int, int], ...]
 
     def name(self, row: int, place: int) -> str:
-        """Return what nextpnr calls the site at a place of a row.
-
-        Parameters
-        ----------
-        row : int
-        place : int
-            In the row.
-        """
+        """Return what nextpnr calls the site at a `place` of a `row`."""
         column, number = self.columns[place]
         return f"X{column}/Y{row}/EBR{number}"
 
@@ -64,8 +55,6 @@ def place_groups(netlist: dict[str, Any], groups: Groups, sites: Sites) -> int:
         Modules by name, as yosys writes them in JSON.
     groups : sequence of sequences of str
         Names within the unit, as `lately.hdl.memory.map.floorplan_groups` gives them.
-    sites : Sites
-        Of the device.
 
     Returns
     -------
@@ -98,15 +87,7 @@ def _place(groups: list[list[dict[str, Any]]], sites: Sites) -> int:
 
 
 def with_option(options: tuple[str, ...], name: str, value: str) -> tuple[str, ...]:
-    """Return the options of a program with another value for one that has one.
-
-    Parameters
-    ----------
-    options : tuple of str
-    name : str
-        Of the option, as on the command line.
-    value : str
-    """
+    """Return the options of a command line with another `value` for the one of that `name`."""
     if name not in options:
         return (*options, name, value)
     at = options.index(name) + 1

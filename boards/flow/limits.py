@@ -28,15 +28,10 @@ class LimitError(LatelyError, ValueError):
 
 @dataclass(frozen=True)
 class Limit:
-    """Highest clock that a vendor allows a part of a device.
+    """Highest clock, `mhz`, that a vendor allows a part of a device.
 
-    Attributes
-    ----------
-    name : str
-        Part of the device, such as "clock tree" or "block RAM port, NORMAL".
-    mhz : float
-    source : str
-        Document, edition, and table or page.
+    The `name` is that of the part, such as "clock tree" or "block RAM port, NORMAL", and the
+    `source` has document, edition, and table or page.
     """
 
     name: str
@@ -44,13 +39,7 @@ class Limit:
     source: str
 
     def check(self, clock_mhz: float, device: str) -> None:
-        """Refuse a clock above the limit.
-
-        Parameters
-        ----------
-        clock_mhz : float
-        device : str
-            Name for the message.
+        """Refuse a `clock_mhz` above the limit of a `device`.
 
         Raises
         ------
@@ -73,7 +62,8 @@ class Port:
 
 
 @cache
-def _table() -> Mapping[str, Any]:
+def limits_table() -> Mapping[str, Any]:
+    """Return what `limits.toml` holds."""
     text = resources.files(__package__).joinpath("limits.toml").read_text("utf-8")
     return tomllib.loads(text)
 
@@ -88,9 +78,9 @@ def limits(device: str) -> tuple[Limit, ...]:
         If nextpnr's timing data are not installed, for an ECP5.
     """
     name = device_class(device)
-    table = {part: (entry["mhz"], entry["source"]) for part, entry in _table()[name].items()}
+    table = {part: (entry["mhz"], entry["source"]) for part, entry in limits_table()[name].items()}
     if name.startswith("ecp5"):
-        source = _table()["trellis"]["source"]
+        source = limits_table()["trellis"]["source"]
         grade = name.rpartition("-")[2]
         for mode in WRITE_MODES:
             pulse = pulse_width(grade, f"DP16KD:WRITEMODE_A=NORMAL,WRITEMODE_B={mode}", "CLKB")
@@ -99,14 +89,9 @@ def limits(device: str) -> tuple[Limit, ...]:
 
 
 def pulse_width(grade: str, cell: str, clock: str) -> int:
-    """Return the shortest clock pulse that an ECP5 allows a cell, in ps.
+    """Return the shortest pulse in ps that an ECP5 of speed `grade` "6", "7" or "8" allows.
 
-    Parameters
-    ----------
-    grade : str
-        Speed grade: "6", "7" or "8".
-    cell, clock : str
-        Names of the cell and its input in the timing data of Project Trellis.
+    It is that of the input `clock` of a `cell`, as Project Trellis' timing data call them.
 
     Raises
     ------
@@ -141,14 +126,7 @@ def highest_mhz(pulse_ps: int) -> float:
 
 
 def lowest_limit(device: str, ports: Iterable[Port]) -> Limit:
-    """Return the limit that binds a clock that drives such block RAM ports.
-
-    Parameters
-    ----------
-    device : str
-        Its name.
-    ports : iterable of Port
-        None, if there is no block RAM.
+    """Return the limit of a `device`, by its name, whose clock drives such block RAM ports.
 
     Raises
     ------
@@ -166,14 +144,9 @@ def lowest_limit(device: str, ports: Iterable[Port]) -> Limit:
 
 
 def unit_limit(device: str, organisation: str = "separate") -> Limit:
-    """Return the limit of a unit with the device's own block RAMs.
+    """Return the limit of a unit with the own block RAMs of a `device`, by its name.
 
-    Parameters
-    ----------
-    device : str
-        Its name.
-    organisation : str
-        Of the memory, as for `HardwareProfile`.
+    The `organisation` of the memory is as for `HardwareProfile`.
 
     Raises
     ------
@@ -185,15 +158,8 @@ def unit_limit(device: str, organisation: str = "separate") -> Limit:
 
 
 def undocumented(device: str, ports: Iterable[Port]) -> str:
-    """Say which use of a block RAM is not in the data sheet; nothing, if all is.
-
-    Parameters
-    ----------
-    device : str
-        Its name.
-    ports : iterable of Port
-    """
-    table = _table().get(device.partition("-")[0], {}).get("widths", {})
+    """Say which use of block RAM ports the data sheet of a `device` lacks; nothing, if none."""
+    table = limits_table().get(device.partition("-")[0], {}).get("widths", {})
     return "; ".join(
         f"{port.mode} is documented for widths of {', '.join(map(str, table[port.mode]['bits']))} "
         f"({table[port.mode]['source']}), but used with {port.width}"
@@ -203,13 +169,7 @@ def undocumented(device: str, ports: Iterable[Port]) -> str:
 
 
 def block_ports(netlist: Mapping[str, Any]) -> frozenset[Port]:
-    """Return the kinds of block RAM ports in a netlist.
-
-    Parameters
-    ----------
-    netlist : dict
-        Modules of yosys, by name.
-    """
+    """Return the kinds of block RAM ports in yosys' `netlist`."""
     return frozenset(
         port
         for module in netlist.values()

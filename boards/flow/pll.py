@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any, Self
 
 from amaranth.hdl import Const, Elaboratable, Instance, Module, Signal
 from amaranth.lib import io
 
 from ...golden.errors import LatelyError
+from .limits import limits_table
 
 
 class ClockError(LatelyError, ValueError):
@@ -38,39 +40,19 @@ class Limits:
     oscillator_mhz: tuple[float, float]
     output_mhz: tuple[float, float]
 
+    @classmethod
+    def of(cls, *, output: list[int], **values: Any) -> Self:
+        """Return limits from the `values` of `limits.toml`, where a pair as `output` is a range."""
+        fields: dict[str, Any] = {
+            name: tuple(pair) for name, pair in values.items() if name.endswith("mhz")
+        }
+        fields |= {name: range(*values[name]) for name in ("reference", "feedback")}
+        outputs = range(*output) if len(output) == 2 else tuple(output)
+        return cls(after=values["after"], output=outputs, **fields)
+
 
 LIMITS: Mapping[str, Limits] = {
-    "ecp5": Limits(
-        reference=range(1, 129),
-        feedback=range(1, 129),
-        output=range(1, 129),
-        after=True,
-        input_mhz=(8, 400),
-        detector_mhz=(10, 400),
-        oscillator_mhz=(400, 800),
-        output_mhz=(3.125, 400),
-    ),
-    "ice40": Limits(
-        reference=range(1, 17),
-        feedback=range(1, 129),
-        output=(2, 4, 8, 16, 32, 64),
-        after=False,
-        input_mhz=(10, 133),
-        detector_mhz=(10, 133),
-        oscillator_mhz=(533, 1066),
-        output_mhz=(16, 275),
-    ),
-    # GW1N, speed grade C6/I5.
-    "gowin": Limits(
-        reference=range(1, 65),
-        feedback=range(1, 65),
-        output=(2, 4, 8, 16, 32, 48, 64, 80, 96, 112, 128),
-        after=True,
-        input_mhz=(3, 400),
-        detector_mhz=(3, 400),
-        oscillator_mhz=(400, 1200),
-        output_mhz=(3.125, 600),
-    ),
+    family: Limits.of(**values) for family, values in limits_table()["pll"].items()
 }
 """Limits by family of devices."""
 
@@ -204,6 +186,14 @@ class PLL(Elaboratable):
         return buffer.i
 
 
+def _constants(value: int, *inputs: str, width: int = 1) -> dict[str, Const]:
+    return {f"i_{name}": Const(value, width) for name in inputs}
+
+
+def _off(*parameters: str) -> dict[str, str]:
+    return {f"p_{name}": "false" for name in parameters}
+
+
 class ECP5PLL(PLL):
     """EHXPLLL, fed back from its output."""
 
@@ -225,15 +215,9 @@ class ECP5PLL(PLL):
             p_CLKOP_CPHASE=setting.output - 1,
             i_CLKI=self._buffered(m),
             i_CLKFB=self.clk,
-            i_RST=Const(0),
-            i_STDBY=Const(0),
-            i_PHASESEL0=Const(0),
-            i_PHASESEL1=Const(0),
-            i_PHASEDIR=Const(1),
-            i_PHASESTEP=Const(1),
-            i_PHASELOADREG=Const(1),
-            i_PLLWAKESYNC=Const(0),
-            i_ENCLKOP=Const(0),
+            **_constants(0, "RST", "STDBY", "PHASESEL0", "PHASESEL1"),
+            **_constants(1, "PHASEDIR", "PHASESTEP", "PHASELOADREG"),
+            **_constants(0, "PLLWAKESYNC", "ENCLKOP"),
             o_CLKOP=self.clk,
             o_LOCK=self.locked,
         )
@@ -278,13 +262,7 @@ class ICE40PadPLL(ICE40PLL):
 
 
 def filter_range(detector_hz: Fraction) -> int:
-    """Return FILTER_RANGE of an iCE40's loop for a frequency at its phase detector.
-
-    Parameters
-    ----------
-    detector_hz : Fraction
-        Frequency at the phase detector, in hertz.
-    """
+    """Return FILTER_RANGE of an iCE40's loop with `detector_hz` at its phase detector."""
     bounds = (17, 26, 44, 66, 101)
     return 1 + sum(detector_hz >= bound * 10**6 for bound in bounds)
 
@@ -302,10 +280,7 @@ class GowinPLL(PLL):
             p_IDIV_SEL=setting.reference - 1,
             p_FBDIV_SEL=setting.feedback - 1,
             p_ODIV_SEL=setting.output,
-            p_DYN_IDIV_SEL="false",
-            p_DYN_FBDIV_SEL="false",
-            p_DYN_ODIV_SEL="false",
-            p_DYN_DA_EN="false",
+            **_off("DYN_IDIV_SEL", "DYN_FBDIV_SEL", "DYN_ODIV_SEL", "DYN_DA_EN"),
             p_DYN_SDIV_SEL=2,
             p_PSDA_SEL="0000",
             p_DUTYDA_SEL="1000",
@@ -314,21 +289,13 @@ class GowinPLL(PLL):
             p_CLKOUT_DLY_STEP=0,
             p_CLKOUTP_DLY_STEP=0,
             p_CLKFB_SEL="internal",
-            p_CLKOUT_BYPASS="false",
-            p_CLKOUTP_BYPASS="false",
-            p_CLKOUTD_BYPASS="false",
+            **_off("CLKOUT_BYPASS", "CLKOUTP_BYPASS", "CLKOUTD_BYPASS"),
             p_CLKOUTD_SRC="CLKOUT",
             p_CLKOUTD3_SRC="CLKOUT",
             i_CLKIN=self._buffered(m),
-            i_CLKFB=Const(0),
-            i_RESET=Const(0),
-            i_RESET_P=Const(0),
-            i_FBDSEL=Const(0, 6),
-            i_IDSEL=Const(0, 6),
-            i_ODSEL=Const(0, 6),
-            i_PSDA=Const(0, 4),
-            i_DUTYDA=Const(0, 4),
-            i_FDLY=Const(0, 4),
+            **_constants(0, "CLKFB", "RESET", "RESET_P"),
+            **_constants(0, "FBDSEL", "IDSEL", "ODSEL", width=6),
+            **_constants(0, "PSDA", "DUTYDA", "FDLY", width=4),
             o_CLKOUT=self.clk,
             o_LOCK=self.locked,
         )

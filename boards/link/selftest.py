@@ -7,6 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.analysis import segment_false_positive_rate
+from ...golden.spec import FilterSpec
 from ...hdl.interface import Operation
 from ...hdl.parameters import require_integer
 from ...hdl.profile import HardwareProfile
@@ -19,44 +20,24 @@ RARE = 1e-12
 """Chance that a sound filter reports more strangers than are let pass, in one pass."""
 
 
-def check_keys(spec):
-    """Keys of a pass: a generation of them, or half of all that there are.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    """
+def check_keys(spec: FilterSpec) -> int:
+    """Return the keys of a pass: a generation of them, or half of all that there are."""
     return min(spec.generation, 1 << spec.key_bits - 1)
 
 
-def key_places(spec):
-    """Return which bit of its number each bit of a key is, but for the top bit.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    """
+def key_places(spec: FilterSpec) -> list[int]:
+    """Return which bit of its number each bit of a key is, but for the top bit."""
     width = max(1, (check_keys(spec) - 1).bit_length())
     return [place % width for place in range(spec.key_bits - 1)]
 
 
-def passes(spec):
-    """Passes of the test: in each, another segment follows those that are filled.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    """
+def passes(spec: FilterSpec) -> int:
+    """Return the passes of the test: in each, another segment follows those that are filled."""
     return spec.segments + 1
 
 
-def self_test_cycles(spec):
-    """Cycles that the test takes at most, if all is well.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    """
+def self_test_cycles(spec: FilterSpec) -> int:
+    """Return the most cycles that the test takes, if all is well."""
     keys = check_keys(spec)
     # A run of operations is drained before the next; shifts and clears may pause as well.
     profile = HardwareProfile(spec)
@@ -64,15 +45,11 @@ def self_test_cycles(spec):
     return ((passes(spec) + 1) * (2 * spec.ring_segments + 4) + 6) * run
 
 
-def allowed_strangers(spec):
+def allowed_strangers(spec: FilterSpec) -> int:
     """Return how many of the keys never inserted may be reported after a fill.
 
     The number is Poisson about the theory's rate; a filter whose writes set
     one bit too many in each word has several times as many.
-
-    Parameters
-    ----------
-    spec : FilterSpec
     """
     keys = check_keys(spec)
     rate = segment_false_positive_rate(

@@ -21,22 +21,6 @@ class UnknownBoardError(LatelyError, ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pin:
-    """A pin of a board, in the terms of amaranth-boards.
-
-    Attributes
-    ----------
-    name : str
-        Of the resource, and after a dot of its part, if it has several.
-    number : int
-        Of the resource.
-    """
-
-    name: str
-    number: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class Board:
     """A board, and what is built for it if nothing else is asked.
 
@@ -58,12 +42,13 @@ class Board:
         Rate of the serial port.
     spec : FilterSpec
         Filter.
-    alive, hit, fault : Pin
-        Lights.
-    reset : Pin or None
-        Button.
-    high : Pin or None
-        Output that must be high for the board to go on.
+    alive, hit, fault : str
+        Lights, in the terms of amaranth-boards: the name of the resource, after a dot that of
+        its part, if it has several, and the number.
+    reset : str or None
+        Button, likewise.
+    high : str or None
+        Output, likewise, that must be high for the board to go on.
     loader : str
         Name that openFPGALoader has for the board.
     link : str
@@ -80,14 +65,14 @@ class Board:
     clock_mhz: float
     baud: int
     spec: FilterSpec
-    alive: Pin
-    hit: Pin
-    fault: Pin
-    reset: Pin | None
+    alive: str
+    hit: str
+    fault: str
+    reset: str | None
     loader: str
     link: str
     resources: Callable[[Any], list[Any]] | None = None
-    high: Pin | None = None
+    high: str | None = None
     pack: tuple[str, ...] = ()
 
     @property
@@ -96,7 +81,7 @@ class Board:
         return self.device.family
 
     @property
-    def lights(self) -> tuple[Pin, Pin, Pin]:
+    def lights(self) -> tuple[str, str, str]:
         """Pins of alive, hit and fault."""
         return self.alive, self.hit, self.fault
 
@@ -167,12 +152,12 @@ BOARDS: Mapping[str, Board] = {
             clock_mhz=100,
             baud=1_000_000,
             spec=preset("default"),
-            alive=Pin(name="led"),
-            hit=Pin(name="led", number=1),
-            fault=Pin(name="led", number=7),
-            reset=Pin(name="button_fire"),
+            alive="led 0",
+            hit="led 1",
+            fault="led 7",
+            reset="button_fire 0",
             # Low, it starts the ESP32, which may reconfigure the FPGA.
-            high=Pin(name="esp32.gpio0"),
+            high="esp32.gpio0 0",
             loader="ulx3s",
             link="US1, the USB connector of the FTDI chip",
             pack=("--compress",),
@@ -187,10 +172,10 @@ BOARDS: Mapping[str, Board] = {
             clock_mhz=144,
             baud=1_000_000,
             spec=preset("default"),
-            alive=Pin(name="rgb_led.g"),
-            hit=Pin(name="rgb_led.b"),
-            fault=Pin(name="rgb_led.r"),
-            reset=Pin(name="button"),
+            alive="rgb_led.g 0",
+            hit="rgb_led.b 0",
+            fault="rgb_led.r 0",
+            reset="button 0",
             loader="orangeCrab",
             link="pins 0 (to the board) and 1 (from it) of the edge, 3.3 V: needs an adapter",
             # The bootloader reads the flash no faster.
@@ -207,10 +192,10 @@ BOARDS: Mapping[str, Board] = {
             baud=1_000_000,
             # With keys of 64 bits 99 % of the logic cells are taken.
             spec=_shorter("small", generations=2, key_bits=32),
-            alive=Pin(name="led_g"),
-            hit=Pin(name="led_g", number=1),
-            fault=Pin(name="led_r"),
-            reset=Pin(name="button"),
+            alive="led_g 0",
+            hit="led_g 1",
+            fault="led_r 0",
+            reset="button 0",
             loader="ice40_generic",
             link="the USB connector, second channel of the FTDI chip",
         ),
@@ -223,9 +208,9 @@ BOARDS: Mapping[str, Board] = {
             clock_mhz=72,
             baud=1_000_000,
             spec=_shorter("small", generations=3),
-            alive=Pin(name="led"),
-            hit=Pin(name="led", number=1),
-            fault=Pin(name="led", number=7),
+            alive="led 0",
+            hit="led 1",
+            fault="led 7",
             reset=None,
             loader="ice40_generic",
             link="the USB connector, second channel of the FTDI chip",
@@ -240,10 +225,10 @@ BOARDS: Mapping[str, Board] = {
             clock_mhz=54,
             baud=1_000_000,
             spec=_shorter("default", generations=3),
-            alive=Pin(name="led"),
-            hit=Pin(name="led", number=1),
-            fault=Pin(name="led", number=5),
-            reset=Pin(name="reset_button"),
+            alive="led 0",
+            hit="led 1",
+            fault="led 5",
+            reset="reset_button 0",
             loader="tangnano9k",
             link="the USB connector, through the BL702",
             pack=("--sspi_as_gpio", "--mspi_as_gpio"),

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..flow import pll
 from ..flow.pll import Setting
-from .catalogue import Board, Pin
+from .catalogue import Board
 
 STARTUP_S = 50e-6
 """Time from a steady clock to the end of reset; iCE40 block RAMs need some 3 us of it."""
@@ -77,8 +77,8 @@ class BoardTop(Elaboratable):
         pins = _Pins(platform)
         m.submodules.link = link = self._link
         self._elaborate_clock(m, platform, pins)
-        m.submodules.rx = rx = io.Buffer("i", pins.port(Pin(name="uart.rx")))
-        m.submodules.tx = tx = io.Buffer("o", pins.port(Pin(name="uart.tx")))
+        m.submodules.rx = rx = io.Buffer("i", pins.port("uart.rx 0"))
+        m.submodules.tx = tx = io.Buffer("o", pins.port("uart.tx 0"))
         m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
         for name in ("alive", "hit", "fault"):
             m.submodules[name] = light = io.Buffer("o", pins.port(getattr(self._board, name)))
@@ -89,7 +89,7 @@ class BoardTop(Elaboratable):
         return m
 
     def _elaborate_clock(self, m: Module, platform: Any, pins: "_Pins") -> None:
-        pin = pins.port(Pin(name=platform.default_clk))
+        pin = pins.port(f"{platform.default_clk} 0")
         loop = getattr(pll, self._board.pll)(setting=self._setting, pin=pin)
         m.submodules.pll = loop
         m.domains.sync = sync = ClockDomain()
@@ -115,9 +115,10 @@ class _Pins:
         self._platform = platform
         self._resources: dict[tuple[str, int], Any] = {}
 
-    def port(self, pin: Pin) -> io.SingleEndedPort:
-        name, _, part = pin.name.partition(".")
-        key = (name, pin.number)
+    def port(self, pin: str) -> io.SingleEndedPort:
+        path, _, number = pin.partition(" ")
+        name, _, part = path.partition(".")
+        key = (name, int(number))
         if key not in self._resources:
             self._resources[key] = self._platform.request(*key, dir="-")
         return getattr(self._resources[key], part) if part else self._resources[key]

