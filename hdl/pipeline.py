@@ -1,6 +1,6 @@
 """Pipelines whose values know their stage, and the registers that they are made of."""
 
-from amaranth.hdl import Cat, ClockSignal, Instance, Mux, Signal, Value
+from amaranth.hdl import Cat, Mux, Signal, Value
 
 from .profile import FAN_IN
 
@@ -71,16 +71,13 @@ def selected(m, values, number, name):
     return pipeline.select(values, pipeline.enter(number, f"{name}number"), name).value
 
 
-def duplicate_registers(m, value, name, *, copies=2, cycles=1, init=0, flip_flop=None):
+def duplicate_registers(m, value, name, *, copies=2, cycles=1, init=0):
     """Return a value `cycles` cycles later, several times, from registers of their own.
 
     Synthesis merges registers that always hold the same value. Where one value is needed in
     places that lie apart, the merged register is far from most of them, and the wire between
-    decides the clock. Two ways around it:
-
-    - A register that holds the inverse is not merged with the other. This works in any
-      device, for two copies; only the first cycle is duplicated, as nothing else need be.
-    - A flip-flop that is instantiated as a primitive is never merged.
+    decides the clock. A register that holds the inverse is not merged with the other; only the
+    first cycle is duplicated, as nothing else need be.
 
     Parameters
     ----------
@@ -90,13 +87,11 @@ def duplicate_registers(m, value, name, *, copies=2, cycles=1, init=0, flip_flop
     name : str
         Prefix of the registers' names.
     copies : int
-        At most 2 without `flip_flop`.
+        1 or 2.
     cycles : int
         Registers, one behind the other, from the value to each copy.
     init : int
-        Reset value of the first cycle; primitives are not reset.
-    flip_flop : str, optional
-        "ecp5" for instances of the flip-flop of that family.
+        Reset value of the first cycle.
 
     Returns
     -------
@@ -105,48 +100,20 @@ def duplicate_registers(m, value, name, *, copies=2, cycles=1, init=0, flip_flop
     Raises
     ------
     ValueError
-        If there are too many copies, or there is no such flip-flop.
+        If there are too many copies.
     """
-    if flip_flop not in (None, "ecp5"):
-        raise ValueError(f"Flip-flop must be None or 'ecp5', not {flip_flop!r}")
-    if flip_flop is None and copies > 2:
-        raise ValueError(f"Copies must be at most 2 without a flip-flop, not {copies}")
+    if copies > 2:
+        raise ValueError(f"Copies must be at most 2, not {copies}")
     value = Value.cast(value)
     results = []
     for copy in range(copies):
-        if flip_flop is None:
-            inverse = copy == 1 and cycles > 0
-            ones = (1 << len(value)) - 1
-            reset = init ^ ones if inverse else init
-            first = Signal(len(value), name=f"{name}{copy}", init=reset)
-            m.d.sync += first.eq(~value if inverse else value)
-            rest = delayed(m, ~first if inverse else first, cycles - 1, f"{name}{copy}_")
-            results.append(rest if cycles else value)
-        else:
-            copied = value
-            for cycle in range(cycles):
-                copied = _flip_flops(m, copied, f"{name}{copy}_{cycle}")
-            results.append(copied)
+        inverse = copy == 1 and cycles > 0
+        ones = (1 << len(value)) - 1
+        first = Signal(len(value), name=f"{name}{copy}", init=init ^ ones if inverse else init)
+        m.d.sync += first.eq(~value if inverse else value)
+        rest = delayed(m, ~first if inverse else first, cycles - 1, f"{name}{copy}_")
+        results.append(rest if cycles else value)
     return results
-
-
-def _flip_flops(m, value, name):
-    """Return a value a cycle later, each bit from an instance of the flip-flop of an ECP5."""
-    register = Signal(len(value), name=name)
-    for bit in range(len(value)):
-        m.submodules += Instance(
-            "TRELLIS_FF",
-            p_GSR="DISABLED",
-            p_CEMUX="1",
-            p_CLKMUX="CLK",
-            p_LSRMUX="LSR",
-            p_REGSET="RESET",
-            i_CLK=ClockSignal(),
-            i_LSR=0,
-            i_DI=value[bit],
-            o_Q=register[bit],
-        )
-    return register
 
 
 class Staged:

@@ -29,7 +29,10 @@ BLOCK_CLEAR_BITS = 16
 """Bits that a block RAM zeroes per cycle at most, and the width of its words."""
 
 CROWDED_BLOCKS = 56
-"""Block RAMs up to which two address registers lead to each; four where there are more."""
+"""Block RAMs up to which one address register leads to each; two where there are more."""
+
+SELECTED_DIGITS = 2
+"""Binary digits by which a bit is selected from the words of block RAMs in a clock."""
 
 CONTROL_LAG = 2
 """Cycles by which the control of a core comes after its key."""
@@ -74,7 +77,7 @@ WORD_ROWS: Mapping[str, int] = {"portable": 1 << 48, "ecp5": 1024}
 """Variants of the banks of words, and the rows that each can have."""
 
 BLOCK_MODES: Mapping[str, Mapping[str, str]] = {
-    "separate": {"ecp5": "READBEFOREWRITE", "ice40": "NORMAL", "gowin": "NORMAL"},
+    "separate": {"ecp5": "NORMAL", "ice40": "NORMAL", "gowin": "NORMAL"},
     "bit-sliced": {"ecp5": "NORMAL"},
 }
 """Slowest write mode of a block RAM's port, by organisation and variant of the memory.
@@ -319,25 +322,18 @@ def address_registers(blocks: Any) -> Any:
 
     Many block RAMs lie far apart.
     """
-    return 2 + 2 * (blocks > CROWDED_BLOCKS)
+    return 1 + (blocks > CROWDED_BLOCKS)
 
 
-def output_registers(registers: Any) -> Any:
-    """Return the registers behind each memory that `registers` lead to."""
-    return registers // 2
-
-
-def memory_latency(*, bits: Any, clear: Any, registers: Any = 2) -> Any:
+def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
     """Return the cycles from an address to its bit, for a part of `bits`, `clear` at a time.
 
-    `registers` lead to the memory, two are the block RAM, and half as many as `registers` lead
-    away. Several block RAMs add three for longer paths, and one for each
-    binary digit of the selection among them.
+    `registers` lead to the memory, and two are the block RAM. The bit is selected from the words
+    of all block RAMs by `SELECTED_DIGITS` binary digits per clock.
     """
-    columns, rows = memory_shape(bits=bits, clear=clear)
-    blocks = columns * rows
-    selection = (blocks > 1) * (3 + ceil_log(2, blocks))
-    return 2 + registers + output_registers(registers) + selection
+    _, rows = memory_shape(bits=bits, clear=clear)
+    selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
+    return 2 + registers + _at_least_one(selection)
 
 
 def fold_latency(key_bits: int) -> int:

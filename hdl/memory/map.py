@@ -19,14 +19,15 @@ BANK_COLUMNS = 18
 
 
 class BlockKind(NamedTuple):
-    """A kind of block RAM: the name of its cell, and the bits that it holds."""
+    """A kind of block RAM: its cell, the bits that it holds, and the width of a widest word."""
 
     cell: str
     bits: int
+    width: int = BLOCK_CLEAR_BITS
 
 
 BLOCK_KINDS = {
-    "ecp5": BlockKind("DP16KD", 1 << 14),
+    "ecp5": BlockKind("DP16KD", 1 << 14, BANK_COLUMNS),
     "ice40": BlockKind("SB_RAM40_4K", 1 << 12),
     "gowin": BlockKind("DPB", 1 << 14),
 }
@@ -172,16 +173,18 @@ def segment_map(variant: str, *, depth: int, clear_bits: int) -> MemoryMap:
         )
     kind = BLOCK_KINDS[variant]
     grid = BlockGrid.of(depth=depth, clear_bits=clear_bits, block_bits=kind.bits)
-    width = BLOCK_CLEAR_BITS
+    width = kind.width
 
     def find(segment: Any, part: Any, cell: Any) -> Place:
         column = cell >> grid.low & (grid.columns - 1)
         above = (cell >> grid.low) // grid.columns
         inside = above * (1 << grid.low) + cell % (1 << grid.low)
         row, inside = inside // kind.bits, inside % kind.bits
-        return Place(row * grid.columns + column, inside // width, inside % width)
+        word, bit = inside // BLOCK_CLEAR_BITS, inside % BLOCK_CLEAR_BITS
+        # Bytes may have a ninth bit, which is none of ours.
+        return Place(row * grid.columns + column, word, bit + bit // 8 * (width > BLOCK_CLEAR_BITS))
 
-    words = -(-min(depth // grid.columns, kind.bits) // width)
+    words = -(-min(depth // grid.columns, kind.bits) // BLOCK_CLEAR_BITS)
     blocks = tuple(
         PhysicalMemory((f"block{row}_{column}",), words, width, kind.cell)
         for row in range(grid.rows)

@@ -33,7 +33,8 @@ class SegmentMemory(wiring.Component):
     clear_bits : int
         Bits zeroed by one clock of `clear`. Power of two, at most `depth`.
     address_registers : int
-        Registers on the way from the ports to the memory, which lengthen `latency` in all variants.
+        Registers on the way from the ports to the memory, which lengthen `latency` in all variants;
+        a clear joins the address ahead of the first.
 
     Members
     -------
@@ -54,7 +55,7 @@ class SegmentMemory(wiring.Component):
         If a parameter is not an integer.
     """
 
-    def __init__(self, *, depth, clear_bits, address_registers=2):
+    def __init__(self, *, depth, clear_bits, address_registers=1):
         for name, value in (("Depth", depth), ("Clear width", clear_bits)):
             if not isinstance(value, int) or value < 1 or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two, not {value!r}")

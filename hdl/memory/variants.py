@@ -14,7 +14,7 @@ VARIANTS = {
 """Variant names and the components that they stand for."""
 
 
-def segment_memory(variant, *, depth, clear_bits, address_registers=2):
+def segment_memory(variant, *, depth, clear_bits, address_registers=1):
     """Build the segment memory of a variant.
 
     Parameters

@@ -66,8 +66,6 @@ class WordBank(wiring.Component):
     READ = 2
     """Cycles from `row` until the memory reads."""
     DIGIT = 3
-    FLIP_FLOP = None
-    """Primitive to lead masks to the bank with, see `duplicate_registers`."""
     DISTANCES = 4
     """Passes that have not written yet, or just write, when another reads."""
 

@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Out
 from ..memory.ecp5 import ECP5WordBank
 from ..memory.words import PortableWordBank
 from ..parameters import require_integer, require_power_of_two
-from ..pipeline import Pipeline, duplicate_registers
+from ..pipeline import Pipeline, delayed
 from ..profile import FAN_IN, RING_LATENCY, ceil_log
 from .separate import StoreSignature
 
@@ -174,9 +174,7 @@ class SlicedPart(wiring.Component):
         access, insert = pipe.enter(self.access, "access"), pipe.enter(self.insert, "insert")
         # On the way to banks that lie apart.
         start, set, wipe = (
-            duplicate_registers(
-                m, value, name, copies=1, cycles=cycles, flip_flop=self._banks[0].FLIP_FLOP
-            )[0]
+            delayed(m, value, cycles, name)
             for value, name, cycles in (
                 (self.start, "start", 1),
                 (self.set, "set", 2),

@@ -19,7 +19,6 @@ from ..hdl.profile import (
     hash_terms,
     memory_latency,
     memory_shape,
-    output_registers,
     pipeline_terms,
     result_places,
 )
@@ -146,8 +145,7 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
     wide, deep = _columns_rows(shapes, size)
     selected = wide * deep
     registers = address_registers(memories * selected)
-    own = output_registers(registers)
-    shared = registers - own + np.where(selected > 1, 2, 0)
+    shared = registers + np.where(selected > 1, 2, 0)
     buses = 2 * address - np.log2(clear_width(shapes, size)) + 2
     inside = np.minimum(address, 14) + np.clip(address - 4, 0, 10) + 2
     partitioned = shapes.family in ("apbf", "apbbf")
@@ -167,7 +165,7 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
         "block RAMs": memories * blocks,
         "further block RAMs": memories * (blocks - 1),
         "buses to memories": memories * shared * buses,
-        "buses to block RAMs": memories * selected * own * inside,
+        "buses to block RAMs": memories * selected * registers * inside,
         "delays of memories": memories * (memory - 2),
         "segments": segments,
         "segments to turn": segments * stages,

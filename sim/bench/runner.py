@@ -27,7 +27,7 @@ SIMULATORS = ("verilator", "icarus")
 
 PRIMITIVES = {
     "portable": (),
-    "ecp5": ("DP16KD.v", "TRELLIS_FF.v"),
+    "ecp5": ("DP16KD.v",),
     "ice40": ("SB_RAM40_4K.v",),
     "gowin": ("DPB.v",),
 }
@@ -202,7 +202,7 @@ def run_segment_bench(
     *,
     depth: int,
     clear_bits: int,
-    address_registers: int = 2,
+    address_registers: int = 1,
     seed: int = 1,
 ) -> dict[str, bool]:
     """Run the bench of a segment memory; other parameters, result: as `run_filter_bench`.

@@ -19,7 +19,7 @@ from ...hdl.profile import memory_latency
 DEPTH = int(os.environ["LATELY_DEPTH"])
 CLEAR_BITS = int(os.environ["LATELY_CLEAR_BITS"])
 SEED = int(os.environ["LATELY_SEED"])
-ADDRESS_REGISTERS = int(os.environ.get("LATELY_ADDRESS_REGISTERS", "2"))
+ADDRESS_REGISTERS = int(os.environ.get("LATELY_ADDRESS_REGISTERS", "1"))
 LATENCY = memory_latency(bits=DEPTH, clear=CLEAR_BITS, registers=ADDRESS_REGISTERS)
 
 LARGE = 4096

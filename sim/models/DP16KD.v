@@ -1,7 +1,15 @@
-// Behaviour of the ECP5 block RAM in two modes, both with output register on port A.
-// ECP5SegmentMemory: port A one bit wide, read before write; port B words of 16 bits (of 18),
-// write only. ECP5WordBank: port A reads and port B writes words of 18 bits.
-// What port A reads while port B writes its word comes out inverted: nobody may rely on it.
+// The ECP5 block RAM in NORMAL mode. Only what the vendor defines is answered: a port's word in a
+// cycle in which it does not write, without the bits that the other port writes meanwhile.
+// All else is garbage: bits at random; with LATELY_INVERTED the inverse of what was there; in
+// proofs (FORMAL) any bits. With LATELY_STRICT the whole word is garbage if the other port writes
+// one of its bits. Simulation ends where both ports write a bit.
+
+`ifndef LATELY_SEED
+`define LATELY_SEED 1
+`endif
+`ifndef LATELY_WORDS
+`define LATELY_WORDS 1024
+`endif
 
 module DP16KD (
     input DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9,
@@ -15,7 +23,9 @@ module DP16KD (
     input DIB8, DIB7, DIB6, DIB5, DIB4, DIB3, DIB2, DIB1, DIB0,
     input ADB13, ADB12, ADB11, ADB10, ADB9, ADB8, ADB7,
     input ADB6, ADB5, ADB4, ADB3, ADB2, ADB1, ADB0,
-    input CEB, OCEB, CLKB, WEB, RSTB, CSB2, CSB1, CSB0
+    input CEB, OCEB, CLKB, WEB, RSTB, CSB2, CSB1, CSB0,
+    output DOB17, DOB16, DOB15, DOB14, DOB13, DOB12, DOB11, DOB10, DOB9,
+    output DOB8, DOB7, DOB6, DOB5, DOB4, DOB3, DOB2, DOB1, DOB0
 );
     parameter DATA_WIDTH_A = 18;
     parameter DATA_WIDTH_B = 18;
@@ -28,43 +38,90 @@ module DP16KD (
     parameter CSDECODE_A = "0b000";
     parameter CSDECODE_B = "0b000";
 
-    localparam WORDS = DATA_WIDTH_A == 18;
-
-    // Of 16 bits where port A has single bits.
-    reg [17:0] words [0:1023];
-    reg [17:0] read, register;
+    // As the widest port has them: bits 8 and 17 are the ninth bits of the bytes.
+    reg [17:0] words [0:`LATELY_WORDS - 1];
+    reg [17:0] read_a, read_b, register_a, register_b;
+    reg [31:0] noise = `LATELY_SEED;
     integer index;
 
-    initial begin
-        if (DATA_WIDTH_B != 18 || REGMODE_A != "OUTREG"
-                || !(WORDS || DATA_WIDTH_A == 1 && WRITEMODE_A == "READBEFOREWRITE")) begin
-            $display("DP16KD: this mode is not modelled");
-            $finish;
-        end
-        for (index = 0; index < 1024; index = index + 1) words[index] = 18'h00000;
-    end
-
-    wire [13:0] bit_address = {ADA13, ADA12, ADA11, ADA10, ADA9, ADA8, ADA7,
-                               ADA6, ADA5, ADA4, ADA3, ADA2, ADA1, ADA0};
-    wire [9:0] word_address = {ADB13, ADB12, ADB11, ADB10, ADB9, ADB8, ADB7, ADB6, ADB5, ADB4};
-    wire [17:0] wide = {DIB17, DIB16, DIB15, DIB14, DIB13, DIB12, DIB11, DIB10, DIB9,
+    wire [13:0] a = {ADA13, ADA12, ADA11, ADA10, ADA9, ADA8, ADA7,
+                     ADA6, ADA5, ADA4, ADA3, ADA2, ADA1, ADA0};
+    wire [13:0] b = {ADB13, ADB12, ADB11, ADB10, ADB9, ADB8, ADB7,
+                     ADB6, ADB5, ADB4, ADB3, ADB2, ADB1, ADB0};
+    wire [17:0] in_a = {DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9,
+                        DIA8, DIA7, DIA6, DIA5, DIA4, DIA3, DIA2, DIA1, DIA0};
+    wire [17:0] in_b = {DIB17, DIB16, DIB15, DIB14, DIB13, DIB12, DIB11, DIB10, DIB9,
                         DIB8, DIB7, DIB6, DIB5, DIB4, DIB3, DIB2, DIB1, DIB0};
-    wire [17:0] word = WORDS ? wide : {2'b00, wide[16:9], wide[7:0]};
-    wire writing = CEB & WEB & ADB0 & ADB1;
-    wire colliding = writing & word_address == bit_address[13:4];
+
+    // Where the word of a port begins in 18 bits, and which of these it has, and writes.
+    function [4:0] base(input integer width, input [3:0] address);
+        base = width == 18 ? 0 : (address & ~((width == 9 ? 8 : width) - 1)) + address[3];
+    endfunction
+    function [17:0] whole(input integer width, input [3:0] address);
+        whole = ((19'd1 << width) - 19'd1) << base(width, address);
+    endfunction
+    function [17:0] enabled(input integer width, input [3:0] address);
+        enabled = width == 18 ? {{9{address[1]}}, {9{address[0]}}} : {18{width < 9 | address[0]}};
+    endfunction
+    wire [17:0] all_a = whole(DATA_WIDTH_A, a[3:0]);
+    wire [17:0] all_b = whole(DATA_WIDTH_B, b[3:0]);
+    wire [17:0] write_a = all_a & enabled(DATA_WIDTH_A, a[3:0]) & {18{CEA & WEA}};
+    wire [17:0] write_b = all_b & enabled(DATA_WIDTH_B, b[3:0]) & {18{CEB & WEB}};
+    wire [17:0] value_a = in_a << base(DATA_WIDTH_A, a[3:0]);
+    wire [17:0] value_b = in_b << base(DATA_WIDTH_B, b[3:0]);
+    wire same = a[13:4] == b[13:4];
+
+    wire [17:0] meeting = {18{same}} & write_b;
+    wire [17:0] before_a = words[a[13:4]];
+    wire [17:0] before_b = words[b[13:4]];
+`ifdef LATELY_STRICT
+    wire [17:0] met_a = {18{same & |(all_a & write_b)}};
+    wire [17:0] met_b = {18{same & |(all_b & write_a)}};
+`else
+    wire [17:0] met_a = meeting;
+    wire [17:0] met_b = {18{same}} & write_a;
+`endif
+    wire [17:0] unknown_a = {18{WEA}} | met_a;
+    wire [17:0] unknown_b = {18{WEB}} | met_b;
+`ifdef FORMAL
+    wire [17:0] garbage_a = $anyseq;
+    wire [17:0] garbage_b = $anyseq;
+`elsif LATELY_INVERTED
+    wire [17:0] garbage_a = ~before_a;
+    wire [17:0] garbage_b = ~before_b;
+`else
+    wire [17:0] garbage_a = noise[17:0];
+    wire [17:0] garbage_b = noise[31:14];
+`endif
 
     always @(posedge CLKA) begin
-        if (OCEA) register <= read;
-        if (CEA) begin
-            if (WORDS) read <= words[bit_address[13:4]] ^ {18{colliding}};
-            else begin
-                read <= words[bit_address[13:4]][bit_address[3:0]] ^ colliding;
-                if (WEA) words[bit_address[13:4]][bit_address[3:0]] <= DIA0;
-            end
-        end
-        if (writing) words[word_address] <= word;
+        // What comes at random differs between blocks through what they are asked.
+        noise <= (noise ^ {a, b, 4'd9}) * 32'd1664525 + 32'd1013904223;
+        if (CEA) read_a <= ((before_a & ~unknown_a) | (garbage_a & unknown_a)) >> base(DATA_WIDTH_A, a[3:0]);
+        if (CEB) read_b <= ((before_b & ~unknown_b) | (garbage_b & unknown_b)) >> base(DATA_WIDTH_B, b[3:0]);
+        if (OCEA) register_a <= read_a;
+        if (OCEB) register_b <= read_b;
+        if (|write_a)
+            words[a[13:4]] <= (before_a & ~write_a & ~meeting) | (value_a & write_a) | (value_b & meeting);
+        if (|write_b & ~(same & |write_a))
+            words[b[13:4]] <= (before_b & ~write_b) | (value_b & write_b);
     end
 
+`ifdef FORMAL
+    always @(posedge CLKA) assert (!(write_a & meeting));
+`else
+    always @(posedge CLKA) if (write_a & meeting) $fatal(1, "DP16KD: two ports write one bit");
+    initial begin
+        if (WRITEMODE_A != "NORMAL" || WRITEMODE_B != "NORMAL")
+            $fatal(1, "DP16KD: this mode is not modelled");
+        for (index = 0; index < `LATELY_WORDS; index = index + 1) words[index] = 18'd0;
+    end
+`endif
+
     assign {DOA17, DOA16, DOA15, DOA14, DOA13, DOA12, DOA11, DOA10, DOA9,
-            DOA8, DOA7, DOA6, DOA5, DOA4, DOA3, DOA2, DOA1, DOA0} = register;
+            DOA8, DOA7, DOA6, DOA5, DOA4, DOA3, DOA2, DOA1, DOA0} =
+        REGMODE_A == "OUTREG" ? register_a : read_a;
+    assign {DOB17, DOB16, DOB15, DOB14, DOB13, DOB12, DOB11, DOB10, DOB9,
+            DOB8, DOB7, DOB6, DOB5, DOB4, DOB3, DOB2, DOB1, DOB0} =
+        REGMODE_B == "OUTREG" ? register_b : read_b;
 endmodule

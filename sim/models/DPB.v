@@ -1,8 +1,12 @@
-// Behaviour of the Gowin block RAM in the mode that GowinSegmentMemory uses: port A reads or
-// writes words of 1 to 16 bits and holds its output while it writes, port B writes single bits;
-// no output register.
-// A bit that port A reads while port B writes it comes out inverted, and one that both write
-// is inverted: nobody may rely on it.
+// The Gowin block RAM in the mode that GowinSegmentMemory uses: port A reads or writes words of 1 to
+// 16 bits, port B writes single bits; no output register. What is garbage: see DP16KD.v.
+
+`ifndef LATELY_SEED
+`define LATELY_SEED 1
+`endif
+`ifndef LATELY_WORDS
+`define LATELY_WORDS 1024
+`endif
 
 module DPB (
     input CLKA, CEA, OCEA, RESETA, WREA,
@@ -26,34 +30,55 @@ module DPB (
     parameter BLK_SEL_1 = 3'b000;
     parameter RESET_MODE = "SYNC";
 
-    reg [15:0] words [0:1023];
+    reg [15:0] words [0:`LATELY_WORDS - 1];
     reg [15:0] read;
+    reg [31:0] noise = `LATELY_SEED;
     integer index;
 
-    initial begin
-        if (BIT_WIDTH_1 != 1 || READ_MODE0 != 0 || WRITE_MODE0 != 0) begin
-            $display("DPB: this mode is not modelled");
-            $finish;
-        end
-        for (index = 0; index < 1024; index = index + 1) words[index] = 16'h0000;
-    end
-
-    // The bits of port A's word within the 16 that it lies in.
+    // The bits of port A's word within the 16 that it lies in; the lowest address bits enable the
+    // two bytes of a word of 16.
     wire [3:0] base = BIT_WIDTH_0 == 16 ? 4'd0 : ADA[3:0] & ~(BIT_WIDTH_0 - 1);
     wire [15:0] lanes = ((17'd1 << BIT_WIDTH_0) - 17'd1) << base;
-    // The two bytes of a word of 16 are enabled by the lowest address bits.
     wire [15:0] bytes = BIT_WIDTH_0 == 16 ? {{8{ADA[1]}}, {8{ADA[0]}}} : 16'hffff;
-    wire [15:0] mask = CEA & WREA ? lanes & bytes : 16'h0000;
-    wire [15:0] word = (words[ADA[13:4]] & ~mask) | ((DIA << base) & mask);
-    wire [15:0] single = CEB & WREB ? 16'h0001 << ADB[3:0] : 16'h0000;
-    wire [15:0] unknown = ADA[13:4] == ADB[13:4] ? single : 16'h0000;
+    wire [15:0] write = CEA & WREA ? lanes & bytes : 16'd0;
+    wire [15:0] single = CEB & WREB ? 16'd1 << ADB[3:0] : 16'd0;
+    wire same = ADA[13:4] == ADB[13:4];
+    wire [15:0] meeting = {16{same}} & single;
+    wire [15:0] held = words[ADA[13:4]];
+`ifdef LATELY_STRICT
+    wire [15:0] unknown = {16{WREA | |(lanes & meeting)}};
+`else
+    wire [15:0] unknown = {16{WREA}} | meeting;
+`endif
+`ifdef FORMAL
+    wire [15:0] garbage = $anyseq;
+`elsif LATELY_INVERTED
+    wire [15:0] garbage = ~held;
+`else
+    wire [15:0] garbage = noise[31:16];
+`endif
 
     always @(posedge CLKA) begin
-        if (CEA & ~WREA) read <= (words[ADA[13:4]] ^ unknown) >> base;
-        if (CEB & WREB) words[ADB[13:4]] <= (words[ADB[13:4]] & ~single) | ({16{DIB[0]}} & single);
-        if (CEA & WREA) words[ADA[13:4]] <= word ^ unknown;
+        noise <= (noise ^ {ADA, ADB, 4'd9}) * 32'd1664525 + 32'd1013904223;
+        if (CEA) read <= ((held & ~unknown) | (garbage & unknown)) >> base;
+        if (|write)
+            words[ADA[13:4]] <= (held & ~write & ~meeting) | ((DIA << base) & write)
+                | ({16{DIB[0]}} & meeting);
+        if (|single & ~(same & |write))
+            words[ADB[13:4]] <= (words[ADB[13:4]] & ~single) | ({16{DIB[0]}} & single);
     end
 
-    assign DOA = read & ((17'd1 << BIT_WIDTH_0) - 17'd1);
-    assign DOB = 16'h0000;
+`ifdef FORMAL
+    always @(posedge CLKA) assert (!(write & meeting));
+`else
+    always @(posedge CLKA) if (write & meeting) $fatal(1, "DPB: two ports write one bit");
+    initial begin
+        if (BIT_WIDTH_1 != 1 || READ_MODE0 != 0 || WRITE_MODE0 != 0)
+            $fatal(1, "DPB: this mode is not modelled");
+        for (index = 0; index < `LATELY_WORDS; index = index + 1) words[index] = 16'd0;
+    end
+`endif
+
+    assign DOA = read;
+    assign DOB = 16'd0;
 endmodule

@@ -104,12 +104,14 @@ def test_segments_of_several_blocks(memory, depth, clear_bits):
 
 
 def test_place_by_hand():
-    """32 bits zeroed at a time lie in two columns of 16; the second row begins at 32,768."""
+    """32 bits zeroed at a time lie in two columns of two bytes, which have ninth bits."""
     found = segment_map("ecp5", depth=1 << 16, clear_bits=32)
     assert [memory.path for memory in found.memories] == [
         ("block0_0",), ("block0_1",), ("block1_0",), ("block1_1",),
     ]  # fmt: skip
-    assert found.find(0, 0, 15) == Place(0, 0, 15)
+    assert found.find(0, 0, 15) == Place(0, 0, 16)
+    assert found.find(0, 0, 7) == Place(0, 0, 7)
+    assert found.find(0, 0, 8) == Place(0, 0, 9)
     assert found.find(0, 0, 16) == Place(1, 0, 0)
     assert found.find(0, 0, 35) == Place(0, 1, 3)
     assert found.find(0, 0, (1 << 15) + 49) == Place(3, 1, 1)

@@ -1,0 +1,168 @@
+"""Segment memories of explicit block RAMs: what those of all vendors share."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+
+from ..pipeline import Pipeline
+from ..profile import BLOCK_CLEAR_BITS
+from .map import BLOCK_KINDS, BlockGrid
+from .segment import SegmentMemory
+
+
+class BlockSegmentMemory(SegmentMemory):
+    """Variant of explicit block RAMs: one port reads a word, another sets a bit in the next clock.
+
+    A comparator finds the same bit in two clocks running, whose read meets the write, and answers
+    that it is set: what a read of a bit gives while another port writes it does not matter. That
+    the other bits of a word can be read meanwhile is assumed.
+
+    A clear goes the way of the addresses. Memories whose addresses agree in some bits have the
+    same logic for these, so that synthesis shares it.
+    """
+
+    VARIANT: str
+    READ_CYCLES = 1
+    """From the address at a block to its word."""
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        kind = BLOCK_KINDS[self.VARIANT]
+        self._grid = BlockGrid.of(
+            depth=self._depth, clear_bits=self._clear_bits, block_bits=kind.bits
+        )
+        self._inside_bits = kind.bits.bit_length() - 1
+        self._width = min(self._clear_bits, BLOCK_CLEAR_BITS)
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        swept = self._clear_bits.bit_length() - 1
+        address = pipe.enter(
+            Cat(self.address[:swept], Mux(self.clear, self.clear_address, self.address[swept:])),
+            "address",
+            reset_less=True,
+        )
+        set, clear = pipe.enter(self.set, "set"), pipe.enter(self.clear, "clear")
+        read = self._address_registers
+        words = []
+        for row in range(self._grid.rows):
+            for column in range(self._grid.columns):
+                name = f"{row}_{column}"
+                word = Signal(self._width, name=f"word{name}")
+                m.submodules[f"block{name}"] = self._block(
+                    pipe, address, set, clear, row=row, column=column, word=word
+                )
+                words.append(pipe.enter(word, f"word{name}", stage=read + self.READ_CYCLES))
+        bits = [word[bit] for word in words for bit in range(self._width)]
+        bit = self._select(pipe, bits, address, self._known(pipe, address, set, clear))
+        m.d.comb += self.bit.eq(bit.value)
+        pipe.leave(bit, latency=self.latency)
+        return m
+
+    def _split(self, address):
+        """Separate an address into place within a block, column and row."""
+        columns, _, low = self._grid
+        high = low + columns.bit_length() - 1
+        inside = Cat(address[:low], address[high:])
+        return inside[: self._inside_bits], address[low:high], inside[self._inside_bits :]
+
+    def _number(self, address):
+        """Return which bit of the words of all blocks an address selects."""
+        inside, column, row = self._split(address)
+        return Cat(inside[: self._width.bit_length() - 1], column, row)
+
+    def _known(self, pipe, address, set, clear):
+        """Return a function of a bit that was read and of flags, and the flags.
+
+        It gives the bit as the access before has left it.
+        """
+        before, setting = (value.at(self._address_registers + 1).value for value in (address, set))
+        same = pipe.combine(
+            "same",
+            lambda here: Cat(
+                Mux(setting, here[at:] == before[at:], 0)
+                if at + 2 >= len(here)
+                else here[at : at + 2] == before[at : at + 2]
+                for at in reversed(range(0, len(here), 2))
+            ),
+            address.at(self._address_registers),
+        )
+        if self.READ_CYCLES > 1:
+            same = same.at(same.stage + 1)
+        repeated = pipe.register("repeated", lambda same: same.all(), same)
+        return lambda bit, repeated: bit | repeated, repeated
+
+    def _select(self, pipe, values, address, known):
+        """Return one of the bits, after as many stages as the latency leaves."""
+        correct, *flags = known
+        stage = pipe.stage(*values)
+        number = pipe.combine("number", self._number, address.at(stage))
+        values = [pipe.combine("known", correct, value, *flags) for value in values]
+        for clocks in range(self.latency - stage, 0, -1):
+            count = -(-len(number) // clocks)
+            digits, number = number[:count], number[count:]
+            # Where there are several digits, the last chooses what is not zeroed, which takes no
+            # input of a table.
+            for digit in range(min(count, max(1, count - 1))):
+                values = [
+                    pipe.combine("bit", lambda digits, a, b, at=digit: Mux(digits[at], b, a),
+                                 digits, *pair)
+                    for pair in zip(values[::2], values[1::2], strict=True)
+                ]  # fmt: skip
+            values = [
+                pipe.register(
+                    f"bit{clocks}_{index}",
+                    lambda digits, value, own=index % 2, several=count > 1: (
+                        Mux(digits[-1] == own, value, 0) if several else value
+                    ),
+                    digits,
+                    value,
+                    reset_less=True,
+                )
+                for index, value in enumerate(values)
+            ]
+            if count > 1:
+                values = [a | b for a, b in zip(values[::2], values[1::2], strict=True)]
+            number = number.at(values[0].stage)
+        return values[0]
+
+
+class DualPortSegmentMemory(BlockSegmentMemory):
+    """Variant of true dual-port blocks: port A, as wide as the clear, reads or zeroes; B sets bits.
+
+    Nothing is set in the clock of a clear, which may have passed the bit already: the ports never
+    write the same bit.
+    """
+
+    def _block(self, pipe, address, set, clear, *, row, column, word):
+        read = self._address_registers
+        low = self._width.bit_length() - 1
+
+        def chosen(address):
+            _, in_column, in_row = self._split(address)
+            return in_row == row, in_column == column
+
+        name = f"{row}_{column}"
+        zeroes = pipe.combine(
+            f"clear{name}",
+            lambda clear, address: clear & chosen(address)[0],
+            clear.at(read - 1),
+            address.at(read - 1),
+        ).at(read)
+        clearing = clear.at(read - 1).value
+        sets = pipe.register(
+            f"set{name}",
+            lambda set, address: set & ~clearing & Cat(chosen(address)).all(),
+            set.at(read),
+            address.at(read),
+        )
+        return self._instance(
+            word_address=self._split(address.at(read).value)[0][low:],
+            word=word,
+            clear=zeroes.value,
+            bit_address=self._split(address.at(read + 1).value)[0],
+            set=sets.value,
+        )
+
+    def _instance(self, *, word_address, word, clear, bit_address, set):
+        """Instantiate a block."""
+        raise NotImplementedError
