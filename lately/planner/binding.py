@@ -56,18 +56,11 @@ class Binding:
         return f"{self.field} {self.value:,}: {text[self.constraint]}"
 
 
-def bindings(spec: FilterSpec, own_cost: float, requirement: Requirement) -> list[Binding]:
+def bindings(spec: FilterSpec, requirement: Requirement) -> list[Binding]:
     """Tell, for every parameter that can be one step smaller, what breaks then.
 
     Steps are those of the space. A smaller filter that breaks nothing is left
     out: it is not cheaper, or a candidate of its own.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    own_cost : float
-        Its cost, as `Candidate.cost`.
-    requirement : Requirement
     """
     found = []
     for field, value, shape, size in _smaller(spec, requirement):

@@ -180,7 +180,7 @@ def _alternatives(pool: Iterable[Found], requirement: Requirement, count: int) -
             kept.append(new)
         if len(kept) == count:
             break
-    return [replace(new, bindings=bindings(new.spec, new.cost, requirement)) for new in kept]
+    return [replace(new, bindings=bindings(new.spec, requirement)) for new in kept]
 
 
 def _dominates(old: Candidate, new: Candidate) -> bool:

@@ -70,32 +70,22 @@ class Requirement:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _require(
-            1 <= self.window <= LARGEST_WINDOW,
-            "window",
-            "must be 1 to 2**32 insertions",
-            f"{self.window}",
-        )
-        rate = self.false_positive_rate
-        _require(0 < rate < 1, "fpr", "must be a rate above 0 and below 1", f"{rate:g}")
-        if self.slack is not None:
-            _require(
-                0 < self.slack < math.inf,
-                "slack",
-                "must be a fraction of the window above 0",
-                f"{self.slack:g}",
-            )
+        window, rate, slack, bits = (
+            self.window, self.false_positive_rate, self.slack, self.key_bits
+        )  # fmt: skip
+        _require(1 <= window <= LARGEST_WINDOW, "window", "1 to 2**32 insertions", window)
+        _require(0 < rate < 1, "fpr", "a rate above 0 and below 1", f"{rate:g}")
+        if slack is not None:
+            rule = "a fraction of the window above 0"
+            _require(0 < slack < math.inf, "slack", rule, f"{slack:g}")
         for family in self.families:
-            _require(family in FAMILIES, "family", f"must be one of {', '.join(FAMILIES)}", family)
-        _require(len(self.families) > 0, "family", "must be one at least", "none")
-        _require(
-            not (self.any_size and self.device),
-            "device",
-            "must not be given for sizes that no hardware has",
-            self.device.name if self.device else "",
-        )
-        bits = self.key_bits
-        _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"must be 1 to {MOST_KEY_BITS}", f"{bits}")
+            _require(family in FAMILIES, "family", f"one of {', '.join(FAMILIES)}", family)
+        _require(len(self.families) > 0, "family", "one at least", "none")
+        if self.device is not None and self.any_size:
+            raise RequirementError(
+                f"device: must not be given for sizes that no hardware has, not {self.device.name}"
+            )
+        _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"1 to {MOST_KEY_BITS}", bits)
 
     @property
     def longest_trace(self) -> int | None:
@@ -111,9 +101,9 @@ class Requirement:
         return f"window of {self.window:,} at {self.false_positive_rate:.3g}{slack}{place}"
 
 
-def _require(condition: bool, name: str, rule: str, value: str) -> None:
+def _require(condition: bool, name: str, rule: str, value: object) -> None:
     if not condition:
-        raise RequirementError(f"{name}: {rule}, not {value}")
+        raise RequirementError(f"{name}: must be {rule}, not {value}")
 
 
 def span_seconds(text: str) -> Fraction:
@@ -125,9 +115,9 @@ def span_seconds(text: str) -> Fraction:
         If it is none, or zero.
     """
     match = _SPAN.fullmatch(text)
-    rule = f"must be a number above 0 and one of {', '.join(_UNITS)}, such as 10s"
+    rule = f"a number above 0 and one of {', '.join(_UNITS)}, such as 10s"
     if match is None:
-        raise RequirementError(f"span: {rule}, not {text!r}")
+        raise RequirementError(f"span: must be {rule}, not {text!r}")
     seconds = Fraction(match[1]) * _UNITS[match[2]]
     _require(seconds > 0, "span", rule, repr(text))
     return seconds
@@ -148,15 +138,11 @@ def window_of_span(span: Fraction, rate: float) -> int:
     RequirementError
         If the rate is not above 0 and finite.
     """
-    _require(0 < rate < math.inf, "rate", "must be keys per second above 0", f"{rate:g}")
+    _require(0 < rate < math.inf, "rate", "keys per second above 0", f"{rate:g}")
     return math.ceil(span * Fraction(str(rate)))
 
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:
     """Return the families that are named, each once and in the order of all; all if none is."""
-    return (
-        tuple(f for f in FAMILIES if f in families)
-        + tuple(f for f in families if f not in FAMILIES)
-        if families
-        else tuple(FAMILIES)
-    )
+    known = tuple(f for f in FAMILIES if f in families or not families)
+    return known + tuple(f for f in families if f not in FAMILIES)
