@@ -18,13 +18,15 @@ from lately.benchmarks.hardware import plan
 from lately.benchmarks.measurements import Measurement, Summary, save, summarise
 from lately.benchmarks.measurements import load as load_measurements
 from lately.boards.flow.devices import device
+from lately.boards.flow.synthesis import SynthesisReport, with_limits
 from lately.cli.bench_tables import GOALS
 from lately.replay.report import COLOURS, blank_figure, style
 from lately.studies.drawing import save as save_drawing
 
-from .blocks import DOCS, IMAGES, RESULTS, Page, counts, table, versions
+from .blocks import DOCS, IMAGES, RESULTS, Page, counts, load, table, versions
 
 DATA = RESULTS / "performance.json"
+BEFORE = "performance-before.json"
 GROWTH_DRAWING = IMAGES / "growth.svg"
 AREA_DRAWING = IMAGES / "clock-area.svg"
 
@@ -92,27 +94,52 @@ def areas(values: dict[str, float], digits: int) -> str:
     return ", ".join(f"{value:,.{digits}f}" for value in values.values())
 
 
+FIGURES = [*AREA, "latency", "M ops/s", "per 1,000 LUTs"]
+"""Heads of the columns of `figures`."""
+
+
+def figures(report: SynthesisReport) -> list[str]:
+    operations = report.operations_per_second / 1e6
+    return [
+        *counts((report.lut, report.ff, report.bram)),
+        f"{report.latency_cycles} cycles, {report.latency_ns:.0f} ns",
+        f"{operations:.1f}",
+        f"{1000 * operations / report.lut:.1f}",
+    ]
+
+
 def speed_table(summaries: list[Summary]) -> str:
-    header = ["unit", "device", "window", "seeds", *CLOCKS, "at the limit", *AREA]
-    header += ["latency", "M ops/s", "per 1,000 LUTs"]
-    rows = []
-    for summary in summaries:
-        case, median = summary.case, summary.median
-        operations = median.operations_per_second / 1e6
-        rows.append(
-            [
-                *start(case),
-                f"{case.spec.window:,}",
-                seeds_text(summary),
-                *clocks(summary),
-                f"{summary.at_limit} of {len(summary.reports)}",
-                *area(summary),
-                f"{median.latency_cycles} cycles, {median.latency_ns:.0f} ns",
-                f"{operations:.1f}",
-                f"{1000 * operations / median.lut:.1f}",
-            ]
-        )
+    header = ["unit", "device", "window", "seeds", *CLOCKS, "at the limit", *FIGURES]
+    rows = [
+        [
+            *start(summary.case),
+            f"{summary.case.spec.window:,}",
+            seeds_text(summary),
+            *clocks(summary),
+            f"{summary.at_limit} of {len(summary.reports)}",
+            *figures(summary.median),
+        ]
+        for summary in summaries
+    ]
     return table(header, rows)
+
+
+def comparison(summaries: list[Summary]) -> str:
+    """Lay out the medians of before the pipelines were laid out for the limits, and of now."""
+    before, rows = load(BEFORE), []
+    for summary in summaries:
+        figures_then = before.get(summary.case.name)
+        then = figures_then and SynthesisReport(**with_limits(figures_then))
+        if then and then != summary.median:
+            for when, report in (("before", then), ("now", summary.median)):
+                mhz = (
+                    f"{report.timing_mhz:.1f}",
+                    f"{report.limit_mhz:g}",
+                    f"{report.fmax_mhz:.1f}",
+                )
+                rows.append([*start(summary.case), when, *mhz, *figures(report)])
+    header = ["unit", "device", "", *CLOCKS, *FIGURES]
+    return table(header, rows) if rows else "No unit has been measured since."
 
 
 def caveats(summaries: list[Summary]) -> str:
@@ -217,6 +244,7 @@ def blocks(measured: list[Measurement]) -> dict[str, str]:
     units, tiny, growth = (group(summaries, name) for name in ("units", "tiny", "growth"))
     return {
         "speed": f"{speed_table(units)}\n{caveats(units)}",
+        "before": comparison(group(summaries, "units") + group(summaries, "lanes")),
         "plot": image(AREA_DRAWING, area_description(units)) if units else "",
         "area": area_table(units),
         "goals": goals(units),

@@ -7,6 +7,7 @@ from pages import performance
 
 from lately.benchmarks.cases import CASES, select
 from lately.benchmarks.measurements import summarise
+from lately.boards.flow.synthesis import SynthesisReport, with_limits
 
 
 def measured(*groups, seeds=None):
@@ -34,6 +35,17 @@ def test_page_has_what_was_measured():
     assert "| `apbbf` | ecp5-25k-6 | LUTs | 1,600 | 1,600 | met |" in whole["goals"]
     assert "images/clock-area.svg" in whole["plot"]
     assert "images/growth.svg" in whole["growth"]
+
+
+def test_page_compares_what_was_measured_since():
+    (case,) = select(["apbbf/ecp5-25k-6"])
+    before = performance.load(performance.BEFORE)[case.name]
+    first, second = performance.blocks([measurement(case)])["before"].splitlines()[2:]
+    assert first.startswith(f"| `apbbf` | ecp5-25k-6 | before | {before['fmax_mhz']:.1f} | 154.6 |")
+    assert second.startswith("| `apbbf` | ecp5-25k-6 | now | 330.0 | 400 | 330.0 | 1,600 | 1,900 |")
+    report = SynthesisReport(**with_limits(before))
+    unchanged = performance.blocks([replace(measurement(case), report=report)])["before"]
+    assert unchanged == "No unit has been measured since."
 
 
 def test_page_has_each_caveat_once():
