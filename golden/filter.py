@@ -138,14 +138,10 @@ class Filter(Convenience):
     def from_spec(cls, spec: Specification) -> Self:
         """Build the filter that a specification of the class's family describes.
 
-        Parameters
-        ----------
-        spec : Specification
-
         Raises
         ------
         SpecificationError
-            If the family is another, or a parameter breaks a rule.
+            If the family of `spec` is another, or a parameter breaks a rule.
         """
         cls._check_family(spec)
         values = spec.to_dict()
@@ -248,14 +244,10 @@ class Filter(Convenience):
         return False
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to an npz file, which appears complete or not at all.
+        """Write the whole state to an npz file at `path`, which appears complete or not at all.
 
         A state with secrets holds them unencrypted: whoever reads the file can
         choose keys that collide. Its mode lets none but the owner read it.
-
-        Parameters
-        ----------
-        path : path
 
         Raises
         ------
@@ -273,14 +265,10 @@ class Filter(Convenience):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a state that `save` wrote, in the present format or an earlier one.
+        """Read a state that `save` wrote to `path`, in the present format or an earlier one.
 
         The class of the filter must have been imported; `lately.golden.load`
         imports all.
-
-        Parameters
-        ----------
-        path : path
 
         Raises
         ------
@@ -373,7 +361,7 @@ class CountedFilter(Filter):
             If the window is not an integer, or the rate not a number.
         SpecificationError
             If the window is less than 1, the rate is not between 0 and 1, or
-            a filter of the kind guarantees no window.
+            the class guarantees no window.
         """
         require_count("window", window, most=1 << 40)
         return cls(**cls._sizes(int(window), check_rate(fpr)), **options)
@@ -415,11 +403,7 @@ class CountedFilter(Filter):
     def check_and_insert(self, keys: Keys) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
-        Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,); a bool for a single key
+        Parameters, errors, result: as `query`, shape (n,).
         """
         return self._check_and_insert(self._hash.check_keys(keys))
 
@@ -496,20 +480,12 @@ def _least_ages(seen: Answers) -> Ages:
 
 
 def require_count(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
-    """Refuse a parameter that is not an integer in a range.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for messages.
-    value : object
-    least, most : int
-        Ends of the range; None for no end.
+    """Refuse a parameter that is not an integer from `least` to `most`; None is no end.
 
     Raises
     ------
     TypeError
-        If it is not an integer.
+        If the `value` of the parameter `name` is not an integer.
     SpecificationError
         If it is less than `least`, or more than `most`.
     """

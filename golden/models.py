@@ -51,32 +51,11 @@ def from_spec(spec: Specification) -> Filter: ...
 def from_spec(spec: Specification, **options: int) -> Filter:
     """Build the golden model that a specification of any family describes.
 
-    Parameters
-    ----------
-    spec : Specification
-    **options
-        For a ring filter, its `secret`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for the class of the family.
+    The `options` are, for a ring filter, its `secret`; errors as for the class.
     """
     return _KINDS[spec.family].from_spec(spec, **options)
 
 
 def load(path: str | os.PathLike[str]) -> Filter:
-    """Read a filter of any kind that its method `save` wrote.
-
-    Parameters
-    ----------
-    path : path
-
-    Raises
-    ------
-    StateFileError
-        If the file is not one, or is damaged.
-    OSError
-        If the file cannot be read.
-    """
+    """Read a filter of any kind that its method `save` wrote to `path`; errors as `Filter.load`."""
     return Filter.load(path)

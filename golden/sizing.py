@@ -12,11 +12,7 @@ HASHES = range(1, 41)
 
 
 def check_rate(fpr: object) -> float:
-    """Return a false-positive rate that can be asked for.
-
-    Parameters
-    ----------
-    fpr : object
+    """Return `fpr`, a false-positive rate, as a float.
 
     Raises
     ------
@@ -33,14 +29,7 @@ def check_rate(fpr: object) -> float:
 
 
 def expected_keys(span: int, rate: object) -> int:
-    """Return the keys of a span at a rate, at least 1.
-
-    Parameters
-    ----------
-    span : int
-        Time.
-    rate : object
-        Insertions per unit of time.
+    """Return the keys of a `span` of time at a `rate` of insertions per unit of time, at least 1.
 
     Raises
     ------
@@ -59,7 +48,7 @@ def expected_keys(span: int, rate: object) -> int:
 
 
 def smallest(meets: Callable[[int], bool], guess: int) -> int:
-    """Return the smallest size, at least 1, from which on a requirement is met.
+    """Return the smallest size, at least 1, that meets a requirement.
 
     Parameters
     ----------
@@ -91,7 +80,7 @@ def shared_cells(load: int, fpr: float, hashes: int) -> int:
     load : int
         Distinct keys.
     fpr : float
-        Rate that the share of touched cells to the power of `hashes` keeps.
+        Rate to be kept: the share of touched cells to the power of `hashes`.
     hashes : int
         Hash functions.
     """
@@ -100,24 +89,13 @@ def shared_cells(load: int, fpr: float, hashes: int) -> int:
 
 
 def bloom_rate(load: int, cells: int, hashes: int) -> float:
-    """Return the share of touched cells, to the power of `hashes`: the rate that is kept.
-
-    Parameters
-    ----------
-    load, hashes
-        As for `shared_cells`.
-    cells : int
-        Cells that all hash functions share.
-    """
+    """Return the rate that so many shared `cells` keep; as for `shared_cells`."""
     return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
 
 
 def bloom_sizes(load: int, fpr: float) -> tuple[int, int]:
     """Return bits and hash functions of the smallest classical Bloom filter.
 
-    Parameters
-    ----------
-    load, fpr
-        As for `shared_cells`.
+    Parameters: as for `shared_cells`.
     """
     return min((shared_cells(load, fpr, hashes), hashes) for hashes in HASHES)

@@ -28,13 +28,12 @@ def write_state(
     *,
     private: bool = False,
 ) -> None:
-    """Write a state to an npz file, which appears complete or not at all.
+    """Write a state to an npz file at `path`, which appears complete or not at all.
 
     Parameters
     ----------
-    path : path
     header : mapping
-        What JSON can hold, "format" among it.
+        Values that JSON can hold, "format" among them.
     arrays : mapping of ndarray
         Arrays of any shape and numeric type, under names other than "header" and "digest".
     private : bool
@@ -49,19 +48,9 @@ def write_state(
 def read_state(
     path: str | os.PathLike[str], formats: tuple[str, ...]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Read header and arrays of a state file, checked against their digest.
+    """Read header and arrays of the state file at `path`, checked against their digest.
 
-    Parameters
-    ----------
-    path : path
-    formats : tuple of str
-        What "format" may be in the header.
-
-    Returns
-    -------
-    header : dict
-    arrays : dict of ndarray
-        Arrays with the shapes and types that were written.
+    The header has one of `formats`; the arrays have the shapes and types that were written.
 
     Raises
     ------

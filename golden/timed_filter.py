@@ -33,7 +33,7 @@ class TimedFilter(Filter):
         fpr : float
             Share of fresh keys that may be reported all the same.
         rate : float
-            Insertions per unit of time that are expected, at most.
+            Highest rate of insertions that is expected, per unit of time.
         **options
             Other parameters of the constructor: `seed`, `key_bits`, ...
 
@@ -63,7 +63,7 @@ class TimedFilter(Filter):
         keys : array_like of int
             As for `CountedFilter.insert`.
         timestamps : array_like of int, shape (n,)
-            When each is inserted.
+            Time of each insertion.
 
         Raises
         ------
@@ -82,9 +82,9 @@ class TimedFilter(Filter):
         Parameters
         ----------
         keys : array_like of int
-            As for `insert`.
+            As for `insert`, with its errors.
         now : array_like of int, shape (n,) or ()
-            When it is asked, not before the last insertion.
+            Time of the query, not before the last insertion.
 
         Returns
         -------
@@ -96,11 +96,7 @@ class TimedFilter(Filter):
     def check_and_insert(self, keys: Keys, timestamps: ArrayLike) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
-        Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,); a bool for a single key
+        Parameters, errors: as `insert`; result of shape (n,) as `query`.
         """
         return self._check_and_insert(*self._inserted(keys, timestamps))
 
@@ -113,16 +109,15 @@ class TimedFilter(Filter):
         Returns
         -------
         ndarray of int64, shape (n,)
-            In generations: 0 for the current one, -1 for a key that is not
-            reported.
+            In generations: 0 for the current one, -1 for a key that is not reported.
         """
         return self._age(*self._asked(keys, now))
 
     def apply(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> Verdicts:
-        """Perform a mixed sequence of operations; as `CountedFilter.apply`.
+        """Perform a mixed sequence of operations.
 
-        Parameters, errors: as `CountedFilter.apply` and `insert`; `timestamps`
-        has one per operation.
+        Parameters, errors: as `CountedFilter.apply` and `insert`, with a timestamp for
+        each operation.
         """
         return self._apply(operations, *self._inserted(keys, timestamps))
 

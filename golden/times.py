@@ -14,7 +14,7 @@ NEVER = -1
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
-    """Bring the timestamps of insertions into the form that the models take.
+    """Return the timestamps of insertions in the form that the models take.
 
     Parameters
     ----------
@@ -50,23 +50,15 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
 
 
 def check_now(now: ArrayLike, count: int, last: int) -> Times:
-    """Bring the times of queries into the form that the models take.
+    """Return the times of queries in the form that the models take; as `check_timestamps`.
 
     Parameters
     ----------
     now : array_like of int, shape (count,) or ()
-        In any order.
-    count, last
-        As for `check_timestamps`.
-
-    Returns
-    -------
-    ndarray of int64, shape (count,)
+        In any order, but not before the last insertion.
 
     Raises
     ------
-    TypeError
-        If they are not integers.
     ValueError
         If the shape is another one, or one of them is negative, 2**62 or more,
         or before the last insertion.

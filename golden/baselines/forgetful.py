@@ -161,14 +161,8 @@ def _youngest_pairs(matches: list[Answers]) -> Ages:
 def forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:
     """Return the expected neighbours that a fresh key matches just before a shift.
 
-    Two neighbours have the keys of two generations, those of one in common.
-
-    Parameters
-    ----------
-    generation, past, hashes
-        As for `ForgetfulBloomFilter`.
-    bits : int
-        Bits of a segment.
+    Two neighbours have the keys of two generations, those of one in common. The
+    `bits` are those of a segment; other parameters as for `ForgetfulBloomFilter`.
     """
     blank = hashes * generation * math.log1p(-1 / bits)
     both = 1 - 2 * math.exp(2 * blank) + math.exp(3 * blank)
@@ -181,7 +175,7 @@ def _keeps(fpr: float, generation: int, past: int, hashes: int, bits: int) -> bo
 
 @lru_cache
 def forgetful_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return generation, past, bits and hashes of the smallest filter for a window.
+    """Return generation, past, bits and hashes of the smallest filter.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ def stable_zero_fraction(cells: int, hashes: int, decrements: int, cell_bits: in
     Raises
     ------
     TypeError
-        If a parameter is not an integer.
+        If a parameter is not a number, or not an integer where it is a count.
     SpecificationError
         If a parameter is out of its range.
     """
@@ -174,19 +174,8 @@ def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_ra
 
     P = 1 / ((1 / (1 - rate^(1/K))^(1/Max) - 1) (1/K - 1/m)), rounded up.
 
-    Parameters
-    ----------
-    cells, hashes, cell_bits : int
-        As for `StableBloomFilter`; more cells than hash functions.
-    false_positive_rate : float
-        In the limit.
-
-    Raises
-    ------
-    TypeError
-        If a number of things is not an integer.
-    SpecificationError
-        If a parameter is out of its range, or the rate is not between 0 and 1.
+    Parameters, errors: as `stable_zero_fraction`; `false_positive_rate` is that in
+    the limit, above 0 and below 1.
     """
     require_count("hashes", hashes)
     require_count("cells", cells, least=hashes + 1)
@@ -213,20 +202,13 @@ def stable_false_negative_rate(
     Parameters
     ----------
     cells, hashes, decrements, cell_bits : int
-        As for `StableBloomFilter`; more cells than hash functions.
+        As for `stable_zero_fraction`, with its errors.
     distances : array_like of int, shape (n,)
         Insertions after the key's own, not below 0.
 
     Returns
     -------
     ndarray of float64, shape (n,)
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If a parameter is out of its range, or a distance is below 0.
     """
     stable_zero_fraction(cells, hashes, decrements, cell_bits)
     asked = np.asarray(distances)

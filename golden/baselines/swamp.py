@@ -201,14 +201,12 @@ def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
     window : int
         Insertions to remember (W).
     false_positive_rate : float
-        Rate while the window is full of distinct keys.
+        Rate while the window is full of distinct keys, above 0 and below 1.
 
     Raises
     ------
-    TypeError
-        If the window is not an integer.
-    SpecificationError
-        If the window is less than 1, or the rate is not between 0 and 1.
+    TypeError, SpecificationError
+        If a parameter is of the wrong type, or out of its range.
     """
     require_count("window", window)
     if not 0 < false_positive_rate < 1:
@@ -226,9 +224,6 @@ def _storage_bits(window: int, fingerprint_bits: float) -> float:
 def swamp_rate(window: int, fingerprint_bits: int) -> float:
     """Return the probability that one of `window` random fingerprints is a fresh key's.
 
-    Parameters
-    ----------
-    window, fingerprint_bits
-        As for `Swamp`.
+    Parameters: as for `Swamp`.
     """
     return -math.expm1(window * math.log1p(-(2.0**-fingerprint_bits)))

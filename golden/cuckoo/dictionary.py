@@ -3,13 +3,13 @@
 Near-optimal Approximate Membership Query over Time-decaying Windows, section
 IV. Two hash tables of as many positions; each position holds the timestamp of
 a key, its position in the other table and its signature, so that an entry can
-move to the other table although the key itself is not kept. What finds no
-place goes to a list, with the whole key.
+move to the other table although the key itself is not kept. A key that finds
+no place goes to a list, whole.
 
-What the paper leaves open is settled here so: a key for which both positions
-are free goes to Table-0; an empty position matches no key; the table that a
-relocation starts with comes from a xorshift generator; when a key of the list
-comes again, its older entry, which no query would ask for any more, is removed.
+The paper leaves some choices open. Here, a key for which both positions are free
+goes to Table-0; an empty position matches no key; a xorshift generator chooses
+the table with which a relocation starts; and when a key of the list comes again,
+its older entry, for which no query would ask any more, is removed.
 """
 
 from typing import Any, Self
@@ -31,10 +31,10 @@ _CHUNK = 1 << 15
 class CuckooDictionary(CuckooTables):
     """Cuckoo dictionary of timestamps, positions and signatures (section IV).
 
-    Any window of 1 to `window` insertions can be asked for. A key among them
-    is always reported; another is with a probability of at most `error_bound`
-    (Theorem 1), at any load, for what finds no place is kept in a list of
-    whole keys. A key that is inserted again gets a new timestamp.
+    A query may ask for any window of 1 to `window` insertions. A key among them
+    is always reported; any other is reported with a probability of at most
+    `error_bound` (Theorem 1), at any load, because keys that find no place are
+    kept whole in a list. A key that is inserted again gets a new timestamp.
 
     Parameters
     ----------
@@ -43,11 +43,11 @@ class CuckooDictionary(CuckooTables):
     signature_bits : int
         Bits of a signature, 0 to 32. `for_error_rate` chooses them.
     positions : int, optional
-        Positions of each of the two tables; the paper's 2 n unless given. Fewer than n
-        leave many keys to the list.
+        Positions of each of the two tables; the paper's 2 n unless given. Fewer
+        than n leave many keys to the list.
     moves : int, optional
-        Entries that an insertion moves at most before it gives up, O(log n);
-        3 times the bits of `window` unless given.
+        Entries that an insertion may move before it gives up, O(log n); 3 times
+        the bits of `window` unless given.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class CuckooDictionary(CuckooTables):
         keys : array_like of int
             As for `insert`.
         window : int, optional
-            w, at most the dictionary's own, which is meant unless given.
+            w, at most that of the dictionary, which is the default.
 
         Returns
         -------
@@ -134,30 +134,25 @@ class CuckooDictionary(CuckooTables):
     def check_and_insert(self, keys: Keys, window: int | None = None) -> Answers:
         """Query and insert keys one after another; each answer is from before its insertion.
 
-        Parameters, errors: as `query`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        Parameters, errors, result: as `query`, shape (n,).
         """
         window = self._window_within(window)
         return self._check_and_insert(self._hash.check_keys(keys), window)
 
     @one_or_all
     def last_update(self, keys: Keys) -> Ages:
-        """Estimate how long ago each key was inserted last; changes nothing.
+        """Estimate the insertions from the last one of each key on; changes nothing.
 
-        Never more than it was, within the window: what has the same positions
-        and signature can only make a key look younger.
+        The estimate is never too high within the window: another key with the same
+        positions and signature can only make a key look younger.
 
         Parameters, errors: as `insert`.
 
         Returns
         -------
         ndarray of int64, shape (n,)
-            The smallest window in which the key is reported, in insertions: 1
-            for the last key inserted, `window` at most; -1 for a key that is
-            not reported.
+            The smallest window in which the key is reported: 1 for the last key
+            inserted, at most `window`; -1 for a key that is not reported.
         """
         return self._last_update(self._hash.check_keys(keys))
 
@@ -169,14 +164,9 @@ class CuckooDictionary(CuckooTables):
     def expected_false_positive_rate(self, window: int | None = None) -> float:
         """Return the probability that a fresh key is reported now.
 
-        No two live entries have both positions and the signature in common,
-        so that a fresh key meets each with a probability of
-        1 / (positions**2 2**signature_bits), and two never.
-
-        Raises
-        ------
-        TypeError, SpecificationError
-            As for `query`.
+        No two live entries have both positions and the signature in common, so a
+        fresh key matches each with a probability of
+        1 / (positions**2 2**signature_bits), and never two. Parameters, errors: as `query`.
         """
         window = self._window_within(window)
         times = self._times_view

@@ -21,6 +21,8 @@ MOST_SIGNATURE_BITS = 32
 def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
     """Return the bits of a signature for an error rate (Theorem 1).
 
+    They are max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
+
     Parameters
     ----------
     positions : int
@@ -28,18 +30,13 @@ def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
     error_rate : float
         epsilon, the largest false-positive rate.
 
-    Returns
-    -------
-    int
-        max{0, log(1 / epsilon) - log(positions) + 1}, rounded up.
-
     Raises
     ------
     TypeError
-        If `positions` is not an integer, or `error_rate` not a number.
+        If a count is not an integer, or `error_rate` not a number.
     SpecificationError
-        If there are no positions, the rate is not between 0 and 1, or the
-        signature would have more than `MOST_SIGNATURE_BITS` bits.
+        If a parameter is out of its range, or the signature would have more than
+        `MOST_SIGNATURE_BITS` bits.
     """
     require_count("positions", positions, most=MOST_POSITIONS)
     _require_rate(error_rate)
@@ -57,19 +54,7 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
 
     Two tables, in each of which one of ``positions * 2**signature_bits`` pairs matches.
 
-    Parameters
-    ----------
-    positions : int
-        Positions of a table.
-    signature_bits : int
-        Width of a signature.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    SpecificationError
-        If a parameter is out of range.
+    Parameters, errors: as `cuckoo_signature_bits`; the signature's width is given.
     """
     require_count("positions", positions, most=MOST_POSITIONS)
     require_count("signature_bits", signature_bits, least=0, most=MOST_SIGNATURE_BITS)
@@ -79,27 +64,17 @@ def cuckoo_error_bound(*, positions: int, signature_bits: int) -> float:
 def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) -> float:
     """Return the bits that any structure for time-decaying windows needs (Theorem 3).
 
+    They are (n - epsilon m) log2(n - epsilon m); 0 where n - epsilon m is below 1
+    and the bound says nothing.
+
     Parameters
     ----------
     window : int
         n, the largest window.
     universe : int
-        m, the number of keys there are.
+        m, the number of possible keys.
     error_rate : float
-        epsilon, the largest false-positive rate.
-
-    Returns
-    -------
-    float
-        (n - epsilon m) log2(n - epsilon m) bits; 0 where n - epsilon m is
-        below 1 and the bound says nothing.
-
-    Raises
-    ------
-    TypeError
-        If a count is not an integer, or the rate not a number.
-    SpecificationError
-        If a count is less than 1, or the rate is not between 0 and 1.
+        As for `cuckoo_signature_bits`, with its errors.
     """
     require_count("window", window)
     require_count("universe", universe)

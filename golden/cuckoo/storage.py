@@ -22,19 +22,7 @@ Name = int | tuple[int, ...]
 
 
 class CuckooTables(CountedFilter):
-    """Storage of a cuckoo dictionary; built as a `CuckooDictionary`.
-
-    Attributes
-    ----------
-    window, signature_bits, positions, moves, seed, key_bits : int
-        As for `CuckooDictionary`.
-    insertions : int
-        Since construction or `clear`.
-    moved : int
-        Entries moved to their other table so far, by insertions that succeeded.
-    overflow_peak : int
-        Most keys that were in the list at a time.
-    """
+    """Storage of a cuckoo dictionary; built as a `CuckooDictionary`, which has the attributes."""
 
     _counters = ("moved", "overflow_peak")
 

@@ -69,7 +69,7 @@ class ConstantStream:
     Parameters
     ----------
     label : str
-        What the constants are for; streams of different labels are unrelated.
+        Purpose of the constants; streams of different labels are unrelated.
     seed : int
         Any non-negative integer.
     """
@@ -95,7 +95,7 @@ class ConstantStream:
 
 @dataclass(frozen=True)
 class IndexField:
-    """Where one cell index is taken from.
+    """Place in the expanded words from which one cell index is taken.
 
     Attributes
     ----------
@@ -134,10 +134,6 @@ def index_fields(sizes: Sequence[int]) -> tuple[IndexField, ...]:
         fields.append(IndexField(size=size, word=word, offset=offset, bits=bits))
         offset += bits
     return tuple(fields)
-
-
-def _rotate_left(value: int, amount: int) -> int:
-    return ((value << amount) | (value >> (STATE_BITS - amount))) & ((1 << STATE_BITS) - 1)
 
 
 def _insert_independent(basis: list[int], vector: int) -> bool:
@@ -188,10 +184,7 @@ def _field_rows(fields: Sequence[IndexField], words: Sequence[Rotations]) -> lis
     for field in fields:
         for bit in range(field.bits):
             position = WORD_BITS - 1 - field.offset - bit
-            row = 0
-            for amount in words[field.word]:
-                row ^= _rotate_left(1 << position, STATE_BITS - amount)
-            rows.append(row)
+            rows.append(sum(1 << (position - amount) % STATE_BITS for amount in words[field.word]))
     return rows
 
 
@@ -274,12 +267,9 @@ def shard_rotations(fields: tuple[IndexField, ...], functions: int, seed: int) -
 
 def _draw_rotations(stream: ConstantStream) -> Rotations:
     # Three terms: a sum of an odd number of rotations of 64 bits is invertible.
-    first = stream.below(STATE_BITS)
-    second = stream.below(STATE_BITS)
-    third = stream.below(STATE_BITS)
-    if len({first, second, third}) < 3:
-        return _draw_rotations(stream)
-    return first, second, third
+    first, second, third = (stream.below(STATE_BITS) for _ in range(3))
+    distinct = len({first, second, third}) == 3
+    return (first, second, third) if distinct else _draw_rotations(stream)
 
 
 class KeyHash:
@@ -324,20 +314,13 @@ class KeyHash:
         self.tables = [_byte_table(self.columns[low : low + 8]) for low in range(0, key_bits, 8)]
 
     def check_keys(self, keys: Keys) -> NDArray[np.uint64]:
-        """Bring keys into the form that `state` takes.
-
-        Parameters, errors: as `golden.hash.keys.check_keys`.
-
-        Returns
-        -------
-        ndarray of uint64, shape (n, words)
-        """
+        """Return keys in the form that `state` takes, shape (n, words); see `check_keys`."""
         return check_keys(keys, self.key_bits)
 
     def state(self, keys: NDArray[np.uint64], secret: int = 0) -> NDArray[np.uint64]:
-        """Bring keys of shape (n, words) to states of shape (n,).
+        """Return the states, shape (n,), of `keys` of shape (n, words).
 
-        Only "siphash" has a use for the secret.
+        Only "siphash" uses the `secret`.
         """
         if self.hash == "siphash":
             return siphash(keys, secret, key_bits=self.key_bits)
@@ -361,10 +344,7 @@ class KeyHash:
 
     def indices(self, state: NDArray[np.uint64], function: int) -> list[NDArray[np.intp]]:
         """Expand states of shape (n,) to an index array of shape (n,) per size, for `function`."""
-        words = [
-            _rotate64(state, first) ^ _rotate64(state, second) ^ _rotate64(state, third)
-            for first, second, third in self.rotations[function]
-        ]
+        words = [_sum_of_rotations(state, rotations) for rotations in self.rotations[function]]
         indices = []
         for field in self.fields:
             low = np.uint64(WORD_BITS - field.offset - field.bits)
@@ -376,8 +356,7 @@ class KeyHash:
 
     def shard(self, state: NDArray[np.uint64]) -> NDArray[np.intp]:
         """Shards of states of shape (n,), in ``range(shards)``, shape (n,)."""
-        first, second, third = shard_rotations(self.fields, self.functions, self.seed)
-        word = _rotate64(state, first) ^ _rotate64(state, second) ^ _rotate64(state, third)
+        word = _sum_of_rotations(state, shard_rotations(self.fields, self.functions, self.seed))
         value = word >> np.uint64(WORD_BITS - SHARD_BITS)
         return (value * np.uint64(self.shards) >> np.uint64(SHARD_BITS)).astype(np.intp)
 
@@ -392,6 +371,11 @@ def _byte_table(columns: Sequence[int]) -> NDArray[np.uint64]:
 
 def _rotate32(value: NDArray[np.uint32], amount: int) -> NDArray[np.uint32]:
     return value << np.uint32(amount) | value >> np.uint32(32 - amount)
+
+
+def _sum_of_rotations(state: NDArray[np.uint64], amounts: Rotations) -> NDArray[np.uint64]:
+    first, second, third = amounts
+    return _rotate64(state, first) ^ _rotate64(state, second) ^ _rotate64(state, third)
 
 
 def _rotate64(value: NDArray[np.uint64], amount: int) -> NDArray[np.uint64]:

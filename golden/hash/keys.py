@@ -39,12 +39,7 @@ _INTEGERS = (int, np.integer)
 
 
 def is_single(keys: Any) -> bool:
-    """Whether `keys` is one key and not a list or an array of keys.
-
-    Parameters
-    ----------
-    keys : object
-    """
+    """Whether `keys` is one key and not a list or an array of keys."""
     return isinstance(keys, (*_TEXTS, *_INTEGERS)) or (
         isinstance(keys, np.ndarray) and keys.ndim == 0
     )
@@ -53,10 +48,7 @@ def is_single(keys: Any) -> bool:
 def one_or_all(method: Method) -> Method:
     """Let a method that gives an array, an element a key, give the element for a single key.
 
-    Parameters
-    ----------
-    method : callable
-        Its first parameter is `keys`.
+    The first parameter of the `method` is `keys`.
     """
 
     @wraps(method)
@@ -123,7 +115,7 @@ def text_keys(texts: Iterable[Text], *, key_bits: int, key: bytes = b"") -> NDAr
     key_bits : int
         Width of a key.
     key : bytes
-        Key of the digest, of at most 64 bytes. With a secret one, nobody else
+        Key of the digest, at most 64 bytes. With a secret one, nobody else
         can find texts that have one digest.
 
     Returns

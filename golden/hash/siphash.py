@@ -39,7 +39,7 @@ Words = list[NDArray[np.uint64]]
 
 
 def check_secret(secret: object) -> int:
-    """Return a secret as it is, if it is one. The messages do not show it.
+    """Return a `secret` as an int. The messages do not show it.
 
     Raises
     ------

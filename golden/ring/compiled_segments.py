@@ -15,12 +15,7 @@ _MOST = 1 << 62
 
 
 class CompiledSegments:
-    """Bits of all physical segments; does what `Segments` does, bit for bit.
-
-    Parameters
-    ----------
-    layout : Layout
-    """
+    """Bits of all physical segments in a `layout`; does what `Segments` does, bit for bit."""
 
     def __init__(self, layout: Layout) -> None:
         spec = layout.spec
@@ -107,21 +102,9 @@ class CompiledSegments:
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> Ages:
-        """Perform operations one after another, and move the ring.
+        """Perform operations, and return ages of shape (n,), like `Segments`.
 
-        Parameters
-        ----------
-        codes : ndarray of uint8, shape (n,)
-            Values of `Operation`.
-        keys : ndarray of uint64, shape (n, words)
-            One for each, also for those that ignore it.
-        ring : RingPosition
-            Is changed.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            Ages that the queries found; -1 where nothing was asked.
+        The `codes` have shape (n,), the `keys` (n, words); the `ring` is changed.
         """
         ages = np.empty(len(codes), np.int64)
         for start in range(0, len(codes), _CHUNK):

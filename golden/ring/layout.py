@@ -17,14 +17,15 @@ class Layout:
     Attributes
     ----------
     spec : FilterSpec
+        Specification of the filter.
     partitioned : bool
-        Whether each hash function has a part of its own.
+        Whether each hash function has its own part.
     hash : lately.golden.hash.functions.KeyHash
         Gives the block, if there are blocks, and a cell in each part.
     cells : int
-        Bits that one index selects among: of a part in a block.
+        Bits among which one index selects: of a part in a block.
     parts : int
-        Parts that a segment has: 1 if all hash functions share it.
+        Parts of a segment: 1 if all hash functions share it.
     """
 
     spec: FilterSpec
@@ -35,20 +36,14 @@ class Layout:
 
     @classmethod
     def of(cls, spec: FilterSpec, partitioned: bool) -> "Layout":
-        """Return the layout of a specification.
-
-        Parameters
-        ----------
-        spec : FilterSpec
-        partitioned : bool
-            Whether each hash function has a part of its own.
+        """Return the layout of a specification; parameters as for `Layout`.
 
         Raises
         ------
         TypeError
             If `partitioned` is not a bool.
         SpecificationError
-            If its bits cannot be shared.
+            If the bits cannot be shared.
         """
         if not isinstance(partitioned, bool):
             raise TypeError(f"partitioned: must be True or False, not {partitioned!r}")
@@ -81,17 +76,7 @@ class Layout:
         return len(self.hash.fields) > self.spec.parts
 
     def positions(self, state: NDArray[np.uint64], segment: int) -> NDArray[np.intp]:
-        """Bits of a physical segment that each state stands for.
-
-        Parameters
-        ----------
-        state : ndarray of uint64, shape (n,)
-        segment : int
-
-        Returns
-        -------
-        ndarray of intp, shape (spec.parts, n)
-        """
+        """Bits of a physical `segment` for each `state`, shape (n,); shape (spec.parts, n)."""
         indices = self.hash.indices(state, segment % self.hash.functions)
         parts = self.spec.parts
         block = indices[0] * self.cells if self.blocked else np.intp(0)

@@ -124,12 +124,7 @@ class RingPosition:
             raise ValueError(f"numbers {numbers} do not fit the specification")
 
     def set_secrets(self, secret: Any, older_secret: Any, older: Any, waiting: Any) -> None:
-        """Take the secrets of a state file.
-
-        Parameters
-        ----------
-        secret, older_secret, older, waiting
-            What the attributes of these names shall be.
+        """Take `secret`, `older_secret`, `older` and `waiting` of a state file.
 
         Raises
         ------

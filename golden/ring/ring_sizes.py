@@ -26,13 +26,7 @@ GEBF_BLOCK_BITS = 512
 
 
 def apbf_rate(*, k: int, l: int, slice_bits: int, generation: int) -> float:
-    """Return the mean false-positive rate of an APBF.
-
-    Parameters
-    ----------
-    k, l, slice_bits, generation : int
-        As for `FilterSpec`.
-    """
+    """Return the mean false-positive rate of an APBF; `k` and `l` as for `APBF`."""
     spec = APBFSpec(k=k, l=l, slice_bits=slice_bits, generation=generation)
     return spec.mean_false_positive_rate
 
@@ -64,15 +58,7 @@ def apbf_shape(window: int, fpr: float) -> tuple[int, int]:
 
 @lru_cache
 def apbf_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return k, l, slice_bits and generation of an APBF.
-
-    Parameters
-    ----------
-    window : int
-        Insertions.
-    fpr : float
-        Mean false-positive rate.
-    """
+    """Return k, l, slice_bits and generation of an APBF; parameters as for `apbf_shape`."""
     k, l = apbf_shape(window, fpr)
     fixed = {"k": k, "l": l, "generation": -(-window // l)}
     guess = math.ceil(k * fixed["generation"] / math.log(2))
@@ -80,61 +66,39 @@ def apbf_sizes(window: int, fpr: float) -> dict[str, int]:
     return {**fixed, "slice_bits": bits}
 
 
+def _full_rate(k: int, l: int, b: int) -> float:
+    fills = analysis.apbbf_fills(k, l, APBBF_BLOCK_BITS, b)
+    return analysis.apbf_false_positive_rate(k, l, fills=fills)
+
+
 @lru_cache
 def apbbf_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return k, l, block_bits, hashes_per_block, blocks and generation of an APBBF.
-
-    Parameters
-    ----------
-    window : int
-        Insertions.
-    fpr : float
-        Mean false-positive rate.
-    """
+    """Return k, l, block_bits, hashes_per_block, blocks, generation; as for `apbf_shape`."""
     found = []
     for b in (2, 4, 8):
         capacity = analysis.apbbf_block_capacity(APBBF_BLOCK_BITS, b)
         k = 1
         for l in GENERATIONS[:window:2]:
-            while (
-                analysis.apbf_false_positive_rate(
-                    k, l, fills=analysis.apbbf_fills(k, l, APBBF_BLOCK_BITS, b)
-                )
-                > fpr
-            ):
+            while _full_rate(k, l, b) > fpr:
                 k += 1
             blocks = math.ceil(k * -(-window // l) / capacity)
             found.append(((k + l) * blocks, k, l, b, blocks))
     _, k, l, b, guess = min(found)
-    fixed = {
-        "k": k,
-        "l": l,
-        "block_bits": APBBF_BLOCK_BITS,
-        "hashes_per_block": b,
-        "generation": -(-window // l),
-    }
+    fixed = {"k": k, "l": l, "block_bits": APBBF_BLOCK_BITS, "hashes_per_block": b}
+    fixed["generation"] = -(-window // l)
     blocks = smallest(lambda blocks: _keeps("apbbf", fpr, {**fixed, "blocks": blocks}), guess)
     return {**fixed, "blocks": blocks}
 
 
 @lru_cache
 def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return window, epochs, hashes and bits of a GEBF.
-
-    Parameters
-    ----------
-    window : int
-        Insertions.
-    fpr : float
-        Mean false-positive rate.
-    """
+    """Return window, epochs, hashes and bits of a GEBF; parameters as for `apbf_shape`."""
     found = []
     for epochs in GENERATIONS[:window]:
         segment = -math.expm1(math.log1p(-fpr) / (epochs + 1))
         for hashes in HASHES:
             fill = segment ** (1 / hashes)
-            cells = math.ceil(-1 / math.expm1(math.log1p(-fill) / -(-window // epochs)))
-            cells = max(2, cells)
+            cells = max(2, math.ceil(-1 / math.expm1(math.log1p(-fill) / -(-window // epochs))))
             found.append(((epochs + 1) * hashes * cells, epochs, hashes, cells))
     _, epochs, hashes, guess = min(found)
     fixed = {"window": window, "epochs": epochs, "hashes": hashes}
@@ -148,15 +112,7 @@ def gebf_sizes(window: int, fpr: float) -> dict[str, int]:
 
 @lru_cache
 def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
-    """Return window, epochs, hashes, bits and block_bits of a blocked GEBF.
-
-    Parameters
-    ----------
-    window : int
-        Insertions.
-    fpr : float
-        Mean false-positive rate.
-    """
+    """Return window, epochs, hashes, bits and block_bits; parameters as for `apbf_shape`."""
     found = []
     for hashes in (2, 4, 8, 16):
         for load in np.geomspace(0.01, GEBF_BLOCK_BITS, 80):
@@ -167,14 +123,10 @@ def blocked_gebf_sizes(window: int, fpr: float) -> dict[str, int]:
                 blocks = math.ceil(-(-window // epochs) / load)
                 found.append(((epochs + 1) * blocks, epochs, hashes, blocks))
     _, epochs, hashes, guess = min(found)
-    fixed = {
-        "window": window,
-        "epochs": epochs,
-        "hashes": hashes,
-        "block_bits": GEBF_BLOCK_BITS,
-    }
+    fixed = {"window": window, "epochs": epochs, "hashes": hashes, "block_bits": GEBF_BLOCK_BITS}
     part = GEBF_BLOCK_BITS * (epochs + 1)
-    blocks = smallest(
-        lambda blocks: _keeps("blocked-gebf", fpr, {**fixed, "bits": part * blocks}), guess
-    )
-    return {**fixed, "bits": part * blocks}
+
+    def keeps(blocks: int) -> bool:
+        return _keeps("blocked-gebf", fpr, {**fixed, "bits": part * blocks})
+
+    return {**fixed, "bits": part * smallest(keeps, guess)}

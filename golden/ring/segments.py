@@ -15,12 +15,7 @@ _CHUNK = 1 << 15
 
 
 class Segments:
-    """Bits of all physical segments.
-
-    Parameters
-    ----------
-    layout : Layout
-    """
+    """Bits of all physical segments in a `layout`."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout

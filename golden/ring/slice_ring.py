@@ -71,7 +71,7 @@ class SliceRing:
         packed : ndarray of uint8, shape (bytes,)
             Bits of `memory`, 8 in a byte.
         latest : list of int
-            Greatest settled time that there can be, by position.
+            Greatest possible settled time, by position.
 
         Raises
         ------

@@ -43,17 +43,9 @@ def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArr
 
 
 def test_and_set(bits: NDArray[np.bool_], positions: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Set bits one after another; tell for each whether it was set before.
+    """Set the bits at `positions` one after another; tell for each whether it was set before.
 
-    Parameters
-    ----------
-    bits : ndarray of bool, shape (m,)
-        Bits of a slice; they are changed.
-    positions : ndarray of intp, shape (n,)
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
+    Both the positions and the result have shape (n,); `bits`, of shape (m,), is changed.
     """
     before = bits[positions]
     order = np.arange(len(positions))
@@ -79,20 +71,12 @@ def unpacked(packed: NDArray[Any], count: int) -> NDArray[np.bool_]:
 
 
 def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
-    """Refuse a number of a state file that is not an integer in a range.
-
-    Parameters
-    ----------
-    name : str
-        Name of the number, for messages.
-    value : object
-    least, most : int
-        Ends of the range; None for no end.
+    """Refuse a `value` of a state file that is not an integer of `least` to `most`.
 
     Raises
     ------
     ValueError
-        If it is not.
+        If it is not; the message has the `name` of the number.
     """
     if type(value) is not int or value < least or (most is not None and value > most):
         raise ValueError(f"{name}: {value!r} does not fit the filter")

@@ -184,7 +184,7 @@ class SlidingFilter(CountedFilter):
     # Secrets
 
     def rekey(self, secret: int) -> None:
-        """Load a new secret.
+        """Load a new secret, of at most 128 bits, random, and unknown to anyone who chooses keys.
 
         With ``spec.rekey`` it is that of the next segment that comes into the
         ring, at the next shift, whatever causes it. The segments before keep
@@ -192,21 +192,12 @@ class SlidingFilter(CountedFilter):
         all segments from the next clear on; one loaded later takes its place.
         A clear gives all segments the newest secret in either case.
 
-        Parameters
-        ----------
-        secret : int
-            128 bits at most, random, and unknown to anyone who chooses keys.
-
         Raises
         ------
         RekeyError
             If `rekey_ready` is False. Nothing is changed then.
-        SpecificationError
-            If ``spec.hash`` takes no secret.
-        TypeError
-            If the secret is not an integer.
-        ValueError
-            If the secret is negative, or has more than 128 bits.
+        TypeError, ValueError, SpecificationError
+            If the `secret` is wrong; as for `SlidingFilter`.
         """
         secret = self._checked_secret(secret)
         if not self.rekey_ready:
@@ -263,13 +254,10 @@ class SlidingFilter(CountedFilter):
 
     @property
     def memory(self) -> NDArray[np.bool_]:
-        """Bits of all physical segments, the empty spare included.
+        """Bits of all physical segments and the empty spare, shape (segments, parts, part_bits).
 
-        Returns
-        -------
-        ndarray of bool, shape (segments, parts, part_bits)
-            ``part_bits`` counts blocks first, then the cells of a block. The
-            middle axis has length 1 if the filter is not partitioned.
+        ``part_bits`` counts blocks first, then the cells of a block. The middle axis
+        has length 1 if the filter is not partitioned.
         """
         return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
 
@@ -279,12 +267,7 @@ class SlidingFilter(CountedFilter):
         return memory
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of set bits of each segment of the ring, youngest to oldest.
-
-        Returns
-        -------
-        ndarray of float64, shape (ring_segments,)
-        """
+        """Share of set bits of each segment of the ring, youngest first, shape (ring_segments,)."""
         ratios: NDArray[np.float64] = self._segments.bits[self._ring.ring()].mean(axis=1)
         return ratios
 

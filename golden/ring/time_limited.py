@@ -165,19 +165,12 @@ class TimeLimitedAPBF(TimeLimitedFilter):
         """Probability that a fresh key is reported at a time, from the bits that are set.
 
         The recursion F (APBF, section 5.3) over the fill ratios; slices that
-        are past the span match nothing.
-
-        Parameters
-        ----------
-        now : int
-            Not before the last insertion.
+        are past the span match nothing. The time `now` is not before the last insertion.
 
         Raises
         ------
-        TypeError
-            If it is not an integer.
-        ValueError
-            If it is negative, 2**62 or more, or before the last insertion.
+        TypeError, ValueError
+            If it is not such a time; as `check_now`.
         """
         check_now(now, 1, self._last)
         fills = [

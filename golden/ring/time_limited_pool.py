@@ -143,19 +143,12 @@ class PooledTimeLimitedAPBF(TimeLimitedFilter):
     # What is kept of the promises
 
     def status(self, now: int) -> PoolStatus:
-        """Tell whether span and false-positive rate are kept at a time.
-
-        Parameters
-        ----------
-        now : int
-            Not before the last insertion.
+        """Tell whether span and false-positive rate are kept at the time `now`.
 
         Raises
         ------
-        TypeError
-            If it is not an integer.
-        ValueError
-            If it is negative, 2**62 or more, or before the last insertion.
+        TypeError, ValueError
+            If it is not a time, or before the last insertion; as `check_now`.
         """
         check_now(now, 1, self._last)
         if self._lost != NEVER and now - self._lost <= self.span:
@@ -167,13 +160,8 @@ class PooledTimeLimitedAPBF(TimeLimitedFilter):
     def guaranteed_span(self, now: int) -> int:
         """Greatest age at which every key is reported at a time.
 
-        Parameters, errors: as `status`.
-
-        Returns
-        -------
-        int
-            `span` unless the window is shortened. -1 if not even all keys
-            that were inserted at `now` are reported.
+        It is `span` unless the window is shortened, and -1 if not even all keys
+        that were inserted at `now` are reported. Parameters, errors: as `status`.
         """
         check_now(now, 1, self._last)
         return self.span if self._lost == NEVER else min(self.span, now - self._lost - 1)

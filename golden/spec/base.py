@@ -22,24 +22,12 @@ _LAST = ("generation", "key_bits", "seed", "lanes", "clear", "hash", "rekey")
 
 
 def required(*, least: int = 1, most: int = MOST) -> Any:
-    """Declare an integer field that has to be given.
-
-    Parameters
-    ----------
-    least, most : int
-        Ends of its range.
-    """
+    """Declare an integer field of `least` to `most` that has to be given."""
     return field(default=UNSET, metadata={"required": True, "range": (least, most)})
 
 
 def optional(default: int = UNSET, *, least: int = 1, most: int | None = MOST) -> Any:
-    """Declare an integer field that may be left out; as `required`.
-
-    Parameters
-    ----------
-    default : int
-        Value of a field that is left out.
-    """
+    """Declare an integer field of `least` to `most` that may be left out: then it is `default`."""
     return field(default=default, metadata={"range": (least, most)})
 
 
@@ -120,7 +108,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def of_family(cls, family: object) -> "type[Self]":
-        """Return the class of a family.
+        """Return the class of a `family`.
 
         Raises
         ------
@@ -142,13 +130,9 @@ class Specification(ABC, metaclass=_Dispatcher):
             If another field has a value.
         """
         names = cls.field_names()
+        rule = f"must not be given for family {cls.family}"
         for name, value in values.items():
-            require(
-                name in names or value is None,
-                name,
-                f"must not be given for family {cls.family}",
-                value,
-            )
+            require(name in names or value is None, name, rule, value)
         return {name: value for name, value in values.items() if name in names[1:]}
 
     @classmethod
@@ -194,11 +178,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a TOML file of fields.
-
-        Parameters
-        ----------
-        path : path
+        """Read a TOML file of fields at `path`.
 
         Raises
         ------
@@ -251,13 +231,7 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 def require_integer(name: str, value: object, least: int = 1, most: int | None = None) -> None:
-    """Refuse the value of a field unless it is an integer in a range; as `require`.
-
-    Parameters
-    ----------
-    least, most : int
-        Ends of the range.
-    """
+    """Refuse the value of a field unless it is an integer of `least` to `most`; as `require`."""
     require(type(value) is int, name, "must be an integer", value)
     number = cast(int, value)
     require(number >= least, name, f"must be at least {least}", value)

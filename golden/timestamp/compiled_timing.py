@@ -1,12 +1,11 @@
 """Compiled loop over the insertions of the timing Bloom filters."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..compilation import jit
 
-TIMESTAMP, FILLED, SWEPT_NEXT, WINDOW, BLOCK, LAST, SWEPT, NUMBERS = range(8)
-"""Place in the vector that carries the filter through the loop; the last is its length."""
+TIMESTAMP, FILLED, SWEPT_NEXT, WINDOW, BLOCK, LAST, SWEPT = range(7)
+"""Place in the vector that carries the filter through the loop."""
 
 
 @jit
@@ -19,7 +18,7 @@ def insert_keys(cells, indices, numbers, asks, seen):
     indices : ndarray of intp, shape (hashes, n)
     numbers : ndarray of int64, shape (7,)
         Timestamp, insertions that have it and cell to be swept next, which are
-        moved; window, block, last timestamp and cells that are swept.
+        updated; window, block, last timestamp and number of cells that are swept.
     asks : bool
         Whether `seen` is written.
     seen : ndarray of bool, shape (n,)
@@ -50,33 +49,3 @@ def insert_keys(cells, indices, numbers, asks, seen):
             filled = 0
             stamp = stamp + 1 if stamp < last else 0
     numbers[TIMESTAMP], numbers[FILLED], numbers[SWEPT_NEXT] = stamp, filled, swept
-
-
-def numbers_of(
-    *, insertions: int, window: int, block: int, cells: int, last: int, swept: int
-) -> NDArray[np.int64]:
-    """Return the vector that `insert_keys` takes.
-
-    Parameters
-    ----------
-    insertions : int
-        So far.
-    window, block : int
-        In insertions: to be remembered, and with one timestamp.
-    cells : int
-        Parameters of the filter.
-    last : int
-        Largest timestamp; 0 comes after it.
-    swept : int
-        Cells that are swept after each insertion.
-
-    Returns
-    -------
-    ndarray of int64, shape (7,)
-    """
-    numbers = np.zeros(NUMBERS, np.int64)
-    numbers[TIMESTAMP] = insertions // block % (last + 1)
-    numbers[FILLED] = insertions % block
-    numbers[SWEPT_NEXT] = insertions * swept % cells
-    numbers[WINDOW], numbers[BLOCK], numbers[LAST], numbers[SWEPT] = window, block, last, swept
-    return numbers

@@ -1,4 +1,4 @@
-"""How many different keys some insertions have: D(j) of the inferential paper, section 2.5."""
+"""Expected number of distinct keys among insertions: D(j) of the inferential paper, section 2.5."""
 
 from collections.abc import Callable, Sequence
 from math import log
@@ -9,10 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from ..filter import require_count
 
 Reals = NDArray[np.float64]
-"""Array of real numbers, of a shape that is given where it is used."""
+"""Array of real numbers; its shape is given where it is used."""
 
 Distinct = Callable[[ArrayLike], Reals]
-"""Takes numbers of insertions, of any shape; returns the expected numbers of different keys."""
+"""Takes numbers of insertions, of any shape; returns the expected numbers of distinct keys."""
 
 
 def all_distinct(insertions: ArrayLike) -> Reals:
@@ -21,7 +21,7 @@ def all_distinct(insertions: ArrayLike) -> Reals:
     Parameters
     ----------
     insertions : array_like of int
-        Of any shape.
+        Numbers of insertions, j, of any shape.
 
     Returns
     -------
@@ -38,23 +38,19 @@ def all_distinct(insertions: ArrayLike) -> Reals:
 
 
 def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
-    """Different keys of a stream whose keys have these probabilities (equation 15).
+    """Expected distinct keys of a stream whose keys have these probabilities (equation 15).
 
     Parameters
     ----------
-    insertions : array_like of int
-        Of any shape.
+    insertions
+        As for `all_distinct`, with its errors and the shape of its result.
     probabilities : array_like of float, shape (keys,)
-        Of each key to be the next, 0 to 1; their sum is 1 at most.
-
-    Returns
-    -------
-    ndarray of float64, of the shape of `insertions`
+        Probability of each key to be the next, 0 to 1; their sum is at most 1.
 
     Raises
     ------
-    TypeError, ValueError
-        If they are not such.
+    ValueError
+        If a probability is not between 0 and 1.
     """
     counts = _counts(insertions)
     chances = checked_probabilities(probabilities).reshape(-1)
@@ -68,9 +64,9 @@ def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
 
 
 def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Different keys of a stream of `universe` keys, each as likely (equation 16).
+    """Expected distinct keys of a stream of `universe` equally likely keys (equation 16).
 
-    Parameters, errors: as `expected_distinct`.
+    Parameters, errors, shape of the result: as for `all_distinct`.
     """
     require_count("universe", universe)
     counts = _counts(insertions)
@@ -81,14 +77,14 @@ def uniform_distinct(insertions: ArrayLike, universe: int) -> Reals:
 
 
 def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
-    """Different keys of a stream in which the x-th key is as likely as 1 / x (equation 17).
+    """Expected distinct keys of a stream in which the x-th key is as likely as 1 / x (equation 17).
 
     The equation is an approximation for numbers that are neither small nor
-    near ``U H exp(-gamma)``, U being the universe and H its harmonic number:
-    there it is highest, and that value is returned from there on. It exceeds
-    j where j is small; there j is returned.
+    near ``U H exp(-gamma)``, U being the universe and H its harmonic number.
+    It peaks there, so the peak is returned from there on. It exceeds j where j
+    is small, so j is returned there.
 
-    Parameters, errors: as `expected_distinct`.
+    Parameters, errors, shape of the result: as for `all_distinct`; `universe` is U.
     """
     require_count("universe", universe)
     harmonic = _harmonic(universe)
@@ -106,15 +102,11 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
     Parameters
     ----------
     insertions : array_like of int
-        Of any shape; 0, or between the ends of `at`.
+        Of any shape, which is that of the result; 0, or between the ends of `at`.
     at : array_like of int, shape (n,)
         Numbers of insertions for which D is known, ascending.
     distinct : array_like of float, shape (n,)
-        What it is there, positive.
-
-    Returns
-    -------
-    ndarray of float64, of the shape of `insertions`
+        D at these numbers, positive.
 
     Raises
     ------
@@ -144,7 +136,7 @@ def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayL
 
 
 def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
-    """Count different keys in stretches of a stream, averaged over trials (section 5.3.2).
+    """Count distinct keys in stretches of a stream, averaged over trials (section 5.3.2).
 
     The trials begin at even distances. A stretch that reaches the end of the
     stream goes on at its beginning.
@@ -154,8 +146,9 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
     keys : array_like of int, shape (n,)
         The stream.
     at : sequence of int
-        Lengths of stretches, n at most.
+        Lengths of stretches, at most n.
     trials : int
+        Number of trials.
 
     Returns
     -------
@@ -182,15 +175,7 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
 
 
 def checked_probabilities(probabilities: ArrayLike) -> Reals:
-    """Bring probabilities to an array of float64.
-
-    Parameters
-    ----------
-    probabilities : array_like of float, of any shape
-
-    Returns
-    -------
-    ndarray of float64, of the same shape
+    """Return `probabilities`, array_like of any shape, as an array of float64.
 
     Raises
     ------
@@ -208,7 +193,7 @@ def _harmonic(universe: int) -> float:
     """Sum of 1 / x for x up to `universe`."""
     if universe <= 1 << 20:
         return float((1 / np.arange(1, universe + 1)).sum())
-    # What its asymptotic series leaves out is below universe**-4 / 120.
+    # The asymptotic series is exact to universe**-4 / 120.
     return log(universe) + np.euler_gamma + 1 / (2 * universe) - 1 / (12 * universe**2)
 
 

@@ -1,4 +1,4 @@
-"""D(j) by name: how the parameters of a filter, and its state file, tell what stream it is for."""
+"""D(j) by name, as the parameters of a filter and its state file describe the stream."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -27,31 +27,26 @@ _LONGEST = 1 << 62
 
 
 def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, Any]:
-    """Bring the description of a stream's D(j) to what JSON can hold.
+    """Return the description of a stream's D(j) in a form that JSON can hold.
 
     Parameters
     ----------
     distinct : mapping
-        One of ``{"kind": "all-distinct"}``, of a stream in which no key comes
+        One of ``{"kind": "all-distinct"}``, for a stream in which no key comes
         twice; ``{"kind": "uniform", "universe": 5000}`` (equation 16);
         ``{"kind": "power-law", "universe": 5000}`` (equation 17); and
         ``{"kind": "sampled", "at": [1, 10, 100], "values": [1, 9.2, 61]}``,
         which is interpolated (equation 18): "at" ascends from 1 to `reach` or
         more, and each of the values is between 1 and its "at".
     reach : int
-        Most insertions whose different keys will be asked for.
-
-    Returns
-    -------
-    dict
-        Equal to what JSON makes of it.
+        Largest number of insertions for which D(j) will be asked.
 
     Raises
     ------
     TypeError
-        If it is no mapping, or a value in it has the wrong type.
+        If it is not a mapping, or a value in it has the wrong type.
     SpecificationError
-        If its kind is not known, or a value breaks a rule.
+        If its kind is unknown, or a value breaks a rule.
     """
     if not isinstance(distinct, Mapping):
         raise TypeError(f"distinct: must be a mapping that has a kind, not {distinct!r}")
@@ -70,18 +65,12 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
 
 
 def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
-    """Return the function that a description stands for.
+    """Return the function D that a description stands for, of arrays of any shape; see `Distinct`.
 
     Parameters
     ----------
     distinct : mapping
         As `checked_distinct` returned it.
-
-    Returns
-    -------
-    callable
-        Takes numbers of insertions, of any shape; returns the expected numbers
-        of different keys, of the same shape.
     """
     match distinct["kind"]:
         case "uniform":

@@ -1,5 +1,6 @@
 """Decisions and answers of a filter that infers insertion ages (inferential paper)."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from math import inf
 from typing import Any
@@ -22,14 +23,14 @@ from .timing import BlockTimingBloomFilter
 def minimum_penalty(
     posterior: ArrayLike, *, false_positive: ArrayLike, false_negative: ArrayLike
 ) -> NDArray[np.bool_]:
-    """Decide what each query answers, so that the expected penalty is least (section 2.6).
+    """Decide on the answer to each query that minimises the expected penalty (section 2.6).
 
     Parameters
     ----------
     posterior : array_like of float, shape (n,)
         Probability that the key is in the window.
     false_positive, false_negative : array_like of float, shape (n,) or ()
-        Cost of an error, 0 or more, and finite.
+        Cost of an error, at least 0 and finite.
 
     Returns
     -------
@@ -51,17 +52,7 @@ def minimum_penalty(
 
 
 def checked_penalties(name: str, penalties: ArrayLike) -> Reals:
-    """Bring penalties to an array of float64.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter, for messages.
-    penalties : array_like of float, of any shape
-
-    Returns
-    -------
-    ndarray of float64, of the same shape
+    """Return the `penalties` of a parameter `name`, of any shape, as an array of float64.
 
     Raises
     ------
@@ -79,30 +70,30 @@ class InferentialFilter(CountedFilter):
     """A timing Bloom filter that gives the answer of least expected cost (sections 2.6 and 4).
 
     It infers how likely it is that a key is among the last insertions, and
-    reports it where a false positive is then expected to cost no more than a
-    false negative. Hence it may deny a key of its window, and need not report
-    all that the timing Bloom filter reports; with a `false_positive` of 0 it
-    reports every key, with a `false_negative` of 0 none that is not sure to
-    be there.
+    reports the key where a false positive is then expected to cost no more than a
+    false negative. Hence it may miss keys of its window where a miss costs less
+    than a false alarm, and need not report all keys that the timing Bloom filter
+    reports. With a `false_positive` of 0 it reports every key; with a
+    `false_negative` of 0, only keys that are certain to be there.
 
     Parameters
     ----------
     window : int
-        Insertions that a query is about unless it says fewer, w; at most 2**30.
+        Insertions about which a query asks unless it says fewer, w; at most 2**30.
     cells, hashes : int
         As for `TimingBloomFilter`.
     distinct : mapping
-        D(j) of the stream, how many different keys j insertions are expected
-        to have; see `checked_distinct` for the kinds there are. It must be
-        known up to `block` insertions; with `recurring`, up to
-        ``window + block - 1``. It is no function, which no state file could
-        hold: with one of your own, hand `age_posterior` a timing Bloom filter,
-        what its method `inspect` says of the keys, and the function.
+        D(j) of the stream, the expected number of distinct keys among j
+        insertions; see `checked_distinct` for the kinds. It must be known up to
+        `block` insertions; with `recurring`, up to ``window + block - 1``. A
+        function is not accepted, as a state file cannot hold one: to use your own,
+        pass it to `age_posterior` with a timing Bloom filter and the result of its
+        method `inspect` for the keys.
     probability : float
-        p_x of a key of which no query says otherwise: to be the next one. 0
-        to 1, both excluded.
+        p_x, the probability of a key to be the next one where the query gives none;
+        0 to 1, both excluded.
     false_positive, false_negative : float
-        Cost of an error unless a query gives another; 0 or more, finite.
+        Cost of an error where the query gives none; at least 0, finite.
     recurring : bool
         As for `age_posterior`.
     block : int
@@ -217,11 +208,11 @@ class InferentialFilter(CountedFilter):
             As for `insert`.
         window : int, optional
             Insertions that count, at most those of the filter, which are the
-            default. Before there were so many, all that there were.
+            default; all insertions while there are fewer.
         probabilities : array_like of float, shape (n,) or (), optional
             p_x of each key, 0 to 1, both excluded; without it, `probability`.
         false_positive, false_negative : array_like of float, shape (n,) or (), optional
-            Cost of an error, 0 or more; by default that of the filter.
+            Cost of an error, at least 0; by default that of the filter.
 
         Returns
         -------
@@ -234,10 +225,10 @@ class InferentialFilter(CountedFilter):
             As for `insert`, or if a probability or penalty is out of its range
             or of another shape; SpecificationError if there is no such window.
         """
-        checked = self._hash.check_keys(keys)
-        costs = self._penalties(checked, false_positive, false_negative)
-        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
-        return minimum_penalty(self._within(self.model._inspect(checked), chances, limit), **costs)
+        posterior, costs = self._asked(
+            self.model._inspect, keys, window, probabilities, false_positive, false_negative
+        )
+        return minimum_penalty(posterior, **costs)
 
     @one_or_all
     def check_and_insert(
@@ -251,19 +242,13 @@ class InferentialFilter(CountedFilter):
     ) -> NDArray[np.bool_]:
         """Query and insert keys one after another; each answer is from before its insertion.
 
-        After an error nothing is inserted.
-
-        Parameters, errors: as `query`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        After an error nothing is inserted. Parameters, errors, result of shape (n,): as `query`.
         """
-        checked = self._hash.check_keys(keys)
-        costs = self._penalties(checked, false_positive, false_negative)
-        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
-        evidence = self.model._inspect_and_insert(checked)
-        return minimum_penalty(self._within(evidence, chances, limit), **costs)
+        inspect = self.model._inspect_and_insert
+        posterior, costs = self._asked(
+            inspect, keys, window, probabilities, false_positive, false_negative
+        )
+        return minimum_penalty(posterior, **costs)
 
     def ages(self, keys: Keys, *, probabilities: ArrayLike | None = None) -> AgePosterior:
         """Infer the insertion age of each key (section 4); changes nothing.
@@ -275,43 +260,23 @@ class InferentialFilter(CountedFilter):
 
     @one_or_all
     def posterior(
-        self,
-        keys: Keys,
-        window: int | None = None,
-        *,
-        probabilities: ArrayLike | None = None,
+        self, keys: Keys, window: int | None = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """Probability that each key is among the last insertions; changes nothing.
+        """Probability that each key is among the last insertions, shape (n,); changes nothing.
 
         Parameters, errors: as `query`.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
         """
-        checked = self._hash.check_keys(keys)
-        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
-        return self._within(self.model._inspect(checked), chances, limit)
+        return self._asked(self.model._inspect, keys, window, probabilities)[0]
 
     @one_or_all
     def posterior_and_insert(
-        self,
-        keys: Keys,
-        window: int | None = None,
-        *,
-        probabilities: ArrayLike | None = None,
+        self, keys: Keys, window: int | None = None, *, probabilities: ArrayLike | None = None
     ) -> Reals:
-        """As `posterior`, and insert keys one after another, each after its query.
+        """Insert keys one after another; return the `posterior` of each from before, shape (n,).
 
         Parameters, errors: as `query`.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
         """
-        checked = self._hash.check_keys(keys)
-        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
-        return self._within(self.model._inspect_and_insert(checked), chances, limit)
+        return self._asked(self.model._inspect_and_insert, keys, window, probabilities)[0]
 
     def _decide(self, evidence: Evidence) -> Answers:
         """Give the answer of least expected cost, by the filter's probability and penalties."""
@@ -327,33 +292,37 @@ class InferentialFilter(CountedFilter):
 
     def _ages(self, evidence: Evidence, chances: Reals) -> AgePosterior:
         return age_posterior(
-            evidence,
-            chances,
-            model=self.model,
-            distinct=self._count,
-            recurring=self.recurring,
+            evidence, chances, model=self.model, distinct=self._count, recurring=self.recurring
         )
 
     def _within(self, evidence: Evidence, chances: Reals, limit: int) -> Reals:
         return self._ages(evidence, chances).within(np.minimum(limit, evidence.insertions))
 
-    # What a query says of its keys, or the filter for it
+    # The values that a query gives for its keys, or else the filter
+
+    def _asked(
+        self,
+        inspect: Callable[[Words], Evidence],
+        keys: Keys,
+        window: int | None,
+        probabilities: ArrayLike | None,
+        *costs: ArrayLike | None,
+    ) -> tuple[Reals, dict[str, Any]]:
+        """Check all that a query gives, then inspect the keys: posteriors and penalties."""
+        checked = self._hash.check_keys(keys)
+        penalties = {
+            name: getattr(self, name)
+            if cost is None
+            else _each(name, checked_penalties(name, cost), checked)
+            for name, cost in zip(("false_positive", "false_negative"), costs, strict=False)
+        }
+        limit, chances = self.model.checked_window(window), self._chances(checked, probabilities)
+        return self._within(inspect(checked), chances, limit), penalties
 
     def _chances(self, keys: Words, probabilities: ArrayLike | None) -> Reals:
         if probabilities is None:
             return np.asarray(self.probability, np.float64)
         return _each("probabilities", open_probabilities(probabilities), keys)
-
-    def _penalties(
-        self, keys: Words, false_positive: ArrayLike | None, false_negative: ArrayLike | None
-    ) -> dict[str, Any]:
-        given = {"false_positive": false_positive, "false_negative": false_negative}
-        return {
-            name: getattr(self, name)
-            if cost is None
-            else _each(name, checked_penalties(name, cost), keys)
-            for name, cost in given.items()
-        }
 
 
 def _each(name: str, values: Reals, keys: Words) -> Reals:

@@ -1,20 +1,21 @@
 """Posterior probabilities of insertion ages, from a filter and a prior (inferential paper).
 
-What is inferred is I_x, the insertions since key x was last inserted. The
-prior is that of a stream in which x is the next key with probability p_x,
-whatever came before (section 2.3.1). The evidence is in the cells of x alone.
+The quantity inferred is I_x, the number of insertions since key x was last
+inserted. The prior is that of a stream in which x is the next key with
+probability p_x, whatever came before (section 2.3.1). The evidence is in the
+cells of x alone.
 
-Of a timing Bloom filter (section 4) the probability of the evidence given
-I_x = i has one value for all i below `start`, which is 0, one from there to
-`end`, and one from `end` on, `ratio` times that. Theorems 2 to 5 are the
-cases of one sum over these three pieces, which is how they are computed here:
-with `start` at or past the window it is 0 (theorem 2), with `start` 0 and
-`end` b it is theorem 3, and with `end` up to or past the window theorems 4
-and 5. No difference of nearly equal numbers is taken.
+For a timing Bloom filter (section 4), the probability of the evidence given
+I_x = i is 0 for all i below `start`, constant from there to `end`, and `ratio`
+times that constant from `end` on. Theorems 2 to 5 are cases of one sum over
+these three pieces, which is computed here: with `start` at or past the window
+it is 0 (theorem 2), with `start` 0 and `end` b it is theorem 3, and with `end`
+up to or past the window it is theorems 4 and 5. Differences of nearly equal
+numbers are avoided.
 
-The theorems are limits for endless streams. After n insertions they hold as
-they are for windows up to n, because what a cell shows is the same for every
-i from `end` on and for a key that never came; a longer window counts as n.
+The theorems are limits for endless streams. After n insertions they still hold
+for windows up to n, because a cell looks the same for every i from `end` on and
+for a key that never came; a longer window counts as n.
 """
 
 from dataclasses import dataclass
@@ -35,13 +36,9 @@ def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
     Parameters
     ----------
     age : array_like of int, of any shape
-        i; below the insertions that there were, if those are few.
+        i; less than the number of insertions so far.
     probabilities : array_like of float
-        p_x of each key, 0 to 1. Broadcast against `age`.
-
-    Returns
-    -------
-    ndarray of float64, of the shape that both have together
+        p_x of each key, 0 to 1. Broadcast against `age`; so is the result.
 
     Raises
     ------
@@ -82,9 +79,9 @@ def bloom_posterior(
     indices : array_like of int, shape (n, hashes)
         Cells of each key.
     probabilities : array_like of float, shape (n,) or ()
-        p_x of each key: to be any one insertion.
+        Probability p_x of each key to be any one insertion.
     insertions : int
-        Insertions of different keys so far.
+        Insertions of distinct keys so far.
 
     Returns
     -------
@@ -127,7 +124,7 @@ class AgePosterior:
     start : ndarray of int64, shape (n,)
         Least age that the evidence allows.
     end : ndarray of int64, shape (n,)
-        Age from which on other keys alone brought the evidence about.
+        Age from which on the evidence is due to other keys alone.
     log_ratio : ndarray of float64, shape (n,)
         Logarithm of the probability of the evidence from `end` on, divided by
         that between `start` and `end`.
@@ -141,16 +138,12 @@ class AgePosterior:
     probabilities: Reals
 
     def within(self, window: ArrayLike) -> Reals:
-        """Probability of an age below `window` (equation 9; theorems 2 to 5).
+        """Probability of an age below `window` (equation 9; theorems 2 to 5), shape (n,).
 
         Parameters
         ----------
         window : array_like of int, shape (n,) or ()
             Insertions.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
         """
         window = np.asarray(window)
         absent = _log_absent(self.probabilities)
@@ -171,10 +164,10 @@ class AgePosterior:
         return np.where(age < self.start, 0.0, weight / (near + far))
 
     def most_likely(self) -> Integers:
-        """Age that is more likely than any other (section 2.3.3), shape (n,).
+        """Most likely age (section 2.3.3), shape (n,).
 
-        It is `start`: the prior falls with the age, and so does the
-        probability of the evidence from there on.
+        It is `start`: from there on, both the prior and the probability of the
+        evidence fall with the age.
         """
         return self.start.copy()
 
@@ -205,8 +198,8 @@ def age_posterior(
 ) -> AgePosterior:
     """Infer insertion ages from the evidence of a timing Bloom filter (section 4).
 
-    Of a key with an expired cell no more is known than that its age is the
-    window or more.
+    For a key with an expired cell, nothing is known except that its age is at
+    least the window.
 
     Parameters
     ----------
@@ -215,17 +208,17 @@ def age_posterior(
     probabilities : array_like of float, shape (n,) or ()
         p_x of each key, 0 to 1, both excluded.
     model : TimestampFilter
-        The filter that the evidence is from; its parameters are used, not its cells.
+        Filter that gave the evidence; its parameters are used, not its cells.
     distinct : callable
         D(j) of the stream, as `distinct.uniform_distinct` with the universe bound;
         takes and returns an array of the same shape.
     recurring : bool
-        Whether to count, of the keys of a block, only those that did not come
+        Whether to count, among the keys of a block, only those that did not come
         again later: ``D(end) - D(start)`` of them, in place of D(B). Equation
-        25 takes as independent that cells were touched in a block and that
+        25 treats it as independent that cells were touched in a block and that
         they were not touched since. Where most keys of a block come again
         soon, as on skewed streams with long windows, it expects too many
-        false positives. This is not in the paper.
+        false positives. This option is not in the paper.
 
     Raises
     ------
@@ -256,15 +249,7 @@ def age_posterior(
 
 
 def open_probabilities(probabilities: ArrayLike) -> Reals:
-    """Check probabilities, 0 and 1 excluded.
-
-    Parameters
-    ----------
-    probabilities : array_like of float, of any shape
-
-    Returns
-    -------
-    ndarray of float64, of the same shape
+    """Return `probabilities` as `checked_probabilities`, 0 and 1 excluded.
 
     Raises
     ------

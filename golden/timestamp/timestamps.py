@@ -42,7 +42,7 @@ class Evidence:
     oldest : ndarray of int64, shape (n,)
         Cells that have that timestamp, c_x; for -1, those that have expired.
     touched : ndarray of int64, shape (n,)
-        Different cells of the key, r_x.
+        Distinct cells of the key, r_x.
     filled : ndarray of int64, shape (n,)
         Insertions into the current block when the key was looked up, the paper's b.
     insertions : ndarray of int64, shape (n,)
@@ -241,10 +241,7 @@ class TimestampFilter(CountedFilter):
         return np.where(evidence.age < 0, -1, least)
 
     def inspect(self, keys: Keys) -> Evidence:
-        """Return the evidence in the cells of each key; changes nothing.
-
-        Parameters, errors: as `insert`.
-        """
+        """Return the evidence in the cells of each key; changes nothing; errors as `insert`."""
         return self._inspect(self._hash.check_keys(keys))
 
     def _inspect(self, keys: Words) -> Evidence:
@@ -255,10 +252,7 @@ class TimestampFilter(CountedFilter):
         return _joined(parts)
 
     def inspect_and_insert(self, keys: Keys) -> Evidence:
-        """Inspect and insert keys one after another, each before its insertion.
-
-        Parameters, errors: as `insert`.
-        """
+        """Inspect and insert keys one after another, each before its insertion; as `inspect`."""
         return self._inspect_and_insert(self._hash.check_keys(keys))
 
     def _inspect_and_insert(self, keys: Words) -> Evidence:
@@ -270,7 +264,7 @@ class TimestampFilter(CountedFilter):
         return _joined(parts)
 
     def checked_window(self, window: int | None) -> int:
-        """Bring the window of a query to a number; None is that of the filter.
+        """Return the `window` of a query as a number; None is that of the filter.
 
         Raises
         ------
@@ -293,13 +287,12 @@ class TimestampFilter(CountedFilter):
         seen = np.zeros(len(keys), np.bool_)
         for start in range(0, len(keys), _CHUNK):
             part = slice(start, start + _CHUNK)
-            numbers = loop.numbers_of(
-                insertions=self.insertions,
-                window=self.window,
-                block=self.block,
-                cells=self.cells,
-                last=self.last_timestamp,
-                swept=self.swept,
+            swept_next = self.insertions * self.swept % self.cells
+            numbers = np.array(
+                [
+                    *(self.timestamp, self.filled, swept_next, self.window, self.block),
+                    *(self.last_timestamp, self.swept),
+                ]
             )
             indices = np.stack(self._hash.indices(states(keys[part], [0])[0], 0))
             loop.insert_keys(self._cells, indices, numbers, asks, seen[part])

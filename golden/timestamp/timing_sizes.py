@@ -6,13 +6,7 @@ from ..sizing import HASHES, shared_cells
 
 
 def timing_bits(window: int, cells: int, hashes: int, block: int = 1) -> int:
-    """Return the bits of all cells of a filter with the padding of the paper.
-
-    Parameters
-    ----------
-    window, cells, hashes, block
-        As for `BlockTimingBloomFilter`.
-    """
+    """Return the bits of all cells with the paper's padding; as for `BlockTimingBloomFilter`."""
     expired = -(-window // block) + 1 + -(-cells // (hashes * block))
     return cells * expired.bit_length()
 
@@ -23,12 +17,10 @@ def timing_sizes(window: int, fpr: float, block: int = 1) -> dict[str, int]:
 
     Parameters
     ----------
-    window : int
-        Insertions.
+    window, block : int
+        As for `BlockTimingBloomFilter`.
     fpr : float
         Rate when the window and all but one insertion of a block are full of distinct keys.
-    block : int
-        Insertions that share a timestamp.
     """
     found = []
     for hashes in HASHES:
