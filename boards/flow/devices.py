@@ -76,9 +76,6 @@ def _ecp5(size: str, *, lut: int, bram: int, grades: tuple[int, ...]) -> list[De
                 "--lpf-allow-unconstrained",
                 # Some 4 % over the default of 10, the median of five seeds; 40 is no better.
                 *("--placer-heap-timingweight", "20"),
-                # Routes again what is too slow: 3 % for the slowest of the units, nothing for
-                # others. On the largest device a run of the largest unit takes many times as long.
-                *(() if size == "85k" else ("--tmg-ripup",)),
             ),
             lut=lut,
             ff=lut,
