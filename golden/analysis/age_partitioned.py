@@ -17,7 +17,7 @@ CASES = ("window", "false positive", "false")
 
 
 def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
-    """Fill ratios of the slices just before a shift, youngest first (APBF, section 5.3).
+    """Fill ratios of the k + l slices just before a shift, youngest first (APBF, section 5.3).
 
     Parameters
     ----------
@@ -28,11 +28,6 @@ def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
         does. 'exact' takes 1 - 2^(-(i + 1) / k), to which generations of
         floor(m ln 2 / k) keys lead; it is the larger one, and the one that
         filters measure. The other slices are half full.
-
-    Returns
-    -------
-    list of float
-        k + l ratios.
 
     Raises
     ------
@@ -141,21 +136,11 @@ def apbf_accesses(
 def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
     """Memory of a Bloom filter over that of an APBF for the same window (APBF, section 5.5).
 
-    It is (bloom_k / k) l / (k + l), without unit.
+    It is (bloom_k / k) l / (k + l), without unit. `bloom_k` is the number of slices
+    of the Bloom filter with the same false-positive rate. Table 2 takes
+    log2(1 / rate) of the APBF's own rate, not rounded up to a whole number.
 
-    Parameters
-    ----------
-    k, l
-        As for `apbf_fills`.
-    bloom_k : float
-        Slices of the Bloom filter with the same false-positive rate. Table 2
-        takes log2(1 / rate) of the APBF's own rate, not rounded up to a whole
-        number of slices.
-
-    Raises
-    ------
-    ValueError
-        As for `apbf_fills`, or if bloom_k is not above 0 and finite.
+    Parameters, errors: as `apbf_fills`; `bloom_k` is finite and above 0.
     """
     require_count("k", k)
     require_count("l", l)

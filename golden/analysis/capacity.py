@@ -8,19 +8,8 @@ from .rules import require_block, require_count, require_share
 def apbf_generation(slice_bits: int, k: int) -> int:
     """Return the insertions of a generation that fill a slice to one half (APBF, section 5.2).
 
-    It is g = floor(m ln 2 / k) insertions, and never less than 1.
-
-    Parameters
-    ----------
-    slice_bits : int
-        Bits of a slice, m.
-    k : int
-        Slices that an insertion writes.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1.
+    It is g = floor(m ln 2 / k) insertions, and never less than 1, for `slice_bits`
+    m and the slices `k` that an insertion writes. Errors: as `require_count`.
     """
     require_count("slice_bits", slice_bits)
     require_count("k", k)
@@ -74,10 +63,12 @@ def apbbf_relative_capacity(block_bits: int, hashes_per_block: int) -> float:
 
 
 def npws(k: int, l: int, survival: float) -> float:
-    """Peak normalised probability-weighted slack (APBF, section 5.2).
+    """Peak normalised probability-weighted slack, in windows (APBF, section 5.2).
 
     Just before a shift, the youngest of the k generations of the slack is
-    always reported, and each older one has one segment fewer of its own.
+    always reported, and each older one has one segment fewer of its own: (1/l)
+    times the sum of survival**i for i < k. For l < k - 1 the segments that stand
+    in are not all full, and this is an upper bound.
 
     Parameters
     ----------
@@ -86,12 +77,6 @@ def npws(k: int, l: int, survival: float) -> float:
     survival : float
         Probability that a full segment matches without the key: 1/2 for an
         APBF, the false-positive rate of a full block for an APBBF.
-
-    Returns
-    -------
-    float
-        (1/l) times the sum of survival**i for i < k, in windows. For l < k - 1
-        the segments that stand in are not all full, and this is an upper bound.
 
     Raises
     ------
@@ -119,17 +104,7 @@ def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
     (k + l)-th shift from there, which comes with the last of these
     (k + l) g = window + slack insertions after its own.
 
-    Parameters
-    ----------
-    k, l
-        As for `npws`.
-    generation : int
-        g, in insertions.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1.
+    `k` and `l` as for `npws`; `generation` is g, in insertions. Errors: as `require_count`.
     """
     require_count("k", k)
     require_count("l", l)

@@ -13,17 +13,7 @@ def gebf_staleness_bound(window: int, epochs: int) -> int:
     paper's W + ceil(W/r) is the same where r divides W; elsewhere it is too
     small by r ceil(W/r) - W, the insertions that the r epochs cover past W.
 
-    Parameters
-    ----------
-    window : int
-        W, in insertions.
-    epochs : int
-        r, the epochs in the window.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1.
+    The `window` is W, in insertions, and the `epochs` in it are r. Errors: as `require_count`.
     """
     require_count("window", window)
     require_count("epochs", epochs)
@@ -37,16 +27,8 @@ def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
     1 - (1 - (1 - e^(-k l/s))^k)^(r + 1), with epochs of l = ceil(W/r)
     insertions and segments of s = m / (r + 1) bits.
 
-    Parameters
-    ----------
-    m, W, r, k : int
-        Bits of all segments together, window in insertions, epochs in the
-        window, and hash functions.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is not an integer of at least 1.
+    Bits of all segments together are `m`, the window in insertions `W`, its epochs
+    `r`, and the hash functions `k`. Errors: as `require_count`.
     """
     for name, value in (("m", m), ("W", W), ("r", r), ("k", k)):
         require_count(name, value)

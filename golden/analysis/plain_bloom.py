@@ -6,19 +6,9 @@ from .rules import require, require_count, require_share
 
 
 def bloom_hashes(rate: float) -> int:
-    """Hash functions of a Bloom filter for a false-positive rate: ceil(log2(1 / rate)).
+    """Hash functions of a Bloom filter for a false-positive rate (APBF, section 4.1).
 
-    APBF, section 4.1.
-
-    Parameters
-    ----------
-    rate : float
-        Target rate, above 0 and below 1.
-
-    Raises
-    ------
-    ValueError
-        If rate is not above 0 and below 1.
+    They are ceil(log2(1 / rate)), for a `rate` above 0 and below 1. Errors: as `require`.
     """
     require(0 < rate < 1, "rate", "must be above 0 and below 1", rate)
     return math.ceil(-math.log2(rate))
@@ -36,17 +26,8 @@ def bloom_bits_per_item(k: int) -> float:
 def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
     """False-positive rate fill**k of a partitioned Bloom filter (APBF, section 4.1).
 
-    Parameters
-    ----------
-    k : int
-        Slices, each with its own hash function.
-    fill : float
-        Share of bits set, 0 to 1.
-
-    Raises
-    ------
-    ValueError
-        If k is not an integer of at least 1, or fill is not in 0 to 1.
+    It has `k` slices, each with its own hash function; `fill` is the share of bits
+    set, 0 to 1. Errors: as `require_count` and `require_share`.
     """
     require_count("k", k)
     require_share("fill", fill)
@@ -56,19 +37,9 @@ def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
 def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
     """Return the expected slice accesses of a Bloom-filter query (APBF, section 4.2).
 
-    They are k, or the mean position of the first 0 given that there is one.
-
-    Parameters
-    ----------
-    k, fill
-        As for `bloom_false_positive_rate`; a fill below 1 for the case 'false'.
-    case : str
-        'true' for a query that is reported, 'false' for one that is not.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
+    In the `case` 'true', of a query that is reported, they are k; in the case
+    'false' they are the mean position of the first 0 given that there is one, and
+    the fill must be below 1. Parameters, errors: as `bloom_false_positive_rate`.
     """
     require_count("k", k)
     require(case in ("true", "false"), "case", "must be one of true, false", case)

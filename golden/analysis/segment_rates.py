@@ -13,7 +13,10 @@ _SUMMED = 32
 
 
 def segment_loads(run: int, window_generations: int, generation: int, phase: float) -> list[float]:
-    """Distinct keys inserted in each segment, from youngest to oldest (APBF, section 5.1).
+    """Distinct keys inserted in each segment, youngest first (APBF, section 5.1).
+
+    There are run + window_generations loads, in keys: (i + phase) generations in
+    segment i < run, and run generations in the others.
 
     Parameters
     ----------
@@ -25,12 +28,6 @@ def segment_loads(run: int, window_generations: int, generation: int, phase: flo
         Insertions between two shifts, every one of a new key.
     phase : float
         Share of the current generation that has been inserted, 0 to 1.
-
-    Returns
-    -------
-    list of float
-        run + window_generations loads in keys: (i + phase) generations in
-        segment i < run, and run generations in the others.
 
     Raises
     ------
@@ -114,17 +111,11 @@ def apbbf_block_false_positive_rate(
 
 
 def mean_rate(rate: Callable[[float], float], generation: int) -> float:
-    """Average a rate over what a query meets after each insertion of a generation.
+    """Average a rate over the phases that queries meet after each insertion of a generation.
 
-    A shift comes with the insertion after the last, so no query meets a
-    generation without any.
-
-    Parameters
-    ----------
-    rate : callable
-        Takes a phase of 0 to 1, as `segment_loads`, in which it is smooth.
-    generation : int
-        Insertions of the generation.
+    A shift comes with the insertion after the last, so no query meets a generation
+    without any. The `rate` takes a phase as in `segment_loads`, in which it is
+    smooth; `generation` is its number of insertions.
     """
     if generation <= _SUMMED:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation

@@ -85,6 +85,13 @@ class TimeLimitedAPBF(TimeLimitedFilter):
         the time dt asks for slices of g k T / (l dt ln 2) bits, which nothing
         in the paper bounds.
 
+    Attributes
+    ----------
+    generation : int
+        Insertions of the present generation, those to come included.
+    insertions_left : int
+        Insertions to come in the present generation; the one after them shifts.
+
     Raises
     ------
     SpecificationError
@@ -147,16 +154,6 @@ class TimeLimitedAPBF(TimeLimitedFilter):
         """Insertions into each slice, youngest first."""
         return [part.inserted for part in self._slices]
 
-    @property
-    def generation(self) -> int:
-        """Insertions of the present generation, those to come included."""
-        return self._generation
-
-    @property
-    def insertions_left(self) -> int:
-        """Insertions to come in the present generation; the one after them shifts."""
-        return self._left
-
     def segment(self, i: int) -> NDArray[np.bool_]:
         """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
         return self._slices[i].bits.copy()
@@ -187,7 +184,7 @@ class TimeLimitedAPBF(TimeLimitedFilter):
             -(-(part.capacity - part.inserted) // (self.k - i))
             for i, part in enumerate(self._slices[: self.k])
         ]
-        self._generation = self._left = max(1, min(shares))
+        self.generation = self.insertions_left = max(1, min(shares))
 
     def _shift(self, now: int) -> None:
         """Retire slices that are past the span, and put a new slice in front (equations 3, 6-8)."""
@@ -212,7 +209,7 @@ class TimeLimitedAPBF(TimeLimitedFilter):
         """
         previous = self._slices[self.k].settled
         duration = now - self._first if previous == NEVER else self._last - previous
-        return -(-self._generation * self.span // (self.l * max(1, duration)))
+        return -(-self.generation * self.span // (self.l * max(1, duration)))
 
     def _new_capacity(self, target: int) -> int:
         """Return the capacity of the slice to come (equation 7); s_1 is still in front."""
@@ -235,7 +232,7 @@ class TimeLimitedAPBF(TimeLimitedFilter):
         self._begin_generation()
 
     def _due(self, now: int) -> bool:
-        return self._left == 0
+        return self.insertions_left == 0
 
     def _begin(self, times: Times, start: int) -> slice:
         now = int(times[start])
@@ -245,13 +242,13 @@ class TimeLimitedAPBF(TimeLimitedFilter):
             self._shift(now)
         if self._first == NEVER:
             self._first = now
-        stop = min(len(times), start + self._left)
+        stop = min(len(times), start + self.insertions_left)
         silences = np.flatnonzero(np.diff(times[start:stop]) > self.span)
         return slice(start, start + int(silences[0]) + 1 if len(silences) else stop)
 
     def _count(self, times: Times) -> None:
         self._last = int(times[-1])
-        self._left -= len(times)
+        self.insertions_left -= len(times)
         self.insertions += len(times)
         for part in self._slices[: self.k]:
             part.inserted += len(times)
@@ -284,7 +281,7 @@ class TimeLimitedAPBF(TimeLimitedFilter):
         numbers = {
             "slices": [[len(s.bits), s.inserted, s.settled] for s in self._slices],
             "function": self._function,
-            "generation": [self._generation, self._left],
+            "generation": [self.generation, self.insertions_left],
             "times": [self._first, self._last],
             "counters": [self.insertions, self.shifts],
         }
@@ -293,9 +290,9 @@ class TimeLimitedAPBF(TimeLimitedFilter):
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         self._function = numbers["function"]
         check_whole("function", self._function, 0, self.k - 1)
-        self._generation, self._left = numbers["generation"]
-        check_whole("generation", self._generation, 1)
-        check_whole("insertions left", self._left, 0, self._generation)
+        self.generation, self.insertions_left = numbers["generation"]
+        check_whole("generation", self.generation, 1)
+        check_whole("insertions left", self.insertions_left, 0, self.generation)
         self._first, self._last = numbers["times"]
         check_whole("last insertion", self._last, NEVER, TIME_LIMIT - 1)
         check_whole("first insertion", self._first, NEVER, self._last)

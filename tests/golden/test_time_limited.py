@@ -331,7 +331,7 @@ def test_reported_until_its_generation_is_past_and_traceless_after_k(make):
         # Slices so large that nothing matches by chance, though generations are short.
         model._first_bits = 1 << 20
         model.clear()
-        model._generation = model._left = 10
+        model.generation = model.insertions_left = 10
     keys, times = random_keys(200, 6), np.cumsum(np.random.default_rng(6).integers(0, 200, 200))
     generations = []
     for key, time in zip(keys, times, strict=True):
