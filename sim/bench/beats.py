@@ -130,13 +130,16 @@ class BeatMonitor:
     async def run(self) -> None:
         """Take answers, pausing as `stalls` says."""
         waiting = None
+        dut, ready = self._dut, False
+        clk, valid, rst = dut.clk, dut.o__valid, dut.rst
         while True:
-            await RisingEdge(self._dut.clk)
-            ready = not self.stalls()
-            self._dut.o__ready.value = int(ready)
-            await FallingEdge(self._dut.clk)
-            payload = int(self._dut.o__payload.value) if self._dut.o__valid.value else None
-            if self._dut.rst.value:
+            await RisingEdge(clk)
+            before, ready = ready, not self.stalls()
+            if ready != before:
+                dut.o__ready.value = int(ready)
+            await FallingEdge(clk)
+            payload = int(dut.o__payload.value) if valid.value else None
+            if rst.value:
                 waiting = None
                 continue
             if waiting is not None:

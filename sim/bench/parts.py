@@ -168,17 +168,16 @@ class Monitor:
 
     async def run(self) -> None:
         """Take results, pausing as `stalls` says."""
-        dut, open_before = self._dut, False
-        clk, ready, valid = dut.clk, dut.o__ready, dut.o__valid
+        dut, ready = self._dut, False
+        clk, valid = dut.clk, dut.o__valid
         while True:
             await RisingEdge(clk)
-            open_now = not self.stalls()
+            before, ready = ready, not self.stalls()
             # A write takes as long as the rest of a clock.
-            if open_now != open_before:
-                ready.value = int(open_now)
-            open_before = open_now
+            if ready != before:
+                dut.o__ready.value = int(ready)
             await FallingEdge(clk)
-            if open_now and valid.value and not dut.rst.value:
+            if ready and valid.value and not dut.rst.value:
                 outcome = self.decode(int(dut.o__payload.value))
                 self.outcomes.append(outcome)
                 self.times.append(get_sim_time("ns"))
