@@ -34,8 +34,11 @@ SHAPES = [
         pytest.param(
             *shape,
             simulator,
-            # Verilator takes long to compile: one shape of each variant but for a long run.
-            marks=pytest.mark.slow if simulator == "verilator" and shape[1:] != (4096, 16) else (),
+            # Verilator takes long to compile: two shapes but for a long run.
+            marks=pytest.mark.slow
+            if simulator == "verilator"
+            and shape not in {("portable", 4096, 16), ("ecp5", 4096, 16)}
+            else (),
         )
         for shape in SHAPES
         for simulator in SIMULATORS
