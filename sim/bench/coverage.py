@@ -16,7 +16,7 @@ from cocotb_coverage.coverage import CoverPoint, coverage_db
 
 from ...golden import FilterSpec, Operation
 from ...golden.files import replace_file
-from ...golden.hash.functions import KeyHash
+from ...golden.ring.layout import Layout
 from ...hdl.profile import HardwareProfile
 from ...hdl.unit import FilterUnit
 from .parts import key_array
@@ -150,13 +150,7 @@ class Sampler:
         self._spec = spec
         self._profile = HardwareProfile(spec)
         self._sample = collector.sample
-        self._hash = KeyHash(
-            key_bits=spec.key_bits,
-            sizes=spec.index_sizes,
-            functions=spec.hash_functions,
-            seed=spec.seed,
-            hash=spec.hash,
-        )
+        self._hash = Layout.of(spec, partitioned=True).hash
         self._cells = cache(self._cells_of)
         self._now = 0
         self._secret = 0

@@ -1,8 +1,7 @@
 """cocotb bench of a filter unit: one test per sentence of its contract.
 
-The environment names the specification (LATELY_SPEC, a TOML file), the seed
-of all random choices (LATELY_SEED), the variant of the segment memories
-(LATELY_MEMORY) and their organisation (LATELY_ORGANISATION). LATELY_NETLIST
+Beside that of every unit, the environment names the organisation of the
+memories (LATELY_ORGANISATION). LATELY_NETLIST
 says that the unit is a netlist, in which a portable memory cannot be found:
 its bits are not compared then, and the log says so. LATELY_COVERAGE names a
 file to which the situations that the tests brought about are added.
@@ -11,48 +10,27 @@ file to which the situations that the tests brought about are added.
 import atexit
 import itertools
 import os
-import random
-import warnings
 from pathlib import Path
 
 import cocotb
 import numpy as np
-from amaranth.hdl import UnusedElaboratable
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
-from cocotb.utils import get_sim_time
 from numpy.typing import NDArray
 
-from ...golden import FilterSpec, Operation
-from ...golden.hash.functions import KeyHash
+from ...golden import Operation
 from ...hdl.frontend.schedule import GenerationLength
 from ...hdl.interface import unpack
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS
-from .parts import (
-    Driver,
-    Item,
-    Monitor,
-    Pattern,
-    Scoreboard,
-    Stalls,
-    key_array,
-    read_memory,
-    tagged,
-)
+from .parts import Driver, Item, Monitor, Pattern, Scoreboard, Stalls, tagged
+from .unit_bench import HASH, MEMORY, PERIOD_NS, SEED, SPEC, UnitBench, states
 
-SPEC = FilterSpec.from_toml(os.environ["LATELY_SPEC"])
-SEED = int(os.environ.get("LATELY_SEED", "1"))
-MEMORY = os.environ.get("LATELY_MEMORY", "portable")
 NETLIST = os.environ.get("LATELY_NETLIST", "0") == "1"
 ORGANISATION = os.environ.get("LATELY_ORGANISATION", "separate")
-# Built for its figures only.
-warnings.filterwarnings("ignore", category=UnusedElaboratable)
 UNIT = FilterUnit(SPEC, memory=MEMORY, organisation=ORGANISATION)
 PROFILE = UNIT.profile
 # At which operations can come one per clock.
 GENERATION = max(SPEC.generation, UNIT.minimum_generation)
-PERIOD_NS = 10
 SIPHASH = SPEC.hash == "siphash"
 
 if COVERAGE := os.environ.get("LATELY_COVERAGE"):
@@ -63,41 +41,23 @@ if COVERAGE := os.environ.get("LATELY_COVERAGE"):
     atexit.register(COLLECTOR.add_to, Path(COVERAGE))
 
 
-class Bench:
+class Bench(UnitBench):
     """A unit out of reset with its driver, monitor and scoreboard."""
 
-    def __init__(self, dut) -> None:
-        self.dut = dut
-        self.scoreboard = Scoreboard(SPEC)
-        self.driver = Driver(dut, SPEC, self.scoreboard)
-        self.monitor = Monitor(dut, SPEC, self.scoreboard)
-        self.random = random.Random(SEED)
-        dut._log.info("seed %d", SEED)
+    streams = ("i", "secret") if SIPHASH else ("i",)
+    settled = UNIT.longest_pause + UNIT.latency
 
     @classmethod
     async def start(cls, dut, *, generation: int = GENERATION) -> "Bench":
         """Start the clock and reset the unit."""
-        bench = cls(dut)
+        scoreboard = Scoreboard(SPEC)
+        bench = cls(dut, scoreboard, Driver(dut, SPEC, scoreboard), Monitor(dut, SPEC, scoreboard))
         bench.set_generation(generation)
-        bench.scoreboard.golden.clear()
-        bench.scoreboard.golden.operations = 0
-        dut.rst.value = 1
-        Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start()
-        # Icarus runs an `always @*` only when an input changes, so every input has to.
-        for level in (1, 0):
-            dut.i__valid.value = level
-            dut.i__payload.value = -level % (1 << len(dut.i__payload))
-            if SIPHASH:
-                dut.secret__valid.value = level
-                dut.secret__payload.value = -level % (1 << 128)
-            await ClockCycles(dut.clk, 2)
-        dut.rst.value = 0
-        cocotb.start_soon(bench.monitor.run())
+        scoreboard.golden.clear()
+        scoreboard.golden.operations = 0
         if COVERAGE:
             cocotb.start_soon(bench.cover())
-        # The clear that follows reset.
-        await ClockCycles(dut.clk, UNIT.longest_pause + UNIT.latency)
-        return bench
+        return await bench.reset()
 
     async def cover(self) -> None:
         """Show every clock to the coverage, for ever."""
@@ -129,94 +89,35 @@ class Bench:
         self.dut.generation.value = generation
         self.scoreboard.golden.generation = generation
 
-    async def load_secret(self, secret: int) -> None:
-        """Load a secret when the unit takes it, and tell the reference; starts after an edge."""
-        self.dut.secret__payload.value = secret
-        self.dut.secret__valid.value = 1
-        await FallingEdge(self.dut.clk)
-        for _ in range(10_000):
-            if self.dut.secret__ready.value:
-                break
-            await FallingEdge(self.dut.clk)
-        else:
-            raise AssertionError("no secret is taken")
-        now = get_sim_time("ns")
-        self.scoreboard.rekey(now + FilterUnit.SECRET_LEAD * PERIOD_NS, secret)
-        await RisingEdge(self.dut.clk)
-        self.dut.secret__valid.value = 0
-
-    def key(self) -> int:
-        """Return a random key, often one of a few."""
-        few = self.random.random() < 0.5
-        return self.random.randrange(min(1 << SPEC.key_bits, 24 if few else 1 << 64))
-
     def pool(self) -> tuple[list[int], NDArray[np.int_]]:
         """Return many random keys and their first index in the first segment."""
-        hasher = KeyHash(
-            key_bits=SPEC.key_bits,
-            sizes=SPEC.index_sizes,
-            functions=SPEC.hash_functions,
-            seed=SPEC.seed,
-            hash=SPEC.hash,
-        )
         keys = [self.random.randrange(1 << SPEC.key_bits) for _ in range(3000)]
-        states = hasher.state(hasher.check_keys(key_array(keys, SPEC)))
-        return keys, hasher.indices(states, 0)[0]
+        return keys, HASH.indices(states(keys), 0)[0]
 
     def inserts(self, count: int) -> list[Item]:
         """Return check-and-inserts of random keys."""
         return tagged([(Operation.CHECK_AND_INSERT, self.key()) for _ in range(count)])
 
-    async def drain(self) -> None:
-        """Wait until all results have come, and the counters and the spare are settled."""
-        for _ in range(1000):
-            if not self.scoreboard.outstanding:
-                break
-            await ClockCycles(self.dut.clk, 20)
-        await ClockCycles(self.dut.clk, UNIT.latency + PROFILE.clear_cycles + 10)
-        await FallingEdge(self.dut.clk)
-
     async def finish(self, *, sent: int | None = None) -> None:
         """Check that nothing is missing, and that counters and memory equal golden's."""
-        await self.drain()
-        board, golden = self.scoreboard, self.scoreboard.golden
-        assert board.outstanding == 0, f"{board.outstanding} results are missing"
-        if sent is not None:
-            assert board.compared == sent, f"sent {sent}, compared {board.compared}"
+        await super().finish(sent=sent)
         for name in ("operations", "insertions", "hits", "shifts"):
             counter = getattr(self.dut, name)
             counted = int(counter.value)
-            expected = getattr(golden, name) % (1 << len(counter))
+            expected = getattr(self.scoreboard.golden, name) % (1 << len(counter))
             assert counted == expected, f"{name}: expected {expected}, got {counted}"
-        self.check_memory()
-
-    def check_memory(self) -> None:
-        """Hold the bits of memory against golden's, where they can be found."""
         if NETLIST and MEMORY == "portable":
             self.dut._log.warning("a netlist of the portable memory: its bits are not compared")
-            return
-        memory = read_memory(self.dut, UNIT.memory_map, netlist=NETLIST)
-        differing = np.argwhere(memory != self.scoreboard.golden.memory)
-        assert len(differing) == 0, f"memory differs at {differing[0]} and {len(differing)} bits"
-
-
-def indices(keys: list[int], function: int) -> list[np.ndarray]:
-    """Return the indices that a hash function has for keys, under the secret 0."""
-    hasher = KeyHash(
-        key_bits=SPEC.key_bits,
-        sizes=SPEC.index_sizes,
-        functions=SPEC.hash_functions,
-        seed=SPEC.seed,
-        hash=SPEC.hash,
-    )
-    return hasher.indices(hasher.state(hasher.check_keys(key_array(keys, SPEC))), function)
+        else:
+            self.check_memory(UNIT.memory_map, netlist=NETLIST)
 
 
 def keys_of_one_cell() -> tuple[int, int]:
     """Return two keys that meet in as many cells as any, of those a cleared filter writes first."""
     pool = np.arange(min(1 << SPEC.key_bits, 1 << 14))
     functions = range(min(SPEC.run, SPEC.hash_functions))
-    rows = np.stack([row for function in functions for row in indices(pool.tolist(), function)])
+    states_of = states(pool.tolist())
+    rows = np.stack([row for function in functions for row in HASH.indices(states_of, function)])
     for shared in range(len(rows), 0, -1):
         _, first, met = np.unique(rows[:shared], axis=1, return_index=True, return_counts=True)
         if met.max() > 1:
@@ -540,78 +441,3 @@ async def blocked_output_stops_the_input(dut) -> None:
     bench.monitor.stalls = Stalls()
     await sending
     await bench.finish(sent=len(items))
-
-
-if SIPHASH:
-
-    @cocotb.test()
-    async def secret_counts_from_the_clear(dut) -> None:
-        """A secret that waits is that of everything after a clear."""
-        bench = await Bench.start(dut)
-        for secret in (bench.random.getrandbits(128), (1 << 128) - 1):
-            await bench.drain()
-            await RisingEdge(dut.clk)
-            await bench.load_secret(secret)
-            await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
-            await bench.driver.send(tagged([(Operation.CLEAR, 0)]))
-            await bench.driver.send(bench.inserts(3 * SPEC.segments * SPEC.generation))
-        await bench.finish()
-        assert bench.scoreboard.golden.secrets == [secret] * SPEC.ring_segments
-
-
-if SPEC.rekey:
-
-    @cocotb.test()
-    @cocotb.parametrize(into=[0.0, 0.5], out=[0.0, 0.5])
-    async def rekeying_in_flight_keeps_the_window(dut, into: float, out: float) -> None:
-        """Secrets that come as soon as they are taken, while operations flow; ten in a row."""
-        bench = await Bench.start(dut)
-        bench.monitor.stalls = Stalls(out, SEED + 1)
-        choices = (Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 6)
-        count = 10 * (SPEC.ring_segments + 8) * SPEC.generation
-        items = tagged([(bench.random.choice(choices), bench.key()) for _ in range(count)])
-        sending = cocotb.start_soon(bench.driver.send(items, stalls=Stalls(into, SEED + 2)))
-        loaded = []
-        for _ in range(10):
-            secret = bench.random.getrandbits(128)
-            await bench.load_secret(secret)
-            loaded.append(secret)
-            await ClockCycles(dut.clk, bench.random.randrange(1, 4 * SPEC.generation))
-        await sending
-        await bench.finish(sent=len(items))
-        assert bench.scoreboard.golden.secrets[0] in loaded[-2:]
-
-    @cocotb.test()
-    async def secret_comes_in_with_a_clear(dut) -> None:
-        """All segments have it, also one whose generation was to end with the next insertion."""
-        bench = await Bench.start(dut)
-        for _ in range(3):
-            await bench.driver.send(bench.inserts(2 * SPEC.generation))
-            await bench.drain()
-            await RisingEdge(dut.clk)
-            secret = bench.random.getrandbits(128)
-            await bench.load_secret(secret)
-            await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
-            await bench.driver.send(tagged([(Operation.CLEAR, 0)]))
-            await bench.driver.send(bench.inserts(SPEC.generation))
-            assert bench.scoreboard.golden.secrets == [secret] * SPEC.ring_segments
-        await bench.finish()
-
-    @cocotb.test()
-    async def secret_comes_in_with_a_forced_shift(dut) -> None:
-        """The next segment has it, whoever turns the ring; the others keep theirs."""
-        bench = await Bench.start(dut)
-        for _ in range(3):
-            await bench.driver.send(bench.inserts(SPEC.generation + 1))
-            await bench.drain()
-            await RisingEdge(dut.clk)
-            secret = bench.random.getrandbits(128)
-            await bench.load_secret(secret)
-            await FallingEdge(dut.clk)
-            assert not dut.secret__ready.value, "a second secret would be taken"
-            await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
-            await bench.driver.send(tagged([(Operation.SHIFT, 0)]))
-            await bench.driver.send(bench.inserts(SPEC.generation))
-            assert bench.scoreboard.golden.secrets.count(secret) == 1
-            await bench.driver.send(bench.inserts(SPEC.ring_segments * SPEC.generation))
-        await bench.finish()

@@ -1,78 +1,38 @@
-"""cocotb bench of a unit of several lanes: one test per sentence of its contract.
-
-The environment names the specification (LATELY_SPEC, a TOML file), the seed
-of all random choices (LATELY_SEED) and the variant of the segment memories
-(LATELY_MEMORY).
-"""
+"""cocotb bench of a unit of several lanes: one test per sentence of its contract."""
 
 import itertools
-import os
-import random
-import warnings
 
 import cocotb
-import numpy as np
-from amaranth.hdl import UnusedElaboratable
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 
-from ...golden import FilterSpec, Operation
-from ...golden.hash.functions import KeyHash
+from ...golden import Operation
 from ...hdl.lanes.collector import Collector
 from ...hdl.lanes.unit import LaneUnit
 from ...hdl.verilog import TAG_BITS
 from .beats import Beat, BeatDriver, BeatMonitor, BeatScoreboard
-from .parts import Item, Pattern, Stalls, key_array, read_memory
+from .parts import Item, Pattern, Stalls
+from .unit_bench import HASH, MEMORY, PERIOD_NS, SEED, SPEC, UnitBench, states
 
-SPEC = FilterSpec.from_toml(os.environ["LATELY_SPEC"])
-SEED = int(os.environ.get("LATELY_SEED", "1"))
-MEMORY = os.environ.get("LATELY_MEMORY", "portable")
-# Built for its figures only.
-warnings.filterwarnings("ignore", category=UnusedElaboratable)
 UNIT = LaneUnit(SPEC, memory=MEMORY)
 LANES = SPEC.lanes
-PERIOD_NS = 10
 KEYS = 1 << SPEC.key_bits
 PROFILE = UNIT.profile
-SETTLED = 4 * PROFILE.latency + 2 * PROFILE.clear_cycles
-"""Clocks after the last answer until the spare is clear."""
 
 CODES = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
 """What a lane can do."""
 
 
-class Bench:
+class Bench(UnitBench):
     """A unit out of reset with its driver, monitor and scoreboard."""
 
-    def __init__(self, dut) -> None:
-        self.dut = dut
-        self.scoreboard = BeatScoreboard(SPEC)
-        self.driver = BeatDriver(dut, SPEC, self.scoreboard, seed=SEED + 3)
-        self.monitor = BeatMonitor(dut, SPEC, self.scoreboard)
-        self.random = random.Random(SEED)
-        dut._log.info("seed %d", SEED)
+    settled = 4 * PROFILE.latency + 2 * PROFILE.clear_cycles
 
     @classmethod
     async def start(cls, dut) -> "Bench":
         """Start the clock and reset the unit."""
-        bench = cls(dut)
-        dut.rst.value = 1
-        Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start()
-        # Icarus runs an `always @*` only when an input changes, so every input has to.
-        for level in (1, 0):
-            dut.i__valid.value = level
-            dut.i__payload.value = -level % (1 << len(dut.i__payload))
-            await ClockCycles(dut.clk, 2)
-        dut.rst.value = 0
-        cocotb.start_soon(bench.monitor.run())
-        # The clear that follows reset.
-        await ClockCycles(dut.clk, SETTLED)
-        return bench
-
-    def key(self) -> int:
-        """Return a random key, often one of a few."""
-        few = self.random.random() < 0.5
-        return self.random.randrange(min(KEYS, 24 if few else 1 << 64))
+        scoreboard = BeatScoreboard(SPEC)
+        driver = BeatDriver(dut, SPEC, scoreboard, seed=SEED + 3)
+        return await cls(dut, scoreboard, driver, BeatMonitor(dut, SPEC, scoreboard)).reset()
 
     def beat(
         self, *operations: tuple[Operation, int] | None, turn: Operation = Operation.NONE
@@ -103,24 +63,10 @@ class Bench:
             *[None if code is None else (code, self.key()) for code in codes], turn=turn
         )
 
-    async def drain(self) -> None:
-        """Wait until all answers have come, and the spare is settled."""
-        for _ in range(1000):
-            if not self.scoreboard.outstanding:
-                break
-            await ClockCycles(self.dut.clk, 20)
-        await ClockCycles(self.dut.clk, SETTLED)
-        await FallingEdge(self.dut.clk)
-
     async def finish(self, *, sent: int | None = None) -> None:
         """Check that nothing is missing, and that memory equals golden's."""
-        await self.drain()
-        board = self.scoreboard
-        assert board.outstanding == 0, f"{board.outstanding} answers are missing"
-        if sent is not None:
-            assert board.compared == sent, f"sent {sent}, compared {board.compared}"
-        differing = np.argwhere(read_memory(self.dut, UNIT.memory_map) != board.golden.memory)
-        assert len(differing) == 0, f"memory differs at {differing[0]} and {len(differing)} bits"
+        await super().finish(sent=sent)
+        self.check_memory(UNIT.memory_map)
 
 
 def operations_per_clock(bench: Bench) -> float:
@@ -132,15 +78,8 @@ def operations_per_clock(bench: Bench) -> float:
 
 def keys_of_one_shard() -> list[int]:
     """Return keys that all belong to the first shard."""
-    hasher = KeyHash(
-        key_bits=SPEC.key_bits,
-        sizes=SPEC.index_sizes,
-        functions=SPEC.hash_functions,
-        seed=SPEC.seed,
-        shards=SPEC.shards,
-    )
     keys = list(range(min(KEYS, 256)))
-    shards = hasher.shard(hasher.state(hasher.check_keys(key_array(keys, SPEC))))
+    shards = HASH.shard(states(keys))
     return [key for key, shard in zip(keys, shards.tolist(), strict=True) if shard == 0]
 
 

@@ -37,6 +37,8 @@ _BENCHES = {
     "separate": "lately.sim.bench.filter_bench",
     "bit-sliced": "lately.sim.bench.sliced_bench",
 }
+_SECRET_BENCH = "lately.sim.bench.secret_bench"
+
 FUNCTIONAL = "functional.json"
 """File of the functional bins that a run with coverage adds to."""
 
@@ -105,7 +107,7 @@ def run_filter_bench(
             organisation=organisation,
             statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
         ),
-        _BENCHES[organisation],
+        [_BENCHES[organisation], *([_SECRET_BENCH] if spec.hash == "siphash" else [])],
         simulator,
         directory,
         environment=_filter_environment(directory, seed, memory)
@@ -237,7 +239,7 @@ def _models(memory: str) -> list[Path]:
 
 def _run(
     text: str,
-    bench: str,
+    bench: str | list[str],
     simulator: str,
     directory: Path,
     *,
