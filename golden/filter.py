@@ -366,6 +366,22 @@ class CountedFilter(Filter):
         require_count("window", window, most=1 << 40)
         return cls(**cls._sizes(int(window), check_rate(fpr)), **options)
 
+    def checked_window(self, window: int | None) -> int:
+        """Return the `window` of a query as a number; None is that of the filter.
+
+        Raises
+        ------
+        TypeError
+            If it is not an integer.
+        SpecificationError
+            If it is less than 1, or more than that of the filter.
+        """
+        most: int = getattr(self, "window", 0)
+        if window is None:
+            return most
+        require_count("window", window, most=most)
+        return int(window)
+
     def _ask_now(self, key: Key) -> Any:
         return self.query(key)
 

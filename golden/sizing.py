@@ -75,14 +75,8 @@ def smallest(meets: Callable[[int], bool], guess: int) -> int:
 def shared_cells(load: int, fpr: float, hashes: int) -> int:
     """Return the cells that all hash functions share, as in a classical Bloom filter.
 
-    Parameters
-    ----------
-    load : int
-        Distinct keys.
-    fpr : float
-        Rate to be kept: the share of touched cells to the power of `hashes`.
-    hashes : int
-        Hash functions.
+    With `load` distinct keys, the share of touched cells to the power of `hashes`
+    is the rate `fpr`.
     """
     touched = fpr ** (1 / hashes)
     return max(2, math.ceil(-1 / math.expm1(math.log1p(-touched) / (hashes * load))))

@@ -82,20 +82,11 @@ def apbbf_block_false_positive_rate(
 ) -> float:
     """Probability that a fresh key matches a segment of very many blocks (APBF, section 6).
 
-    The limit of `segment_false_positive_rate`: the number of keys in a block
-    is Poisson-distributed.
+    The limit of `segment_false_positive_rate`: the number of keys in a block is
+    Poisson-distributed. The `load` is its mean, by default that of a full block,
+    `apbbf_block_capacity`; B need not be a multiple of b.
 
-    Parameters
-    ----------
-    block_bits, hashes_per_block : int
-        B and b, as in `apbbf_block_capacity`. B need not be a multiple of b.
-    load : float, optional
-        Expected keys in a block. By default a full block's, `apbbf_block_capacity`.
-
-    Raises
-    ------
-    ValueError
-        As for `apbbf_block_capacity`, or if load is negative or not finite.
+    Parameters, errors: as `apbbf_block_capacity` and `segment_false_positive_rate`.
     """
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     mean = capacity if load is None else load

@@ -138,17 +138,9 @@ def _checked(name: str, saved: NDArray[Any], like: NDArray[Any], most: int) -> N
 
 
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:
-    """Return what is in a cyclic buffer, oldest first.
+    """Return the entries of a cyclic buffer, shape (size, ...), oldest first.
 
-    Parameters
-    ----------
-    buffer : ndarray of uint64, shape (size, ...)
-    written : int
-        Entries that were ever written.
-
-    Returns
-    -------
-    ndarray of uint64, shape (min(written, size), ...)
+    Of `written` entries ever, min(written, size) are there.
     """
     if written < len(buffer):
         return buffer[:written].copy()
@@ -156,13 +148,9 @@ def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:
 
 
 def append(buffer: NDArray[np.uint64], written: int, entries: NDArray[np.uint64]) -> int:
-    """Write entries into a cyclic buffer, and return how many were ever written.
+    """Write entries, shape (n, ...), into a cyclic buffer of shape (size, ...).
 
-    Parameters
-    ----------
-    buffer, written
-        As for `ring_order`.
-    entries : ndarray of uint64, shape (n, ...)
+    Takes and returns how many were ever `written`.
     """
     count = written + len(entries)
     last = entries[-len(buffer) :]

@@ -196,19 +196,12 @@ def stable_false_negative_rate(
 
     All insertions in between are of other, distinct keys. A cell is followed
     as a Markov chain from its maximum on (decremented with probability P / m,
-    then set with 1 - (1 - 1/m)^K), and the key's cells as independent and
-    distinct.
+    then set with 1 - (1 - 1/m)^K), and the key's cells as independent and distinct.
 
-    Parameters
-    ----------
-    cells, hashes, decrements, cell_bits : int
-        As for `stable_zero_fraction`, with its errors.
-    distances : array_like of int, shape (n,)
-        Insertions after the key's own, not below 0.
+    The `distances` from the key's own insertion, array_like of int of shape (n,),
+    are not below 0; the result has their shape.
 
-    Returns
-    -------
-    ndarray of float64, shape (n,)
+    Parameters, errors: as `stable_zero_fraction`.
     """
     stable_zero_fraction(cells, hashes, decrements, cell_bits)
     asked = np.asarray(distances)

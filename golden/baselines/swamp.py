@@ -128,15 +128,10 @@ class Swamp(Baseline):
 
     @one_or_all
     def multiplicity(self, keys: Keys) -> NDArray[np.int64]:
-        """Count how often the fingerprint of each key is in the window.
+        """Count how often the fingerprint of each key is in the window, shape (n,).
 
         That is how often the key was inserted in it, or more: never less.
-
         Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
         """
         return self._multiplicity(self._hash.check_keys(keys))
 
@@ -194,14 +189,8 @@ def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
     """Return the bits that SWAMP takes for each insertion of its window.
 
     Counted as `Swamp.storage_bits`, for fingerprints of log2(W / rate) bits,
-    which are not rounded up to a whole number: L + 1.2 (log2(1 / rate) + 3).
-
-    Parameters
-    ----------
-    window : int
-        Insertions to remember (W).
-    false_positive_rate : float
-        Rate while the window is full of distinct keys, above 0 and below 1.
+    which are not rounded up to a whole number: L + 1.2 (log2(1 / rate) + 3). The
+    `false_positive_rate` is that of a full window of distinct keys.
 
     Raises
     ------

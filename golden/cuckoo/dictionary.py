@@ -88,17 +88,8 @@ class CuckooDictionary(CuckooTables):
     ) -> Self:
         """Build the dictionary with signatures just long enough for an error rate.
 
-        Parameters
-        ----------
-        error_rate : float
-            epsilon, the largest false-positive rate.
-        window, positions, **options
-            As for the class.
-
-        Raises
-        ------
-        TypeError, SpecificationError
-            As for the class and `cuckoo_signature_bits`.
+        Parameters, errors: as for `CuckooDictionary` and `cuckoo_signature_bits`; the
+        `options` are the other parameters of the class.
         """
         require_count("window", window)
         positions = 2 * window if positions is None else positions
@@ -127,7 +118,7 @@ class CuckooDictionary(CuckooTables):
         TypeError, ValueError
             As for `insert`; SpecificationError if there is no such window.
         """
-        window = self._window_within(window)
+        window = self.checked_window(window)
         return self._query(self._hash.check_keys(keys), window)
 
     @one_or_all
@@ -136,7 +127,7 @@ class CuckooDictionary(CuckooTables):
 
         Parameters, errors, result: as `query`, shape (n,).
         """
-        window = self._window_within(window)
+        window = self.checked_window(window)
         return self._check_and_insert(self._hash.check_keys(keys), window)
 
     @one_or_all
@@ -168,7 +159,7 @@ class CuckooDictionary(CuckooTables):
         fresh key matches each with a probability of
         1 / (positions**2 2**signature_bits), and never two. Parameters, errors: as `query`.
         """
-        window = self._window_within(window)
+        window = self.checked_window(window)
         times = self._times_view
         live = np.count_nonzero((times > 0) & (self._distances(times) <= window))
         return float(live) / (self.positions**2 << self.signature_bits)
@@ -196,12 +187,6 @@ class CuckooDictionary(CuckooTables):
             part = slice(start, start + _CHUNK)
             ages[part] = self._ages_of(keys[part])
         return ages
-
-    def _window_within(self, window: int | None) -> int:
-        if window is None:
-            return self.window
-        require_count("window", window, most=self.window)
-        return int(window)
 
     def _addresses(self, keys: Words) -> tuple[Ages, Ages, Ages]:
         """Return both addresses of each key, and its signature above the bits of one."""

@@ -422,15 +422,9 @@ def perform_words(memory, run, joint, codes, states, rotations, fields, strides,
 def _words_in_order(memory, run, joint, parts, codes, begin, end, asked, places, masks, ring, ages):
     """Perform operations up to a shift.
 
-    What is done for every key stands here and not in functions, to which numba would hand every
-    array anew.
-
-    Returns
-    -------
-    begin : int
-        First operation that is not performed.
-    asked : bool
-        Whether it needs no query any more, only its insertion.
+    The steps for every key stand here and not in functions, to which numba would hand every
+    array anew. Returns the first operation that is not performed, and whether it needs no query
+    any more, only its insertion.
     """
     flat = memory.reshape(-1)
     # An unsigned index is not looked at for whether it counts from the end.

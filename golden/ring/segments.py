@@ -48,21 +48,11 @@ class Segments:
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> Ages:
-        """Perform operations one after another, and move the ring.
+        """Perform operations one after another, and move the `ring`.
 
-        Parameters
-        ----------
-        codes : ndarray of uint8, shape (n,)
-            Values of `Operation`.
-        keys : ndarray of uint64, shape (n, words)
-            One for each, also for those that ignore it.
-        ring : RingPosition
-            Is changed.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            Ages that the queries found; -1 where nothing was asked.
+        The `codes`, shape (n,), are values of `Operation`; of `keys`, shape (n, words),
+        there is one for each, also for those that ignore it. Returns the ages that
+        queries found, shape (n,); -1 where nothing was asked.
         """
         ages = np.empty(len(codes), np.int64)
         for start in range(0, len(codes), _CHUNK):

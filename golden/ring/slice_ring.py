@@ -12,14 +12,8 @@ from .slices import check_whole, unpacked
 class SliceRing:
     """Slices in a ring with an empty spare, with the age and load of each.
 
-    Positions count from the youngest slice, which is 0; -1 is the spare.
-
-    Parameters
-    ----------
-    slices : int
-        Slices of the ring, without the spare.
-    bits : int
-        Bits of a slice, m.
+    There are `slices` in the ring, each of `bits` bits, m. Positions count from the
+    youngest, which is 0; -1 is the spare.
 
     Attributes
     ----------

@@ -19,19 +19,9 @@ def chunks(count: int) -> Iterator[slice]:
 def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArray[np.int64]:
     """Find the first run of `k` consecutive slices that each key matches (APBF, section 5.1).
 
-    Parameters
-    ----------
-    matches : iterable of ndarray of bool, shape (count,)
-        Matches with one slice after the other, youngest first.
-    k : int
-        Consecutive matches that make a report.
-    count : int
-        Number of keys.
-
-    Returns
-    -------
-    ndarray of int64, shape (count,)
-        Youngest slice of the run; -1 if there is none.
+    The `matches`, ndarrays of bool of shape (count,), are those of one slice after
+    the other, youngest first. The result of shape (count,) has the youngest slice
+    of each run; -1 if there is none.
     """
     found = np.full(count, -1, np.int64)
     run = np.zeros(count, np.int64)

@@ -18,21 +18,12 @@ Distinct = Callable[[ArrayLike], Reals]
 def all_distinct(insertions: ArrayLike) -> Reals:
     """Return D(j) = j, of a stream in which no key comes twice.
 
-    Parameters
-    ----------
-    insertions : array_like of int
-        Numbers of insertions, j, of any shape.
-
-    Returns
-    -------
-    ndarray of float64, of the same shape
+    The `insertions` j are integers, array_like of any shape; so is the result, of float64.
 
     Raises
     ------
-    TypeError
-        If they are not integers.
-    ValueError
-        If one is negative.
+    TypeError, ValueError
+        If they are not integers, or one is negative.
     """
     return _counts(insertions).astype(np.float64)
 
@@ -40,17 +31,10 @@ def all_distinct(insertions: ArrayLike) -> Reals:
 def expected_distinct(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
     """Expected distinct keys of a stream whose keys have these probabilities (equation 15).
 
-    Parameters
-    ----------
-    insertions
-        As for `all_distinct`, with its errors and the shape of its result.
-    probabilities : array_like of float, shape (keys,)
-        Probability of each key to be the next, 0 to 1; their sum is at most 1.
+    The `probabilities` of the keys to be the next, array_like of shape (keys,), are
+    0 to 1, and their sum at most 1.
 
-    Raises
-    ------
-    ValueError
-        If a probability is not between 0 and 1.
+    Parameters, errors, shape of the result: as for `all_distinct` and `checked_probabilities`.
     """
     counts = _counts(insertions)
     chances = checked_probabilities(probabilities).reshape(-1)
@@ -146,21 +130,15 @@ def sampled_distinct(keys: ArrayLike, at: Sequence[int], trials: int) -> Reals:
     keys : array_like of int, shape (n,)
         The stream.
     at : sequence of int
-        Lengths of stretches, at most n.
+        Lengths of stretches, at most n; the result has one number for each, for
+        `interpolated_distinct`.
     trials : int
         Number of trials.
 
-    Returns
-    -------
-    ndarray of float64, shape (len(at),)
-        For `interpolated_distinct`.
-
     Raises
     ------
-    TypeError
-        If a number is not an integer.
-    ValueError
-        If a length is more than the stream has.
+    TypeError, SpecificationError
+        If a number is not an integer, or a length more than the stream has.
     """
     require_count("trials", trials)
     stream = np.unique(np.asarray(keys), return_inverse=True)[1].reshape(-1)

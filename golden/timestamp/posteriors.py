@@ -33,12 +33,8 @@ from .timestamps import Evidence, Integers, TimestampFilter
 def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
     """Probability that exactly `age` insertions came since the key's last (equations 3 and 4).
 
-    Parameters
-    ----------
-    age : array_like of int, of any shape
-        i; less than the number of insertions so far.
-    probabilities : array_like of float
-        p_x of each key, 0 to 1. Broadcast against `age`; so is the result.
+    The age i, array_like of int, is less than the number of insertions so far, and
+    broadcast against the `probabilities` p_x of the keys, 0 to 1; so is the result.
 
     Raises
     ------

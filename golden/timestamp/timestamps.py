@@ -221,12 +221,8 @@ class TimestampFilter(CountedFilter):
         (section 3.2.2). With blocks of one insertion it is the insertion age
         itself, unless another key has touched all cells since.
 
-        Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            -1 for a key that is not reported.
+        Parameters, errors: as `insert`. The result of int64 has shape (n,), with -1 for
+        a key that is not reported.
         """
         return self._age(self._hash.check_keys(keys))
 
@@ -262,21 +258,6 @@ class TimestampFilter(CountedFilter):
             parts.append(self._evidence(indices, self._touched_before(indices), now))
             self._advance(indices)
         return _joined(parts)
-
-    def checked_window(self, window: int | None) -> int:
-        """Return the `window` of a query as a number; None is that of the filter.
-
-        Raises
-        ------
-        TypeError
-            If it is not an integer.
-        SpecificationError
-            If it is less than 1, or more than that of the filter.
-        """
-        if window is None:
-            return self.window
-        require_count("window", window, most=self.window)
-        return int(window)
 
     def _run(self, keys: Words, *, asks: bool) -> Answers:
         """Insert keys in the compiled loop; the answers, if any were asked for."""
