@@ -73,8 +73,11 @@ MINIMUM_BEATS = 8
 WORD_LATENCY = 6
 """Cycles of a bank of words from a row to its word."""
 
-WORD_ROWS: Mapping[str, int] = {"portable": 1 << 48, "ecp5": 1024}
-"""Variants of the banks of words, and the rows that each can have."""
+BANK_ROWS = 1024
+"""Rows of a bank of words at most, as a block RAM of ECP5 has them."""
+
+BANK_VARIANTS = ("portable", "ecp5")
+"""Variants of the banks of words."""
 
 BLOCK_MODES: Mapping[str, Mapping[str, str]] = {
     "separate": {"ecp5": "NORMAL", "ice40": "NORMAL", "gowin": "NORMAL"},
@@ -150,14 +153,19 @@ class HardwareProfile:
     @property
     def clear_cycles(self) -> int:
         """Cycles that zeroing a segment takes, `clear` bits of every part at a time."""
-        return -(-self.spec.shard_bits // self.spec.clear)
+        return -(-self.spec.shard_bits // (self.banks if self.sliced else self.spec.clear))
+
+    @property
+    def banks(self) -> int:
+        """Banks of a part in the bit-sliced organisation, each of which zeroes a word per cycle."""
+        return max(self.spec.clear, -(-self.spec.part_bits // BANK_ROWS))
 
     @property
     def spare_lag(self) -> int:
         """Cycles after a shift or clear from which on the core's `clean` can be relied on."""
         if not self.sliced:
             return self.clear_cycles
-        banks, parts = ceil_log(FAN_IN, self.spec.clear), ceil_log(FAN_IN, self.spec.parts)
+        banks, parts = ceil_log(FAN_IN, self.banks), ceil_log(FAN_IN, self.spec.parts)
         hashing = sum(hash_terms(self.spec.key_bits, self.spec.hash).values()) + 1
         return hashing - CONTROL_LAG + RING_LATENCY + 2 + banks + parts
 
@@ -233,7 +241,7 @@ class HardwareProfile:
     @property
     def _memory_latency(self) -> int:
         if self.sliced:
-            return 1 + WORD_LATENCY + ceil_log(2, self.spec.clear)
+            return 1 + WORD_LATENCY + ceil_log(2, self.banks)
         return memory_latency(
             bits=self.spec.shard_bits, clear=self.spec.clear, registers=self.address_registers
         )
@@ -286,19 +294,12 @@ class HardwareProfile:
             "whose segments have hash functions of their own, not 'bit-sliced'",
         )
         _require(
-            self.memory in WORD_ROWS,
-            f"memory: must be {' or '.join(WORD_ROWS)} in the bit-sliced organisation, "
+            self.memory in BANK_VARIANTS,
+            f"memory: must be {' or '.join(BANK_VARIANTS)} in the bit-sliced organisation, "
             f"not {self.memory!r}",
         )
-        rows, most = spec.part_bits // spec.clear, WORD_ROWS[self.memory]
         _require(
-            rows <= most,
-            f"clear: must be at least {spec.part_bits // most} "
-            f"({spec.part_bits} cells of a part / {most} in a block RAM), "
-            f"not {spec.clear}",
-        )
-        _require(
-            rows >= 2,
+            spec.clear <= spec.part_bits // 2,
             f"clear: must be at most {spec.part_bits // 2} in the bit-sliced organisation, "
             f"half the cells of a part, not {spec.clear}",
         )

@@ -50,7 +50,8 @@ class FilterSpec(Specification):
         Keys that the hardware accepts per cycle: 1, 2 or 4. With several lanes, the bits of every
         segment are divided among `shards`, and a key has its bits in one of them.
     clear : int
-        Bits of each memory that the hardware zeroes per cycle. Power of two.
+        Bits of each memory that the hardware zeroes per cycle, and reads. Power of two; by default
+        the least that zeroes a segment within a generation.
     hash : str
         "h3", whose constants are public, or "siphash", which takes a secret
         that is loaded at run time and is no part of a specification.
@@ -70,7 +71,7 @@ class FilterSpec(Specification):
     window: int = optional()
     generation: int = optional()
     lanes: int = optional(1)
-    clear: int = optional(16)
+    clear: int = optional()
     hash: str = "h3"
     rekey: bool = False
 
@@ -79,7 +80,6 @@ class FilterSpec(Specification):
         keyed, hashes = self.hash == "siphash", ", ".join(HASHES)
         known = isinstance(self.hash, str) and self.hash in HASHES
         self._hold("lanes", self.lanes in SHARDS, "must be 1, 2 or 4")
-        require_power_of_two("clear", self.clear)
         self._hold("hash", known, f"must be one of {hashes}")
         self._hold("rekey", isinstance(self.rekey, bool), "must be True or False")
         self._hold("rekey", keyed or not self.rekey, f"must be False for hash {self.hash}")
@@ -110,6 +110,11 @@ class FilterSpec(Specification):
             object.__setattr__(self, "window", most)
         shown = f"{generations} generations of {self.generation} insertions = {most}"
         self._hold("window", self.window <= most, f"must be at most {shown}")
+        if self.clear is None:
+            cycles = max(1, self.generation // self.lanes - 1)
+            least = -(-self.shard_bits // cycles)
+            object.__setattr__(self, "clear", 1 << (least - 1).bit_length())
+        require_power_of_two("clear", self.clear)
 
     def _default_generation(self) -> int:
         """Return the generation that covers the window."""

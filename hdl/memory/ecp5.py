@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Signal
 
-from ..profile import WORD_ROWS
+from ..profile import BANK_ROWS
 from .blocks import DualPortSegmentMemory
 from .map import BANK_COLUMNS
 from .words import WordBank
@@ -44,13 +44,12 @@ class ECP5WordBank(WordBank):
         If there are more rows than a block has in words of 18 bits.
     """
 
-    ROWS = WORD_ROWS["ecp5"]
     COLUMNS = BANK_COLUMNS
 
     def __init__(self, *, rows, columns):
         super().__init__(rows=rows, columns=columns)
-        if rows > self.ROWS:
-            raise ValueError(f"Rows must be at most {self.ROWS} for ecp5, not {rows}")
+        if rows > BANK_ROWS:
+            raise ValueError(f"Rows must be at most {BANK_ROWS} for ecp5, not {rows}")
 
     def _elaborate_memory(self, m, *, read_row, word, write_row, write, written):
         for low in range(0, self._columns, self.COLUMNS):

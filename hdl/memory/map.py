@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.spec import FilterSpec
-from ..profile import BLOCK_CLEAR_BITS, memory_shape
+from ..profile import BLOCK_CLEAR_BITS, HardwareProfile, memory_shape
 
 BANK_COLUMNS = 18
 """Columns of a bank of words that one DP16KD holds."""
@@ -255,7 +255,7 @@ def sliced_map(spec: FilterSpec, variant: str) -> MemoryMap:
     variant : str
         Of the banks.
     """
-    banks = spec.clear
+    banks = HardwareProfile(spec, organisation="bit-sliced").banks
     blocks = bank_memories(variant, rows=spec.part_bits // banks, columns=spec.segments)
     width = blocks[0].width
 

@@ -210,8 +210,8 @@ class SlicedStore(wiring.Component):
     """Store whose segments are columns of common words, for guarded-epoch filters.
 
     The spare is swept in the cycles in which a bank has no query and no insertion, and so may
-    take any time. Whoever shifts must have seen `clean`. ``spec.clear`` is the number of banks of
-    a part: so many cells are swept per cycle while nothing else happens.
+    take any time. Whoever shifts must have seen `clean`. Each of the
+    banks of a part sweeps a cell per cycle while nothing else happens.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ class SlicedStore(wiring.Component):
             SlicedPart(
                 memory=memory,
                 cells=spec.part_bits,
-                banks=spec.clear,
+                banks=profile.banks,
                 columns=spec.segments,
             )
             for _ in range(spec.parts)

@@ -86,7 +86,7 @@ async def pauses_only_before_a_shift(dut) -> None:
 @cocotb.test()
 async def free_banks_sweep_enough(dut) -> None:
     """Where banks have twice the clocks that they need, the full rate of random keys is held."""
-    free = (GENERATION - WATCHED - UNIT.latency) * (SPEC.clear - 1) / SPEC.clear
+    free = (GENERATION - WATCHED - UNIT.latency) * (PROFILE.banks - 1) / PROFILE.banks
     enough = free >= 2 * PROFILE.clear_cycles
     bench = await Bench.start(dut)
     items = tagged(

@@ -423,13 +423,34 @@ def test_toml_round_trip(spec, tmp_path):
     assert None not in spec.to_dict().values()
 
 
+@pytest.mark.parametrize(
+    ("generation", "lanes", "clear"),
+    # 1,024 bits of a part, or of one of three shards.
+    [
+        (1025, 1, 1),
+        (1024, 1, 2),
+        (257, 1, 4),
+        (256, 1, 8),
+        (2, 1, 1024),
+        (1, 1, 1024),
+        (2 * 1025, 2, 1),
+        (2 * 1025 - 1, 2, 2),
+        (2 * 257, 2, 4),
+    ],
+)
+def test_default_clear_is_the_least_that_zeroes_a_segment_in_time(generation, lanes, clear):
+    bits = 1024 * (1 if lanes == 1 else 3)
+    spec = FilterSpec(**APBF | {"slice_bits": bits, "generation": generation}, lanes=lanes)
+    assert spec.clear == clear
+
+
 def test_toml_text():
     assert FilterSpec(**GEBF, seed=7, clear=32).toml() == (
         'family = "gebf"\nwindow = 100\nepochs = 4\nhashes = 2\nbits = 640\ngeneration = 25\n'
         'key_bits = 64\nseed = 7\nlanes = 1\nclear = 32\nhash = "h3"\nrekey = false\n'
     )
     keyed = FilterSpec(**GEBF, hash="siphash", rekey=True).toml()
-    assert keyed.endswith('clear = 16\nhash = "siphash"\nrekey = true\n')
+    assert keyed.endswith('clear = 4\nhash = "siphash"\nrekey = true\n')
 
 
 def test_toml_of_before_there_were_keyed_hashes(tmp_path):

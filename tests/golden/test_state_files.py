@@ -3,6 +3,7 @@
 import io
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -161,6 +162,8 @@ def earlier_siphash():
 
 def earlier_gebf():
     model = GEBF(window=11, epochs=3, hashes=3, bits=101, partitioned=False)
+    # What the hardware zeroed per cycle by default.
+    model = GEBF._build({"spec": replace(model.spec, clear=16).to_dict(), "partitioned": False})
     model.insert(np.arange(20))
     return model
 

@@ -76,11 +76,11 @@ def test_organisation_wrong():
 @pytest.mark.parametrize(
     ("name", "clear", "registers", "latency"),
     [
-        # 32 memories of a block RAM, 16 bits: 1 + 3 + 4 + 1, 2 + 3 + 2 + 1 + 3 + 1 + 3 + 1, 5.
-        ("default", 1024, 1, 30),
-        # 52 memories of 4 block RAMs, 16 bits: a register and a clock of selection more; 4 + 4 for
+        # 32 memories of a block RAM, 4 bits: 1 + 3 + 4 + 1, 2 + 3 + 1 + 1 + 3 + 1 + 3 + 1, 5.
+        ("default", 4096, 1, 29),
+        # 52 memories of 4 block RAMs, 8 bits: a register and 2 clocks of selection more; 4 + 4 for
         # 3 + 3.
-        ("large", 4096, 2, 34),
+        ("large", 8192, 2, 34),
         # 8 bits: 1 + 2 + 4 + 1, 2 + 3 + 2 + 1 + 3 + 1 + 2 + 1, 5.
         ("tiny", 2, 1, 28),
     ],
@@ -96,8 +96,8 @@ def test_figures(name, clear, registers, latency):
 def test_shards(lanes, shards):
     spec = FilterSpec(**APBF | {"slice_bits": 64 * shards}, lanes=lanes)
     profile = HardwareProfile(spec)
-    assert profile.clear_cycles == 4
-    assert profile.minimum_generation == (5 if lanes == 1 else 8 * lanes)
+    assert profile.clear_cycles == 64 // spec.clear
+    assert profile.minimum_generation == (lanes * (profile.clear_cycles + 1))
     assert profile.memories == shards * spec.segments
     assert profile.shard_spec.slice_bits == 64
     profile.check_buildable()
@@ -240,7 +240,11 @@ def test_bit_sliced_wrong():
     assert unbuildable(replace(gebf, clear=16), **sliced) == (
         "clear: must be at most 8 in the bit-sliced organisation, half the cells of a part, not 16"
     )
-    wide = replace(preset("gebf-default"), clear=4)
-    assert unbuildable(wide, memory="ecp5", **sliced) == (
-        "clear: must be at least 8 (8192 cells of a part / 1024 in a block RAM), not 4"
-    )
+
+
+@pytest.mark.parametrize(("clear", "banks"), [(1, 8), (4, 8), (8, 8), (16, 16)])
+def test_banks_are_no_deeper_than_a_block_ram(clear, banks):
+    spec = replace(preset("gebf-default"), clear=clear)
+    profile = HardwareProfile(spec, organisation="bit-sliced")
+    assert profile.banks == banks
+    assert profile.clear_cycles == 8192 // banks

@@ -91,10 +91,12 @@ def test_bench_of_wide_words(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.rtl
-@pytest.mark.parametrize(("clear", "least", "most"), [(8, 0, 1), (4, 150, 350)])
-def test_default_equals_golden(clear, least, most):
+@pytest.mark.parametrize(("generation", "least", "most"), [(2500, 0, 1), (1100, 60, 250)])
+def test_default_equals_golden(generation, least, most):
     """Verdicts and bits are golden's; the pauses are those that the free banks leave."""
-    spec = replace(preset("gebf-default"), clear=clear)
+    spec = preset("gebf-default")
+    window = spec.window_generations * generation
+    spec = replace(spec, generation=generation, window=window)
     keys = np.random.default_rng(SEED).integers(0, 1 << 64, 60_000, np.uint64)
     golden = from_spec(spec)
     expected = golden.check_and_insert(keys)
@@ -167,16 +169,6 @@ def test_memory_wrong():
         match=r"^memory: must be portable or ecp5 in the bit-sliced organisation, not 'ice40'$",
     ):
         FilterUnit(preset("gebf-tiny"), memory="ice40", organisation="bit-sliced")
-
-
-def test_clear_too_small_for_the_block_ram():
-    with pytest.raises(
-        SpecificationError,
-        match=r"^clear: must be at least 8 \(8192 cells of a part / 1024 in a block RAM\), not 4$",
-    ):
-        FilterUnit(
-            replace(preset("gebf-default"), clear=4), memory="ecp5", organisation="bit-sliced"
-        )
 
 
 def test_clear_too_large():
