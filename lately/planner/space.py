@@ -178,8 +178,8 @@ def clear_width(shapes: Shapes, size: Ints) -> Ints:
     """
     depth = part_bits(shapes, size)
     needed = -(-depth // np.maximum(1, shapes.generation - 1))
-    wide = 1 << np.ceil(np.log2(np.maximum(needed, 1))).astype(np.int64)
-    return np.maximum(wide, np.minimum(16, depth))
+    wide: Ints = 1 << np.ceil(np.log2(np.maximum(needed, 1))).astype(np.int64)
+    return wide
 
 
 def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> NDArray[np.bool_]:
