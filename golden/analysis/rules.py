@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-"""Array of real numbers, of a shape that is given where it is used."""
+"""Array of real numbers; its shape is given where it is used."""
 
 
 def require(condition: bool, name: str, rule: str, value: object) -> None:

@@ -16,7 +16,7 @@ _CHUNK = 1 << 14
 
 
 class CountingBloomFilter(Baseline):
-    """Counting Bloom filter whose oldest key is deleted when a new one comes.
+    """Counting Bloom filter that deletes its oldest key when a new one comes.
 
     Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary
     Cache: A Scalable Wide-Area Web Cache Sharing Protocol", IEEE/ACM
@@ -26,23 +26,9 @@ class CountingBloomFilter(Baseline):
     Streams", WWW 2005.
 
     An insertion deletes the key that was inserted `window` insertions before,
-    if there is one, then increments a counter for each hash function: two that
-    meet on a counter increment it twice. A counter at its maximum is not
-    incremented any more, which counts as an overflow.
-
-    `saturated` says what becomes of a counter that has reached its maximum:
-
-    "kept"
-        It stays there for ever, as in the source. There is never a false
-        negative: every key among the last `window` insertions is reported.
-        What a full counter adds to the false positives remains until `clear`.
-    "decremented"
-        It is decremented like any other. There is no false negative as long
-        as `overflows` is 0. After an overflow a counter may be less than what
-        the window's keys make of it, and keys of the window may be missed.
-
-    A key that has left the window is reported by chance alone: no slack, but
-    for counters that are kept.
+    if there is one, then increments a counter for each hash function; a counter
+    that two of them select is incremented twice. A counter at its maximum is not
+    incremented, which counts as an overflow.
 
     Parameters
     ----------
@@ -55,7 +41,12 @@ class CountingBloomFilter(Baseline):
     counter_bits : int
         Width of a counter, 1 to 8.
     saturated : str
-        "kept" or "decremented".
+        What happens to a counter at its maximum. "kept": it stays there for
+        ever, as in the source. Every key among the last `window` insertions is
+        reported, and the false positives due to a full counter remain until `clear`.
+        "decremented": it is decremented like any other. No key of the window is
+        missed as long as `overflows` is 0; after an overflow, a counter may be too
+        low, and keys of the window may be missed.
 
     Attributes
     ----------

@@ -19,34 +19,32 @@ _CHUNK = 1 << 15
 
 
 class ForgetfulBloomFilter(BitArrays):
-    """Bloom filters of the future, the present and the past, in which a key is in two neighbours.
+    """Bloom filters of the future, the present and the past; each key is in two neighbours.
 
     Source: Rajath Subramanyam, Indranil Gupta, Luke M. Leslie and Wenting
     Wang, "Idempotent Distributed Counters Using a Forgetful Bloom Filter",
-    Cluster Computing 19(2), 2016; as the APBF paper describes it in section
-    3.2.
+    Cluster Computing 19(2), 2016; as the APBF paper describes it in section 3.2.
 
     An insertion writes the future and the present segment. A key is reported
     when two neighbours match, from future and present to the two oldest pasts.
-    An insertion that finds `generation` insertions since the last shift shifts
-    first: the future becomes the present, the present the youngest past, and
-    so on; the oldest past is emptied and becomes the future.
+    After `generation` insertions, the next one shifts first: the future becomes
+    the present, the present the youngest past, and so on; the oldest past is
+    emptied and becomes the future.
 
-    A key is guaranteed to be reported for ``past * generation`` insertions
-    after its own, and often for up to a generation more. One generation after
-    that it is forgotten. All segments have the same hash functions:
-    a bit that a fresh key finds set in a segment is likely set in the next
-    one, too, so that the two matches are not independent.
+    A key is guaranteed to be reported for ``past * generation`` insertions after its
+    own, often for up to a generation more, and forgotten one generation after that.
+    All segments have the same hash functions: a bit that a fresh key finds set in
+    one segment is likely to be set in the next, so the two matches are dependent.
 
     Parameters
     ----------
     generation : int
-        Insertions from shift to shift.
+        Insertions between two shifts.
     past : int
         Segments of the past (N).
     bits : int
-        Bits of the N + 2 segments together, at least 2 for each; what does not
-        divide evenly is left unused.
+        Bits of the N + 2 segments together, at least 2 for each; bits that do not
+        divide evenly are left unused.
     hashes : int
         Hash functions (k).
 

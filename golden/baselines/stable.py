@@ -27,19 +27,18 @@ class StableBloomFilter(Baseline):
 
     An insertion decrements `decrements` cells by one, but not below 0, then
     sets the cells of its hash functions to ``2**cell_bits - 1``. A key is
-    reported when none of its cells is 0. The decremented cells follow one
-    another from a random cell on, the first after the last: then one random
-    number is enough, and each cell is decremented with the same probability as
-    if they were drawn one by one, as the source's formulae have it.
+    reported when none of its cells is 0. The decremented cells are consecutive,
+    from a random one on and around the end: one random number suffices, and each
+    cell is decremented with the same probability as if all were drawn, which is
+    what the source's formulae need.
 
-    Nothing is promised about a single key: keys are missed that were just
-    inserted, though rarely, and others are reported long after. In the limit
-    the share of the cells that are 0 is `stable_zero_fraction`.
+    Nothing is guaranteed for a single key: one that was just inserted may be
+    missed, though rarely, and others are reported long after. In the limit the
+    share of the cells that are 0 is `stable_zero_fraction`.
 
     Random numbers come from SplitMix64 (Guy L. Steele, Doug Lea and Christine
-    H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014)
-    with a start that belongs to the seed; its state is the number of
-    insertions, and so part of the filter's.
+    H. Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014),
+    started from the seed; its state is the number of insertions.
 
     Parameters
     ----------

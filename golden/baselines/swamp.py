@@ -28,16 +28,15 @@ SLOT_OVERHEAD = 3
 
 
 class Swamp(Baseline):
-    """Fingerprints of the window in a cyclic buffer, and how often each of them is there.
+    """Fingerprints of the window in a cyclic buffer, and a count of each.
 
     Source: Eran Assaf, Ran Ben Basat, Gil Einziger and Roy Friedman, "Pay for
     a Sliding Bloom Filter and Get Counting, Distinct Elements, and Entropy for
-    Free", INFOCOM 2018. The table is a TinyTable (Gil Einziger and Roy
-    Friedman, "Counting with TinyTable: Every Bit Counts!", 2015), which is
-    exact: answers depend on the fingerprints alone, and the model holds only
-    these.
+    Free", INFOCOM 2018. The counts are kept in a TinyTable (Gil Einziger and Roy
+    Friedman, "Counting with TinyTable: Every Bit Counts!", 2015), which is exact:
+    answers depend on the fingerprints alone, so the model holds nothing else.
 
-    A key is reported if it is among the last `window` insertions, and else
+    A key is reported if it is among the last `window` insertions, and otherwise
     only if one of these has its fingerprint: the window is exact, with no slack.
 
     Parameters

@@ -19,11 +19,11 @@ four-input look-up tables computes one pipeline stage:
 
 That is the hash named "h3". In the one named "siphash", the keyed function of
 `siphash` takes the place of fold and mix: the state is SipHash-1-3 of the key
-under a secret that no constant tells.
+under a secret that no constant reveals.
 
 Where keys are spread over shards, the number of the shard is taken from the
-mixed state in the same way as an index, by bits that are linearly independent
-of those of the indices as far as 64 bits go.
+mixed state like an index, from bits that are linearly independent of those of
+the indices as far as 64 bits allow.
 
 All constants are drawn from the seed with SHAKE-256, so they are the same on
 every platform and every version of Python and numpy.

@@ -1,14 +1,12 @@
 """SipHash, the keyed function of Aumasson and Bernstein, over arrays of keys.
 
-*SipHash: a fast short-input PRF* (Indocrypt 2012), sections 2.1 to 2.4. Who does
-not know the secret cannot choose messages that collide more often than chance
-has it; that is what the function was made for, and what no hash with public
-constants can do.
+*SipHash: a fast short-input PRF* (Indocrypt 2012), sections 2.1 to 2.4. Without
+the secret, nobody can choose messages that collide more often than by chance,
+which no hash with public constants can ensure.
 
 The rounds are those of SipHash-1-3: one for each word of the message and three
-in the end. Python, Rust and Ruby hash with it against the flooding of their
-tables. It takes half the hardware of SipHash-2-4, the function of the paper,
-which the arguments give.
+at the end, as Python, Rust and Ruby use it against the flooding of hash tables.
+It takes half the hardware of the paper's SipHash-2-4, which is chosen by arguments.
 """
 
 from collections.abc import Sequence

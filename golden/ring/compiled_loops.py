@@ -1,15 +1,15 @@
 """Compiled loops over the operations of a filter, in order, each key by itself.
 
-A part of the keys is brought to its places in the segments first, in loops
-that become vector instructions; then one operation after another is performed,
-shifts and clears included. Two forms of memory serve all families:
+The places of some keys in the segments are computed first, in loops that become
+vector instructions; then the operations are performed one after another, shifts
+and clears included. Two forms of memory serve all families:
 
 - *columns*, where all segments have one hash function (GEBF): for each bit of
   a segment one integer, whose bit *j* is that of physical segment *j*;
-- *words* of 64 bits, where each has its own (APBF).
+- *words* of 64 bits, where each segment has its own (APBF).
 
-All loops are in this file, because numba's cache on disk looks at no other to
-tell whether its code is still that of the source.
+All loops are in this file, because numba's cache on disk checks only the file of
+a function to tell whether the code is that of the source.
 """
 
 import numpy as np

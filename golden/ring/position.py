@@ -1,9 +1,9 @@
-"""Where the ring of a filter stands: which segment is the youngest, and whose secret it has.
+"""Position of a filter's ring: its youngest segment, and the secrets of the segments.
 
-With a keyed hash, a secret belongs to a segment from the shift on with which
-the segment comes into the ring until it leaves it: an insertion writes each
-segment, and a query asks each, by that segment's own secret. Hence a new
-secret forgets no key. The spare is empty, and its secret counts for nothing.
+With a keyed hash, each segment has a secret from the shift that brings it into
+the ring until it leaves it: insertions write each segment, and queries ask each,
+by that segment's own secret. Hence a new secret forgets no key. The spare is
+empty, so its secret is irrelevant.
 """
 
 from dataclasses import dataclass
@@ -20,22 +20,20 @@ class RingPosition:
     Attributes
     ----------
     spec : FilterSpec
-    generation : int
-        Insertions of the generations to come.
-    length : int
-        Insertions of the present one.
-    filled : int
-        Insertions in the present one so far.
+        Specification of the filter.
+    generation, length, filled : int
+        Insertions of the generations to come, of the present one, and of the
+        present one so far.
     base : int
         Physical segment that is the youngest.
     secret, older_secret : int
         Secrets of the younger segments of the ring, and of the `older` oldest ones.
     older : int
-        Segments of the ring that have the secret before the present one.
+        Segments of the ring that have the previous secret.
     waiting : int, optional
-        Secret that was loaded and does not count yet.
+        Secret that was loaded and is not used yet.
     insertions, shifts : int
-        Since construction.
+        Insertions and shifts since construction.
     """
 
     spec: FilterSpec

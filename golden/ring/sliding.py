@@ -3,14 +3,14 @@
 A segment is a Bloom filter that is written for some generations, then only
 read, then cleared. An insertion writes the `run` youngest segments. A key is
 reported when `run` consecutive segments match. The age-partitioned filters
-are this with a hash function per segment (APBF, sections 5.1 and 6); the
-guarded-epoch filters are this with a run of 1 and the same hash function
-everywhere (GEBF, methodology).
+have a hash function for each segment (APBF, sections 5.1 and 6); the
+guarded-epoch filters have a run of 1 and one hash function for all segments
+(GEBF, methodology).
 
-The papers' rings have no spare. Here there is one segment more, always empty,
-which takes the place of the one that a shift retires: physical segments keep
-their hash functions in hardware, so the spare has one too, and golden turns
-through the same positions.
+The papers' rings have no spare. Here one more segment, always empty, takes the
+place of the one that a shift retires: physical segments keep their hash
+functions in hardware, so the spare has one too, and golden turns through the
+same positions.
 """
 
 import inspect

@@ -57,33 +57,33 @@ class _Slice:
 class TimeLimitedAPBF(TimeLimitedFilter):
     """Time-limited Bloom filter: slices of any size, as many as the span needs.
 
-    A key is guaranteed to be reported for `span` after its insertion, whatever the rate
-    of insertions does, and on until `span` after the last insertion of its
-    generation. It may leave a trace until `span` after the last insertion of
-    the k-th generation, its own being the first; then there is none. A
-    generation ends by the number of its insertions only, so that it lasts as
-    long as they take to come. After a silence longer than `span` nothing is
-    reported, and the next insertion begins with empty slices.
+    A key is guaranteed to be reported for `span` after its insertion, whatever the
+    rate of insertions, and on until `span` after the last insertion of its
+    generation. It may leave a trace until `span` after the last insertion of the
+    k-th generation, counting its own; then there is none. A generation ends only
+    by its number of insertions, so it lasts as long as they take to come. After a
+    silence longer than `span` nothing is reported, and the next insertion begins
+    with empty slices.
 
-    A slice takes the hash function whose number is one less, modulo k, than
-    that of the slice before it; those that are k apart share one, and are
-    never written together. A function gives 32 bits h of a key, and the index
-    in a slice of m bits is floor(h m / 2**32): one hash serves every size.
+    The number of a slice's hash function is one less, modulo k, than that of the
+    slice before it; slices that are k apart share one, and are never written
+    together. A function gives 32 bits h of a key, and the index in a slice of m
+    bits is floor(h m / 2**32), so one hash serves every size.
 
     Parameters
     ----------
     k : int
         Slices that an insertion writes.
     l : int
-        Generations that the span is to be divided into.
+        Generations into which the span is to be divided.
     span : int
-        T, the time that keys are kept, in units of the timestamps.
+        T, the time for which keys are kept, in units of the timestamps.
     capacity : int
         Keys that are expected in a span at first; the filter corrects it.
     slice_bits_limit : int
-        Bits that no slice exceeds, 2**32 at most. A burst of g insertions in
-        the time dt asks for slices of g k T / (l dt ln 2) bits, which nothing
-        in the paper bounds.
+        Largest size of a slice in bits, at most 2**32. A burst of g insertions in
+        the time dt asks for slices of g k T / (l dt ln 2) bits, for which the paper
+        has no bound.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ from .slices import check_whole
 from .timed_slices import Hashes, TimeLimitedFilter
 
 WHEN_FULL = ("shorten", "overfill")
-"""Choices for a generation that is full while the pool has no slice past the span."""
+"""Choices for a full generation while no slice of the pool is past the span."""
 
 
 class PoolStatus(StrEnum):
@@ -34,51 +34,48 @@ class PoolStatus(StrEnum):
 class PooledTimeLimitedAPBF(TimeLimitedFilter):
     """Time-limited APBF of k + l + 1 slices of one size, for hardware.
 
-    What sections 6.1 and 6.4 of the paper ask of a filter, its slices retired
-    and queried by their times, without what hardware cannot do: slices of any
-    size and in any number (sections 6.2 and 6.3).
+    Slices are retired and queried by their times, as sections 6.1 and 6.4 of the
+    paper ask, without slices of any size and in any number (sections 6.2 and 6.3),
+    which hardware cannot have.
 
-    The ring of an APBF, the spare included (`APBF`: same hash functions, same
-    order, same bits), with two things added. Each slice has the time of its
-    last insertion, settled when it leaves position k - 1, and counts in a
-    query while that is `span` ago at most; the k youngest have the time of
-    the last insertion of any. And a generation ends at an insertion that
-    finds it
-
-    - *full*, with `generation` insertions, or
-    - *old*, `generation_span` or more after its first insertion.
+    The ring is that of an `APBF`, spare, hash functions, order and bits included,
+    with two additions. Each slice has the time of its last insertion, settled when
+    it leaves position k - 1, and counts in a query while that is at most `span`
+    ago; the k youngest have the time of the last insertion of all. And a
+    generation ends at an insertion that finds it *full*, with `generation`
+    insertions, or *old*, `generation_span` or more after its first insertion.
 
     The shift takes the oldest slice out of the ring, to be zeroed as the next
-    spare. If that slice is past the span, nothing is lost by it. If it is
-    not, the pool has *run out*: a generation that is old and not full goes
-    on, as it harms nothing, and for one that is full `when_full` decides:
+    spare. If that slice is past the span, nothing is lost. Otherwise the pool has
+    *run out*: a generation that is old but not full harmlessly goes on, and for a
+    full one `when_full` decides:
 
     - "shorten": shift all the same. The false-positive rate keeps its bound;
       keys as old as the retired slice are lost before their time.
     - "overfill": insert beyond the capacity, until the oldest slice is past
-      the span. No key is lost; the false-positive rate may pass its bound.
+      the span. No key is lost; the false-positive rate may exceed its bound.
 
     Every insertion takes place in either case. Operations and shifts depend
-    on keys and timestamps alone, so that hardware which holds an operation
-    back, because its spare is not zeroed yet, agrees in every answer and bit.
+    on keys and timestamps alone, so hardware that holds an operation back until
+    its spare has been zeroed agrees in every answer and bit.
 
     Parameters
     ----------
     k : int
         Slices that an insertion writes.
     l : int
-        Further slices of the ring: generations that the span is divided into.
+        Further slices of the ring: generations into which the span is divided.
     span : int
-        T, the time that keys are kept, in units of the timestamps.
+        T, the time for which keys are kept, in units of the timestamps.
     slice_bits : int
-        Bits of a slice, m; 2**32 at most. Hardware wants a power of two.
+        Bits of a slice, m; at most 2**32. Hardware needs a power of two.
     generation : int, optional
         Insertions that fill a generation; by default floor(m ln 2 / k), which
         fills a slice to one half.
     generation_span : int, optional
-        Time after which a generation ends though it is not full. By default
-        floor(T / l) + 1, the least with which time alone never runs the pool
-        out; more leaves slices of the pool to bursts; T + 1 at most.
+        Time after which a generation ends even if it is not full, at most T + 1. By
+        default floor(T / l) + 1, the shortest with which time alone never exhausts
+        the pool; a longer one leaves slices of the pool to bursts.
     when_full : str
         "shorten" or "overfill".
 

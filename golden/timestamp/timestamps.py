@@ -1,12 +1,12 @@
 """Cells that hold the time they were last touched: the base of the timing Bloom filters.
 
-A cell holds a timestamp of 0 to `last_timestamp` or the mark of an expired
-one. The present timestamp goes round through that range, one further after
-each block of insertions, and an insertion writes it to the cells of its key.
-A key is reported unless one of its cells has expired. A timestamp that has
-expired is marked before the present one reaches it again: the sweep looks at
-`swept` cells after each insertion, and `padding` makes the range longer than
-the window needs, so that few are enough.
+A cell holds a timestamp of 0 to `last_timestamp` or the mark of an expired one.
+The present timestamp cycles through that range, one step after each block of
+insertions, and an insertion writes it to the cells of its key. A key is reported
+unless one of its cells has expired. An expired timestamp is marked before the
+present one reaches it again: the sweep examines `swept` cells after each
+insertion, and `padding` makes the range longer than the window needs, so that
+few cells at a time are enough.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _CHUNK = 1 << 14
 _NEVER = -(1 << 32)
 
 Integers = NDArray[np.int64]
-"""Array of whole numbers, of a shape that is given where it is used."""
+"""Array of integers; its shape is given where it is used."""
 
 
 @dataclass(frozen=True)
@@ -269,12 +269,9 @@ class TimestampFilter(CountedFilter):
         for start in range(0, len(keys), _CHUNK):
             part = slice(start, start + _CHUNK)
             swept_next = self.insertions * self.swept % self.cells
-            numbers = np.array(
-                [
-                    *(self.timestamp, self.filled, swept_next, self.window, self.block),
-                    *(self.last_timestamp, self.swept),
-                ]
-            )
+            moved = [self.timestamp, self.filled, swept_next]
+            fixed = [self.window, self.block, self.last_timestamp, self.swept]
+            numbers = np.array([*moved, *fixed], np.int64)
             indices = np.stack(self._hash.indices(states(keys[part], [0])[0], 0))
             loop.insert_keys(self._cells, indices, numbers, asks, seen[part])
             self.insertions += indices.shape[1]

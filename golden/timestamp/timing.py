@@ -13,10 +13,10 @@ from .timing_sizes import timing_sizes
 
 
 class TimingBloomFilter(TimestampFilter):
-    """Timing Bloom filter: every insertion has a timestamp of its own (section 3.1).
+    """Timing Bloom filter: every insertion has its own timestamp (section 3.1).
 
-    No key among the last `window` insertions is missed. A key that is not is
-    reported if others have touched all its cells within the window.
+    No key among the last `window` insertions is missed. Any other key is reported
+    only if other keys have touched all its cells within the window.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class TimingBloomFilter(TimestampFilter):
     hashes : int
         Hash functions, k. All share the cells.
     padding : int, optional
-        Timestamps beyond the ``window + 2`` that are needed. Without it, the
-        fewest with which no more than `hashes` cells are swept after an
-        insertion, as the paper has it: some ``cells / hashes``.
+        Timestamps beyond the ``window + 2`` that are needed. By default the fewest
+        with which at most `hashes` cells are swept after an insertion, as in the
+        paper: about ``cells / hashes``.
     """
 
     specification = TimingSpec
@@ -45,20 +45,18 @@ class BlockTimingBloomFilter(TimestampFilter):
 
     Timestamps are shorter than those of `TimingBloomFilter`. The end of the
     window is less sharp: a key may be reported for up to ``block - 1``
-    insertions more, because one of its block is in the window.
+    more insertions, because a later key of its block is in the window.
 
     Parameters
     ----------
-    window : int
-        Insertions for which a key is guaranteed to be reported, w; at most 2**30.
-    block : int
-        Insertions that share a timestamp, B. May be longer than the window.
-    cells, hashes : int
+    window, cells, hashes : int
         As for `TimingBloomFilter`.
+    block : int
+        Insertions that share a timestamp, B; may be longer than the window.
     padding : int, optional
-        Timestamps beyond the ``ceil(window / block) + 2`` that are needed.
-        Without it, the fewest with which no more than `hashes` cells are swept
-        after an insertion, as the paper has it: some ``cells / (hashes block)``.
+        Timestamps beyond the ``ceil(window / block) + 2`` that are needed. By default
+        the fewest with which at most `hashes` cells are swept after an insertion, as
+        in the paper: about ``cells / (hashes block)``.
     """
 
     specification = BlockTimingSpec
