@@ -44,3 +44,7 @@ def pytest_collection_modifyitems(config, items):
         place = {path: order.random() for path in dict.fromkeys(item.path for item in items)}
         order.shuffle(items)
         items.sort(key=lambda item: place[item.path])
+    else:
+        # What takes long first, so that workers end together.
+        place = {"sim": 0, "boards": 1, "hdl": 2}
+        items.sort(key=lambda item: place.get(item.path.parent.name, 3))

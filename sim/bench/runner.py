@@ -33,12 +33,6 @@ PRIMITIVES = {
 }
 """Models of the block RAMs that each variant of the segment memory instantiates."""
 
-_BENCHES = {
-    "separate": "lately.sim.bench.filter_bench",
-    "bit-sliced": "lately.sim.bench.sliced_bench",
-}
-_SECRET_BENCH = "lately.sim.bench.secret_bench"
-
 FUNCTIONAL = "functional.json"
 """File of the functional bins that a run with coverage adds to."""
 
@@ -64,12 +58,11 @@ def run_filter_bench(
     testcase: str | None = None,
     coverage: bool = False,
 ) -> dict[str, bool]:
-    """Run the bench of a filter unit.
+    """Run the bench of a filter unit, of one lane or several.
 
     Parameters
     ----------
     spec : FilterSpec
-        What to build.
     simulator : str
         One of `SIMULATORS`.
     directory : Path
@@ -107,7 +100,7 @@ def run_filter_bench(
             organisation=organisation,
             statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
         ),
-        [_BENCHES[organisation], *([_SECRET_BENCH] if spec.hash == "siphash" else [])],
+        _benches(spec, organisation),
         simulator,
         directory,
         environment=_filter_environment(directory, seed, memory)
@@ -116,37 +109,6 @@ def run_filter_bench(
         models=_models(memory),
         testcase=testcase,
         coverage=coverage,
-    )
-
-
-def run_lane_bench(
-    spec: FilterSpec,
-    simulator: str,
-    directory: Path,
-    *,
-    seed: int = 1,
-    memory: str = "portable",
-    testcase: str | None = None,
-) -> dict[str, bool]:
-    """Run the bench of a unit of several lanes; parameters, result, errors: as `run_filter_bench`.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-        What to build, of several lanes.
-    simulator, directory, seed, memory, testcase
-        As `run_filter_bench`.
-    """
-    directory.mkdir(parents=True, exist_ok=True)
-    spec.to_toml(directory / "spec.toml")
-    return _run(
-        unit_verilog(spec, memory=memory),
-        "lately.sim.bench.lane_bench",
-        simulator,
-        directory,
-        environment=_filter_environment(directory, seed, memory),
-        models=_models(memory),
-        testcase=testcase,
     )
 
 
@@ -180,13 +142,22 @@ def run_netlist_bench(
     spec.to_toml(directory / "spec.toml")
     return _run(
         netlist.text,
-        "lately.sim.bench.filter_bench",
+        ["filter_bench"],
         simulator,
         directory,
         environment=_filter_environment(directory, seed, memory) | {"LATELY_NETLIST": "1"},
         models=[directory / "cells.v", *(_MODELS / f"{name}.v" for name in netlist.unmodelled)],
         testcase=testcase,
     )
+
+
+def _benches(spec: FilterSpec, organisation: str) -> list[str]:
+    """Return the modules whose tests a unit has to pass."""
+    if spec.lanes > 1:
+        return ["lane_bench"]
+    if organisation == "bit-sliced":
+        return ["sliced_bench"]
+    return ["filter_bench", "secret_bench"] if spec.hash == "siphash" else ["filter_bench"]
 
 
 def _filter_environment(directory: Path, seed: int, memory: str) -> dict[str, str]:
@@ -220,7 +191,7 @@ def run_segment_bench(
     )
     return _run(
         verilog.convert(component, name=TOP, emit_src=False),
-        "lately.sim.bench.segment_bench",
+        ["segment_bench"],
         simulator,
         directory,
         environment={
@@ -239,7 +210,7 @@ def _models(memory: str) -> list[Path]:
 
 def _run(
     text: str,
-    bench: str | list[str],
+    benches: Sequence[str],
     simulator: str,
     directory: Path,
     *,
@@ -278,7 +249,7 @@ def _run(
     with suppress(SystemExit):
         runner.test(
             hdl_toplevel=TOP,
-            test_module=bench,
+            test_module=[f"{__package__}.{bench}" for bench in benches],
             build_dir=directory / simulator,
             test_dir=directory / simulator,
             results_xml=str(results),

@@ -8,7 +8,7 @@ from mutants import broken
 from lately.golden import preset
 from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.unit import LaneUnit
-from lately.sim.bench.runner import SIMULATORS, run_lane_bench
+from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 
 pytestmark = pytest.mark.rtl
 
@@ -30,7 +30,7 @@ CASES = [
 
 @pytest.mark.parametrize(("name", "simulator"), CASES)
 def test_bench(name, simulator, tmp_path, capfd):
-    outcomes = run_lane_bench(preset(name), simulator, tmp_path, seed=SEED)
+    outcomes = run_filter_bench(preset(name), simulator, tmp_path, seed=SEED)
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
     assert len(outcomes) == 25
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
@@ -62,7 +62,7 @@ def test_broken_unit_is_found_out(
 ):
     user = {Collector: "lately.hdl.lanes.unit", LaneUnit: "lately.hdl.build"}[component]
     monkeypatch.setattr(f"{user}.{component.__name__}", broken(component, old, new))
-    outcomes = run_lane_bench(
+    outcomes = run_filter_bench(
         preset("two-lanes-tiny"), "icarus", tmp_path, seed=SEED, testcase=testcase
     )
     assert outcomes == {testcase: False}
