@@ -2,14 +2,15 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 from ..golden.files import replace_file
 from . import markdown
 from .comparison import to_digits_of
-from .records import Entry, Report, text
+from .records import Report, text
 from .study import Chart, Finding, Verdict
 
 PAGE = "reproduction.md"
@@ -22,41 +23,27 @@ IMAGES = Path("images", "reproduction")
 NOTHING = "\N{EN DASH}"
 """Stands in a table where there is no value."""
 
-_HEAD = """\
-# Reproduction
-
-Tables and figures of the papers that the filters are from, computed or measured anew: each
-printed figure beside ours.
-
-    lately reproduce --list
-    lately reproduce {example}
-    lately reproduce all --out DIR
-
-The last command writes this page. The streams are drawn from fixed seeds, so that each run gives
-the same figures. Finished points are kept in the user's cache folder, so that an interrupted run
-goes on where it stopped.
-
-{form}**Met** means that our value, in the digits that are printed, is the printed one, or that
-its 95 % confidence interval holds it. **Near**: off by one unit in the last printed digit, or
-else as the note says. **Not met**: another value; the note says why. **Ours alone**: the paper
-prints no number, as in a figure. Intervals are Student's over the seeds, or exact ones of a
-proportion; what is computed and not measured has none.
-
-"""
-
-_QUICK = """\
-This is the quick form, `--quick`: fewer seeds and shorter streams, and so wider intervals.
-
-"""
-
 
 def page(report: Report) -> str:
     """Return the page; its drawings are below `IMAGES`."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "grid": _grid,
+        "differences": _differences,
+        "findings": partial(_table, ("", "paper", "ours", "95 % interval", "verdict", "note")),
+        "escaped": markdown.escape,
+        "image": image,
+    }
     example = report.entries[0].name if report.entries else "apbf-table-2"
-    parts = [_HEAD.format(form=_QUICK if report.quick else "", example=example)]
-    parts += ["## Summary\n", _summary(report)]
-    parts += [_section(entry) for entry in report.entries]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    template = environment.get_template("page.md")
+    return template.render(report=report, example=example, summary=_summary(report))
 
 
 def write(report: Report, directory: str | os.PathLike[str]) -> list[str]:
@@ -134,37 +121,21 @@ def _summary(report: Report) -> str:
     return markdown.table(header, rows)
 
 
-def _section(entry: Entry) -> str:
-    findings = entry.outcome.findings
-    grid = _grid(findings)
-    parts = [f"## {entry.title}\n", f"{entry.source}. `lately reproduce {entry.name}`\n"]
-    if grid is None:
-        parts.append(_list(findings))
-    else:
-        parts += [
-            "A figure in bold is ours where it is not the printed one before it.\n",
-            grid,
-            _differences(findings),
-        ]
-    for chart in entry.outcome.charts:
-        parts.append(f"![{markdown.escape(chart.title)}]({image(chart)})\n")
-    parts += [note.rstrip("\n") + "\n" for note in entry.outcome.notes]
-    return "\n".join(filter(None, parts))
+_COLUMNS: dict[str, Callable[[Finding], str]] = {
+    "": lambda finding: markdown.escape(finding.what),
+    "paper": lambda finding: finding.paper or NOTHING,
+    "ours": value_text,
+    "not rounded": lambda finding: f"{finding.ours:.10g}",
+    "95 % interval": interval_text,
+    "verdict": lambda finding: finding.verdict.value,
+    "note": lambda finding: markdown.escape(finding.note),
+    "reason": lambda finding: markdown.escape(finding.note),
+}
 
 
-def _list(findings: Sequence[Finding]) -> str:
-    rows = [
-        [
-            markdown.escape(finding.what),
-            finding.paper or NOTHING,
-            value_text(finding),
-            interval_text(finding),
-            finding.verdict.value,
-            markdown.escape(finding.note),
-        ]
-        for finding in findings
-    ]
-    return markdown.table(["", "paper", "ours", "95 % interval", "verdict", "note"], rows)
+def _table(columns: Sequence[str], findings: Iterable[Finding]) -> str:
+    rows = [[_COLUMNS[column](finding) for column in columns] for finding in findings]
+    return markdown.table(columns, rows)
 
 
 def _grid(findings: Sequence[Finding]) -> str | None:
@@ -189,21 +160,10 @@ def _cell(finding: Finding) -> str:
 
 
 def _differences(findings: Iterable[Finding]) -> str:
-    rows = [
-        [
-            markdown.escape(finding.what),
-            finding.paper,
-            value_text(finding),
-            f"{finding.ours:.10g}",
-            finding.verdict.value,
-            markdown.escape(finding.note),
-        ]
-        for finding in findings
-        if finding.verdict not in (Verdict.MET, Verdict.OURS)
-    ]
-    if not rows:
+    others = [one for one in findings if one.verdict not in (Verdict.MET, Verdict.OURS)]
+    if not others:
         return "Every printed digit is reproduced.\n"
-    return markdown.table(["", "paper", "ours", "not rounded", "verdict", "reason"], rows)
+    return _table(("", "paper", "ours", "not rounded", "verdict", "reason"), others)
 
 
 def _anchor(title: str) -> str:
