@@ -20,7 +20,8 @@ from .cuckoo_findings import (
     rate_series,
     structures,
 )
-from .cuckoo_runs import REAL, build, dictionary, measure, real, synthetic, timing
+from .cuckoo_runs import build, dictionary, measure, synthetic, timing
+from .real_streams import FILES, real
 
 WINDOW = 10_000
 """Window of the real streams in the paper."""
@@ -45,7 +46,7 @@ def points_real(quick: bool) -> list[Point]:
         {"measured": 25_000, "fresh": 20_000} if quick else {"measured": 90_000, "fresh": 200_000}
     )
     points = []
-    for name in REAL:
+    for name in FILES:
         window = _WEB_WINDOW if name == "web" else WINDOW
         setups = [setup for each in counters for setup in structures(each * window, window)]
         for seed in range(4 if quick else 6):
@@ -60,7 +61,7 @@ def conclude_real(results: Results) -> Outcome:
     for name, called in NAMES.items():
         chosen = [entry for entry in results if entry[0]["real"] == name]
         if any(result["runs"] is None for _, result in chosen):
-            notes.append(f"The file of the {called}, `{REAL[name]}`, was not there.")
+            notes.append(f"The file of the {called}, `{FILES[name]}`, was not there.")
             continue
         counters, window = chosen[0][0]["counters"], chosen[0][0]["window"]
         runs = by_structure(chosen, [*LABELS])
@@ -148,7 +149,7 @@ def conclude_age(results: Results) -> Outcome:
         runs = [result["runs"] for point, result in results if point["stream"] == name]
         called = NAMES.get(name, "uniform keys")
         if None in runs:
-            notes.append(f"The file of the {called}, `{REAL[name]}`, was not there.")
+            notes.append(f"The file of the {called}, `{FILES[name]}`, was not there.")
             continue
         findings += _age_findings(called, runs)
         charts.append(_age_chart(name, called, runs))

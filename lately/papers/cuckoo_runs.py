@@ -3,37 +3,23 @@
 import math
 import statistics
 from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..golden.cuckoo.dictionary import CuckooDictionary
-from ..golden.hash.keys import text_keys
 from ..golden.timestamp.timing import TimingBloomFilter
 from ..intervals import clopper_pearson
-from ..replay.traces import open_trace
 from ..studies.comparison import POSITIVE, student
 from ..studies.streams import Keys, uniform, zipf
 from ..studies.study import Estimate, Point, Result
+from .real_streams import distances, real
 
 UNIVERSE = 100_000
 """Keys that the synthetic streams are drawn from, as in the paper."""
 
-REAL = {
-    "flights": "flights_2013.csv.gz",
-    "dns": "dns_queries.csv.gz",
-    "products": "product_page_requests.csv.gz",
-    "web": "apache_access.log.gz",
-}
-"""Files of the real streams."""
-
 BEST = 0
 """Hash functions of `timing` that are best for the different keys in a window of the stream."""
 
-_ROOT = Path(__file__).parents[2]
-_FOLDERS = (_ROOT / "examples", _ROOT.parent / "shared" / "data")
 _FRESH = 1 << 40
 # The dictionary is asked for more keys, as it seldom errs.
 _PATIENCE = 10
@@ -89,16 +75,6 @@ def synthetic(count: int, z: float, seed: int) -> Keys:
     return zipf(count, UNIVERSE, z, seed)
 
 
-@lru_cache(maxsize=8)
-def real(name: str, count: int) -> Keys | None:
-    """Return the first keys of a real stream; None where its file is not there."""
-    path = next((path for folder in _FOLDERS if (path := folder / REAL[name]).exists()), None)
-    if path is None:
-        return None
-    with open_trace(path) as trace:
-        return text_keys([key for key, _ in trace.read(count)], key_bits=64)
-
-
 def attacked(keys: Keys, window: int, seed: int) -> Keys:
     """Replay, after each key, one of the last `window` with a probability of one half."""
     rng = np.random.default_rng(seed)
@@ -110,15 +86,6 @@ def attacked(keys: Keys, window: int, seed: int) -> Keys:
         if replay:
             stream.append(stream[-1 - int(share * min(window, len(stream)))])
     return np.array(stream, np.uint64)
-
-
-def distances(keys: Keys) -> NDArray[np.int64]:
-    """Return the insertions since each key's last one, counted both, 0 for a new key."""
-    order = np.argsort(keys, kind="stable")
-    again = keys[order[1:]] == keys[order[:-1]]
-    result = np.zeros(len(keys), np.int64)
-    result[order[1:][again]] = (order[1:] - order[:-1])[again]
-    return result
 
 
 # Measurements

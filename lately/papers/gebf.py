@@ -14,11 +14,11 @@ from .gebf_runs import (
     WINDOW,
     Queries,
     draw_queries,
-    log_keys,
     rates,
     synthetic,
 )
 from .gebf_verdicts import beside, median, over_seeds, series, table
+from .real_streams import real
 
 KINDS = ("uniform", "zipf", "bursty")
 """Kinds of synthetic streams."""
@@ -141,9 +141,10 @@ def log_points(quick: bool) -> list[Point]:
 
 def measure_log(point: Point) -> Result:
     """Run the five filters on one log; nothing but 'absent' if its file is."""
-    if not LOGS[point["log"]][0].exists():
+    stream, window = LOGS[point["log"]]
+    keys = real(stream)
+    if keys is None:
         return {"absent": True}
-    keys, window = log_keys(point["log"]), LOGS[point["log"]][1]
     queries = draw_queries(keys, window, point["seed"])
     return _all_filters(keys, queries, window, point)
 

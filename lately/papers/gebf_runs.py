@@ -3,8 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,8 @@ from numpy.typing import NDArray
 
 from ..golden import GEBF, BlockedGEBF, CountedFilter, CountingBloomFilter, StableBloomFilter
 from ..golden.baselines.stable import stable_decrements
-from ..golden.hash.keys import text_keys
 from ..golden.ring.layout import Layout
 from ..golden.ring.sliding import SlidingFilter
-from ..replay.traces import open_trace
 from ..studies import streams
 from ..studies.streams import Keys
 from .paper import Paper
@@ -52,15 +48,12 @@ Rates = dict[str, float]
 AnyFilter = SlidingFilter | CountedFilter
 """Metrics."""
 
-ROOT = Path(__file__).parents[2]
-"""Folder of the repository."""
-_DATA = ROOT.parent / "shared" / "data"
-LOGS: dict[str, tuple[Path, int]] = {
-    "flights": (ROOT / "examples" / "flights_2013.csv.gz", WINDOW),
-    "product pages": (_DATA / "product_page_requests.csv.gz", WINDOW),
-    "web server": (_DATA / "apache_access.log.gz", 2_000),
+LOGS = {
+    "flights": ("flights", WINDOW),
+    "product pages": ("products", WINDOW),
+    "web server": ("web", 2_000),
 }
-"""Real streams: their files, and windows that leave something to expire."""
+"""Real streams (see `real_streams`), and windows that leave something to expire."""
 
 
 # Filters
@@ -240,31 +233,13 @@ def synthetic(kind: str, seed: int) -> Keys:
     return STREAMS[names[kind]](seed)
 
 
-@lru_cache(maxsize=1)
-def log_keys(name: str) -> Keys:
-    """Read one of `LOGS`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If its file is absent.
-    """
-    with open_trace(LOGS[name][0]) as trace:
-        return text_keys([text for text, _ in trace], key_bits=64)
-
-
 @dataclass(frozen=True)
 class Queries:
-    """Keys to ask for after the last insertion.
+    """Keys to ask for after the last insertion, each of shape (n,).
 
-    Attributes
-    ----------
-    live, fresh : ndarray of uint64, shape (QUERIES,)
-        Keys of the window, drawn by insertion; and keys never inserted.
-    guarded, beyond : ndarray of uint64
-        Keys of the window before, drawn by insertion, but not of the window: last
-        inserted at most one epoch before it, and longer ago. `QUERIES`
-        together, or none if nothing has expired.
+    `QUERIES` keys are live, of the window, drawn by insertion, and as many fresh, never inserted.
+    As many together have expired, unless none has: keys of the window before, drawn by insertion,
+    but not of the window, guarded if last inserted at most one epoch before it and else beyond.
     """
 
     live: Keys

@@ -18,7 +18,7 @@ from .inferential_runs import (
     calibration_error,
     drawn,
     posterior_error,
-    real,
+    recorded,
     sizes,
     trial,
 )
@@ -49,7 +49,7 @@ def measure_ratio(point: Point) -> Result:
     """Count queries for keys in the window, and for others."""
     name = point["stream"]
     if name in REAL:
-        stream = real(name, WARM[name])
+        stream = recorded(name, WARM[name])
     else:
         stream = drawn(name, 1 << 20, point["queries"], point["seed"])
     inside = int((stream.age[stream.warm :] < point["window"]).sum())
@@ -155,7 +155,7 @@ def measure_penalties(point: Point) -> Result:
 def _stream(point: Point, seed: int) -> Stream:
     name, window = point["stream"], point["window"]
     if name in REAL:
-        return real(name, WARM[name])
+        return recorded(name, WARM[name])
     # The queries begin anywhere in a block of insertions.
     warm = window + int(np.random.default_rng([seed, window]).integers(window))
     queries = point["pilot"] if seed == _PILOT else point["queries"]

@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..golden.hash.keys import text_keys
 from ..golden.timestamp.distinct import (
     Distinct,
     Reals,
@@ -21,9 +19,9 @@ from ..golden.timestamp.distinct import (
 from ..golden.timestamp.inferential import minimum_penalty
 from ..golden.timestamp.posteriors import age_posterior
 from ..golden.timestamp.timing import BlockTimingBloomFilter
-from ..replay.traces import open_trace
 from ..studies.streams import Keys, uniform, zipf
 from .paper import Paper
+from .real_streams import FILES, distances, path, real
 
 PAPER = Paper("inferential")
 """Inferential Time-Decaying Bloom Filters."""
@@ -37,12 +35,8 @@ BINS = 20
 PENALTIES = (1.0, 10.0)
 """Ends of the range that penalties are drawn from (section 5.1.1)."""
 
-_ROOT = Path(__file__).resolve().parents[2]
-REAL = {
-    "flights": _ROOT / "examples" / "flights_2013.csv.gz",
-    "pages": _ROOT.parent / "shared" / "data" / "product_page_requests.csv.gz",
-}
-"""Real streams, in the place of the paper's IP sources, which are not free."""
+REAL = {"flights": "flights", "pages": "products"}
+"""Real streams (see `real_streams`), in the place of the paper's IP sources, which are not free."""
 
 BALANCED, MOSTLY = "pos = neg", "pos > neg"
 """Conditions of Table 3: both answers about as frequent, or most queries of keys in the window."""
@@ -69,42 +63,32 @@ _TRIALS = 8
 
 @dataclass(frozen=True)
 class Stream:
-    """Stream of a trial.
-
-    Attributes
-    ----------
-    keys : ndarray of uint64, shape (n,)
-    probabilities : ndarray of float64, shape (n,)
-        p_x of each of them.
-    age : ndarray of int64, shape (n,)
-        Insertions since the key's last; n for a key that is new.
-    distinct : callable
-        D(j).
-    warm : int
-        Keys that are inserted before the first query.
-    """
+    """Stream of a trial, in arrays of shape (n,)."""
 
     keys: Keys
     probabilities: Reals
+    """p_x of each key."""
     age: NDArray[np.int64]
+    """Insertions since the key's last; n for a key that is new."""
     distinct: Distinct
+    """D(j)."""
     warm: int
+    """Keys that are inserted before the first query."""
 
 
 def available() -> Iterator[Experiment]:
     """Experiments whose streams are at hand."""
     for experiment in EXPERIMENTS:
-        path = REAL.get(experiment.stream)
-        if path is None or path.exists():
+        if experiment.stream not in REAL or path(REAL[experiment.stream]):
             yield experiment
 
 
 def absent() -> list[str]:
     """Return a note for each real stream that is not at hand."""
     return [
-        f"The stream `{path.name}` was absent, and what is measured on it is left out."
-        for path in REAL.values()
-        if not path.exists()
+        f"The stream `{FILES[name]}` was absent, and what is measured on it is left out."
+        for name in REAL.values()
+        if not path(name)
     ]
 
 
@@ -125,10 +109,10 @@ def drawn(name: str, warm: int, queries: int, seed: int) -> Stream:
 
 
 @lru_cache(maxsize=1)
-def real(name: str, warm: int) -> Stream:
+def recorded(name: str, warm: int) -> Stream:
     """Read a stream of `REAL`; p_x and D(j) as in section 5.3.2, from the stream itself."""
-    with open_trace(REAL[name]) as trace:
-        keys = text_keys([text for text, _ in trace], key_bits=64)
+    keys = real(REAL[name])
+    assert keys is not None, name
     _, index, counts = np.unique(keys, return_inverse=True, return_counts=True)
     lengths = [10**power for power in range(6) if 10**power < len(keys)]
     lengths.append(1 << len(keys).bit_length() - 1)
@@ -145,11 +129,8 @@ def _sampled(insertions: ArrayLike, at: list[int], distinct: Reals) -> Reals:
 
 def insertion_ages(keys: Keys) -> NDArray[np.int64]:
     """Insertions between each key and the one before that is equal; n where there is none."""
-    order = np.argsort(keys, kind="stable")
-    again = keys[order[1:]] == keys[order[:-1]]
-    ages = np.full(len(keys), len(keys), np.int64)
-    ages[order[1:][again]] = (order[1:] - order[:-1])[again] - 1
-    return ages
+    distance = distances(keys)
+    return np.where(distance > 0, distance - 1, len(keys))
 
 
 def sizes(window: int, bits_per_item: float, hashes: int) -> dict[str, int]:

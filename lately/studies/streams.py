@@ -1,4 +1,4 @@
-"""Streams of keys that the papers measure on, drawn from a seed, and the real ones."""
+"""Streams of keys that the papers measure on, drawn from a seed."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -6,7 +6,14 @@ import math
 import numpy as np
 import pytest
 
-from lately.papers import cuckoo_bounds, cuckoo_findings, cuckoo_real, cuckoo_runs, cuckoo_synthetic
+from lately.papers import (
+    cuckoo_bounds,
+    cuckoo_findings,
+    cuckoo_real,
+    cuckoo_runs,
+    cuckoo_synthetic,
+    real_streams,
+)
 from lately.papers.registry import select
 from lately.studies.study import Verdict
 
@@ -71,8 +78,8 @@ def test_full_form_is_the_quick_one_but_larger():
 
 
 def test_absent_files_are_told(monkeypatch):
-    monkeypatch.setattr(cuckoo_runs, "_FOLDERS", ())
-    cuckoo_runs.real.cache_clear()
+    monkeypatch.setattr(real_streams, "FOLDERS", ())
+    real_streams.real.cache_clear()
     for study in cuckoo_real.STUDIES:
         points = [
             point | {"count": 12_000, "measured": 12_000}
@@ -82,7 +89,7 @@ def test_absent_files_are_told(monkeypatch):
         notes = " ".join(outcome.notes)
         assert "The file of the tail numbers of departing aircraft" in notes
         assert not any("aircraft" in finding.what for finding in outcome.findings)
-    cuckoo_runs.real.cache_clear()
+    real_streams.real.cache_clear()
 
 
 def test_counters_as_in_the_paper():
@@ -103,14 +110,14 @@ def test_timing_bits():
 
 def test_distances():
     keys = np.array([5, 6, 5, 5, 7, 6], np.uint64)
-    assert cuckoo_runs.distances(keys).tolist() == [0, 0, 2, 1, 0, 4]
-    assert cuckoo_runs.distances(keys[:0]).tolist() == []
+    assert real_streams.distances(keys).tolist() == [0, 0, 2, 1, 0, 4]
+    assert real_streams.distances(keys[:0]).tolist() == []
 
 
 def test_replays_are_of_the_window():
     keys = np.arange(2000, dtype=np.uint64)
     stream = cuckoo_runs.attacked(keys, 30, seed=1)
-    distance = cuckoo_runs.distances(stream)
+    distance = real_streams.distances(stream)
     replays = distance > 0
     assert 2800 < len(stream) < 3200
     assert distance.max() <= 30

@@ -9,6 +9,7 @@ import pytest
 from lately.papers import inferential as study
 from lately.papers import inferential_curves as curves
 from lately.papers import inferential_runs as runs
+from lately.papers import real_streams
 from lately.studies.study import Verdict
 
 
@@ -71,9 +72,8 @@ def test_every_number_of_hashes_is_tried():
         assert point["hashes"] == list(range(1, 31))
 
 
-def test_absent_stream(monkeypatch, tmp_path):
-    absent = tmp_path / "product_page_requests.csv.gz"
-    monkeypatch.setitem(runs.REAL, "pages", absent)
+def test_absent_stream(monkeypatch):
+    monkeypatch.setattr(real_streams, "FOLDERS", real_streams.FOLDERS[:1])
     for which in study.STUDIES:
         assert not [point for point in which.points(True) if point["stream"] == "pages"]
     assert runs.absent() == [

@@ -9,7 +9,6 @@ from lately.golden import GEBF, SlidingFilter
 from lately.papers import gebf, gebf_readings, gebf_verdicts
 from lately.papers.gebf_runs import (
     FILTERS,
-    LOGS,
     QUERIES,
     READINGS,
     STREAMS,
@@ -18,10 +17,10 @@ from lately.papers.gebf_runs import (
     DoubleHashedGEBF,
     best_hashes,
     draw_queries,
-    log_keys,
     rates,
     synthetic,
 )
+from lately.papers.real_streams import real
 from lately.studies import streams
 from lately.studies.comparison import judge, never
 from lately.studies.study import Verdict
@@ -187,7 +186,7 @@ def test_readings(monkeypatch):
 def test_log_point(monkeypatch):
     study = STUDIES["gebf-logs"]
     points = [p for p in study.points(True) if p["log"] == "flights"]
-    monkeypatch.setattr(gebf, "log_keys", lambda name: log_keys(name)[:80_000])
+    monkeypatch.setattr(gebf, "real", lambda name: real(name, 80_000))
     results = [(point, study.measure(point)) for point in points[:1]]
     results += [({"log": "elsewhere", "seed": 0, "bits_per_key": 14}, {"absent": True})]
     outcome = study.conclude(results)
@@ -200,8 +199,8 @@ def test_log_point(monkeypatch):
     assert outcome.notes[-1] == "Absent, and so not measured: elsewhere."
 
 
-def test_log_absent(monkeypatch, tmp_path):
-    monkeypatch.setitem(LOGS, "flights", (tmp_path / "none", WINDOW))
+def test_log_absent(monkeypatch):
+    monkeypatch.setattr(gebf, "real", lambda name: None)
     assert gebf.measure_log({"log": "flights", "seed": 0, "bits_per_key": 14}) == {"absent": True}
     outcome = gebf.conclude_logs([({"log": "flights"}, {"absent": True})])
     assert outcome.findings == []
