@@ -23,7 +23,7 @@ for _command in (bench_hardware, bench_lanes, bench_golden, bench_stream):
 @filter_options()
 @count_option("--operations", 1_000_000, "Number of check-and-inserts per round.")
 @count_option("--rounds", 5, "Number of rounds; the medians are compared.")
-@figures_command("print_replay", "mismatches", lambda figures: figures["mismatches"])
+@figures_command("replay", "mismatches", lambda figures: figures["mismatches"])
 def bench_replay(*, spec: str | None, preset: str | None, operations: int, rounds: int) -> Figures:
     """Time the compiled replay and the golden model in turn, on the same random keys.
 
@@ -45,7 +45,7 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
 @count_option("--operations", 100_000_000, "Total number of operations.")
 @seed_option
 @figures_command(
-    "print_soak",
+    "soak",
     "mismatches",
     lambda figures: {name: count for name, count in figures["mismatches"].items() if count},
 )

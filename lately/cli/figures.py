@@ -19,8 +19,8 @@ def figures_command(
     """Return a decorator for a command that returns figures.
 
     The command gets --json and, with `out`, --out; the folder of that file is checked before the
-    work. Without --json the function of `lately.cli.bench_tables` that `table` names prints the
-    figures. The command fails unless a `count` of events, by their `name`, is zero.
+    work. Without --json the figures are printed in a `table` of ``tables.toml``. The command
+    fails unless a `count` of events, by their `name`, is zero.
     """
 
     def decorate(command: Command) -> Command:
@@ -36,9 +36,9 @@ def figures_command(
             if as_json:
                 print_json(figures)
             else:
-                from . import bench_tables
+                from .tables import print_figures
 
-                getattr(bench_tables, table)(figures)
+                print_figures(table, figures)
             fail_unless_zero(name, count(figures))
             if figures.get("interrupted"):
                 raise click.exceptions.Exit(INTERRUPTED)

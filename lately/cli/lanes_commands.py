@@ -23,7 +23,7 @@ PRESETS = ("default", "two-lanes", "four-lanes")
 )
 @count_option("--operations", 200_000, "Length of the random streams.")
 @figures_command(
-    "print_lanes",
+    "lanes",
     "mismatches",
     lambda figures: sum(run["mismatches"] for run in figures["runs"]),
     out=True,

@@ -28,7 +28,7 @@ def _missed(figures: Figures) -> int:
 @count_option("--rounds", 3, "Number of rounds.")
 @count_option("--batch", 1 << 16, "Number of keys per call.")
 @seed_option
-@figures_command("print_speed", "false negatives", _missed, out=True)
+@figures_command("speed", "false negatives", _missed, out=True)
 def bench_golden(**sizes: Any) -> Figures:
     """Time check-and-insert of the golden models, compiled and in numpy, beside other filters.
 
@@ -67,9 +67,7 @@ def bench_golden(**sizes: Any) -> Figures:
 @count_option("--insertions", 200_000_000, "Number of insertions.", least=10)
 @count_option("--queries", 20_000_000, "Number of queries.", least=0)
 @seed_option
-@figures_command(
-    "print_stream", "false negatives", lambda figures: figures["false_negatives"], out=True
-)
+@figures_command("stream", "false negatives", lambda figures: figures["false_negatives"], out=True)
 def bench_stream(*, model: str, window: int, bits_per_key: int, **sizes: int) -> Figures:
     """Insert and query a long stream, and show CPU time and memory of each tenth of it.
 

@@ -1,6 +1,9 @@
 """Figures for the terminal."""
 
 import os
+import tomllib
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ..golden.spec import FilterSpec
@@ -56,11 +59,63 @@ def figure_table(rows: list[tuple[str, str, str]]) -> Any:
     return table
 
 
+def print_figures(name: str, figures: dict[str, Any]) -> None:
+    """Print figures in the tables that ``tables.toml`` lays out under a name."""
+    layout = _layouts()[name]
+    console = terminal()
+    facts = figure_table(
+        [
+            (_cell(name, figures), _cell(value, figures), _cell(note, figures))
+            for name, value, note in layout.get("figures", ())
+            if _cell(name, figures)
+        ]
+    )
+    table = None
+    if "rows" in layout:
+        table = head_table(*layout["left"], right=tuple(layout["right"]))
+        for number, row in enumerate(figures[layout["rows"]], 1):
+            cells = (*layout["left"].values(), *layout["right"].values())
+            values = {"number": number, "figures": figures, **row}
+            table.add_row(*(_cell(cell, values) for cell in cells))
+    for one in (facts, table) if layout.get("facts_first") else (table, facts):
+        if one is not None and one.row_count:
+            console.print(one)
+
+
+@cache
+def _layouts() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath("tables.toml").read_text("utf-8"))
+
+
+def _cell(template: str, values: dict[str, Any]) -> str:
+    return str(_environment().from_string(template).render(values))
+
+
+@cache
+def _environment() -> Any:
+    import jinja2
+
+    environment = jinja2.Environment()
+    environment.filters |= {
+        "count": count_text,
+        "rate": rate_text,
+        "interval": interval_text,
+        "fixed": lambda value, digits: f"{value:,.{digits}f}",
+        # Rates of the filters of other libraries.
+        "others": lambda runs: [
+            run["keys_per_second"] for run in runs if run["runs"] not in ("compiled", "numpy")
+        ],
+        # More digits where two decimals would be zeros.
+        "two_digits": lambda value: f"{value:.2f}" if value >= 0.1 else f"{value:.2g}",
+    }
+    return environment
+
+
 def print_result(result: RunResult) -> None:
     """Print key figures and verdict classes on standard output."""
-    console = terminal()
-    console.print(figure_table(_figure_rows(result.figures(), result)))
-    console.print(_class_table(result))
+    figures = result.figures()
+    shown = figures["source"] | {"shown": ascii(figures["source"]["name"])[1:-1]}
+    print_figures("run", figures | {"source": shown, "classes": class_rows(result)})
 
 
 def print_synthesis(report: "SynthesisReport", spec: FilterSpec) -> None:
@@ -165,65 +220,3 @@ def _build_rows(report: "BuildReport", directory: str) -> list[tuple[str, str, s
         ("versions", "", ", ".join(f"{tool} {v}" for tool, v in report.versions.items())),
         ("bitstream", "", os.path.join(directory, report.files[0])),
     ]
-
-
-def _figure_rows(figures: dict[str, Any], result: RunResult) -> list[tuple[str, str, str]]:
-    hardware = []
-    if result.cycles is not None:
-        per_operation = f"{figures['cycles_per_operation']:.4f} per operation"
-        memory = f"{count_text(result.memory_mismatches)} bits of memory"
-        hardware = [
-            ("clock cycles", count_text(result.cycles), per_operation),
-            (
-                "mismatches",
-                count_text(result.mismatches),
-                f"verdicts, RTL against golden; {memory}",
-            ),
-        ]
-    guaranteed = f"of {figures['guaranteed_queries']:,} guaranteed"
-    within = f"of {result.repeats:,} within {result.spec.window:,} insertions"
-    rates = (
-        f"of random keys ({interval_text(figures['probe_false_positive_interval'])}); "
-        f"{rate_text(figures['estimated_false_positive_rate'])} from the bits set, "
-        f"{rate_text(figures['predicted_false_positive_rate'])} predicted for distinct keys"
-    )
-    speed = f"{figures['operations_per_second']:,.0f} operations/s"
-    return [
-        ("operations", count_text(result.operations), _source_note(figures)),
-        *hardware,
-        ("shifts", count_text(result.shifts), f"one per {result.spec.generation:,} insertions"),
-        ("false negatives", count_text(result.false_negatives), guaranteed),
-        ("repeats found", count_text(result.repeats_found), within),
-        ("false-positive rate", rate_text(figures["probe_false_positive_rate"]), rates),
-        ("distinct keys", count_text(result.distinct_keys), _collision_note(figures)),
-        ("malformed lines", count_text(result.malformed_lines), _malformed_note(result)),
-        ("time", f"{result.seconds:.2f} s", speed),
-    ]
-
-
-def _class_table(result: RunResult) -> Any:
-    names = ("queries", "seen", "not seen", "share seen", "95% interval", "expected")
-    table = head_table("class", right=names)
-    for row in class_rows(result):
-        counts = (count_text(row[name]) for name in ("queries", "seen", "not_seen"))
-        rates = (rate_text(row["share"]), interval_text(row["interval"]), row["expected"])
-        table.add_row(row["name"], *counts, *rates)
-    return table
-
-
-def _source_note(figures: dict[str, Any]) -> str:
-    source = figures["source"]
-    key = f", key {' + '.join(source['key'])}" if source["key"] else ""
-    return ascii(source["name"])[1:-1] + f" ({source['format']}{key})"
-
-
-def _collision_note(figures: dict[str, Any]) -> str:
-    colliding = figures["colliding_keys"]
-    return f"{colliding:,} texts share a key with another" if colliding else ""
-
-
-def _malformed_note(result: RunResult) -> str:
-    if not result.malformed_examples:
-        return ""
-    line, reason = result.malformed_examples[0]
-    return f"line {line}: {reason}"

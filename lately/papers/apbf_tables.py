@@ -92,7 +92,7 @@ def conclude(number: str, results: Results) -> Outcome:
 
 def _finding(number: str, row: Row, column: str, value: float) -> Finding:
     name = PAPER.table(number).name(row)
-    note = READINGS.get((number, name, column), "")
+    note = READINGS.get((int(number), name, column), "")
     what = f"{name}: {PAPER.data['headings'][column]}"
     found = computed(what, row.get(column, ""), value, note=note)
     return _approximate(found) if column == "bits_per_element_swamp" else found
