@@ -136,13 +136,7 @@ class Filter(Convenience):
 
     @classmethod
     def from_spec(cls, spec: Specification) -> Self:
-        """Build the filter that a specification of the class's family describes.
-
-        Raises
-        ------
-        SpecificationError
-            If the family of `spec` is another, or a parameter breaks a rule.
-        """
+        """Build the filter that `spec`, of the same family, describes; errors as for `Filter`."""
         cls._check_family(spec)
         values = spec.to_dict()
         del values["family"]
@@ -348,7 +342,7 @@ class CountedFilter(Filter):
         Parameters
         ----------
         window : int
-            Insertions for which every key is reported.
+            Insertions for which every key is reported; the class must guarantee some.
         fpr : float
             Share of fresh keys that may be reported all the same, on average
             over a generation while the window is full of distinct keys.
@@ -357,11 +351,8 @@ class CountedFilter(Filter):
 
         Raises
         ------
-        TypeError
-            If the window is not an integer, or the rate not a number.
-        SpecificationError
-            If the window is less than 1, the rate is not between 0 and 1, or
-            the class guarantees no window.
+        TypeError, SpecificationError
+            If a parameter is not a number, or out of its range.
         """
         require_count("window", window, most=1 << 40)
         return cls(**cls._sizes(int(window), check_rate(fpr)), **options)
@@ -369,12 +360,7 @@ class CountedFilter(Filter):
     def checked_window(self, window: int | None) -> int:
         """Return the `window` of a query as a number; None is that of the filter.
 
-        Raises
-        ------
-        TypeError
-            If it is not an integer.
-        SpecificationError
-            If it is less than 1, or more than that of the filter.
+        Errors: as `require_count`, if it is less than 1, or more than that of the filter.
         """
         most: int = getattr(self, "window", 0)
         if window is None:
@@ -407,11 +393,8 @@ class CountedFilter(Filter):
     def query(self, keys: Keys) -> Answers:
         """Ask for keys; changes nothing, counters included.
 
-        Parameters, errors: as `insert`.
-
-        Returns
-        -------
-        ndarray of bool, shape (n,); a bool for a single key
+        Parameters, errors: as `insert`. The result is an ndarray of bool, shape (n,); a
+        bool for a single key.
         """
         return self._query(self._hash.check_keys(keys))
 
@@ -427,13 +410,10 @@ class CountedFilter(Filter):
     def age(self, keys: Keys) -> Ages:
         """Find the least age that each key can have; changes nothing.
 
-        Parameters, errors: as `insert`.
+        In units of `age_unit`: 0 for the last insertion or the current generation, -1
+        for a key that is not reported.
 
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            In units of `age_unit`: 0 for the last insertion or the current
-            generation, -1 for a key that is not reported.
+        Parameters, errors: as `insert`. The result is an ndarray of int64, shape (n,).
         """
         return self._age(self._hash.check_keys(keys))
 
@@ -445,19 +425,13 @@ class CountedFilter(Filter):
         operations : array_like of int, shape (n,)
             Values of `Operation`.
         keys : array_like of int
-            One key per operation, also for those that ignore it; as `insert`.
-
-        Returns
-        -------
-        Verdicts
+            One key per operation, also for those that ignore it; as `insert`, with its errors.
 
         Raises
         ------
-        TypeError
-            If the operations are not integers; and as `insert`.
-        ValueError
-            If the lengths differ, a value is not an `Operation`, or one that
-            the filter lacks; and as `insert`. Nothing is performed then.
+        TypeError, ValueError
+            If the operations are not integers, the lengths differ, or a value is not an
+            `Operation` that the filter has. Nothing is performed then.
         """
         return self._apply(operations, self._hash.check_keys(keys))
 

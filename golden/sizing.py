@@ -31,12 +31,8 @@ def check_rate(fpr: object) -> float:
 def expected_keys(span: int, rate: object) -> int:
     """Return the keys of a `span` of time at a `rate` of insertions per unit of time, at least 1.
 
-    Raises
-    ------
-    TypeError
-        If the rate is not a number.
-    SpecificationError
-        If it is not above 0, or there would be more than 2**40 keys.
+    Errors: as `check_rate`, if the rate is not a number, or not above 0, or there
+    would be more than 2**40 keys.
     """
     if isinstance(rate, bool) or not isinstance(rate, int | float | np.number):
         raise TypeError(f"rate: must be a number, not {rate!r}")

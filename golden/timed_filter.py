@@ -39,10 +39,8 @@ class TimedFilter(Filter):
 
         Raises
         ------
-        TypeError
-            If the span is not an integer, or a rate not a number.
-        SpecificationError
-            If the span is less than 1, or a rate is out of range.
+        TypeError, SpecificationError
+            If a parameter is not a number, or out of its range.
         """
         require_count("span", span, most=TIME_LIMIT - 1)
         keys = expected_keys(int(span), rate)
@@ -102,14 +100,11 @@ class TimedFilter(Filter):
 
     @one_or_all
     def age(self, keys: Keys, now: ArrayLike) -> Ages:
-        """Find the least age that each key can have; changes nothing.
+        """Find the least age in generations that each key can have; changes nothing.
 
-        Parameters, errors: as `query`.
+        It is 0 for the current generation, -1 for a key that is not reported.
 
-        Returns
-        -------
-        ndarray of int64, shape (n,)
-            In generations: 0 for the current one, -1 for a key that is not reported.
+        Parameters, errors: as `query`. The result is an ndarray of int64, shape (n,).
         """
         return self._age(*self._asked(keys, now))
 

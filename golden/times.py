@@ -30,11 +30,9 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
 
     Raises
     ------
-    TypeError
-        If they are not integers.
-    ValueError
-        If the shape is another one, or one of them is negative, 2**62 or more,
-        or less than the one before it.
+    TypeError, ValueError
+        If they are not integers, the shape is another one, or one of them is
+        negative, 2**62 or more, or less than the one before it.
     """
     times = _integers("timestamps", timestamps)
     if count == 1 and times.shape == ():
@@ -50,18 +48,10 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
 
 
 def check_now(now: ArrayLike, count: int, last: int) -> Times:
-    """Return the times of queries in the form that the models take; as `check_timestamps`.
+    """Return the times `now` of queries in the form that the models take, shape (count,).
 
-    Parameters
-    ----------
-    now : array_like of int, shape (count,) or ()
-        In any order, but not before the last insertion.
-
-    Raises
-    ------
-    ValueError
-        If the shape is another one, or one of them is negative, 2**62 or more,
-        or before the last insertion.
+    They have shape (count,) or (), in any order, but not before the last insertion.
+    Parameters, errors: as `check_timestamps`.
     """
     times = _integers("now", now)
     if times.shape not in ((), (count,)):

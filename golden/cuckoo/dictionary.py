@@ -102,21 +102,9 @@ class CuckooDictionary(CuckooTables):
     def query(self, keys: Keys, window: int | None = None) -> Answers:
         """Ask which keys are among the last `window` insertions; changes nothing.
 
-        Parameters
-        ----------
-        keys : array_like of int
-            As for `insert`.
-        window : int, optional
-            w, at most that of the dictionary, which is the default.
+        The window w is at most that of the dictionary, which is the default.
 
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `insert`; SpecificationError if there is no such window.
+        Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
         window = self.checked_window(window)
         return self._query(self._hash.check_keys(keys), window)

@@ -113,15 +113,10 @@ def text_keys(texts: Iterable[Text], *, key_bits: int, key: bytes = b"") -> NDAr
         Text stands for its UTF-8 bytes; surrogates that stand for bytes that
         could not be decoded (``surrogateescape``) stand for these bytes.
     key_bits : int
-        Width of a key.
+        Width of a key. Up to 64, the result has shape (n,), else (n, words).
     key : bytes
         Key of the digest, at most 64 bytes. With a secret one, nobody else
         can find texts that have one digest.
-
-    Returns
-    -------
-    ndarray of uint64
-        Shape (n,) for `key_bits` of 64 or fewer, else (n, words).
 
     Raises
     ------

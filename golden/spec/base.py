@@ -108,13 +108,7 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def of_family(cls, family: object) -> "type[Self]":
-        """Return the class of a `family`.
-
-        Raises
-        ------
-        SpecificationError
-            If there is none, or it is no subclass of this.
-        """
+        """Return the class of a `family`, which is one of `families`; errors as `require`."""
         kinds = cls.families()
         known = isinstance(family, str) and family in kinds
         require(known, "family", f"must be one of {', '.join(kinds)}", family)
@@ -122,12 +116,9 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def own(cls, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of this family among values by name.
+        """Return the fields of this family among `values` by name.
 
-        Raises
-        ------
-        SpecificationError
-            If another field has a value.
+        Others must be None. Errors: as `require`.
         """
         names = cls.field_names()
         rule = f"must not be given for family {cls.family}"
@@ -154,12 +145,9 @@ class Specification(ABC, metaclass=_Dispatcher):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Build from a mapping of field names to values.
+        """Build from a mapping of field names to `values`; unknown names are refused.
 
-        Raises
-        ------
-        SpecificationError
-            If a name is not a field, or a field breaks a rule.
+        Errors: as `require`.
         """
         names = cls.field_names()
         for name, value in values.items():

@@ -4,21 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..errors import SpecificationError
-from .base import UNSET
+from .base import UNSET, require
 from .ring import SHARDS, APBBFSpec, APBFSpec, BlockedGEBFSpec, FilterSpec, GEBFSpec
 
 
 def preset(name: str) -> FilterSpec:
-    """Return the preset of that name.
-
-    Raises
-    ------
-    SpecificationError
-        If there is none.
-    """
-    if name not in PRESETS:
-        raise SpecificationError(f"preset: must be one of {', '.join(PRESETS)}, not {name!r}")
+    """Return the preset of that `name`; errors as `require`, if there is none."""
+    require(name in PRESETS, "preset", f"must be one of {', '.join(PRESETS)}", name)
     return PRESETS[name]
 
 

@@ -25,17 +25,14 @@ def minimum_penalty(
 ) -> NDArray[np.bool_]:
     """Decide on the answer to each query that minimises the expected penalty (section 2.6).
 
+    The answers, shape (n,), are True also where both cost the same.
+
     Parameters
     ----------
     posterior : array_like of float, shape (n,)
         Probability that the key is in the window.
     false_positive, false_negative : array_like of float, shape (n,) or ()
         Cost of an error, at least 0 and finite.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-        True also where both answers cost the same.
 
     Raises
     ------

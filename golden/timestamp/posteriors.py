@@ -66,7 +66,7 @@ def prior_between(low: ArrayLike, high: ArrayLike, probabilities: ArrayLike) -> 
 def bloom_posterior(
     bits: ArrayLike, indices: ArrayLike, probabilities: ArrayLike, *, insertions: int
 ) -> Reals:
-    """Probability that keys are in a classical Bloom filter, from its bits (theorem 1).
+    """Probability that keys are in a classical Bloom filter, from its bits (theorem 1), shape (n,).
 
     Parameters
     ----------
@@ -79,16 +79,11 @@ def bloom_posterior(
     insertions : int
         Insertions of distinct keys so far.
 
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-
     Raises
     ------
-    TypeError
-        If `insertions` is not an integer.
-    ValueError
-        If a shape is wrong, or a probability not between 0 and 1.
+    TypeError, ValueError
+        If `insertions` is not an integer, a shape is wrong, or a probability is not
+        between 0 and 1.
     """
     cells, rows = np.asarray(bits, np.bool_), np.sort(np.asarray(indices), axis=-1)
     require_count("insertions", insertions, least=0)

@@ -178,17 +178,10 @@ class TimestampFilter(CountedFilter):
     def query(self, keys: Keys, window: int | None = None) -> Answers:
         """Ask for keys; changes nothing.
 
-        Parameters
-        ----------
-        keys : array_like of int
-            As for `insert`.
-        window : int, optional
-            Insertions that count, at most those of the filter, which are the
-            default. A key among the last `window` insertions is always reported.
+        The `window` of insertions that count is at most that of the filter, which is the
+        default. A key among the last `window` insertions is always reported.
 
-        Returns
-        -------
-        ndarray of bool, shape (n,)
+        Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
         """
         window = self.checked_window(window)
         return self._query(self._hash.check_keys(keys), window)
