@@ -35,9 +35,11 @@ SEED = 20260807
 
 
 # Icarus starts at once, and is slow where much changes in a clock; Verilator takes long to compile.
-# Each unit runs under the one that takes less, one under both; in a long run, all do.
-SHORT = {(name, "icarus") for name in SPECS if name.endswith("-tiny")} | {
-    (name, "verilator") for name in SPECS if name == "apbbf-tiny" or not name.endswith("-tiny")
+# Each unit runs under the one that takes less; in a long run, all run under both.
+SHORT = {
+    ("apbbf-tiny", "verilator"),
+    *((name, "icarus") for name in ("apbf-tiny", "gebf-tiny", "blocked-gebf-tiny")),
+    *((name, "verilator") for name in ("apbbf-wide", "apbbf-rekey", "gebf-rekey")),
 }
 
 
@@ -60,16 +62,17 @@ def test_bench(name, simulator, tmp_path, capfd):
     check(outcomes, 30 + (SPECS[name].hash == "siphash") + 6 * SPECS[name].rekey)
 
 
-def test_secrets_under_icarus_too(tmp_path, capfd):
+@pytest.mark.parametrize(("name", "count"), [("gebf-rekey", 4), ("blocked-gebf-siphash", 2)])
+def test_secrets_under_icarus(name, count, tmp_path, capfd):
     """Values that are unknown at first, which Verilator does not have."""
     outcomes = run_filter_bench(
-        SPECS["gebf-rekey"],
+        SPECS[name],
         "icarus",
         tmp_path,
         seed=SEED,
         testcase="secret_c|same_key_back_to_back",
     )
-    check(outcomes, 4)
+    check(outcomes, count)
 
 
 @pytest.mark.parametrize("memory", ["ecp5", "ice40", "gowin"])
