@@ -77,14 +77,11 @@ def conclude_list(results: Results) -> Outcome:
         found += _list_findings(load, windows, listed, moved)
         lists.append(Series.estimated(f"{load:g} n positions", windows, listed))
         moves.append(Series.estimated(f"{load:g} n positions", windows, moved))
-    return Outcome(
-        found,
-        [
-            PAPER.chart("cuckoo-theorem-2-list", lists),
-            PAPER.chart("cuckoo-theorem-2-moves", moves),
-        ],
-        PAPER.notes("cuckoo-theorem-2"),
-    )
+    charts = [
+        PAPER.chart("cuckoo-theorem-2-list", lists),
+        PAPER.chart("cuckoo-theorem-2-moves", moves),
+    ]
+    return Outcome(found, charts, PAPER.notes("cuckoo-theorem-2"))
 
 
 def _mean_list(window: int, runs: Sequence[Result]) -> Estimate:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..studies.comparison import claim, ours
-from ..studies.study import Chart, Estimate, Finding, Outcome, Point, Result, Results, Series
+from ..studies.study import Estimate, Finding, Outcome, Point, Result, Results, Series
 from .cuckoo_findings import (
     LABELS,
     PAPER,
@@ -58,12 +58,20 @@ def conclude_zipf(results: Results) -> Outcome:
         runs = by_structure([entry for entry in results if entry[0]["z"] == z], [*LABELS])
         for at in (0, -1):
             chosen = {name: values[at] for name, values in runs.items()}
-            findings += comparison(f"z = {z:g}, {counters[at]:,} counters", chosen)
-            findings += own_keys(f"z = {z:g}, {counters[at]:,} counters", chosen)
+            findings += comparison(_at(z, counters[at]), chosen)
+            findings += own_keys(_at(z, counters[at]), chosen)
         ends[z] = [fresh_rate(runs[name][-1]) for name in ("plain", "signed")]
-        findings += _zipf_lists(z, counters, runs)
+        findings += [
+            ours(f"{_at(z, counters[at])}: {LABELS[name]}: most in the list", peaks(runs[name][at]))
+            for name in ("plain", "signed")
+            for at in (0, -1)
+        ]
         lists += _list_series(runs, counters, f", z = {z:g}")
-        charts.append(_zipf_chart(z, runs))
+        bits = {
+            name: [mean_of([run["bits"] for run in seeds])[0] / 1000 for seeds in values]
+            for name, values in runs.items()
+        }
+        charts.append(PAPER.chart("cuckoo-figure-4", rate_series(runs, bits), z=z))
     for name, even, skewed in zip(("plain", "signed"), *ends.values(), strict=True):
         findings.append(_skew(name, ratio(even, skewed)))
     findings.append(no_misses(results))
@@ -71,13 +79,8 @@ def conclude_zipf(results: Results) -> Outcome:
     return Outcome(findings, charts, PAPER.notes("cuckoo-figure-4"))
 
 
-def _zipf_lists(z: float, counters: Sequence[int], runs: Runs) -> list[Finding]:
-    return [
-        ours(f"z = {z:g}, {counters[at]:,} counters: {LABELS[name]}: most in the list", peak)
-        for name in ("plain", "signed")
-        for at in (0, -1)
-        for peak in [peaks(runs[name][at])]
-    ]
+def _at(z: float, counters: int) -> str:
+    return f"z = {z:g}, {counters:,} counters"
 
 
 def _skew(name: str, quotient: Estimate) -> Finding:
@@ -85,14 +88,6 @@ def _skew(name: str, quotient: Estimate) -> Finding:
     what = f"{LABELS[name]}, most counters: rate at z = 0 over that at z = 1"
     same = quotient[1] <= 1 <= quotient[2]
     return claim(what, "no significant difference", quotient, same, note, near=True)
-
-
-def _zipf_chart(z: float, runs: Runs) -> Chart:
-    bits = {
-        name: [mean_of([run["bits"] for run in seeds])[0] / 1000 for seeds in values]
-        for name, values in runs.items()
-    }
-    return PAPER.chart("cuckoo-figure-4", rate_series(runs, bits), z=z)
 
 
 # Figures 9 and 10
@@ -124,18 +119,14 @@ def conclude_window(results: Results) -> Outcome:
         what = f"{LABELS[name]}: most in the list, n = {windows[-1]:,}"
         grows = sizes[-1][1] > sizes[0][2]
         findings.append(claim(what, "grows with the window", sizes[-1], grows))
-        findings.append(_list_share(name, runs[name][-1], windows[-1]))
+        shares = mean_of([run["peak"] / windows[-1] for run in runs[name][-1]])
+        findings.append(ours(f"{LABELS[name]}: the same, over the window", shares))
     findings.append(no_misses(results))
     charts = [
         PAPER.chart("cuckoo-figure-9", rate_series(runs, dict.fromkeys(runs, windows))),
         PAPER.chart("cuckoo-figure-10", _list_series(runs, windows)),
     ]
     return Outcome(findings, charts, PAPER.notes("cuckoo-figure-9"))
-
-
-def _list_share(name: str, runs: Sequence[Result], window: int) -> Finding:
-    shares = [run["peak"] / window for run in runs]
-    return ours(f"{LABELS[name]}: the same, over the window", mean_of(shares))
 
 
 # Figure 12
@@ -185,13 +176,13 @@ def conclude_signature(results: Results) -> Outcome:
         ),
         no_misses(results),
     ]
-    bounds = Series(
-        "bound of the dictionary",
-        lengths,
-        [runs[names[1]][at][0]["bound"] for at in range(len(lengths))],
-    )
+    bounds = [seeds[0]["bound"] for seeds in runs[names[1]]]
     chart = PAPER.chart(
-        "cuckoo-figure-12", [*rate_series(runs, dict.fromkeys(runs, lengths)), bounds]
+        "cuckoo-figure-12",
+        [
+            *rate_series(runs, dict.fromkeys(runs, lengths)),
+            Series("bound of the dictionary", lengths, bounds),
+        ],
     )
     return Outcome(findings, [chart], PAPER.notes("cuckoo-figure-12"))
 

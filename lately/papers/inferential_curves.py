@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import mean
+from typing import Self
 
 from ..studies.comparison import claim, ours, student
 from ..studies.study import Chart, Estimate, Finding, Outcome, Result, Results, Series
@@ -44,6 +45,24 @@ class Curve:
     wrong: list[int]
     """Wrong answers of the standard filter in all runs."""
 
+    @classmethod
+    def of(cls, experiment: Experiment, own: list[tuple[int, list[Result]]]) -> Self:
+        """Return the curve of runs by bits per item."""
+        columns = {name: [[run[name] for run in runs] for _, runs in own] for name in own[0][1][0]}
+
+        def shares(name: str) -> list[Estimate]:
+            return list(map(share, columns[name], columns["standard"]))
+
+        return cls(
+            experiment,
+            bits=[bits for bits, _ in own],
+            shares=shares("inferential"),
+            recurring=shares("recurring"),
+            errors=list(map(estimate, columns["posterior_error"])),
+            calibration=list(map(estimate, columns["calibration_error"])),
+            wrong=[int(sum(values)) for values in columns["standard_false"]],
+        )
+
     @property
     def name(self) -> str:
         """Stream and window."""
@@ -61,27 +80,8 @@ def _curves(results: Results) -> list[Curve]:
             and sum(run["standard"] for run in result["runs"]) > 0
         ]
         if own:
-            curves.append(_curve(experiment, own))
+            curves.append(Curve.of(experiment, own))
     return curves
-
-
-def _curve(experiment: Experiment, own: list[tuple[int, list[Result]]]) -> Curve:
-    def column(name: str) -> list[list[float]]:
-        return [[run[name] for run in runs] for _, runs in own]
-
-    def shares(name: str) -> list[Estimate]:
-        costs = zip(column(name), column("standard"), strict=True)
-        return [share(ours, standard) for ours, standard in costs]
-
-    return Curve(
-        experiment,
-        bits=[bits for bits, _ in own],
-        shares=shares("inferential"),
-        recurring=shares("recurring"),
-        errors=[estimate(values) for values in column("posterior_error")],
-        calibration=[estimate(values) for values in column("calibration_error")],
-        wrong=[int(sum(values)) for values in column("standard_false")],
-    )
 
 
 def conclude_penalties(results: Results) -> Outcome:
@@ -151,15 +151,11 @@ _RANGE = "; more than the paper's, whose range of bits per item is lost with its
 
 def _dearest(curves: list[Curve]) -> list[Finding]:
     """Where the inferential filter costs most, with either kind of posteriors."""
-    kinds = {
-        "the paper's posteriors": _shares(curves),
-        "recurring keys left out": _shares(
-            [replace(curve, shares=curve.recurring) for curve in curves]
-        ),
-    }
+    recurring = [replace(curve, shares=curve.recurring) for curve in curves]
+    kinds = {"the paper's posteriors": curves, "recurring keys left out": recurring}
     findings = []
-    for kind, shares in kinds.items():
-        if shares:
+    for kind, own in kinds.items():
+        if shares := _shares(own):
             worst, where = max(shares, key=lambda item: item[0][0])
             what = f"{kind}: largest inferential / standard penalty"
             findings.append(ours(what, worst, f"At {where}."))
@@ -242,22 +238,16 @@ def _charts(curves: list[Curve]) -> list[Chart]:
     for stream, numbers in FIGURES.items():
         own = [curve for curve in curves if curve.experiment.stream == stream]
         suffix = f"-{stream}" if stream in REAL else ""
-        lines = ([series(curve) for curve in own] for series in (_ratio_series, _error_series))
-        for name, number, line in zip(("penalties", "errors"), numbers, lines, strict=True):
+        ratios, errors = [], []
+        for curve in own:
+            label = f"{curve.experiment.condition}, w = {curve.experiment.window}"
+            known = [pair for pair in zip(curve.bits, curve.shares, strict=True) if pair[1][1] > 0]
+            inverse = [(1 / value, 1 / high, 1 / low) for _, (value, low, high) in known]
+            ratios.append(Series.estimated(label, [bits for bits, _ in known], inverse))
+            errors.append(Series.estimated(label, curve.bits, curve.errors))
+        for name, number, line in zip(
+            ("penalties", "errors"), numbers, (ratios, errors), strict=True
+        ):
             if own:
                 charts.append(PAPER.chart(name, line, figure=f"{number}{suffix}", stream=stream))
     return charts
-
-
-def _label(curve: Curve) -> str:
-    return f"{curve.experiment.condition}, w = {curve.experiment.window}"
-
-
-def _ratio_series(curve: Curve) -> Series:
-    known = [pair for pair in zip(curve.bits, curve.shares, strict=True) if pair[1][1] > 0]
-    inverse = [(1 / value, 1 / high, 1 / low) for _, (value, low, high) in known]
-    return Series.estimated(_label(curve), [bits for bits, _ in known], inverse)
-
-
-def _error_series(curve: Curve) -> Series:
-    return Series.estimated(_label(curve), curve.bits, curve.errors)

@@ -18,7 +18,6 @@ from . import (
     inferential,
     time_limited_rates,
     time_limited_slices,
-    time_limited_table,
 )
 
 STUDIES: tuple[Study, ...] = (
@@ -27,7 +26,6 @@ STUDIES: tuple[Study, ...] = (
     *apbf_accuracy.STUDIES,
     *apbf_duplicates.STUDIES,
     *gebf.STUDIES,
-    *time_limited_table.STUDIES,
     *time_limited_slices.STUDIES,
     *time_limited_rates.STUDIES,
     *inferential.STUDIES,

@@ -9,8 +9,16 @@ from ..golden.analysis import apbf_false_positive_rate
 from ..intervals import clopper_pearson
 from ..studies.comparison import SHARES, computed, never, over_seeds, student
 from ..studies.study import Finding, Outcome, Point, Result, Results, Series, Verdict
-from .time_limited_findings import COMBINATIONS, PAPER, decimal
-from .time_limited_runs import SPANS, STARTS, STEADY, UNDER, measure_rate
+from .time_limited_runs import (
+    COMBINATIONS,
+    PAPER,
+    SPANS,
+    STARTS,
+    STEADY,
+    UNDER,
+    decimal,
+    measure_rate,
+)
 
 RATES = tuple(COMBINATIONS)
 """Those of Table 2; which of them the figures show is lost from the text that is at hand."""

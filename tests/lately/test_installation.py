@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("golden", "hdl", "sim", "boards", "lately")
-DATA = {".pyi", ".cpp", ".v", ".html", ".csv", ".json", ".typed"}
+DATA = {".pyi", ".cpp", ".v", ".html", ".csv", ".json", ".typed", ".toml", ".mplstyle", ".md"}
 
 PROGRAM = """
 import importlib

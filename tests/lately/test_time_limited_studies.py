@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lately.papers.registry import select
-from lately.papers.time_limited_findings import PAPER
+from lately.papers.time_limited_runs import PAPER
 from lately.studies.study import Verdict
 
 STUDIES = select(["time-limited-*"])
