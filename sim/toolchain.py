@@ -15,6 +15,7 @@ from pathlib import Path
 import platformdirs
 
 from ..golden.errors import LatelyError
+from ..hdl.memory.map import BLOCK_KINDS
 
 
 class ToolError(LatelyError):
@@ -140,3 +141,16 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
     if process.returncode:
         errors = [line for line in output.splitlines() if "rror" in line]
         raise ToolError(f"verilator: {(errors or output.splitlines() or ['failed'])[0].strip()}")
+
+
+MODELS = Path(__file__).parent / "models"
+"""Folder of the models of block RAMs, each named after its cell."""
+
+
+def models(memory: str) -> list[Path]:
+    """Return the models of the block RAMs that a variant of the memory instantiates.
+
+    What vendors leave undefined they answer with garbage.
+    """
+    kind = BLOCK_KINDS.get(memory)
+    return [MODELS / f"{kind.cell}.v"] if kind else []

@@ -16,22 +16,16 @@ from ...hdl.memory.variants import segment_memory
 from ...hdl.verilog import TOP, unit_verilog
 from ..netlist import unit_netlist
 from ..toolchain import (
+    MODELS,
     PRECOMPILED_HEADER_FLAG,
     ToolError,
+    models,
     shared_runtime,
     verilator_environment,
 )
 
 SIMULATORS = ("verilator", "icarus")
 """Simulators that a bench runs under."""
-
-PRIMITIVES = {
-    "portable": (),
-    "ecp5": ("DP16KD.v",),
-    "ice40": ("SB_RAM40_4K.v",),
-    "gowin": ("DPB.v",),
-}
-"""Models of the block RAMs that each variant of the segment memory instantiates."""
 
 FUNCTIONAL = "functional.json"
 """File of the functional bins that a run with coverage adds to."""
@@ -44,7 +38,6 @@ COVERED_STATISTICS_BITS = 4
 
 # A bench has few cycles: optimised code would take longer to compile than it saves.
 _MAKE_FLAGS = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
-_MODELS = Path(__file__).parents[1] / "models"
 
 
 def run_filter_bench(
@@ -106,7 +99,7 @@ def run_filter_bench(
         environment=_filter_environment(directory, seed, memory)
         | {"LATELY_ORGANISATION": organisation}
         | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
-        models=_models(memory),
+        models=models(memory),
         testcase=testcase,
         coverage=coverage,
     )
@@ -125,7 +118,7 @@ def run_netlist_bench(
     """Run the bench of a filter unit on its netlist, made of the cells of a family.
 
     The cells are simulated with the models that yosys brings along, explicit
-    block RAMs that have none with those of `PRIMITIVES`. The bits of memory
+    block RAMs that have none with those of `lately.sim.toolchain`. The bits of memory
     are compared where a variant of explicit block RAMs holds them; the
     portable memory has no place of its own in a netlist, and its bits show in
     the verdicts only.
@@ -146,7 +139,7 @@ def run_netlist_bench(
         simulator,
         directory,
         environment=_filter_environment(directory, seed, memory) | {"LATELY_NETLIST": "1"},
-        models=[directory / "cells.v", *(_MODELS / f"{name}.v" for name in netlist.unmodelled)],
+        models=[directory / "cells.v", *(MODELS / f"{name}.v" for name in netlist.unmodelled)],
         testcase=testcase,
     )
 
@@ -200,12 +193,8 @@ def run_segment_bench(
             "LATELY_ADDRESS_REGISTERS": str(address_registers),
             "LATELY_SEED": str(seed),
         },
-        models=_models(memory),
+        models=models(memory),
     )
-
-
-def _models(memory: str) -> list[Path]:
-    return [_MODELS / name for name in PRIMITIVES[memory]]
 
 
 def _run(

@@ -108,7 +108,7 @@ module DP16KD (
     end
 
 `ifdef FORMAL
-    always @(posedge CLKA) assert (!(write_a & meeting));
+    always @* assert (!(write_a & meeting));
 `else
     always @(posedge CLKA) if (write_a & meeting) $fatal(1, "DP16KD: two ports write one bit");
     initial begin

@@ -69,7 +69,7 @@ module DPB (
     end
 
 `ifdef FORMAL
-    always @(posedge CLKA) assert (!(write & meeting));
+    always @* assert (!(write & meeting));
 `else
     always @(posedge CLKA) if (write & meeting) $fatal(1, "DPB: two ports write one bit");
     initial begin

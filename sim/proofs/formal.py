@@ -5,7 +5,7 @@ import subprocess
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -79,6 +79,8 @@ class Proof:
         Returns the component whose assertions are to hold. With `goal`, one
         whose assertion is that the state of that name is never reached.
     method : Method
+    models : sequence of Path
+        Verilog of the primitives in it.
     goals : mapping of str to int
         States that must not be out of reach, lest the proof be of nothing,
         and within how many clocks they are reached.
@@ -89,6 +91,7 @@ class Proof:
     design: str
     build: Callable[..., wiring.Component]
     method: Method
+    models: Sequence[Path] = ()
     goals: Mapping[str, int] = field(default_factory=dict)
 
     def reaching(self, goal: str) -> "Proof":
@@ -137,6 +140,7 @@ class Record:
 # Memory starts with arbitrary contents, and so does what no reset reaches: $meminit goes.
 _FRONT = """\
 read_rtlil design.il
+read_verilog -sv -formal -DLATELY_WORDS=4 models.v
 hierarchy -auto-top
 proc
 flatten
@@ -200,6 +204,7 @@ def run_proof(proof: Proof) -> Record:
     with tempfile.TemporaryDirectory(prefix="lately-proof-") as name:
         directory = Path(name)
         (directory / "design.il").write_text(rtlil.convert(proof.build(), emit_src=False))
+        (directory / "models.v").write_text("".join(path.read_text() for path in proof.models))
         if isinstance(proof.method, Induction):
             status, depth = _induction(directory, proof.method)
         else:

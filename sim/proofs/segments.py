@@ -10,8 +10,10 @@ from amaranth.lib.wiring import In
 
 from ...hdl.control import Control
 from ...hdl.memory.segment import PortableSegmentMemory
+from ...hdl.memory.variants import VARIANTS
 from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
+from ..toolchain import models
 from .formal import Proof, Unbounded
 from .harness import Harness, Rules
 
@@ -140,6 +142,28 @@ PROOFS = (
         build=SegmentAnswers,
         method=Unbounded(),
         goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
+    ),
+    *(
+        Proof(
+            name=f"segment answers, {variant}, {depth} bits",
+            statement="An access answers as it does in the portable memory, whatever the block RAM "
+            "gives where its vendor defines nothing; no two ports write one bit in a clock.",
+            design=f"segment memory, {depth} bits, {clear_bits} cleared per clock, {variant}",
+            build=partial(
+                SegmentAnswers, depth=depth, clear_bits=clear_bits, memory=VARIANTS[variant]
+            ),
+            method=Unbounded(),
+            models=models(variant),
+            goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
+        )
+        for variant, depth, clear_bits in (
+            ("ecp5", 16, 4),
+            ("ecp5", 32, 8),
+            ("gowin", 16, 4),
+            ("gowin", 32, 16),
+            ("ice40", 16, 16),
+            ("ice40", 32, 16),
+        )
     ),
     *(
         Proof(

@@ -7,13 +7,16 @@ from functools import partial
 import pytest
 from amaranth.hdl import Module
 from click.testing import CliRunner
+from mutants import broken
 
 from lately.cli.app import main
 from lately.golden import preset
 from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.schedule import GenerationLength
 from lately.hdl.hash import secrets
+from lately.hdl.memory.blocks import DualPortSegmentMemory
 from lately.hdl.memory.segment import PortableSegmentMemory
+from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.ring.detector import RingDetector, RunDetector
 from lately.hdl.ring.ring import Ring
 from lately.sim.proofs import catalogue as proofs
@@ -21,6 +24,7 @@ from lately.sim.proofs.core import Guarantee, TrackingCore
 from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
 from lately.sim.proofs.frontend import ExactCount, SpareInTime, WindowInInsertions
 from lately.sim.proofs.segments import RingContents, SegmentAnswers
+from lately.sim.toolchain import models
 
 pytestmark = pytest.mark.rtl
 
@@ -116,6 +120,42 @@ def test_holds(name):
 )
 def test_broken_part_is_found_out(build):
     assert outcome(build, Bounded(80)) == "failed"
+
+
+def vendor(variant, old, new):
+    """Return a segment memory of block RAMs, broken in a piece of what all vendors share."""
+    whole = VARIANTS[variant]
+    if old in inspect.getsource(whole):
+        return broken(whole, old, new)
+    own = {name: value for name, value in vars(whole).items() if not name.startswith("__")}
+    return type("Broken", (broken(DualPortSegmentMemory, old, new),), own)
+
+
+@pytest.mark.parametrize(
+    ("variant", "old", "new"),
+    [
+        # The read that meets the write of its bit is believed.
+        ("ecp5", "bit | repeated, repeated", "bit, repeated"),
+        ("gowin", "bit | repeated, repeated", "bit, repeated"),
+        ("ice40", "(bit | repeated) & ~zeroed", "bit & ~zeroed"),
+        ("ice40", "(bit | repeated) & ~zeroed", "bit | repeated"),
+        # Both ports write one bit.
+        ("ecp5", "set & ~clearing &", "set &"),
+        ("gowin", "set & ~clearing &", "set &"),
+    ],
+)
+def test_broken_block_ram_is_found_out(variant, old, new):
+    memory = vendor(variant, old, new)
+    build = partial(SegmentAnswers, depth=16, clear_bits=16, memory=memory)
+    record = run_proof(Proof("", "", "", build, Bounded(20), models(variant)))
+    assert record.status == "failed"
+
+
+@pytest.mark.parametrize("name", ["ecp5, 16", "gowin, 16", "ice40, 32"])
+def test_vendors_hold(name):
+    (proof,) = proofs.select([f"segment answers, {name} bits"])
+    assert run_proof(proof).proven
+    assert all(run_proof(proof.reaching(goal)).proven for goal in proof.goals)
 
 
 @pytest.mark.parametrize(
