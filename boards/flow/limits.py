@@ -186,7 +186,7 @@ def _ports(kind: str, parameters: Mapping[str, str]) -> list[Port]:
         ]
     if kind.startswith("SB_RAM40") or kind == "PDPW16KD":
         return [Port("NORMAL")]
-    if kind.rstrip("X9") in ("DPB", "SP", "SDPB", "pROM"):
+    if kind.replace("X9", "") in ("DPB", "SP", "SDPB", "pROM"):
         modes = [_number(parameters, name) for name in parameters if "WRITE_MODE" in name]
         return [Port(WRITE_MODES[mode]) for mode in modes] or [Port("NORMAL")]
     return []

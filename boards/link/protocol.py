@@ -226,10 +226,6 @@ class Information:
         return cls(*values)
 
 
-INFORMATION_BYTES = _INFORMATION.size
-"""Bytes of `Information` in the answer to a HELLO."""
-
-
 def spec_digest(spec: FilterSpec) -> bytes:
     """Return 8 bytes that tell filters apart: of SHA-256 over the specification's fields."""
     text = json.dumps(spec.to_dict(), sort_keys=True)

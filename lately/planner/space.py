@@ -36,9 +36,6 @@ BLOCK_BITS = {"apbbf": (32, 64, 128, 256, 512), "blocked-gebf": (32, 64, 128, 25
 LARGEST_CLEAR = 256
 """Bits of a memory that are zeroed per clock."""
 
-LARGEST_INDEX = 1 << 32
-"""Largest range of a hash: cells of a part, or blocks."""
-
 LEAST_CELLS = 8
 """Bits of one part of a block, at least."""
 

@@ -108,7 +108,7 @@ def test_ports_of_a_netlist():
     cells = [
         cell("DP16KD", WRITEMODE_A=RBW, WRITEMODE_B="NORMAL", DATA_WIDTH_A="1", DATA_WIDTH_B="100"),
         cell("SB_RAM40_4K"),
-        cell("DPB", WRITE_MODE0="10", WRITE_MODE1="00"),
+        cell("DPX9B", WRITE_MODE0="10", WRITE_MODE1="00"),
         cell("LUT4"),
     ]
     ports = {Port(RBW, 1), Port("NORMAL", 4), Port("NORMAL"), Port(RBW)}
