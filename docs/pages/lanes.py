@@ -17,6 +17,11 @@ GOAL = 1000
 
 GOAL_LANES = 4
 
+NOT_SINCE = """\
+No such unit has been measured since the memories changed;
+[performance](performance.md#before-and-now)
+has the figures of before."""
+
 
 def rates_table(figures: dict[str, Any]) -> str:
     """Lay out the operations per cycle: a row per stream, a column per unit."""
@@ -82,7 +87,8 @@ def blocks() -> dict[str, str]:
     summaries = summarise([case for case in CASES if case.group == "lanes"], measurements())
     return {
         "rates": rates_table(figures),
-        "speed": f"{goal_text(summaries, rates)}\n\n{speed_table(summaries, rates)}",
+        "speed": f"{goal_text(summaries, rates)}\n\n"
+        + (speed_table(summaries, rates) if summaries else NOT_SINCE),
     }
 
 

@@ -124,22 +124,26 @@ def speed_table(summaries: list[Summary]) -> str:
     return table(header, rows)
 
 
+def before() -> dict[str, SynthesisReport]:
+    """Return the medians of before the pipelines were laid out for the limits, by case."""
+    return {name: SynthesisReport(**with_limits(run)) for name, run in load(BEFORE).items()}
+
+
 def comparison(summaries: list[Summary]) -> str:
-    """Lay out the medians of before the pipelines were laid out for the limits, and of now."""
-    before, rows = load(BEFORE), []
-    for summary in summaries:
-        figures_then = before.get(summary.case.name)
-        then = figures_then and SynthesisReport(**with_limits(figures_then))
-        if then and then != summary.median:
-            for when, report in (("before", then), ("now", summary.median)):
+    """Lay out the medians of before and of now."""
+    now = {summary.case.name: summary.median for summary in summaries}
+    rows = []
+    for name, then in before().items():
+        unit, where = name.split("/")
+        for when, report in (("before", then), ("now", now.get(name, then))):
+            if when == "before" or report != then:
                 mhz = (
                     f"{report.timing_mhz:.1f}",
                     f"{report.limit_mhz:g}",
                     f"{report.fmax_mhz:.1f}",
                 )
-                rows.append([*start(summary.case), when, *mhz, *figures(report)])
-    header = ["unit", "device", "", *CLOCKS, *FIGURES]
-    return table(header, rows) if rows else "No unit has been measured since."
+                rows.append([f"`{unit}`", where, when, *mhz, *figures(report)])
+    return table(["unit", "device", "", *CLOCKS, *FIGURES], rows)
 
 
 def caveats(summaries: list[Summary]) -> str:
@@ -328,18 +332,24 @@ def recorded(name: str) -> list[Summary]:
     return group(summarise(CASES, measurements()), name)
 
 
+DRAWINGS = {
+    GROWTH_DRAWING: ("growth", description, draw),
+    AREA_DRAWING: ("units", area_description, draw_area),
+}
+"""Group, words and function of each drawing."""
+
+
 def drawings() -> dict[Path, str]:
-    """Return the words of each drawing."""
-    return {
-        GROWTH_DRAWING: description(recorded("growth")),
-        AREA_DRAWING: area_description(recorded("units")),
-    }
+    """Return the words of each drawing, as far as there are measurements."""
+    found = {path: (recorded(name), words) for path, (name, words, _) in DRAWINGS.items()}
+    return {path: words(summaries) for path, (summaries, words) in found.items() if summaries}
 
 
 def draw_all() -> None:
-    """Write the drawings."""
-    draw(recorded("growth"), GROWTH_DRAWING)
-    draw_area(recorded("units"), AREA_DRAWING)
+    """Write the drawings, as far as there are measurements."""
+    for path, (name, _, write) in DRAWINGS.items():
+        if summaries := recorded(name):
+            write(summaries, path)
 
 
 def present(candidates: list[Measurement]) -> list[Measurement]:

@@ -11,11 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lately.benchmarks.cases import CASES
+from lately.benchmarks.cases import CASES, select
 from lately.benchmarks.measurements import Measurement, summarise
 
 from .blocks import ROOT, Page, counts, fill, table, write
-from .performance import measurements
+from .performance import before, measurements
 
 README = ROOT / "README.md"
 PLAN = "lately plan --window 20000 --fpr 0.01 --family gebf --candidates 1"
@@ -24,13 +24,8 @@ LONG = {"demo": "make demo", "test": "make test"}
 WIDTH = 108
 """Columns of what commands print."""
 
-UNITS = (
-    ("apbbf", "ecp5-25k-6"),
-    ("apbbf", "ecp5-25k-8"),
-    ("gebf", "ecp5-85k-6"),
-    ("small", "ice40-hx8k"),
-)
-"""Units and devices of results/performance.json in the table of the page."""
+UNITS = ("apbbf/ecp5-25k-6", "apbbf/ecp5-25k-8", "gebf/ecp5-85k-6", "small/ice40-hx8k")
+"""Cases in the table of the page: as measured last."""
 
 
 def example_output(source: str) -> str:
@@ -71,13 +66,12 @@ def _fenced(text: str) -> str:
 
 def area_table(measured: list[Measurement]) -> str:
     """Lay out the clock frequency and area of a few units."""
+    known = before() | {s.case.name: s.median for s in summarise(CASES, measured)}
     rows = []
-    for summary in summarise(CASES, measured):
-        case, median = summary.case, summary.median
-        if case.group == "units" and (case.unit, case.device) in UNITS:
-            figures = counts((case.spec.window, median.lut, median.ff, median.bram))
-            window, *area = figures
-            rows.append([f"`{case.unit}`", case.device, window, f"{median.fmax_mhz:.0f}", *area])
+    for case in select(UNITS):
+        report = known[case.name]
+        window, *area = counts((case.spec.window, report.lut, report.ff, report.bram))
+        rows.append([f"`{case.unit}`", case.device, window, f"{report.fmax_mhz:.0f}", *area])
     header = ["unit", "device", "window", "usable MHz", "LUTs", "flip-flops", "block RAMs"]
     return table(header, rows)
 
