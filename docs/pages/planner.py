@@ -11,6 +11,7 @@ import sys
 import numpy as np
 from scipy.optimize import nnls
 
+from lately.benchmarks.run_identity import identity
 from lately.boards.flow.devices import device
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, SpecificationError
@@ -91,18 +92,26 @@ def blocks(spec, where):
 
 
 def measure():
-    """Count the cells of every unit of the samples that is not there yet."""
-    rows = load(COUNTS) if (RESULTS / COUNTS).exists() else []
+    """Count the cells of every unit of the samples; rows of other hardware are dropped."""
+    wanted = {}
     for family in SAMPLES:
         for name, spec in sample(family):
-            if any(row["spec"] == spec.to_dict() and row["device"] == name for row in rows):
-                continue
-            print(f"counting {name} {spec.family}", file=sys.stderr)
-            found = count_unit(spec, device=device(name))
-            figures = {"lut": found.lut, "ff": found.ff, "bram": found.bram}
-            rows.append({"spec": spec.to_dict(), "device": name} | figures)
-            save(COUNTS, rows)
-    return rows
+            rtlil = identity(spec, device(name), seed=1).rtlil
+            row = {"spec": spec.to_dict(), "device": name, "rtlil": rtlil}
+            wanted[json.dumps(row)] = row, spec
+    known = load(COUNTS) if (RESULTS / COUNTS).exists() else []
+    rows = {key: row for row in known if (key := json.dumps(_identity(row))) in wanted}
+    for key, (row, spec) in wanted.items():
+        if key not in rows:
+            print(f"counting {row['device']} {spec.family}", file=sys.stderr)
+            found = count_unit(spec, device=device(row["device"]))
+            rows[key] = row | {"lut": found.lut, "ff": found.ff, "bram": found.bram}
+            save(COUNTS, list(rows.values()))
+    return list(rows.values())
+
+
+def _identity(row):
+    return {name: row.get(name) for name in ("spec", "device", "rtlil")}
 
 
 def features(row):
