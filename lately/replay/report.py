@@ -86,13 +86,11 @@ def html(result: RunResult) -> str:
 
 def class_rows(result: RunResult) -> list[dict[str, Any]]:
     """Return name, meaning, counts, share seen, interval and expectation of each verdict class."""
+    predicted = rate_text(result.spec.mean_false_positive_rate)
     classes = (
         ("inside the guaranteed window", "100%"),
         ("past it, a trace may be left", "up to 100%"),
-        (
-            "new, or no trace left",
-            f"{rate_text(result.spec.mean_false_positive_rate)} predicted",
-        ),
+        ("new, or no trace left", f"{predicted} predicted"),
     )
     rows = []
     for name, (meaning, expected), counts in zip(CLASSES, classes, result.counts, strict=True):
@@ -199,25 +197,14 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
         predicted, color=COLOURS["muted"], linestyle=(0, (5, 3)), label="predicted, distinct keys"
     )
     _scale_rates(upper, estimated, predicted)
-    upper.set_ylabel("false-positive rate")
-    upper.set_title(_rates_title(figures))
+    upper.set(ylabel="false-positive rate", title=_rates_title(figures))
     _legend(upper)
-    starts = np.concatenate([[0], ends[:-1]])
+    edges = np.concatenate([[0], ends])
     repeats = np.diff([0] + [group[-1].repeats for group in groups])
-    lower.stairs(
-        repeats / np.maximum(ends - starts, 1),
-        np.concatenate([[0], ends]),
-        fill=True,
-        color=COLOURS["blue"],
-        alpha=0.75,
-    )
-    lower.set_ylim(0, 1)
-    lower.yaxis.set_major_formatter(_percent)
-    lower.set_ylabel("repeats")
-    lower.set_xlabel("operations")
-    lower.xaxis.set_major_formatter(_thousands)
-    lower.set_xlim(0, ends[-1])
-    upper.tick_params(labelbottom=False)
+    shares = repeats / np.maximum(np.diff(edges), 1)
+    lower.stairs(shares, edges, fill=True, color=COLOURS["blue"], alpha=0.75)
+    lower.set(ylim=(0, 1), xlim=(0, ends[-1]), ylabel="repeats", xlabel="operations")
+    _format(upper, lower)
 
 
 def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.int64]) -> None:
@@ -257,7 +244,6 @@ def _scale_rates(axes: "Axes", estimated: NDArray[np.float64], predicted: float)
         axes.set_ylim(10 ** np.floor(np.log10(usual / 10)), 4 * top)
     else:
         axes.set_ylim(0, 1.35 * top)
-    axes.yaxis.set_major_formatter(_percent)
 
 
 def _rates_title(figures: dict[str, Any]) -> str:
@@ -305,9 +291,8 @@ def _draw_fills(axes: "Axes", result: RunResult) -> None:
     axes.set_ylim(0, max(1e-9, float(max(high.max(), last.max()))) * 1.06)
     axes.yaxis.set_major_formatter(_percent)
     axes.set_xticks(place, [str(index) for index in place])
-    axes.set_xlabel("segment, youngest to oldest")
-    axes.set_ylabel("bits set at the end")
-    axes.set_title(f"At most {rate_text(float(high.max()))} of a segment's bits were set")
+    title = f"At most {rate_text(float(high.max()))} of a segment's bits were set"
+    axes.set(xlabel="segment, youngest to oldest", ylabel="bits set at the end", title=title)
     _legend(axes)
 
 
@@ -330,25 +315,19 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
         axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
         axes.axvline(window, color=COLOURS["green"], linewidth=1.2)
     _draw_shares(lower, edges, counts)
-    upper.set_xscale("log")
-    upper.set_xlim(edges[0], max(edges[-1], 3 * end))
-    upper.set_ylim(0, max(float(all_.max()), 1e-9) * 1.2)
+    top = max(float(all_.max()), 1e-9) * 1.2
+    upper.set(xscale="log", xlim=(edges[0], max(edges[-1], 3 * end)), ylim=(0, top))
     for text, at, side, colour in (
         (f"window {window:,} ", window, "right", "green"),
         (" slack", end, "left", "orange"),
     ):
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "top"}
         upper.annotate(text, (at, 0.97), color=COLOURS[colour], **place)
-    upper.yaxis.set_major_formatter(_percent)
-    upper.set_ylabel("operations per octave")
-    upper.set_title(_distances_title(result))
+    upper.set(ylabel="operations per octave", title=_distances_title(result))
     _legend(upper)
-    upper.tick_params(labelbottom=False)
-    lower.set_ylim(-0.06, 1.06)
-    lower.yaxis.set_major_formatter(_percent)
-    lower.set_ylabel("seen")
+    lower.set(ylim=(-0.06, 1.06), ylabel="seen")
     lower.set_xlabel("operations since the key was last inserted")
-    lower.xaxis.set_major_formatter(_thousands)
+    _format(upper, lower)
 
 
 def _draw_shares(axes: "Axes", edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
@@ -381,6 +360,13 @@ def _distances_title(result: RunResult) -> str:
     if result.repeats_found == result.repeats:
         return f"All {result.repeats:,} repeats within the window were seen"
     return f"{result.repeats - result.repeats_found:,} of {result.repeats:,} repeats were missed"
+
+
+def _format(upper: "Axes", lower: "Axes") -> None:
+    for axes in (upper, lower):
+        axes.yaxis.set_major_formatter(_percent)
+    lower.xaxis.set_major_formatter(_thousands)
+    upper.tick_params(labelbottom=False)
 
 
 def _legend(axes: "Axes") -> None:

@@ -76,13 +76,9 @@ def _draw(axes: "Axes", chart: Chart) -> None:
         number = colours.setdefault(series.label, len(colours))
         _draw_series(axes, series, number, series.label if series.label not in named else None)
         named.add(series.label)
-    if chart.x_log:
-        axes.set_xscale("log")
-    if chart.y_log:
-        axes.set_yscale("log")
-    axes.set_xlabel(chart.x)
-    axes.set_ylabel(chart.y)
-    axes.set_title(chart.title)
+    scales = ["log" if log else "linear" for log in (chart.x_log, chart.y_log)]
+    axes.set(xscale=scales[0], yscale=scales[1])
+    axes.set(xlabel=chart.x, ylabel=chart.y, title=chart.title)
     if len(named) > 1:
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
@@ -91,19 +87,14 @@ def _draw_series(axes: "Axes", series: Series, number: int, label: str | None) -
     colour = PALETTE[number % len(PALETTE)]
     marker = _MARKERS[number % len(_MARKERS)] if series.marks else ""
     line = "" if series.marks else "-"
-    looks: dict[str, Any] = {
-        "color": colour,
-        "linestyle": line,
-        "marker": marker,
-        "markersize": 4.5,
-    }
-    if series.low is None or series.high is None:
-        axes.plot(series.x, series.y, label=label, **looks)
-        return
-    if not series.marks:
-        axes.plot(series.x, series.y, label=label, **looks)
-        axes.fill_between(series.x, series.low, series.high, color=colour, alpha=0.2, linewidth=0)
+    looks: dict[str, Any] = {"color": colour, "linestyle": line, "marker": marker}
+    looks |= {"markersize": 4.5, "label": label}
+    if series.low is None or series.high is None or not series.marks:
+        axes.plot(series.x, series.y, **looks)
+        if series.low is not None and series.high is not None:
+            ends = series.low, series.high
+            axes.fill_between(series.x, *ends, color=colour, alpha=0.2, linewidth=0)
         return
     below = [max(0.0, y - low) for y, low in zip(series.y, series.low, strict=True)]
     above = [max(0.0, high - y) for y, high in zip(series.y, series.high, strict=True)]
-    axes.errorbar(series.x, series.y, (below, above), label=label, elinewidth=1.2, **looks)
+    axes.errorbar(series.x, series.y, (below, above), elinewidth=1.2, **looks)
