@@ -16,11 +16,7 @@ LAZY = {
     "baselines.stable": ("StableBloomFilter",),
     "baselines.swamp": ("Swamp",),
     "cuckoo.dictionary": ("CuckooDictionary",),
-    "cuckoo.sizes": (
-        "cuckoo_error_bound",
-        "cuckoo_signature_bits",
-        "time_decaying_space_bound",
-    ),
+    "cuckoo.sizes": ("cuckoo_error_bound", "cuckoo_signature_bits", "time_decaying_space_bound"),
     "errors": ("LatelyError", "RekeyError", "SpecificationError", "StateFileError"),
     "filter": ("CountedFilter", "Filter"),
     "hash.keys": ("text_keys",),

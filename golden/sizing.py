@@ -11,8 +11,8 @@ HASHES = range(1, 41)
 """Numbers of hash functions that are tried."""
 
 
-def check_rate(fpr: object) -> float:
-    """Return `fpr`, a false-positive rate, as a float.
+def check_rate(value: object, name: str = "fpr") -> float:
+    """Return the `value` of a false-positive rate, the parameter `name`, as a float.
 
     Raises
     ------
@@ -21,11 +21,11 @@ def check_rate(fpr: object) -> float:
     SpecificationError
         If it is not above 0 and below 1.
     """
-    if isinstance(fpr, bool) or not isinstance(fpr, int | float | np.number):
-        raise TypeError(f"fpr: must be a number, not {fpr!r}")
-    if not 0 < fpr < 1:
-        raise SpecificationError(f"fpr: must be above 0 and below 1, not {fpr!r}")
-    return float(fpr)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{name}: must be a number, not {value!r}")
+    if not 0 < value < 1:
+        raise SpecificationError(f"{name}: must be above 0 and below 1, not {value!r}")
+    return float(value)
 
 
 def expected_keys(span: int, rate: object) -> int:

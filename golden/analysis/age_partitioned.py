@@ -97,12 +97,7 @@ def apbf_false_positive_rate(
 
 
 def apbf_accesses(
-    k: int,
-    l: int,
-    case: str,
-    *,
-    fills: Sequence[float] | None = None,
-    profile: str = "exact",
+    k: int, l: int, case: str, *, fills: Sequence[float] | None = None, profile: str = "exact"
 ) -> float:
     """Return the expected segment accesses of Algorithm 1, the backward query (APBF, section 5.4).
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..convenience import State
-from ..filter import CountedFilter, Words
+from ..filter import Answers, CountedFilter, Words
 
 
 class BitArray:
@@ -127,6 +127,34 @@ class BitArrays(Baseline):
         rows = np.unpackbits(saved, axis=1, count=size)
         for array, row in zip(self._segments, rows, strict=True):
             array.memory[:] = row
+
+
+class ByteCells(Baseline):
+    """Base of the baselines whose memory is cells of a byte each; a key of which none is 0 is seen.
+
+    The cells stand in a bytearray, which Python's loops read faster than an array.
+    """
+
+    _cells: bytearray
+    _most: int
+
+    @property
+    def memory(self) -> NDArray[np.uint8]:
+        """Values of the cells; shape (cells,)."""
+        return np.array(self._view())
+
+    def _view(self) -> NDArray[np.uint8]:
+        return np.frombuffer(self._cells, np.uint8)
+
+    def _query(self, keys: Words) -> Answers:
+        return np.asarray((self._view()[self._positions(keys)] > 0).all(axis=1))
+
+    def _check_and_insert(self, keys: Words) -> Answers:
+        return self._insert(keys, asked=True)
+
+    @abstractmethod
+    def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
+        """Insert keys; return the answers from before each, if they are asked for."""
 
 
 def _checked(name: str, saved: NDArray[Any], like: NDArray[Any], most: int) -> NDArray[Any]:

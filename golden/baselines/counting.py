@@ -10,12 +10,12 @@ from ..errors import SpecificationError
 from ..filter import Answers, Words
 from ..sizing import bloom_rate, bloom_sizes
 from ..spec.compared import CountingBloomSpec
-from .bits import Baseline, append, ring_order
+from .bits import ByteCells, append, ring_order
 
 _CHUNK = 1 << 14
 
 
-class CountingBloomFilter(Baseline):
+class CountingBloomFilter(ByteCells):
     """Counting Bloom filter that deletes its oldest key when a new one comes.
 
     Source: Li Fan, Pei Cao, Jussara Almeida and Andrei Z. Broder, "Summary
@@ -93,11 +93,6 @@ class CountingBloomFilter(Baseline):
         return self.window * self.key_bits
 
     @property
-    def memory(self) -> NDArray[np.uint8]:
-        """Counters; shape (counters,)."""
-        return np.array(self._view())
-
-    @property
     def queue(self) -> NDArray[np.uint64]:
         """Keys of the window, oldest first; shape (min(insertions, window), words)."""
         return ring_order(self._queue, self.insertions)
@@ -107,15 +102,6 @@ class CountingBloomFilter(Baseline):
         self._cells = bytearray(self.counters)
         self._queue[:] = 0
         self.insertions = self.overflows = 0
-
-    def _view(self) -> NDArray[np.uint8]:
-        return np.frombuffer(self._cells, np.uint8)
-
-    def _query(self, keys: Words) -> Answers:
-        return np.asarray((self._view()[self._positions(keys)] > 0).all(axis=1))
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._insert(keys, asked=True)
 
     def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
         # The key of each insertion, and before them the ones that they delete first.

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import SpecificationError
 from ..filter import Answers, Words, require_count
 from ..hash.functions import ConstantStream
+from ..sizing import check_rate
 from ..spec.compared import StableBloomSpec
-from .bits import Baseline
+from .bits import ByteCells
 
 _CHUNK = 1 << 15
 _DOWN = bytes([0, *range(255)])
@@ -19,7 +20,7 @@ GOLDEN_GAMMA = 0x9E3779B97F4A7C15
 """Constant that SplitMix64 adds to its state with each draw."""
 
 
-class StableBloomFilter(Baseline):
+class StableBloomFilter(ByteCells):
     """Cells that an insertion sets to their maximum, and that decay at random.
 
     Source: Fan Deng and Davood Rafiei, "Approximately Detecting Duplicates for
@@ -70,11 +71,6 @@ class StableBloomFilter(Baseline):
         return self.cells * self.cell_bits
 
     @property
-    def memory(self) -> NDArray[np.uint8]:
-        """Values of the cells; shape (cells,)."""
-        return np.array(self._view())
-
-    @property
     def zero_fraction(self) -> float:
         """Share of the cells that are 0."""
         return float(np.mean(self._view() == 0))
@@ -83,15 +79,6 @@ class StableBloomFilter(Baseline):
         """Forget everything, and begin the random numbers anew."""
         self._cells = bytearray(self.cells)
         self.insertions = 0
-
-    def _view(self) -> NDArray[np.uint8]:
-        return np.frombuffer(self._cells, np.uint8)
-
-    def _query(self, keys: Words) -> Answers:
-        return np.asarray((self._view()[self._positions(keys)] > 0).all(axis=1))
-
-    def _check_and_insert(self, keys: Words) -> Answers:
-        return self._insert(keys, asked=True)
 
     def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
         seen: list[bool] = []
@@ -179,10 +166,7 @@ def stable_decrements(cells: int, hashes: int, cell_bits: int, false_positive_ra
     require_count("hashes", hashes)
     require_count("cells", cells, least=hashes + 1)
     require_count("cell_bits", cell_bits)
-    if not 0 < false_positive_rate < 1:
-        raise SpecificationError(
-            f"false_positive_rate: must be above 0 and below 1, not {false_positive_rate!r}"
-        )
+    check_rate(false_positive_rate, "false_positive_rate")
     zeros: float = 1 - false_positive_rate ** (1 / hashes)
     base: float = zeros ** (-1 / ((1 << cell_bits) - 1)) - 1
     return math.ceil(1 / (base * (1 / hashes - 1 / cells)))

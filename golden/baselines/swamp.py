@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import SpecificationError
 from ..filter import Answers, Words, require_count
 from ..hash.keys import Keys, one_or_all
 from ..operations import Ages
-from ..sizing import smallest
+from ..sizing import check_rate, smallest
 from ..spec.compared import SwampSpec
 from .bits import Baseline, append, ring_order
 
@@ -197,10 +196,7 @@ def swamp_bits_per_element(window: int, false_positive_rate: float) -> float:
         If a parameter is of the wrong type, or out of its range.
     """
     require_count("window", window)
-    if not 0 < false_positive_rate < 1:
-        raise SpecificationError(
-            f"false_positive_rate: must be above 0 and below 1, not {false_positive_rate!r}"
-        )
+    check_rate(false_positive_rate, "false_positive_rate")
     return _storage_bits(window, math.log2(window / false_positive_rate)) / window
 
 

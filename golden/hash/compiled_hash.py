@@ -52,12 +52,7 @@ class CompiledHash:
 
 
 @jit
-def _fold(
-    keys: NDArray[np.uint64],
-    tables: NDArray[np.uint64],
-    initial: np.uint64,
-    states: NDArray[np.uint64],
-) -> None:
+def _fold(keys, tables, initial, states):
     if keys.shape[1] == 1 and len(tables) == 8:
         # Written out, it is four times as fast.
         t0, t1, t2, t3 = tables[0], tables[1], tables[2], tables[3]
@@ -79,7 +74,7 @@ def _fold(
 
 
 @jit
-def _mix(constants: NDArray[np.uint64], states: NDArray[np.uint64]) -> None:
+def _mix(constants, states):
     # Round by round, not key by key, so that the inner loop becomes vector instructions.
     for position in range(1, len(constants)):
         constant = np.uint32(constants[position])
@@ -92,19 +87,12 @@ def _mix(constants: NDArray[np.uint64], states: NDArray[np.uint64]) -> None:
 
 
 @jit
-def _rotate32(value: np.uint32, amount: np.uint32) -> np.uint32:
+def _rotate32(value, amount):
     return np.uint32(np.uint32(value << amount) | np.uint32(value >> (np.uint32(32) - amount)))
 
 
 @jit
-def _siphash(
-    keys: NDArray[np.uint64],
-    low: np.uint64,
-    high: np.uint64,
-    words: int,
-    length: np.uint64,
-    states: NDArray[np.uint64],
-) -> None:
+def _siphash(keys, low, high, words, length, states):
     for i in range(len(keys)):
         a, b = _INITIAL[0] ^ low, _INITIAL[1] ^ high
         c, d = _INITIAL[2] ^ low, _INITIAL[3] ^ high
@@ -123,9 +111,7 @@ def _siphash(
 
 
 @jit
-def _round(
-    a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+def _round(a, b, c, d):
     """SipRound: `siphash._round`."""
     a += b
     b = _rotate64(b, np.uint64(13)) ^ a
@@ -141,5 +127,5 @@ def _round(
 
 
 @jit
-def _rotate64(value: np.uint64, amount: np.uint64) -> np.uint64:
+def _rotate64(value, amount):
     return value << amount | value >> (np.uint64(64) - amount)

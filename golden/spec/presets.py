@@ -41,13 +41,7 @@ PRESETS: Mapping[str, FilterSpec] = {
         window=20000, epochs=8, hashes=4, bits=9 * 32768, block_bits=64
     ),
     "blocked-gebf-tiny": BlockedGEBFSpec(
-        window=16,
-        epochs=2,
-        hashes=2,
-        bits=3 * 32,
-        block_bits=8,
-        key_bits=8,
-        clear=8,
+        window=16, epochs=2, hashes=2, bits=3 * 32, block_bits=8, key_bits=8, clear=8
     ),
     "siphash-default": replace(_APBBF_DEFAULT, **_SIPHASH),
     "siphash-tiny": replace(_APBBF_TINY, key_bits=16, **_SIPHASH),
