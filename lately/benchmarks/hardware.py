@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..boards.flow.devices import device
 from ..boards.flow.tools import TIME_LIMIT
@@ -45,31 +45,15 @@ class Outcome:
         }
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Runs to make.
-
-    Attributes
-    ----------
-    runs : dict of Identity to str
-        Identity of each run, and its name.
-    failures : list of str
-        Why the other cases cannot be measured, one line each.
-    """
+class Plan(NamedTuple):
+    """Runs to make, with a name each, and why the other cases cannot be measured, a line each."""
 
     runs: dict[Identity, str]
     failures: list[str]
 
 
 def plan(cases: Iterable[Case], seeds: Sequence[int] | None = None) -> Plan:
-    """Return the runs of cases.
-
-    Parameters
-    ----------
-    cases : iterable of Case
-    seeds : sequence of int, optional
-        Seeds of the placement, in place of those of the cases.
-    """
+    """Return the runs of cases, with `seeds` of the placement in place of the cases' own."""
     runs: dict[Identity, str] = {}
     failures = []
     for case in cases:

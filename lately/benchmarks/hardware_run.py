@@ -32,16 +32,7 @@ def make(run: Identity, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
     The process that makes it can be ended whatever it is doing, and ends by
     itself, with its tools and files, when this one does.
 
-    Parameters
-    ----------
-    run : Identity
-    time_limit : float
-        Seconds after which a run of one tool is ended.
-
-    Returns
-    -------
-    dict
-        As `Measurement.to_dict`.
+    Tools have `time_limit` seconds each. The result is as of `Measurement.to_dict`.
 
     Raises
     ------

@@ -67,15 +67,7 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A synthesis report, and of what it is.
-
-    Attributes
-    ----------
-    spec, rtlil, flow
-        As `Identity`.
-    report : SynthesisReport
-        Figures.
-    """
+    """A synthesis report, and of what it is: `spec`, `rtlil` and `flow` are as in `Identity`."""
 
     spec: FilterSpec
     rtlil: str

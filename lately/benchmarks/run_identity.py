@@ -19,12 +19,7 @@ from .measurements import Identity
 def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
     """Return everything that determines the figures of a run, the hardware as a hash of its text.
 
-    Parameters
-    ----------
-    spec : FilterSpec
-    target : Device
-    seed : int
-        Seed of place and route.
+    The `seed` is that of place and route.
 
     Raises
     ------

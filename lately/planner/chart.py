@@ -13,17 +13,12 @@ FORMATS = (".svg", ".png", ".pdf")
 
 
 def check_format(path: str) -> None:
-    """Refuse a file whose format is not supported.
-
-    Parameters
-    ----------
-    path : str
-        Name of the file.
+    """Refuse the `path` of a file in a format that is not supported.
 
     Raises
     ------
     RequirementError
-        If its name ends in none of `FORMATS`.
+        If it ends in none of `FORMATS`.
     """
     if Path(path).suffix.lower() not in FORMATS:
         raise RequirementError(f"plot: must end in {', '.join(FORMATS)}, not {path!r}")

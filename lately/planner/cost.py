@@ -76,16 +76,9 @@ class Area:
 
 
 def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
-    """Predict what filters take of a device.
+    """Predict what filters with keys of `key_bits` take of a device.
 
-    Parameters
-    ----------
-    shapes : Shapes
-    size : ndarray of int, shape (n,)
-        Powers of two.
-    device : Device
-    key_bits : int
-        Width of a key.
+    The `size` of each is a power of two, shape (n,).
     """
     model = models()[device.family]
     named = features(shapes, size, device, key_bits)
@@ -105,11 +98,7 @@ def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
 def block_rams(shapes: Shapes, size: Ints, device: Device) -> Ints:
     """Count block RAMs: those of every part of every segment, the spare's too, and the queue's.
 
-    Parameters: as for `area`.
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
+    Parameters and result: as for `area`, shape (n,).
     """
     columns, rows = _columns_rows(shapes, size, device.bram_bits)
     return _memories(shapes) * columns * rows + QUEUE_BLOCKS[device.family]

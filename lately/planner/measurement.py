@@ -51,15 +51,8 @@ def measure_rates(spec: FilterSpec, *, trials: int, seed: int) -> Rates:
 
     Between one fill and the next the whole ring takes new keys. In the last
     generation of each fill, keys of just ``spec.window`` insertions ago are
-    asked for too, one after every insertion.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-        Filter to measure; `seed` also replaces the seed of its hash.
-    trials : int
-        Fresh keys to ask for at the worst moment, and as many at any; rounded up to whole fills.
-    seed : int
+    asked for too, one after every insertion. The `seed` also replaces that of the hash. There are
+    `trials` fresh keys at the worst moment, rounded up to whole fills, and as many at any.
     """
     model = from_spec(replace(spec, seed=seed))
     rng = np.random.default_rng(seed)
@@ -100,13 +93,7 @@ def measure_trace(spec: FilterSpec, *, seed: int) -> int:
 
     A key comes as the first one of a generation, which is when it is kept
     longest; all others are one key. It can be reported for as long as a bit
-    in the ring is other than in a filter that never had it.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-    seed : int
-        Replaces that of the hash.
+    in the ring is other than in a filter that never had it. The `seed` replaces that of the hash.
 
     Raises
     ------

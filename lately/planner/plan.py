@@ -134,14 +134,9 @@ def plan(
 ) -> Plan:
     """Find the cheapest specifications that meet a requirement.
 
-    Parameters
-    ----------
-    requirement : Requirement
-    front : bool
-        Whether to look for what lower rates cost, too.
-    alternatives : int
-        Candidates of a family at most: the cheapest, and dearer ones with less
-        slack or latency (accesses, if sizes are any) than all before.
+    Of a family there are at most as many `alternatives`: the cheapest, and dearer ones with less
+    slack or latency (accesses, if sizes are any) than all before. The `front` tells what lower
+    rates cost, too.
 
     Raises
     ------

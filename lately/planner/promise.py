@@ -31,17 +31,7 @@ LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
 
 
 def study(count: int, seed: int, *, large: bool = False) -> Study:
-    """Return the study of some requirements.
-
-    Parameters
-    ----------
-    count : int
-        Requirements.
-    seed : int
-        Draws them.
-    large : bool
-        Whether windows and rates are those of `LARGE`, and not of `SMALL`.
-    """
+    """Return the study of `count` requirements, drawn with `seed` from `SMALL` or `LARGE`."""
     return Study(
         name="planner-promise",
         title=f"What the planner promises, {count} requirements of seed {seed}",

@@ -21,14 +21,7 @@ _LEAST = 1e-300
 
 
 def keeps(shapes: Shapes, size: Ints, limit: float) -> NDArray[np.bool_]:
-    """Tell which filters have a worst rate of `limit` at most.
-
-    Parameters: as for `worst_rates`.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
-    """
+    """Tell which filters have a worst rate of `limit` at most, shape (n,), as `worst_rates`."""
     full = _segment_rates(shapes, size, shapes.run * shapes.generation)
     kept = _lower_bound(shapes, full) <= limit
     sure = _upper_bound(shapes, full) <= limit
@@ -64,14 +57,7 @@ def _upper_bound(shapes: Shapes, full: Floats) -> Floats:
 def worst_rates(shapes: Shapes, size: Ints) -> Floats:
     """Return rates just before a shift, keys distinct, each at most the true one but for rounding.
 
-    Parameters
-    ----------
-    shapes : Shapes
-    size : ndarray of int, shape (n,)
-
-    Returns
-    -------
-    ndarray of float, shape (n,)
+    The `size` of each filter and the result have shape (n,).
     """
     full = _segment_rates(shapes, size, shapes.run * shapes.generation)
     if (shapes.run == 1).all():

@@ -124,14 +124,7 @@ def span_seconds(text: str) -> Fraction:
 
 
 def window_of_span(span: Fraction, rate: float) -> int:
-    """Return the insertions that a span holds at a rate: ceil(T R).
-
-    Parameters
-    ----------
-    span : Fraction
-        T in seconds.
-    rate : float
-        R in keys per second.
+    """Return the insertions in a span of T seconds at a rate of R keys per second: ceil(T R).
 
     Raises
     ------

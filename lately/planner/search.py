@@ -69,19 +69,10 @@ class Found:
 
 
 def cheapest(requirement: Requirement, count: int = 1) -> dict[str, list[Found]]:
-    """Return the cheapest specifications of each family, no two of the same shape.
+    """Return the `count` cheapest specifications of each family, no two of the same shape.
 
-    Parameters
-    ----------
-    requirement : Requirement
-    count : int
-        Maximum number of each family.
-
-    Returns
-    -------
-    dict of str to list of Found
-        By family, cheapest first; of equal cost, those of fewer memories
-        first, then of the lower rate. Empty where there is none.
+    They come by family, cheapest first; of equal cost, those of fewer memories
+    first, then of the lower rate. There are none where nothing meets the requirement.
     """
     return {
         family: list(islice(by_cost(sized(family, requirement), requirement), count))
@@ -90,14 +81,9 @@ def cheapest(requirement: Requirement, count: int = 1) -> dict[str, list[Found]]
 
 
 def sized(family: str, requirement: Requirement, *, fitting: bool = True) -> Sized:
-    """Find the smallest size of every shape that has the slack, by bisection.
+    """Find the smallest size of every shape of a family that has the slack, by bisection.
 
-    Parameters
-    ----------
-    family : str
-    requirement : Requirement
-    fitting : bool
-        Whether only what fits on the device counts.
+    If `fitting`, only what fits on the device counts.
     """
     found = shapes(family, requirement)
     if (longest := requirement.longest_trace) is not None:

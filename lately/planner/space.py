@@ -153,17 +153,9 @@ def sizes(any_size: bool) -> Ints:
 
 
 def part_bits(shapes: Shapes, size: Ints) -> Ints:
-    """Bits of one part of a segment: the depth of one memory.
+    """Return the bits of one part of a segment, the depth of one memory.
 
-    Parameters
-    ----------
-    shapes : Shapes
-    size : ndarray of int, shape (n,)
-        Size of each, as in `sizes`.
-
-    Returns
-    -------
-    ndarray of int, shape (n,)
+    The `size` of each filter, as in `sizes`, and the result have shape (n,).
     """
     return size * shapes.block_cells
 
@@ -182,11 +174,7 @@ def clear_width(shapes: Shapes, size: Ints) -> Ints:
 def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> NDArray[np.bool_]:
     """Whether the models cannot have the size, or the hardware cannot if it is asked for.
 
-    What is larger than a size that is too large is so too. Sizes: as for `part_bits`.
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
+    What is larger than a size that is too large is so too. Sizes and result: as for `part_bits`.
     """
     bits = part_bits(shapes, size).astype(np.float64) * shapes.parts * shapes.ring_segments
     beyond = bits >= _MOST_BITS

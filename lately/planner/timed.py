@@ -55,10 +55,7 @@ class TimedModel:
 def timed_models(requirement: Requirement) -> list[TimedModel]:
     """Return the cheapest of each kind for ``requirement.window`` keys in a span.
 
-    Parameters
-    ----------
-    requirement : Requirement
-        Requirement for count-based filters, of which window, rate, slack and `any_size` count.
+    Of the requirement, window, rate, slack and `any_size` count.
     """
     found = (_growing(requirement), _pooled(requirement), _timing(requirement))
     return [model for model in found if model is not None]
