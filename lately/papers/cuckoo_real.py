@@ -67,17 +67,14 @@ def conclude_real(results: Results) -> Outcome:
         runs = by_structure(chosen, [*LABELS])
         at = counters.index(2)
         here = {label: values[at] for label, values in runs.items()}
-        findings += _stream_findings(called, here)
+        findings += [*comparison(called, here), *own_keys(called, here)]
+        listed = f"{called}: most in the list, no signature"
+        findings.append(ours(listed, peaks(here["plain"])))
         sizes = [each * window for each in counters]
         series = rate_series(runs, dict.fromkeys(runs, sizes))
         charts.append(PAPER.chart("cuckoo-figure-13", series, stream=name, called=called))
     findings.append(no_misses(results))
     return Outcome(findings, charts, notes)
-
-
-def _stream_findings(called: str, runs: dict[str, list[Result]]) -> list[Finding]:
-    found = [*comparison(called, runs), *own_keys(called, runs)]
-    return [*found, ours(f"{called}: most in the list, no signature", peaks(runs["plain"]))]
 
 
 # Figure 14

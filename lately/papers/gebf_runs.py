@@ -88,120 +88,98 @@ def guarded(
     window: int,
     bits_per_item: int,
     *,
+    family: type[GEBF] | type[BlockedGEBF] = GEBF,
     epochs: int = EPOCHS,
-    seed: int = 0,
     hashes: int | None = None,
-    partitioned: bool = False,
-) -> GEBF:
+    **options: Any,
+) -> GEBF | BlockedGEBF:
     """Build a GEBF in a budget of `bits_per_item` for each key of the window."""
     bits = window * bits_per_item
     chosen = hashes or best_hashes(bits // (epochs + 1), -(-window // epochs))
-    return GEBF(
-        window=window, epochs=epochs, hashes=chosen, bits=bits, seed=seed, partitioned=partitioned
-    )
+    options = {"partitioned": False} | options
+    return family(window=window, epochs=epochs, hashes=chosen, bits=bits, **options)
 
 
 def blocked(
     window: int,
     bits_per_item: int,
     *,
-    seed: int = 0,
-    hashes: int | None = None,
     block_bits: int = BLOCK_BITS,
     double: bool = True,
-) -> BlockedGEBF:
+    **options: Any,
+) -> GEBF | BlockedGEBF:
     """Build a blocked GEBF; `double` for the bits of double hashing, else independent ones."""
-    bits = window * bits_per_item
-    chosen = hashes or best_hashes(bits // (EPOCHS + 1), -(-window // EPOCHS))
-    return (DoubleHashedGEBF if double else BlockedGEBF)(
-        window=window,
-        epochs=EPOCHS,
-        hashes=chosen,
-        bits=bits,
-        block_bits=block_bits,
-        seed=seed,
-        partitioned=False,
-    )
+    family = DoubleHashedGEBF if double else BlockedGEBF
+    return guarded(window, bits_per_item, family=family, block_bits=block_bits, **options)
 
 
 def counting(
-    window: int, bits_per_item: int, *, seed: int = 0, hashes: int | None = None
+    window: int, bits_per_item: int, *, hashes: int | None = None, **options: Any
 ) -> CountingBloomFilter:
     """Build a counting Bloom filter of 4-bit counters; the queue is not in the budget."""
     counters = window * bits_per_item // 4
     chosen = hashes or best_hashes(counters, window)
-    return CountingBloomFilter(window=window, counters=counters, hashes=chosen, seed=seed)
+    return CountingBloomFilter(window=window, counters=counters, hashes=chosen, **options)
 
 
 def stable(
     window: int,
     bits_per_item: int,
     *,
-    seed: int = 0,
     cell_bits: int = CELL_BITS,
     hashes: int | None = None,
     decrements: int | float = DECREMENTS,
+    **options: Any,
 ) -> StableBloomFilter:
     """Build a stable Bloom filter; `decrements` below 1 are the false-positive rate to keep."""
     cells = window * bits_per_item // cell_bits
     chosen = hashes or best_hashes(cells, window)
     if decrements < 1:
         decrements = stable_decrements(cells, chosen, cell_bits, decrements)
-    return StableBloomFilter(
-        cells=cells,
-        hashes=chosen,
-        decrements=int(decrements),
-        cell_bits=cell_bits,
-        seed=seed,
-    )
+    sizes = {"cells": cells, "cell_bits": cell_bits, "decrements": int(decrements)}
+    return StableBloomFilter(hashes=chosen, **sizes, **options)
 
 
 Builder = Callable[[int, int, int], AnyFilter]
 """Takes window, bits per key and seed; returns a filter."""
 
-FILTERS: dict[str, Builder] = {
-    "GEBF r = 4": lambda window, bits, seed: guarded(window, bits, seed=seed, epochs=4),
-    "GEBF r = 8": lambda window, bits, seed: guarded(window, bits, seed=seed),
-    "blocked GEBF r = 8": lambda window, bits, seed: blocked(window, bits, seed=seed),
-    "counting": lambda window, bits, seed: counting(window, bits, seed=seed),
-    "stable": lambda window, bits, seed: stable(window, bits, seed=seed),
-}
-"""By name; each takes window, bits per key of it, and seed."""
 
-
-def _reading(build: Callable[..., AnyFilter], **chosen: Any) -> Builder:
+def _built(build: Callable[..., AnyFilter], **chosen: Any) -> Builder:
     return lambda window, bits, seed: build(window, bits, seed=seed, **chosen)
 
 
-def _stable_readings() -> dict[str, Builder]:
-    chosen: dict[str, dict[str, Any]] = {}
-    for cell_bits in (1, 2, 4):
-        for hashes, named in ((None, "best K"), (3, "K = 3"), (9, "K = 9")):
-            for decrements in (10, 0.1, 0.05, 0.02):
-                rule = f"P = {decrements}" if decrements >= 1 else f"P for {decrements:.0%}"
-                chosen[f"stable: d = {cell_bits}, {named}, {rule}"] = {
-                    "cell_bits": cell_bits,
-                    "hashes": hashes,
-                    "decrements": decrements,
-                }
-    return {name: _reading(stable, **values) for name, values in chosen.items()}
-
+FILTERS = {
+    "GEBF r = 4": _built(guarded, epochs=4),
+    "GEBF r = 8": _built(guarded),
+    "blocked GEBF r = 8": _built(blocked),
+    "counting": _built(counting),
+    "stable": _built(stable),
+}
+"""Filters that the studies compare."""
 
 READINGS: dict[str, Builder] = {
-    "GEBF: k = 8": _reading(guarded, hashes=8),
-    "GEBF: k = 9": _reading(guarded, hashes=9),
-    "GEBF: k = 9, partitioned": _reading(guarded, hashes=9, partitioned=True),
-    "counting: k = 2": _reading(counting, hashes=2),
-    "counting: k = 3": _reading(counting, hashes=3),
+    "GEBF: k = 8": _built(guarded, hashes=8),
+    "GEBF: k = 9": _built(guarded, hashes=9),
+    "GEBF: k = 9, partitioned": _built(guarded, hashes=9, partitioned=True),
+    "counting: k = 2": _built(counting, hashes=2),
+    "counting: k = 3": _built(counting, hashes=3),
     **{
-        f"blocked: k = {hashes}, {block_bits} bits, {named}": _reading(
+        f"blocked: k = {hashes}, {block_bits} bits, {named}": _built(
             blocked, hashes=hashes, block_bits=block_bits, double=double
         )
         for double, named in ((False, "independent"), (True, "double hashing"))
         for hashes in (8, 9)
         for block_bits in (64, 128, 256, 512)
     },
-    **_stable_readings(),
+    **{
+        f"stable: d = {cell_bits}, {named}, {rule}": _built(
+            stable, cell_bits=cell_bits, hashes=hashes, decrements=decrements
+        )
+        for cell_bits in (1, 2, 4)
+        for hashes, named in ((None, "best K"), (3, "K = 3"), (9, "K = 9"))
+        for decrements in (10, 0.1, 0.05, 0.02)
+        for rule in [f"P = {decrements}" if decrements >= 1 else f"P for {decrements:.0%}"]
+    },
 }
 """Plausible choices where the paper leaves something open, at 14 bits per key."""
 

@@ -129,13 +129,8 @@ class _Replay:
         self.result = RunResult(
             spec=spec,
             engine="golden" if unit is None else "rtl",
-            source={
-                "name": trace.name,
-                "format": trace.format,
-                "compression": trace.compression,
-                "key": list(trace.key),
-                "time": trace.time,
-            },
+            source={name: getattr(trace, name) for name in ("name", "format", "compression")}
+            | {"key": list(trace.key), "time": trace.time},
             mismatches=None if unit is None else 0,
         )
 
