@@ -1,8 +1,10 @@
 """Boards that bitstreams are built for."""
 
 import importlib
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from typing import Any, cast
 
 from ...golden.errors import LatelyError
@@ -63,14 +65,14 @@ class Board:
     device: Device
     pll: str
     clock_mhz: float
-    baud: int
     spec: FilterSpec
     alive: str
     hit: str
     fault: str
-    reset: str | None
     loader: str
     link: str
+    baud: int = 1_000_000
+    reset: str | None = None
     resources: Callable[[Any], list[Any]] | None = None
     high: str | None = None
     pack: tuple[str, ...] = ()
@@ -114,12 +116,6 @@ def _with_pins(name: str, package: str | None = None) -> Device:
     return replace(device, place_and_route=tuple(options), pins=(), pads="")
 
 
-def _shorter(name: str, *, generations: int, key_bits: int = 64) -> FilterSpec:
-    """Return a preset with a window of fewer generations, which takes fewer block RAMs."""
-    spec = cast(APBBFSpec, preset(name))
-    return replace(spec.with_generations(generations), key_bits=key_bits)
-
-
 def _orangecrab(platform: Any) -> list[Any]:
     from amaranth.build import Attrs
     from amaranth_boards.resources import UARTResource
@@ -140,101 +136,31 @@ def _tang_nano_9k(platform: Any) -> list[Any]:
     return [Resource("reset_button", 0, PinsN("4", dir="i"), attributes)]
 
 
-BOARDS: Mapping[str, Board] = {
-    board.name: board
-    for board in (
-        Board(
-            name="ulx3s-85f",
-            description="Radiona ULX3S with LFE5U-85F",
-            platform="ulx3s.ULX3S_85F_Platform",
-            device=_with_pins("ecp5-85k-6"),
-            pll="ECP5PLL",
-            clock_mhz=100,
-            baud=1_000_000,
-            spec=preset("default"),
-            alive="led 0",
-            hit="led 1",
-            fault="led 7",
-            reset="button_fire 0",
-            # Low, it starts the ESP32, which may reconfigure the FPGA.
-            high="esp32.gpio0 0",
-            loader="ulx3s",
-            link="US1, the USB connector of the FTDI chip",
-            pack=("--compress",),
-        ),
-        Board(
-            name="orangecrab-25f",
-            description="OrangeCrab r0.2 with LFE5U-25F",
-            platform="orangecrab_r0_2.OrangeCrabR0_2_25FPlatform",
-            resources=_orangecrab,
-            device=_with_pins("ecp5-25k-8", "CSFBGA285"),
-            pll="ECP5PLL",
-            clock_mhz=144,
-            baud=1_000_000,
-            spec=preset("default"),
-            alive="rgb_led.g 0",
-            hit="rgb_led.b 0",
-            fault="rgb_led.r 0",
-            reset="button 0",
-            loader="orangeCrab",
-            link="pins 0 (to the board) and 1 (from it) of the edge, 3.3 V: needs an adapter",
-            # The bootloader reads the flash no faster.
-            pack=("--compress", "--freq", "38.8"),
-        ),
-        Board(
-            name="icebreaker",
-            description="1BitSquared iCEBreaker with iCE40UP5K",
-            platform="icebreaker.ICEBreakerPlatform",
-            resources=lambda platform: platform.break_off_pmod,
-            device=_with_pins("ice40-up5k"),
-            pll="ICE40PadPLL",
-            clock_mhz=24,
-            baud=1_000_000,
-            # With keys of 64 bits 99 % of the logic cells are taken.
-            spec=_shorter("small", generations=2, key_bits=32),
-            alive="led_g 0",
-            hit="led_g 1",
-            fault="led_r 0",
-            reset="button 0",
-            loader="ice40_generic",
-            link="the USB connector, second channel of the FTDI chip",
-        ),
-        Board(
-            name="ice40-hx8k-b-evn",
-            description="Lattice iCE40-HX8K breakout board",
-            platform="ice40_hx8k_b_evn.ICE40HX8KBEVNPlatform",
-            device=_with_pins("ice40-hx8k"),
-            pll="ICE40PLL",
-            clock_mhz=72,
-            baud=1_000_000,
-            spec=_shorter("small", generations=3),
-            alive="led 0",
-            hit="led 1",
-            fault="led 7",
-            reset=None,
-            loader="ice40_generic",
-            link="the USB connector, second channel of the FTDI chip",
-        ),
-        Board(
-            name="tang-nano-9k",
-            description="Sipeed Tang Nano 9K with GW1NR-9C",
-            platform="tang_nano_9k.TangNano9kPlatform",
-            resources=_tang_nano_9k,
-            device=_with_pins("gowin-gw1nr-9c"),
-            pll="GowinPLL",
-            clock_mhz=54,
-            baud=1_000_000,
-            spec=_shorter("default", generations=3),
-            alive="led 0",
-            hit="led 1",
-            fault="led 5",
-            reset="reset_button 0",
-            loader="tangnano9k",
-            link="the USB connector, through the BL702",
-            pack=("--sspi_as_gpio", "--mspi_as_gpio"),
-        ),
-    )
+_RESOURCES: Mapping[str, Callable[[Any], list[Any]]] = {
+    "orangecrab-25f": _orangecrab,
+    "icebreaker": lambda platform: platform.break_off_pmod,
+    "tang-nano-9k": _tang_nano_9k,
 }
+
+
+def _board(
+    name: str, *, device: str, spec: dict[str, Any], pack: Sequence[str] = (), **fields: Any
+) -> Board:
+    """Return the board that a table of `boards.toml` describes."""
+    own = cast(APBBFSpec, preset(spec["preset"]))
+    own = own.with_generations(spec.get("generations", own.l))
+    return Board(
+        name=name,
+        device=_with_pins(*device.split()),
+        spec=replace(own, key_bits=spec.get("key_bits", own.key_bits)),
+        resources=_RESOURCES.get(name),
+        pack=tuple(pack),
+        **fields,
+    )
+
+
+_TABLES = tomllib.loads(resources.files(__package__).joinpath("boards.toml").read_text("utf-8"))
+BOARDS: Mapping[str, Board] = {name: _board(name, **fields) for name, fields in _TABLES.items()}
 """Boards by name."""
 
 
