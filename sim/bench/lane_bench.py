@@ -9,8 +9,8 @@ from ...golden import Operation
 from ...hdl.lanes.collector import Collector
 from ...hdl.lanes.unit import LaneUnit
 from ...hdl.verilog import TAG_BITS
-from .beats import Beat, BeatDriver, BeatMonitor, BeatScoreboard
-from .parts import Item, Pattern, Stalls
+from .beats import Beat, BeatDriver, BeatScoreboard
+from .parts import Item, Monitor, Pattern, Stalls
 from .unit_bench import HASH, MEMORY, PERIOD_NS, SEED, SPEC, UnitBench, states
 
 UNIT = LaneUnit(SPEC, memory=MEMORY)
@@ -32,7 +32,7 @@ class Bench(UnitBench):
         """Start the clock and reset the unit."""
         scoreboard = BeatScoreboard(SPEC)
         driver = BeatDriver(dut, SPEC, scoreboard, seed=SEED + 3)
-        return await cls(dut, scoreboard, driver, BeatMonitor(dut, SPEC, scoreboard)).reset()
+        return await cls(dut, scoreboard, driver, Monitor(dut, SPEC, scoreboard)).reset()
 
     def beat(
         self, *operations: tuple[Operation, int] | None, turn: Operation = Operation.NONE
@@ -255,7 +255,7 @@ async def every_age_is_told(dut) -> None:
     await bench.driver.send(beats)
     await bench.finish(sent=len(beats))
     asked = [beat.lanes[0] and beat.lanes[0].operation == Operation.QUERY for beat in beats]
-    last = [answer for answer, one in zip(bench.monitor.answers, asked, strict=True) if one]
+    last = [answer for answer, one in zip(bench.monitor.outcomes, asked, strict=True) if one]
     ages = [[lane.age for lane in answer if lane and lane.seen] for answer in last]
     assert ages[: window + 1] == [[age] * LANES for age in range(window + 1)]
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from cocotb.triggers import FallingEdge, RisingEdge
@@ -92,13 +92,17 @@ class Pattern(Stalls):
         return False
 
 
+PATIENCE = 10_000
+"""Clocks for which an operation is offered at most."""
+
+
 class Driver:
     """Sends operations to the unit's input stream.
 
     Attributes
     ----------
     accepted : list of Item
-        What the unit took, in order.
+        What the unit took, in order; beats of several lanes are `lately.sim.bench.beats.Beat`.
     waits : list of int
         Clocks that each accepted operation was offered in vain before.
     times : list of float
@@ -109,34 +113,40 @@ class Driver:
         self._dut = dut
         self._signature = UnitSignature.from_spec(spec, tag_bits=TAG_BITS)
         self._scoreboard = scoreboard
-        self.accepted: list[Item] = []
+        self._offers = True
+        self.accepted: list[Any] = []
         self.waits: list[int] = []
         self.times: list[float] = []
         self.release()
 
     def release(self) -> None:
         """Offer nothing."""
-        self._dut.i__valid.value = 0
+        self._set_valid(False)
 
-    def _offer(self, item: Item) -> None:
-        self._dut.i__payload.value = self._signature.pack_request([item._asdict()])
-        self._dut.i__valid.value = 1
+    def _set_valid(self, valid: bool) -> None:
+        # A write takes as long as the rest of a clock.
+        if valid != self._offers:
+            self._dut.i__valid.value = int(valid)
+        self._offers = valid
 
-    async def send(self, items: list[Item], *, stalls: Stalls | None = None) -> None:
+    def _pack(self, item: Any) -> int:
+        return self._signature.pack_request([item._asdict()])
+
+    async def send(self, items: Sequence[Any], *, stalls: Stalls | None = None) -> None:
         """Offer operations one after another until all are accepted; must start after an edge."""
         stalls = stalls or Stalls()
         clk, ready = self._dut.clk, self._dut.i__ready
         for item in items:
-            if stalls():
+            while stalls():
                 self.release()
                 await RisingEdge(clk)
-                while stalls():
-                    await RisingEdge(clk)
-            self._offer(item)
+            self._dut.i__payload.value = self._pack(item)
+            self._set_valid(True)
             wait = 0
             await FallingEdge(clk)
             while not ready.value:
                 wait += 1
+                assert wait < PATIENCE, f"{len(self.accepted)}: not taken in {wait} clocks"
                 await FallingEdge(clk)
             self.accepted.append(item)
             self.waits.append(wait)
@@ -147,47 +157,63 @@ class Driver:
 
 
 class Monitor:
-    """Takes results from the unit's output stream, for ever.
+    """Takes results from the unit's output stream, for ever; one that waits must not change.
 
     Attributes
     ----------
     outcomes : list of Outcome
-        What was delivered, in order.
+        What was delivered, in order; of several lanes a tuple of `Outcome`, or of None where
+        there is none.
     times : list of float
         When each was delivered, in ns.
+    held : int
+        Clocks in which a result waited.
     """
 
     def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
         self._dut = dut
         self._signature = UnitSignature.from_spec(spec, tag_bits=TAG_BITS)
         self._scoreboard = scoreboard
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[Any] = []
         self.times: list[float] = []
+        self.held = 0
         self.stalls = Stalls()
         self._dut.o__ready.value = 0
 
     async def run(self) -> None:
         """Take results, pausing as `stalls` says."""
-        dut, ready = self._dut, False
-        clk, valid = dut.clk, dut.o__valid
+        waiting, ready = None, False
+        dut = self._dut
+        clk, valid, rst = dut.clk, dut.o__valid, dut.rst
         while True:
             await RisingEdge(clk)
             before, ready = ready, not self.stalls()
-            # A write takes as long as the rest of a clock.
             if ready != before:
                 dut.o__ready.value = int(ready)
             await FallingEdge(clk)
-            if ready and valid.value and not dut.rst.value:
-                outcome = self.decode(int(dut.o__payload.value))
-                self.outcomes.append(outcome)
+            payload = int(dut.o__payload.value) if valid.value else None
+            if payload is None and waiting is None:
+                continue
+            if rst.value:
+                waiting = None
+                continue
+            number = len(self.outcomes)
+            unchanged = waiting is None or payload == waiting
+            assert unchanged, f"result {number} changed while it waited: {payload}"
+            waiting = None if ready else payload
+            self.held += not ready
+            if ready and payload is not None:
+                self.outcomes.append(self.decode(payload))
                 self.times.append(get_sim_time("ns"))
-                self._scoreboard.compare(outcome)
+                self._scoreboard.compare(self.outcomes[-1])
 
-    def decode(self, payload: int) -> Outcome:
+    def decode(self, payload: int) -> Any:
         """Take a result apart."""
-        (result,) = self._signature.unpack_result(payload)
-        assert result is not None
-        return Outcome(bool(result["seen"]), result["age"], result["tag"])
+        outcomes = tuple(
+            Outcome(bool(lane["seen"]), lane["age"], lane["tag"]) if lane else None
+            for lane in self._signature.unpack_result(payload)
+        )
+        return outcomes if self._signature.lanes > 1 else outcomes[0]
 
 
 class Scoreboard:
@@ -211,7 +237,7 @@ class Scoreboard:
         """Give the reference a secret before the first operation accepted from `time` on, in ns."""
         self._secrets.append((time, secret))
 
-    def expect(self, item: Item) -> None:
+    def expect(self, item: Any) -> None:
         """Perform an accepted operation on the reference, and expect its result."""
         self._expected.append(self.perform(item))
 

@@ -53,7 +53,7 @@ def test_bench(name, simulator, tmp_path, capfd):
             "self.o.p.eq(collector.o.p)",
             "self.o.p.eq(collector.o.p.as_value() & self.o.ready.as_signed())",
             "reset_in_mid_stream",
-            r"answer \d+ changed while it waited", id="unstable payload",
+            r"result \d+ changed while it waited", id="unstable payload",
         ),
     ],
 )  # fmt: skip
