@@ -115,7 +115,9 @@ class Filter(Convenience):
                 least, most = item.metadata["range"]
                 require_count(name, value, least=least, most=most)
                 value = int(value)
-            setattr(self, name, value)
+            # A property of that name reads what is kept under a private one.
+            kept = isinstance(getattr(type(self), name, None), property)
+            setattr(self, f"_{name}" if kept else name, value)
 
     @abstractmethod
     def _prepare(self) -> None:

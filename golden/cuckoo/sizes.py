@@ -6,10 +6,9 @@ IV.C and V.
 
 import math
 
-import numpy as np
-
 from ..errors import SpecificationError
 from ..filter import require_count
+from ..sizing import check_rate
 
 MOST_POSITIONS = 1 << 30
 """Positions of a table, at most."""
@@ -39,7 +38,7 @@ def cuckoo_signature_bits(*, positions: int, error_rate: float) -> int:
         `MOST_SIGNATURE_BITS` bits.
     """
     require_count("positions", positions, most=MOST_POSITIONS)
-    _require_rate(error_rate)
+    check_rate(error_rate, "error_rate")
     for bits in range(MOST_SIGNATURE_BITS + 1):
         if cuckoo_error_bound(positions=positions, signature_bits=bits) <= error_rate:
             return bits
@@ -78,13 +77,6 @@ def time_decaying_space_bound(*, window: int, universe: int, error_rate: float) 
     """
     require_count("window", window)
     require_count("universe", universe)
-    _require_rate(error_rate)
+    check_rate(error_rate, "error_rate")
     certain = window - error_rate * universe
     return certain * math.log2(certain) if certain > 1 else 0.0
-
-
-def _require_rate(error_rate: object) -> None:
-    if isinstance(error_rate, bool) or not isinstance(error_rate, int | float | np.number):
-        raise TypeError(f"error_rate: must be a number, not {error_rate!r}")
-    if not 0 < error_rate < 1:
-        raise SpecificationError(f"error_rate: must be between 0 and 1, not {error_rate!r}")

@@ -126,9 +126,7 @@ def index_fields(sizes: Sequence[int]) -> tuple[IndexField, ...]:
     fields = []
     word = offset = 0
     for size in sizes:
-        bits = size.bit_length() - 1
-        if 1 << bits != size:
-            bits = RANGE_BITS
+        bits = size.bit_length() - 1 if size & (size - 1) == 0 else RANGE_BITS
         if offset + bits > WORD_BITS:
             word, offset = word + 1, 0
         fields.append(IndexField(size=size, word=word, offset=offset, bits=bits))
@@ -282,14 +280,13 @@ class KeyHash:
     sizes : sequence of int
         One index is computed per entry, in ``range(size)``; each at most 2**32.
     functions : int
-        Number of independent hash functions (physical segments), each with
-        an index per size.
+        Independent hash functions (physical segments), each with an index per size.
     seed : int
         Selects every constant.
     hash : str
         One of `HASHES`.
     shards : int
-        Shards that keys are spread over; the indices are those within a shard.
+        Shards over which keys are spread; the indices are those within a shard.
     """
 
     def __init__(
@@ -302,11 +299,8 @@ class KeyHash:
         hash: str = "h3",
         shards: int = 1,
     ) -> None:
-        self.hash = hash
-        self.shards = shards
-        self.key_bits = key_bits
-        self.functions = functions
-        self.seed = seed
+        self.key_bits, self.functions, self.seed = key_bits, functions, seed
+        self.hash, self.shards = hash, shards
         self.fields = index_fields(sizes)
         self.columns = fold_columns(key_bits, seed)
         self.constants = mix_constants(seed)

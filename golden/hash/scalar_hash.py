@@ -63,8 +63,7 @@ class ScalarHash:
         hash: str = "h3",
         shards: int = 1,
     ) -> None:
-        self.hash = hash
-        self.shards = shards
+        self.hash, self.shards = hash, shards
         self.key_bytes = -(-key_bits // 8)
         self.columns = fold_columns(key_bits, seed)
         self.constants = mix_constants(seed)

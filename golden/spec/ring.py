@@ -134,10 +134,7 @@ class FilterSpec(Specification):
 
     @property
     def run(self) -> int:
-        """Consecutive segments that an insertion writes and a report needs.
-
-        k of an APBF; 1 of a GEBF, whose query is satisfied by any segment.
-        """
+        """Segments that an insertion writes and a report needs: k of an APBF, 1 of a GEBF."""
         return self._geometry.run
 
     @property
@@ -167,10 +164,7 @@ class FilterSpec(Specification):
 
     @property
     def parts(self) -> int:
-        """Bits that one key sets in one segment, each in its own part.
-
-        1 of an APBF, b of an APBBF, k of a GEBF.
-        """
+        """Bits that one key sets in one segment, each in its own part: b of an APBBF, k of a GEBF."""
         return self._geometry.parts
 
     @property
@@ -242,11 +236,8 @@ class FilterSpec(Specification):
     def segment_false_positive_rates(self, *, phase: float) -> list[float]:
         """Probability that a fresh key matches, for each segment from youngest to oldest.
 
-        Parameters
-        ----------
-        phase : float
-            Share of the current generation that has been inserted, 0 to 1;
-            every inserted key is taken to be distinct.
+        The `phase` is the share of the current generation that has been inserted, 0 to
+        1; every inserted key is taken to be distinct.
         """
         shape = {"blocks": self.segment_blocks, "cells": self.cells, "parts": self.parts}
         loads = analysis.segment_loads(self.run, self.window_generations, self.generation, phase)
@@ -270,9 +261,7 @@ class FilterSpec(Specification):
     @cached_property
     def mean_false_positive_rate(self) -> float:
         """False-positive rate averaged over the insertions of a generation, keys distinct."""
-        return analysis.mean_rate(
-            lambda phase: self.false_positive_rate(phase=phase), self.generation
-        )
+        return analysis.mean_rate(lambda p: self.false_positive_rate(phase=p), self.generation)
 
 
 @dataclass(frozen=True, kw_only=True)

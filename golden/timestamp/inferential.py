@@ -136,10 +136,6 @@ class InferentialFilter(CountedFilter):
         """D(j), as JSON can hold it."""
         return deepcopy(self._distinct)
 
-    @distinct.setter
-    def distinct(self, values: dict[str, Any]) -> None:
-        self._distinct = values
-
     @property
     def memory(self) -> NDArray[np.uint32]:
         """Contents of the cells; ndarray of uint32, shape (cells,)."""
@@ -199,28 +195,24 @@ class InferentialFilter(CountedFilter):
     ) -> NDArray[np.bool_]:
         """Give the answer of least expected cost (section 2.6); changes nothing.
 
+        The `window` of insertions that count is at most that of the filter, which is the
+        default; all insertions count while there are fewer. The answers, shape (n,),
+        are True also where both cost the same.
+
         Parameters
         ----------
         keys : array_like of int
             As for `insert`.
-        window : int, optional
-            Insertions that count, at most those of the filter, which are the
-            default; all insertions while there are fewer.
         probabilities : array_like of float, shape (n,) or (), optional
             p_x of each key, 0 to 1, both excluded; without it, `probability`.
         false_positive, false_negative : array_like of float, shape (n,) or (), optional
             Cost of an error, at least 0; by default that of the filter.
 
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-            True also where both answers cost the same.
-
         Raises
         ------
         TypeError, ValueError
-            As for `insert`, or if a probability or penalty is out of its range
-            or of another shape; SpecificationError if there is no such window.
+            As for `insert` and `checked_window`, or if a probability or penalty is
+            out of its range or of another shape.
         """
         posterior, costs = self._asked(
             self.model._inspect, keys, window, probabilities, false_positive, false_negative

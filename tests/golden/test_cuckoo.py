@@ -617,7 +617,7 @@ def test_seed_wrong():
 
 def test_error_rate_wrong():
     for value in (0, 1, -0.5, 2.0, math.nan):
-        with pytest.raises(SpecificationError, match="error_rate: must be between 0 and 1, not"):
+        with pytest.raises(SpecificationError, match="error_rate: must be above 0 and below 1, not"):
             CuckooDictionary.for_error_rate(window=5, error_rate=value)
     with pytest.raises(TypeError, match="error_rate: must be a number, not '1'"):
         CuckooDictionary.for_error_rate(window=5, error_rate="1")
@@ -630,7 +630,7 @@ def test_space_bound_wrong():
         time_decaying_space_bound(window=0, universe=5, error_rate=0.1)
     with pytest.raises(SpecificationError, match="universe: must be at least 1, not 0"):
         time_decaying_space_bound(window=5, universe=0, error_rate=0.1)
-    with pytest.raises(SpecificationError, match="error_rate: must be between 0 and 1, not 1"):
+    with pytest.raises(SpecificationError, match="error_rate: must be above 0 and below 1, not 1"):
         time_decaying_space_bound(window=5, universe=5, error_rate=1)
 
 
