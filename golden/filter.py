@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .convenience import Convenience
+from .convenience import Convenience, State
 from .errors import SpecificationError, StateFileError
 from .hash.functions import KeyHash
 from .hash.keys import Key, Keys, one_or_all
@@ -214,7 +214,18 @@ class Filter(Convenience):
 
     # Files
 
-    @abstractmethod
+    def _counts(self) -> dict[str, int | None]:
+        """Return the attributes that count, each with its largest value if it has one."""
+        return {}
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        """Return the arrays of unsigned integers, each with the largest value in it."""
+        return {}
+
+    def _state(self) -> State:
+        numbers = {name: getattr(self, name) for name in self._counts()}
+        return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
+
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take the state that `_state` returned.
 
@@ -223,6 +234,13 @@ class Filter(Convenience):
         KeyError, TypeError, ValueError
             If it cannot be the state of a filter of these parameters.
         """
+        for name, most in self._counts().items():
+            value = numbers[name]
+            if type(value) is not int or value < 0 or (most is not None and value > most):
+                raise ValueError(f"{name}: {value!r} does not fit the parameters")
+            setattr(self, name, value)
+        for name, (array, largest) in self._arrays().items():
+            array[:] = _check_array(name, arrays[name], array, largest)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -465,6 +483,17 @@ def _stretches(codes: NDArray[np.uint8]) -> Iterator[slice]:
     for start, stop in pairwise(bounds):
         if start < stop:
             yield slice(start, stop)
+
+
+def _check_array(name: str, saved: NDArray[Any], like: NDArray[Any], most: int) -> NDArray[Any]:
+    if saved.shape != like.shape or saved.dtype != like.dtype:
+        raise ValueError(
+            f"{name}: must be {like.dtype} of shape {like.shape}, "
+            f"not {saved.dtype} of shape {saved.shape}"
+        )
+    if saved.size and int(saved.max()) > most:
+        raise ValueError(f"{name}: must be at most {most}, not {saved.max()}")
+    return saved
 
 
 def _least_ages(seen: Answers) -> Ages:

@@ -58,7 +58,7 @@ class BitArray:
 
 
 class Baseline(CountedFilter):
-    """Base of the baselines: a filter whose state is counts and arrays.
+    """Base of the baselines.
 
     Attributes
     ----------
@@ -70,29 +70,11 @@ class Baseline(CountedFilter):
     insertions: int
 
     def _counts(self) -> dict[str, int | None]:
-        """Return the attributes that count, each with its largest value if it has one."""
         return {"insertions": None}
-
-    @abstractmethod
-    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
-        """Return the arrays of unsigned integers, each with the largest value in it."""
 
     def _positions(self, keys: Words) -> NDArray[np.intp]:
         """Return the indices that the hash functions give for keys, shape (n, hashes)."""
         return np.stack(self._hash.indices(self._hash.state(keys), 0), axis=1)
-
-    def _state(self) -> State:
-        numbers = {name: getattr(self, name) for name in self._counts()}
-        return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
-
-    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        for name, most in self._counts().items():
-            value = numbers[name]
-            if type(value) is not int or value < 0 or (most is not None and value > most):
-                raise ValueError(f"{name}: {value!r} does not fit the parameters")
-            setattr(self, name, value)
-        for name, (array, largest) in self._arrays().items():
-            array[:] = _checked(name, arrays[name], array, largest)
 
 
 class BitArrays(Baseline):
@@ -111,9 +93,6 @@ class BitArrays(Baseline):
             array.clear()
         for name in self._counts():
             setattr(self, name, 0)
-
-    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
-        return {}
 
     def _state(self) -> State:
         stacked = np.stack([array.memory for array in self._segments])
@@ -155,14 +134,6 @@ class ByteCells(Baseline):
     @abstractmethod
     def _insert(self, keys: Words, *, asked: bool = False) -> Answers:
         """Insert keys; return the answers from before each, if they are asked for."""
-
-
-def _checked(name: str, saved: NDArray[Any], like: NDArray[Any], most: int) -> NDArray[Any]:
-    if saved.shape != like.shape or saved.dtype != like.dtype:
-        raise ValueError(f"{name}: {saved.dtype} of shape {saved.shape} does not fit the filter")
-    if saved.size and int(saved.max()) > most:
-        raise ValueError(f"{name}: {saved.max()} is more than {most}")
-    return saved
 
 
 def ring_order(buffer: NDArray[np.uint64], written: int) -> NDArray[np.uint64]:

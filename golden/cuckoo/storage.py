@@ -127,14 +127,12 @@ class CuckooTables(CountedFilter):
 
     # State files
 
+    def _counts(self) -> dict[str, int | None]:
+        return {"insertions": None, "moved": None, "overflow_peak": None}
+
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         keys, times = self.overflow_entries
-        numbers = {
-            "insertions": self.insertions,
-            "moved": self.moved,
-            "overflow_peak": self.overflow_peak,
-            "coin": self._coin,
-        }
+        numbers = super()._state()[0] | {"coin": self._coin}
         arrays = {
             "timestamps": self.timestamps,
             "other_positions": self.other_positions,
@@ -145,14 +143,10 @@ class CuckooTables(CountedFilter):
         return numbers, arrays
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        counts = [numbers[name] for name in ("insertions", "moved", "overflow_peak")]
-        for count in (*counts, numbers["coin"]):
-            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                raise ValueError(f"{count!r} is no count")
-        if not 0 < numbers["coin"] <= WORD:
-            raise ValueError(f"{numbers['coin']} is no state of the generator")
-        self.insertions, self.moved, self.overflow_peak = counts
+        super()._restore(numbers, {})
         self._coin = numbers["coin"]
+        if type(self._coin) is not int or not 0 < self._coin <= WORD:
+            raise ValueError(f"{self._coin!r} is no state of the generator")
         self._restore_tables(arrays)
         self._restore_overflow(arrays["overflow_keys"], arrays["overflow_timestamps"])
 

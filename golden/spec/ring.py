@@ -164,7 +164,7 @@ class FilterSpec(Specification):
 
     @property
     def parts(self) -> int:
-        """Bits that one key sets in one segment, each in its own part: b of an APBBF, k of a GEBF."""
+        """Bits that one key sets in a segment, each in its own part: b of an APBBF, k of a GEBF."""
         return self._geometry.parts
 
     @property

@@ -144,20 +144,14 @@ class TimestampFilter(CountedFilter):
         self.insertions = 0
         self._cells = np.full(self.cells, self.expired, np.uint32)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        return {"insertions": self.insertions}, {"timestamps": self._cells}
+    def _counts(self) -> dict[str, int | None]:
+        return {"insertions": 1 << 62}
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        return {"timestamps": (self._cells, self.expired)}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        require_count("insertions", numbers["insertions"], least=0, most=1 << 62)
-        cells = arrays["timestamps"]
-        if cells.dtype != np.uint32 or cells.shape != (self.cells,):
-            raise ValueError(
-                f"timestamps: must be uint32 of shape ({self.cells},), "
-                f"not {cells.dtype} of shape {cells.shape}"
-            )
-        if cells.max() > self.expired:
-            raise ValueError(f"timestamps: must be at most {self.expired}, not {cells.max()}")
-        self.insertions, self._cells = numbers["insertions"], cells.copy()
+        super()._restore(numbers, arrays)
         touched = self._touched(np.arange(self.cells))
         touched = touched[touched != _NEVER]
         if len(touched) and (touched.min() < 0 or touched.max() * self.block >= self.insertions):

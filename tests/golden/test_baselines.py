@@ -514,7 +514,7 @@ def test_values_in_the_file_wrong(cls, name, most, tmp_path):
     array = used(cls)._state()[1][name].copy()
     array[0] = most + 1
     used(cls).save(tmp_path / "state")
-    assert f"{name}: {most + 1} is more than {most}" in damaged(
+    assert f"{name}: must be at most {most}, not {most + 1}" in damaged(
         tmp_path / "state", arrays={name: array}
     )
 

@@ -514,7 +514,7 @@ def craft(path, filter_, *, numbers=None, parameters=None, cells=None):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"numbers": {"insertions": -1}}, "insertions: must be at least 0, not -1"),
+        ({"numbers": {"insertions": -1}}, "insertions: -1 does not fit the parameters"),
         ({"cells": np.zeros(599, np.uint32)}, "timestamps: must be uint32 of shape (600,)"),
         ({"parameters": {"probability": 1}}, "probability: must be more than 0"),
         ({"parameters": {"probability": 10**400}}, "probability: must be more than 0"),
