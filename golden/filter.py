@@ -227,13 +227,7 @@ class Filter(Convenience):
         return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take the state that `_state` returned.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it cannot be the state of a filter of these parameters.
-        """
+        """Take the state that `_state` returned; KeyError, TypeError, ValueError if it does not fit."""
         for name, most in self._counts().items():
             value = numbers[name]
             if type(value) is not int or value < 0 or (most is not None and value > most):
@@ -260,13 +254,9 @@ class Filter(Convenience):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the whole state to an npz file at `path`, which appears complete or not at all.
 
-        A state with secrets holds them unencrypted: whoever reads the file can
-        choose keys that collide. Its mode lets none but the owner read it.
-
-        Raises
-        ------
-        OSError
-            If the file cannot be written.
+        A state with secrets holds them unencrypted: whoever reads the file can choose
+        keys that collide. Its mode lets none but the owner read it. OSError if the file
+        cannot be written.
         """
         numbers, arrays = self._state()
         header = {
@@ -295,16 +285,9 @@ class Filter(Convenience):
 
     @classmethod
     def from_state(cls, name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """Build the filter of a state file that was read; errors as for `load`.
+        """Build the filter of a state file `name` that was read; errors as `load`.
 
-        Parameters
-        ----------
-        name : str
-            Name of the file, for messages.
-        header : dict
-            Kind, parameters and numbers of the filter.
-        arrays : dict of ndarray
-            Arrays of the state, in the shapes that the filter has them.
+        The `header` has kind, parameters and numbers; `arrays` are in the filter's shapes.
         """
         try:
             header = _upgraded(header)
@@ -402,10 +385,9 @@ class CountedFilter(Filter):
 
         Raises
         ------
-        TypeError
-            If the keys are neither integers nor text nor bytes.
-        ValueError
-            If the shape is wrong, or a key does not fit into `key_bits`.
+        TypeError, ValueError
+            If the keys are neither integers nor text nor bytes, the shape is wrong, or
+            a key does not fit into `key_bits`.
         """
         self._insert(self._hash.check_keys(keys))
 

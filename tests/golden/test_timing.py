@@ -331,7 +331,7 @@ def craft(path, model, *, numbers=None, parameters=None, timestamps=None):
 
 @pytest.mark.parametrize("value", [-1, 1 << 70, True, 1.5, "7", None, [3]])
 def test_insertions_in_the_file_wrong(model, path, value):
-    with pytest.raises(StateFileError, match="damaged filter state: insertions: .* does not fit"):
+    with pytest.raises(StateFileError, match=r"damaged filter state: insertions: .* does not fit"):
         load(craft(path, model, numbers={"insertions": value}))
 
 
