@@ -227,7 +227,7 @@ class Filter(Convenience):
         return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take the state that `_state` returned; KeyError, TypeError, ValueError if it does not fit."""
+        """Take what `_state` returned; KeyError, TypeError or ValueError if it does not fit."""
         for name, most in self._counts().items():
             value = numbers[name]
             if type(value) is not int or value < 0 or (most is not None and value > most):

@@ -529,7 +529,7 @@ def test_crafted_like_save(tmp_path):
 def test_damaged_numbers(tmp_path, name, value):
     path = crafted(tmp_path / "state", numbers={name: value})
     with pytest.raises(
-        StateFileError, match="does not fit the parameters|is no state of the generator"
+        StateFileError, match=r"does not fit the parameters|is no state of the generator"
     ):
         load(path)
 
