@@ -1,13 +1,14 @@
 """Compiled models: Verilog verilated to a library together with a driver, kept in a cache."""
 
 import ctypes
+import fcntl
 import hashlib
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from ...golden.files import replace_file
 from ..toolchain import cache_directory, shared_runtime, verilate, verilator_version
 
 HEADER = "generated.h"
@@ -24,6 +25,8 @@ def cached_model(
     verilog: str, *, top: str, driver: Path, header: str, optimisation: int = 3
 ) -> Path:
     """Return a top compiled together with its driver, built now if it is not in the cache.
+
+    Of processes that want the same at the same time, one builds it and the others wait.
 
     Parameters
     ----------
@@ -48,7 +51,15 @@ def cached_model(
     if library.exists():
         return library
     directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="lately-") as work:
+    with (
+        open(library.with_suffix(".lock"), "w") as lock,
+        tempfile.TemporaryDirectory(prefix="lately-") as work,
+    ):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Another process may have built it meanwhile.
+        if library.exists():
+            Path(lock.name).unlink(missing_ok=True)
+            return library
         folder = Path(work)
         (folder / "unit.v").write_text(verilog)
         (folder / HEADER).write_text(header)
@@ -69,10 +80,9 @@ def cached_model(
                 directory=folder,
                 optimisation=optimisation,
             )  # fmt: skip
-        # Renamed into place from the same file system, so that no half is ever seen.
-        staged = directory / f".{library.name}.{os.getpid()}"
-        shutil.copy(folder / "obj_dir" / "model.so", staged)
-        staged.replace(library)
+        with replace_file(library) as file:
+            file.write((folder / "obj_dir" / "model.so").read_bytes())
+        Path(lock.name).unlink(missing_ok=True)
     return library
 
 

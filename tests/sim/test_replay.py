@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from lately.golden import PRESETS, FilterSpec, SpecificationError, from_spec, pr
 from lately.hdl import FilterUnit
 from lately.hdl.profile import HardwareProfile
 from lately.sim import CompiledLanes, CompiledUnit, ToolError, replay
+from lately.sim.replay import model
 from lately.sim.replay.compiled import compiled_model, unit_header
 from lately.sim.replay.model import cache_directory
 
@@ -153,6 +156,23 @@ def test_models_are_cached():
     assert compiled_model(preset("tiny")) == first
     assert first.stat().st_mtime_ns == written
     assert first.parent == cache_directory()
+
+
+def test_model_is_built_once(monkeypatch, tmp_path):
+    built = []
+
+    def build(arguments, *, directory, optimisation):
+        built.append(directory)
+        time.sleep(0.2)
+        (directory / "obj_dir" / "model.so").write_bytes(b"model")
+
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    monkeypatch.setattr(model, "verilate", build)
+    with ThreadPoolExecutor() as pool:
+        found = set(pool.map(compiled_model, [preset("tiny")] * 3))
+    assert len(built) == 1
+    assert [path.read_bytes() for path in found] == [b"model"]
+    assert set((tmp_path / "models").glob("*.*")) == found
 
 
 def test_missing_compiler_is_one_line(monkeypatch, tmp_path):
