@@ -46,8 +46,8 @@ class CoreSignature(wiring.Signature):
 
     A core accepts one operation per cycle and gives its results in order, each `latency` cycles
     after its key. An operation sees the effects of all operations before it. `control` comes
-    `lately.hdl.profile.CONTROL_LAG` cycles after its key, so that hashing need not wait for the
-    decision on the shift.
+    some cycles after its key, `lately.hdl.profile.CONTROL_LAG` in a unit of one lane, so that
+    hashing need not wait for the decision on the shift.
 
     Parameters
     ----------

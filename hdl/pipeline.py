@@ -132,15 +132,18 @@ class Staged:
         Prefix of the names of the registers that delay it.
     reset_less : bool
         Whether a reset leaves these registers as they are.
+    levels : int
+        Levels of look-up tables between the value and the registers before it.
     """
 
-    def __init__(self, pipeline, value, stage, name, *, reset_less=False):
+    def __init__(self, pipeline, value, stage, name, *, reset_less=False, levels=0):
         self._pipeline = pipeline
         self._reset_less = reset_less
         self._next = None
         self.value = value
         self.stage = stage
         self.name = name
+        self.levels = levels
 
     def __repr__(self):
         return f"{self.name} (stage {'any' if self.stage is None else self.stage})"
@@ -185,6 +188,10 @@ class Staged:
             staged = staged._next
         return staged
 
+    def settled(self):
+        """Return the value from a register, a stage later unless it comes from one already."""
+        return self.at(self.stage + 1) if self.levels else self
+
     def _register(self):
         return self._pipeline.register(
             f"{self.name}_{self.stage + 1}",
@@ -207,6 +214,9 @@ class Pipeline:
     ----------
     m : Module
         Gets the registers.
+    levels : int
+        Levels of look-up tables, each of `lately.hdl.profile.FAN_IN` inputs, that fit between
+        two registers at the clock that the pipeline is built for.
     enable : Value, optional
         The whole pipeline stands still while this is low.
 
@@ -216,12 +226,13 @@ class Pipeline:
         Highest stage so far.
     """
 
-    def __init__(self, m, *, enable=None):
+    def __init__(self, m, *, levels=1, enable=None):
         self._m = m
+        self._levels = levels
         self._enable = enable
         self.latency = 0
 
-    def enter(self, value, name, *, stage=0, reset_less=False):
+    def enter(self, value, name, *, stage=0, reset_less=False, levels=0):
         """Return a value of the module, such as a component's output, as one of a stage.
 
         Parameters
@@ -232,10 +243,12 @@ class Pipeline:
             At which it is valid; None if it is steady while others are under way.
         reset_less : bool
             Whether a reset leaves the registers that delay it as they are.
+        levels : int
+            Levels of look-up tables that it comes through.
         """
         if stage is not None:
             self.latency = max(self.latency, stage)
-        return Staged(self, value, stage, name, reset_less=reset_less)
+        return Staged(self, value, stage, name, reset_less=reset_less, levels=levels)
 
     def stage(self, *values):
         """Return the stage that all values are of; None if all are steady.
@@ -256,7 +269,7 @@ class Pipeline:
         latest = max((value.stage for value in values if value.stage is not None), default=0)
         return [value.at(latest) for value in values]
 
-    def combine(self, name, function, *values):
+    def combine(self, name, function, *values, levels=0):
         """Return a function of values, without a register.
 
         Parameters
@@ -267,11 +280,40 @@ class Pipeline:
             From plain values to one.
         values : Staged
             All of one stage.
+        levels : int
+            Levels of look-up tables that it takes.
         """
         stage = self.stage(*values)
         result = function(*(value.value for value in values))
         reset_less = all(value._reset_less for value in values)
-        return self.enter(result, name, stage=stage, reset_less=reset_less)
+        levels += max(value.levels for value in values)
+        return self.enter(result, name, stage=stage, reset_less=reset_less, levels=levels)
+
+    def step(self, name, function, *values, reset_less=False):
+        """Return a function of values that takes one level of look-up tables.
+
+        It is registered if it uses up the levels of a stage. So a chain of steps has as many
+        registers as the clock asks for.
+
+        Parameters
+        ----------
+        name, function, values, reset_less
+            As for `register`.
+        """
+        values = self.align(*values)
+        if (levels := max(value.levels for value in values)) == self._levels:
+            values = self.align(*(value.settled() for value in values))
+            levels = 0
+        if levels + 1 == self._levels:
+            return self.register(name, function, *values, reset_less=reset_less)
+        result = self.combine(name, function, *values, levels=1)
+        # As a signal, so that its logic is written once for all that use it.
+        value = Value.cast(result.value)
+        signal = Signal(value.shape(), name=name)
+        self._m.d.comb += signal.eq(value)
+        return self.enter(
+            signal, name, stage=result.stage, reset_less=reset_less, levels=levels + 1
+        )
 
     def register(self, name, function, *values, reset_less=False, root=None):
         """Return a function of values, registered; one stage behind the latest of them.
@@ -342,22 +384,22 @@ class Pipeline:
         if stage != latency:
             raise StageError(f"{outputs[0]!r} leaves, but the latency is stated as {latency}")
 
-    def all_of(self, name, flags, *, stages=0, reset_less=False):
-        """Return whether all flags are set, ``ceil(log4(len(flags)))`` stages later.
+    def all_of(self, name, flags, *, steps=0, reset_less=False):
+        """Return whether all flags are set, in ``ceil(log4(len(flags)))`` steps.
 
         Parameters
         ----------
         name : str
             Prefix of the registers' names.
         flags : Staged
-        stages : int
-            Registers at least.
+        steps : int
+            Steps at least.
         reset_less : bool
             Whether a reset leaves the registers as they are.
         """
         number = 0
-        while len(flags) > 1 or number < stages:
-            flags = self.register(
+        while len(flags) > 1 or number < steps:
+            flags = self.step(
                 f"{name}_all{number}",
                 lambda bits: Cat(
                     bits[at : at + FAN_IN].all() for at in range(0, len(bits), FAN_IN)
@@ -369,7 +411,7 @@ class Pipeline:
         return flags
 
     def select(self, values, number, name, *, reset_less=True):
-        """Return one of the values, by one binary digit of the number per stage.
+        """Return one of the values, by one binary digit of the number per step.
 
         Parameters
         ----------
@@ -392,7 +434,7 @@ class Pipeline:
             pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
             size = len(values)
             values = [
-                self.register(
+                self.step(
                     f"{name}{size}_{index}",
                     lambda digits, low, high: Mux(digits[0], high, low),
                     number,
@@ -402,7 +444,7 @@ class Pipeline:
                 )
                 for index, pair in enumerate(pairs)
             ]
-            number = self.register(
+            number = self.step(
                 f"{name}_of_{size}", lambda digits: digits[1:], number, reset_less=reset_less
             )
         return values[0]

@@ -20,7 +20,7 @@ ORGANISATIONS = ("separate", "bit-sliced")
 """Organisations of the memory."""
 
 FAN_IN = 4
-"""Inputs of the look-up tables that a pipeline stage is cut for."""
+"""Inputs of the look-up tables that a step of a pipeline is cut for."""
 
 BLOCK_BITS = 1 << 14
 """Bits of the block RAM that pipelines are laid out for."""
@@ -34,13 +34,13 @@ CROWDED_BLOCKS = 56
 SELECTED_DIGITS = 2
 """Binary digits by which a bit is selected from the words of block RAMs in a clock."""
 
-CONTROL_LAG = 2
+DEFAULT_LEVELS = 2
+"""Levels of look-up tables between two registers, if no clock is asked for."""
+
+CONTROL_LAG = 3
 """Cycles by which the control of a core comes after its key."""
 
-RING_LATENCY = 2
-"""Cycles from control and indices to the masks and addresses of the segments."""
-
-QUEUE_LATENCY = 6
+QUEUE_LATENCY = 3
 """Cycles to a result from the cycle before its verdict."""
 
 ACCEPT_LAG = 6
@@ -61,11 +61,17 @@ SHIFT_PAUSE = SPARE_SETTLE + 6
 PAUSE = 2 * SPARE_SETTLE + 16
 """Longest time in cycles for which a SHIFT or CLEAR keeps the input closed after clearing."""
 
-END_EIGHTHS = 2
-"""Eights of insertions before the end of a generation at which a dirty spare is looked at."""
+GENERATION_SAMPLE = GENERATION_LEAD // 2
+"""Cycles after which the generation length is looked at again."""
 
-WATCHED_GENERATION = 8 * (END_EIGHTHS + 1) + 1
-"""Shortest generation whose end can be told in time, where the spare may still be dirty."""
+END_LEFT = 16
+"""Insertions before the end of a generation at which a dirty spare is looked at."""
+
+WATCHED_GENERATION = END_LEFT + 8
+"""Shortest generation that is not near its end from the beginning, if the spare may be dirty."""
+
+COLUMN_RING_LATENCY = 2
+"""Cycles from control to the columns of bit-sliced segments."""
 
 MINIMUM_BEATS = 8
 """Fewest cycles between two shifts with several lanes."""
@@ -100,22 +106,27 @@ class HardwareProfile:
         One of `ORGANISATIONS`.
     memory : str
         Variant of the memories; only `check_buildable` asks for it.
+    levels : int
+        Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
 
     Raises
     ------
     ValueError
-        If there is no such organisation.
+        If there is no such organisation, or no level.
     """
 
     spec: FilterSpec
     organisation: str = "separate"
     memory: str = "portable"
+    levels: int = DEFAULT_LEVELS
 
     def __post_init__(self) -> None:
         if self.organisation not in ORGANISATIONS:
             raise ValueError(
                 f"Organisation must be one of {', '.join(ORGANISATIONS)}, not {self.organisation!r}"
             )
+        if self.levels < 1:
+            raise ValueError(f"Levels must be at least 1, not {self.levels}")
 
     # Memories
 
@@ -166,8 +177,7 @@ class HardwareProfile:
         if not self.sliced:
             return self.clear_cycles
         banks, parts = ceil_log(FAN_IN, self.banks), ceil_log(FAN_IN, self.spec.parts)
-        hashing = sum(hash_terms(self.spec.key_bits, self.spec.hash).values()) + 1
-        return hashing - CONTROL_LAG + RING_LATENCY + 2 + banks + parts
+        return self._hash_latency - CONTROL_LAG + COLUMN_RING_LATENCY + 2 + banks + parts
 
     @property
     def minimum_generation(self) -> int:
@@ -206,32 +216,39 @@ class HardwareProfile:
     @property
     def latency_terms(self) -> dict[str, int]:
         """Cycles of the pipeline, stage by stage, in order."""
-        spec, hashing = self.spec, hash_terms(self.spec.key_bits, self.spec.hash)
-        figures = {
+        spec = self.spec
+        core = {
             "memory": self._memory_latency,
-            "parts": spec.parts,
-            "segments": spec.segments,
-            "run": spec.run,
-            "generations": spec.window_generations,
+            "detector": detector_latency(
+                levels=self.levels,
+                parts=spec.parts,
+                segments=spec.segments,
+                run=spec.run,
+                generations=spec.window_generations,
+            ),
         }
         if spec.lanes == 1:
-            return pipeline_terms(hashing=hashing, **figures)
+            return {"hash": self._hash_latency, **core, "queue": QUEUE_LATENCY - 1}
         return {
             "accept": 1,
-            **hashing,
-            "repeats": 5,
-            "spread": 3,
-            "entries": 13,
-            "step": 2,
-            "states": 5 + ceil_log(2, spec.lanes),
-            "expand": 2,
-            **_ring_terms(**figures),
+            "hash": -(-hash_steps(spec.key_bits) // self.levels),
+            "dispatch": 9,
+            "entries": 6 + QUEUE_LATENCY,
+            "states": 6 + ceil_log(2, spec.lanes),
+            **core,
             "done": 2,
             "check": 8,
             "results": 8,
             "selection": ceil_log(2, spec.shards),
-            "answers": 7,
+            "answers": QUEUE_LATENCY,
         }
+
+    @property
+    def _hash_latency(self) -> int:
+        """Cycles from a key to its addresses, which wait for the control."""
+        return max(
+            CONTROL_LAG, hash_latency(self.spec.key_bits, self.spec.hash, levels=self.levels)
+        )
 
     @property
     def result_places(self) -> int:
@@ -240,9 +257,10 @@ class HardwareProfile:
 
     @property
     def _memory_latency(self) -> int:
+        """Cycles from addresses to bits; with two hashes, a register behind their selection."""
         if self.sliced:
-            return 1 + WORD_LATENCY + ceil_log(2, self.banks)
-        return memory_latency(
+            return COLUMN_RING_LATENCY + 1 + WORD_LATENCY + ceil_log(2, self.banks)
+        return self.spec.rekey + memory_latency(
             bits=self.spec.shard_bits, clear=self.spec.clear, registers=self.address_registers
         )
 
@@ -337,9 +355,14 @@ def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
     return 2 + registers + _at_least_one(selection)
 
 
-def fold_latency(key_bits: int) -> int:
-    """Return the cycles in which a key of `key_bits` is folded into a state."""
+def fold_steps(key_bits: int) -> int:
+    """Return the steps in which a key of `key_bits` is folded into a state."""
     return int(_at_least_one(ceil_log(FAN_IN, key_bits)))
+
+
+def hash_steps(key_bits: int) -> int:
+    """Return the steps from a key of `key_bits` to its state: the fold, and a step per round."""
+    return fold_steps(key_bits) + MIX_ROUNDS
 
 
 def siphash_latency(key_bits: int) -> int:
@@ -351,56 +374,52 @@ def siphash_latency(key_bits: int) -> int:
     return 1 + 5 * (message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS)
 
 
-def hash_terms(key_bits: int, hash: str = "h3") -> dict[str, int]:
-    """Return the cycles from a key to its state, stage by stage.
+def hash_latency(key_bits: int, hash: str = "h3", *, levels: int = DEFAULT_LEVELS) -> int:
+    """Return the cycles from a key to its addresses, which do not come from registers.
 
     Parameters
     ----------
     key_bits : int
     hash : str
         As `FilterSpec` has it.
+    levels : int
+        Levels of look-up tables between two registers.
     """
-    if hash == "siphash":
-        return {"siphash": siphash_latency(key_bits)}
-    return {"fold": fold_latency(key_bits), "mix": MIX_ROUNDS}
+    return siphash_latency(key_bits) if hash == "siphash" else hash_steps(key_bits) // levels
 
 
-def pipeline_terms(*, hashing: Mapping[str, int], **figures: Any) -> dict[str, Any]:
-    """Return the cycles of a unit of one lane, stage by stage.
+def detector_steps(*, parts: Any, segments: Any, run: Any, generations: Any) -> dict[str, Any]:
+    """Return the steps from the bits of a key to its verdict, in order.
 
     Parameters
     ----------
-    hashing : dict of str to int
-        As `hash_terms` returns them.
-    figures : int or ndarray of int
-        ``memory``, the latency of a memory, and ``parts``, ``segments``, ``run`` and
-        ``generations`` as `FilterSpec` has them.
+    parts, segments, run, generations : int or ndarray of int
+        As `FilterSpec` has them.
 
     Returns
     -------
     dict of str to int or ndarray of int
     """
     return {
-        "accept": 1,
-        **hashing,
-        "expand": 1,
-        **_ring_terms(**figures),
-        "queue": QUEUE_LATENCY - 1,
-    }
-
-
-def _ring_terms(
-    *, memory: Any, parts: Any, segments: Any, run: Any, generations: Any
-) -> dict[str, Any]:
-    return {
-        "address": RING_LATENCY,
-        "memory": memory,
-        "match": _at_least_one(ceil_log(FAN_IN, parts)),
-        "align": ceil_log(2, segments),
+        # Bits come through a level of tables from the registers of their memories.
+        "match": 1 + _at_least_one(ceil_log(FAN_IN, parts)),
+        "rotate": ceil_log(2, segments),
         "run": ceil_log(FAN_IN, run),
-        "age": ceil_log(2, generations + 1),
-        "output": 1,
+        "age": _at_least_one(ceil_log(2, generations + 1)),
     }
+
+
+def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
+    """Return the cycles from the bits of a key to its verdict.
+
+    Parameters
+    ----------
+    levels : int
+        Levels of look-up tables between two registers.
+    figures : int or ndarray of int
+        As for `detector_steps`.
+    """
+    return -(-sum(detector_steps(**figures).values()) // levels)
 
 
 def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:

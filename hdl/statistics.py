@@ -10,9 +10,8 @@ from .parameters import require_integer
 class EventCounter(wiring.Component):
     """Counts cycles in which `event` is high, modulo ``2**width``.
 
-    The carry between digits of three bits is registered, so that a wide
-    counter is as fast as a narrow one: `count` is exact `latency` cycles
-    after the last event.
+    The carry between digits is registered, so that a wide counter is as fast as a narrow one:
+    `count` is exact `latency` cycles after the last event.
 
     Parameters
     ----------
@@ -27,7 +26,7 @@ class EventCounter(wiring.Component):
         If it is below 1.
     """
 
-    DIGIT = 3
+    DIGIT = 16
 
     def __init__(self, *, width):
         require_integer("Width", width, least=1)

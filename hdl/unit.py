@@ -10,7 +10,7 @@ from .hash.secrets import Secrets
 from .interface import UnitSignature
 from .memory.map import memory_map
 from .parameters import require_integer
-from .profile import ACCEPT_LAG, HardwareProfile, result_places
+from .profile import ACCEPT_LAG, DEFAULT_LEVELS, HardwareProfile, result_places
 from .queue import ResultQueue
 from .registers import Holder, counters
 from .ring.core import ring_core
@@ -45,6 +45,9 @@ class FilterUnit(wiring.Component):
     organisation : str
         "separate" for a memory per part and segment, "bit-sliced" for one per part that holds
         all segments, which only guarded-epoch filters can have.
+    levels : int
+        Levels of look-up tables between two registers: fewer for a fast clock, more for a small
+        unit of low latency. See `lately.hdl.target_clocks.levels`.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 
@@ -103,9 +106,12 @@ class FilterUnit(wiring.Component):
         statistics_bits=32,
         memory="portable",
         organisation="separate",
+        levels=DEFAULT_LEVELS,
         core=None,
     ):
-        self._profile = HardwareProfile(spec, organisation=organisation, memory=memory)
+        self._profile = HardwareProfile(
+            spec, organisation=organisation, memory=memory, levels=levels
+        )
         if spec.family not in self.families:
             raise SpecificationError(
                 f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
@@ -119,7 +125,7 @@ class FilterUnit(wiring.Component):
         self._memory = memory
         self._organisation = organisation
         if core is None:
-            core = ring_core(spec, memory=memory, organisation=organisation)
+            core = ring_core(spec, memory=memory, organisation=organisation, profile=self._profile)
         self._core = core
         require_integer("Statistics bits", statistics_bits)
         self._statistics_bits = statistics_bits
@@ -175,7 +181,7 @@ class FilterUnit(wiring.Component):
     @property
     def latency(self):
         """Cycles from the acceptance of an operation to its result on an idle output."""
-        return self._core.latency + ResultQueue.LATENCY
+        return self._core.latency + ResultQueue.LATENCY - 1
 
     def elaborate(self, platform):
         m = Module()
@@ -186,16 +192,10 @@ class FilterUnit(wiring.Component):
             depth=self._depth,
             tag_bits=len(self.i.p.tag),
             verdict_bits=len(core.verdict.as_value()),
-            page_depth=self._depth if self._memory == "ice40" else 16,
         )
         accepted = Signal()
-        key = Signal.like(self.i.p.key, reset_less=True)
         tag = Signal.like(self.i.p.tag, reset_less=True)
-        m.d.sync += [
-            accepted.eq(self.i.valid & self.i.ready),
-            key.eq(self.i.p.key),
-            tag.eq(self.i.p.tag),
-        ]
+        m.d.sync += [accepted.eq(self.i.valid & self.i.ready), tag.eq(self.i.p.tag)]
         m.d.comb += [
             self.i.ready.eq(front.i.ready),
             front.i.valid.eq(self.i.valid),
@@ -204,7 +204,7 @@ class FilterUnit(wiring.Component):
             front.clean.eq(core.clean),
             front.generation.eq(self.generation),
             core.control.eq(front.control),
-            core.key.eq(key),
+            core.key.eq(self.i.p.key),
             queue.tag_valid.eq(accepted),
             queue.tag.eq(tag),
             queue.valid_next.eq(core.valid_next),

@@ -37,8 +37,7 @@ class FrontEnd(wiring.Component):
         Clocks that clearing takes; after them it is as `clean` says.
     watches : bool
         Whether clearing may take longer. If so, operations come one at a time too where the
-        generation ends soon and the spare is not clean, and `minimum_generation` is at least
-        ``GenerationEnd.MINIMUM``.
+        generation ends soon and the spare is not clean.
 
     Members
     -------
@@ -74,10 +73,7 @@ class FrontEnd(wiring.Component):
             clear_words=clear_words,
             watches=watches,
         )
-        latency = self.schedule.length.latency
-        if latency - 2 > self.LEAD:
-            raise ValueError(f"Generation bits must be fewer, not {generation_bits}")
-        self.gate = Gate(start=latency + 2)
+        self.gate = Gate(start=self.LEAD + 2)
         super().__init__(
             {
                 "i": In(stream.Signature(Operation)),

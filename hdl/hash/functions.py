@@ -1,6 +1,10 @@
-"""Keyed hash in hardware: the three steps of `lately.golden.hash.functions`, pipelined."""
+"""Keyed hash in hardware: the three steps of `lately.golden.hash.functions`, pipelined.
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+Each takes values of a `Pipeline` and gives one; together they take as many registers as the levels
+of the pipeline ask for. Nothing is reset.
+"""
+
+from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,110 +16,90 @@ from ...golden.hash.functions import (
     mix_constants,
 )
 from ..parameters import require_integer
-from ..profile import FAN_IN, fold_latency
+from ..pipeline import Pipeline
+from ..profile import DEFAULT_LEVELS, FAN_IN, fold_steps, hash_steps
 
 
-class Fold(wiring.Component):
-    """H3 class: the 64-bit sum over GF(2) of the columns of the key's set bits.
-
-    Latency `latency` clocks, one key per clock. Nothing is reset: what comes
-    out is the fold of what went in `latency` clocks ago, whatever happens.
+def fold(pipe, key, seed):
+    """Return the state of a key: the 64-bit sum over GF(2) of the columns of its set bits (H3).
 
     Parameters
     ----------
-    key_bits : int
-        Width of a key.
+    pipe : Pipeline
+    key : Staged
     seed : int
         Selects the columns.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
     """
+    columns = fold_columns(len(key), seed)
 
-    def __init__(self, *, key_bits, seed):
-        require_integer("Key width", key_bits, least=1)
-        require_integer("Seed", seed)
-        self._columns = fold_columns(key_bits, seed)
-        self._initial = mix_constants(seed)[0]
-        self.latency = fold_latency(key_bits)
-        super().__init__({"key": In(key_bits), "state": Out(STATE_BITS)})
+    def column(bit, key):
+        return Mux(key[bit], Const(columns[bit], STATE_BITS), Const(0, STATE_BITS))
 
-    def elaborate(self, platform):
-        m = Module()
-        # A column gated by its key bit; sums of four bits take only 15 values per column
-        # group, so synthesis shares the first stage between the state bits.
+    def total(*terms):
+        value = terms[0]
+        for term in terms[1:]:
+            value = value ^ term
+        return value
+
+    # The sums of four bits take only 15 values per group of columns, so synthesis shares the
+    # first step between the bits of the state.
+    steps = fold_steps(len(key))
+    terms = [
+        pipe.step(
+            f"sum0_{low // FAN_IN}",
+            lambda key, low=low: total(
+                *(column(bit, key) for bit in range(low, min(low + FAN_IN, len(key)))),
+                *((Const(mix_constants(seed)[0], STATE_BITS),) if low == 0 else ()),
+            ),
+            key,
+            reset_less=True,
+        )
+        for low in range(0, len(key), FAN_IN)
+    ]
+    for step in range(1, steps):
         terms = [
-            Mux(self.key[bit], Const(column, STATE_BITS), Const(0, STATE_BITS))
-            for bit, column in enumerate(self._columns)
+            pipe.step(f"sum{step}_{at // FAN_IN}", total, *terms[at : at + FAN_IN], reset_less=True)
+            for at in range(0, len(terms), FAN_IN)
         ]
-        for stage in range(self.latency):
-            sums = []
-            for index in range(0, len(terms), FAN_IN):
-                total = Signal(STATE_BITS, name=f"sum{stage}_{index // FAN_IN}", reset_less=True)
-                value = terms[index]
-                for term in terms[index + 1 : index + FAN_IN]:
-                    value = value ^ term
-                if stage == self.latency - 1:
-                    value = value ^ self._initial
-                m.d.sync += total.eq(value)
-                sums.append(total)
-            terms = sums
-        m.d.comb += self.state.eq(terms[0])
-        return m
+    return terms[0]
 
 
-class Mix(wiring.Component):
-    """Quadratic Feistel rounds, one per clock; each state bit needs one four-input table.
-
-    Latency `latency` clocks, one state per clock. Nothing is reset.
+def mix(pipe, state, seed):
+    """Return a state after the quadratic Feistel rounds, each bit of which needs one table.
 
     Parameters
     ----------
+    pipe : Pipeline
+    state : Staged
+        As `fold` returns it.
     seed : int
         Selects the constants.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
     """
-
-    def __init__(self, *, seed):
-        require_integer("Seed", seed)
-        self._rounds = mix_constants(seed)[1:]
-        self.latency = len(self._rounds)
-        super().__init__({"i": In(STATE_BITS), "o": Out(STATE_BITS)})
-
-    def elaborate(self, platform):
-        m = Module()
-        half = STATE_BITS // 2
-        right, left = self.i[:half], self.i[half:]
-        for number, constant in enumerate(self._rounds):
-            mixed = Signal(half, name=f"mixed{number}", reset_less=True)
-            kept = Signal(half, name=f"kept{number}", reset_less=True)
-            quadratic = left.rotate_left(1) & left.rotate_left(8)
-            m.d.sync += [
-                mixed.eq(right ^ quadratic ^ left.rotate_left(2) ^ constant),
-                kept.eq(left),
-            ]
-            right, left = kept, mixed
-        m.d.comb += self.o.eq(Cat(right, left))
-        return m
+    half = STATE_BITS // 2
+    right, left = state[:half], state[half:]
+    for number, constant in enumerate(mix_constants(seed)[1:]):
+        mixed = pipe.step(
+            f"mixed{number}",
+            lambda right, left, constant=constant: (
+                right ^ (left.rotate_left(1) & left.rotate_left(8)) ^ left.rotate_left(2) ^ constant
+            ),
+            right,
+            left,
+            reset_less=True,
+        )
+        right, left = left, mixed
+    return pipe.combine("state", Cat, right.at(left.stage), left)
 
 
-class Expand(wiring.Component):
-    """Cell indices of every hash function: each bit a sum of three state bits.
+def expand(pipe, state, *, sizes, functions, seed):
+    """Return the cell indices of every hash function: each bit a sum of three state bits.
 
-    Latency `latency` clocks, one state per clock. Nothing is reset.
+    They do not come from registers: the user may have more to do in their stage.
 
     Parameters
     ----------
+    pipe : Pipeline
+    state : Staged
     sizes : sequence of int
         Ranges of the indices of one function, powers of two.
     functions : int
@@ -123,67 +107,81 @@ class Expand(wiring.Component):
     seed : int
         Selects the rotations.
 
-    Members
+    Returns
     -------
-    state : In(64)
-    index_F_I : Out(range(sizes[I]))
-        Index number I of function number F.
+    list of list of Staged
+        The indices of each function, in the order of the sizes.
 
     Raises
     ------
     ValueError
         If a size is not a power of two.
+    """
+    fields = index_fields(sizes)
+    for field in fields:
+        if not field.power_of_two:
+            raise ValueError(f"Sizes must be powers of two, not {field.size}")
+
+    def index(state, amounts, field):
+        high = STATE_BITS - field.offset
+        first, second, third = (
+            state.rotate_left(amount)[high - field.bits : high] for amount in amounts
+        )
+        return first ^ second ^ third
+
+    return [
+        [
+            pipe.combine(
+                f"index_{function}_{number}",
+                lambda state, amounts=words[field.word], field=field: index(state, amounts, field),
+                state,
+                levels=1,
+            )
+            for number, field in enumerate(fields)
+        ]
+        for function, words in enumerate(expand_rotations(fields, functions, seed))
+    ]
+
+
+class StateHash(wiring.Component):
+    """State of a key: `fold` and `mix`. Latency `latency` cycles, one key per cycle.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    seed : int
+        Selects the constants.
+    levels : int
+        See `Pipeline`.
+
+    Members
+    -------
+    key : In(key_bits)
+    state : Out(64)
+
+    Raises
+    ------
     TypeError
         If a parameter is not an integer.
+    ValueError
+        If a parameter is out of range.
     """
 
-    def __init__(self, *, sizes, functions, seed):
-        require_integer("Functions", functions, least=1)
+    def __init__(self, *, key_bits, seed, levels=DEFAULT_LEVELS):
+        require_integer("Key width", key_bits, least=1)
         require_integer("Seed", seed)
-        self._fields = index_fields(sizes)
-        for field in self._fields:
-            if not field.power_of_two:
-                raise ValueError(f"Sizes must be powers of two, not {field.size}")
-        self._rotations = expand_rotations(self._fields, functions, seed)
-        self.latency = 1
-        super().__init__(
-            {"state": In(STATE_BITS)}
-            | {
-                f"index_{function}_{number}": Out(field.bits)
-                for function in range(functions)
-                for number, field in enumerate(self._fields)
-            }
-        )
-
-    def indices(self, function):
-        """Signals of one function, in the order of the sizes."""
-        return [getattr(self, f"index_{function}_{number}") for number in range(len(self._fields))]
-
-    def addresses(self, parts):
-        """Addresses of all functions' bits: of each part its own index, then those they share.
-
-        Parameters
-        ----------
-        parts : int
-            Parts of a segment, which the last indices are of.
-        """
-        addresses = []
-        for function in range(len(self._rotations)):
-            indices = self.indices(function)
-            shared, own = indices[:-parts], indices[-parts:]
-            addresses += [Cat(index, *shared) for index in own]
-        return Cat(addresses)
+        require_integer("Levels", levels, least=1)
+        self._seed = seed
+        self._levels = levels
+        self.latency = -(-hash_steps(key_bits) // levels)
+        super().__init__({"key": In(key_bits), "state": Out(STATE_BITS)})
 
     def elaborate(self, platform):
         m = Module()
-        for function, words in enumerate(self._rotations):
-            for field, index in zip(self._fields, self.indices(function), strict=True):
-                high = STATE_BITS - field.offset
-                first, second, third = (
-                    self.state.rotate_left(amount)[high - field.bits : high]
-                    for amount in words[field.word]
-                )
-                registered = Signal(field.bits, name=f"{index.name}_register", reset_less=True)
-                m.d.sync += registered.eq(first ^ second ^ third)
-                m.d.comb += index.eq(registered)
+        pipe = Pipeline(m, levels=self._levels)
+        state = mix(pipe, fold(pipe, pipe.enter(self.key, "key"), self._seed), self._seed)
+        state = state.settled()
+        m.d.comb += self.state.eq(state.value)
+        pipe.leave(state, latency=self.latency)
         return m

@@ -1,11 +1,14 @@
 """From a key to the addresses of its bits."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.hash.functions import STATE_BITS
 from ...golden.hash.siphash import SECRET_BITS
-from .functions import Expand, Fold, Mix
+from ..pipeline import Pipeline
+from ..profile import DEFAULT_LEVELS, hash_latency
+from .functions import expand, fold, mix
 from .siphash import SipHash
 
 
@@ -25,54 +28,64 @@ class Addresses(data.ArrayLayout):
 class KeyHash(wiring.Component):
     """Addresses of a key: the hash of the specification, pipelined.
 
-    Latency `latency` cycles, one key per cycle.
+    Latency `latency` cycles, one key per cycle. The addresses come through `levels` levels of
+    look-up tables at most, and not from registers: who takes them registers them.
 
     Parameters
     ----------
     spec : FilterSpec
+    levels : int
+        See `Pipeline`.
+    hashed : bool
+        Whether what comes as key is the state that was hashed elsewhere, of which only the
+        addresses are wanted.
 
     Members
     -------
     key : In(key_bits)
+        64 bits if it is a state.
     secret : In(128)
         With siphash only, see `SipHash`.
     addresses : Out(Addresses)
     """
 
-    def __init__(self, *, spec):
-        self._parts = spec.parts
-        self._keyed = spec.hash == "siphash"
-        if self._keyed:
-            self._siphash = SipHash(key_bits=spec.key_bits)
-            steps = [self._siphash]
-        else:
-            self._fold = Fold(key_bits=spec.key_bits, seed=spec.seed)
-            self._mix = Mix(seed=spec.seed)
-            steps = [self._fold, self._mix]
-        self._expand = Expand(sizes=spec.index_sizes, functions=spec.hash_functions, seed=spec.seed)
-        self.latency = sum(step.latency for step in (*steps, self._expand))
+    def __init__(self, *, spec, levels=DEFAULT_LEVELS, hashed=False):
+        self._spec = spec
+        self._levels = levels
+        self._hashed = hashed
+        self._keyed = spec.hash == "siphash" and not hashed
+        self.latency = 0 if hashed else hash_latency(spec.key_bits, spec.hash, levels=levels)
         super().__init__(
-            {"key": In(spec.key_bits), "addresses": Out(Addresses(spec=spec))}
+            {
+                "key": In(STATE_BITS if hashed else spec.key_bits),
+                "addresses": Out(Addresses(spec=spec)),
+            }
             | ({"secret": In(SECRET_BITS)} if self._keyed else {})
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.expand = self._expand
-        m.d.comb += self.addresses.eq(self._expand.addresses(self._parts))
-        if self._keyed:
-            m.submodules.siphash = siphash = self._siphash
-            m.d.comb += [
-                siphash.key.eq(self.key),
-                siphash.secret.eq(self.secret),
-                self._expand.state.eq(siphash.state),
-            ]
-        else:
-            m.submodules.fold = fold = self._fold
-            m.submodules.mix = mix = self._mix
-            m.d.comb += [
-                fold.key.eq(self.key),
-                mix.i.eq(fold.state),
-                self._expand.state.eq(mix.o),
-            ]
+        spec = self._spec
+        pipe = Pipeline(m, levels=self._levels)
+        state = self._elaborate_state(m, pipe, pipe.enter(self.key, "key", reset_less=True))
+        functions = expand(
+            pipe, state, sizes=spec.index_sizes, functions=spec.hash_functions, seed=spec.seed
+        )
+        addresses = []
+        for indices in functions:
+            # Of each part its own index, then those that all parts share.
+            shared, own = indices[: -spec.parts], indices[-spec.parts :]
+            addresses += [pipe.combine("address", Cat, index, *shared) for index in own]
+        m.d.comb += self.addresses.eq(Cat(address.value for address in addresses))
+        pipe.leave(*addresses, latency=self.latency)
         return m
+
+    def _elaborate_state(self, m, pipe, key):
+        if self._hashed:
+            return key
+        if not self._keyed:
+            return mix(pipe, fold(pipe, key, self._spec.seed), self._spec.seed)
+        m.submodules.siphash = siphash = SipHash(key_bits=self._spec.key_bits)
+        m.d.comb += siphash.secret.eq(self.secret)
+        hashed = pipe.drive(siphash, key=key) + siphash.latency
+        return pipe.enter(siphash.state, "state", stage=hashed)

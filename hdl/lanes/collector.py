@@ -53,7 +53,7 @@ class Collector(wiring.Component):
         self._results_latency = results_latency
         # From the cycle in which `done` comes.
         self._selection = (shards - 1).bit_length()
-        self.latency = 10 + results_latency + self._selection + ResultQueue.LATENCY_DUPLICATED
+        self.latency = 10 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -70,7 +70,7 @@ class Collector(wiring.Component):
         m = Module()
         m.submodules.records = records = PagedMemory(depth=self._slots, width=self._record.size)
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size, duplicates=True
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size
         )
         m.submodules.credits = credits = Credits(limit=self.DEPTH - self.UNDER_WAY)
         beat = Signal(8)

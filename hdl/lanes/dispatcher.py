@@ -11,9 +11,10 @@ from ...golden.hash.functions import (
     index_fields,
     shard_rotations,
 )
-from ..hash.functions import Fold, Mix
+from ..hash.functions import StateHash
 from ..interface import UnitSignature, operation_bits
 from ..pipeline import Pipeline, duplicate_registers, registered
+from ..profile import DEFAULT_LEVELS
 from .beats import BeatRecord, SameBeatKeys, ShiftFinder
 from .sequencer import Entry
 
@@ -72,6 +73,8 @@ class Dispatcher(wiring.Component):
     ----------
     spec : FilterSpec
     tag_bits, slots : int
+    levels : int
+        Of the hashes.
 
     Members
     -------
@@ -90,14 +93,16 @@ class Dispatcher(wiring.Component):
     BANDS = 2
     """Bands of the device in which `lately.boards.flow.floorplan` lays the shards: even, odd."""
 
-    def __init__(self, *, spec, tag_bits, slots):
+    def __init__(self, *, spec, tag_bits, slots, levels=DEFAULT_LEVELS):
         self._spec = spec
         self._lanes = spec.lanes
         self._shards = spec.shards
         self._slots = slots
-        self._folds = [Fold(key_bits=spec.key_bits, seed=spec.seed) for _ in range(spec.lanes)]
-        self._mixes = [Mix(seed=spec.seed) for _ in range(spec.lanes)]
-        self._hashed = self._folds[0].latency + self._mixes[0].latency
+        self._hashes = [
+            StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=levels)
+            for _ in range(spec.lanes)
+        ]
+        self._hashed = self._hashes[0].latency
         self.latency = self._hashed + SameBeatKeys.LATENCY + 4
         self._entry = Entry(lanes=spec.lanes, slots=slots)
         beat = UnitSignature.from_spec(spec, tag_bits=tag_bits).request
@@ -177,11 +182,10 @@ class Dispatcher(wiring.Component):
     def _elaborate_states(self, m, pipeline):
         """Return the states of all lanes."""
         states = []
-        for lane, (fold, mix) in enumerate(zip(self._folds, self._mixes, strict=True)):
-            m.submodules[f"fold{lane}"] = fold
-            m.submodules[f"mix{lane}"] = mix
-            m.d.comb += [fold.key.eq(self.beat.lanes[lane].key), mix.i.eq(fold.state)]
-            states.append(mix.o)
+        for lane, key_hash in enumerate(self._hashes):
+            m.submodules[f"hash{lane}"] = key_hash
+            m.d.comb += key_hash.key.eq(self.beat.lanes[lane].key)
+            states.append(key_hash.state)
         return pipeline.enter(Cat(states), "states", stage=self._hashed)
 
     def _elaborate_select(self, m, pipeline, states, stage):

@@ -5,47 +5,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
-from ..hash.functions import Expand
-from ..hash.key import Addresses
 from ..memory.paged import PagedMemory
 from ..pipeline import Pipeline, registered
-from ..profile import CONTROL_LAG, HardwareProfile
 from ..queue import ResultQueue
 from ..ring.core import ring_core
 from .sequencer import Entry, OrderedEntry, RingCommand, Sequencer, ordered_steps
-
-
-class StateExpand(wiring.Component):
-    """Cell indices of a state that was hashed elsewhere: the last step of the hash.
-
-    Latency `latency` cycles, one state per cycle.
-
-    Parameters
-    ----------
-    spec : FilterSpec
-
-    Members
-    -------
-    key : In(64)
-    addresses : Out(Addresses)
-    """
-
-    def __init__(self, *, spec):
-        self._parts = spec.parts
-        self._expand = Expand(sizes=spec.index_sizes, functions=spec.hash_functions, seed=spec.seed)
-        self.latency = 1 + self._expand.latency
-        super().__init__({"key": In(STATE_BITS), "addresses": Out(Addresses(spec=spec))})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.expand = self._expand
-        state = Signal(STATE_BITS, reset_less=True)
-        m.d.sync += state.eq(self.key)
-        m.d.comb += [
-            self._expand.state.eq(state),
-            self.addresses.eq(self._expand.addresses(self._parts)),
-        ]
-        return m
 
 
 class Shard(wiring.Component):
@@ -57,14 +21,12 @@ class Shard(wiring.Component):
 
     Parameters
     ----------
-    spec : FilterSpec
+    profile : HardwareProfile
         Of all shards together.
     number : int
         Which of them.
     slots : int
         Beats that may be under way.
-    memory : str
-        Variant of the segment memories.
 
     Members
     -------
@@ -94,17 +56,21 @@ class Shard(wiring.Component):
     WAY_IN = 5
     """Cycles from `valid_next` until the queue knows of it."""
 
-    def __init__(self, *, spec, number, slots, memory="portable"):
+    def __init__(self, *, profile, number, slots):
+        spec = profile.spec
         if number not in range(spec.shards):
             raise ValueError(f"Number must be below the {spec.shards} shards, not {number!r}")
         # Counts of finished entries are compared modulo 256.
         if slots not in (1 << bits for bits in range(1, 8)):
             raise ValueError(f"Slots must be a power of two up to 128, not {slots!r}")
-        self._spec = spec
+        self._profile = profile
         self._lanes = spec.lanes
-        profile = HardwareProfile(spec, memory=memory)
         self._core = ring_core(
-            profile.shard_spec, memory=memory, key_hash=StateExpand, profile=profile
+            profile.shard_spec,
+            memory=profile.memory,
+            hashed=True,
+            profile=profile,
+            control_lag=0,
         )
         self._entry = Entry(lanes=spec.lanes, slots=slots)
         self._ordered = OrderedEntry(self._entry)
@@ -143,10 +109,10 @@ class Shard(wiring.Component):
         m = Module()
         m.submodules.core = core = self._core
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size, duplicates=True
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size
         )
         m.submodules.sequencer = sequencer = Sequencer(
-            entry=self._ordered, clear_words=HardwareProfile(self._spec).clear_cycles
+            entry=self._ordered, clear_words=self._profile.clear_cycles
         )
         arrived = registered(m, self.valid_next, "arrived")
         valid_next, entry = self._elaborate_arrival(m, arrived)
@@ -164,7 +130,7 @@ class Shard(wiring.Component):
         control = pipeline.enter(sequencer.control, "control", stage=sequencer.LATENCY)
         m.d.comb += [
             core.key.eq(key.value),
-            core.control.eq(control.at(key.stage + CONTROL_LAG).value),
+            core.control.eq(control.at(key.stage).value),
         ]
         self._elaborate_results(m, pipeline, sequencer, key.stage + core.latency)
         return m

@@ -7,7 +7,7 @@ from ...golden.errors import SpecificationError
 from ..interface import UnitSignature
 from ..memory.map import floorplan_groups, memory_map
 from ..pipeline import registered
-from ..profile import FAN_IN, HardwareProfile
+from ..profile import DEFAULT_LEVELS, FAN_IN, HardwareProfile
 from ..queue import ResultQueue
 from .beats import BeatRecord
 from .collector import Collector
@@ -42,6 +42,8 @@ class LaneUnit(wiring.Component):
         Width of the tag.
     memory : str
         Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
+    levels : int
+        Of hashes and detectors, as for `FilterUnit`.
 
     Members
     -------
@@ -60,18 +62,18 @@ class LaneUnit(wiring.Component):
     LAG = 8
     """Cycles from an acceptance until `i.ready` knows of it, and two to spare."""
 
-    def __init__(self, spec, *, tag_bits=8, memory="portable"):
+    def __init__(self, spec, *, tag_bits=8, memory="portable", levels=DEFAULT_LEVELS):
         if spec.lanes == 1:
             raise SpecificationError("lanes: must be 2 or 4 for LaneUnit, not 1")
         self._spec = spec
         self._memory = memory
-        self._profile = HardwareProfile(spec, memory=memory)
+        self._profile = HardwareProfile(spec, memory=memory, levels=levels)
         self._profile.check_buildable()
         signature = UnitSignature.from_spec(spec, tag_bits=tag_bits)
         self._record = BeatRecord(lanes=spec.lanes, shards=spec.shards, tag_bits=tag_bits)
-        self._dispatcher = Dispatcher(spec=spec, tag_bits=tag_bits, slots=self.SLOTS)
+        self._dispatcher = Dispatcher(spec=spec, tag_bits=tag_bits, slots=self.SLOTS, levels=levels)
         self._shards = [
-            Shard(spec=spec, number=number, slots=self.SLOTS, memory=memory)
+            Shard(profile=self._profile, number=number, slots=self.SLOTS)
             for number in range(spec.shards)
         ]
         self._collector = Collector(
@@ -107,7 +109,7 @@ class LaneUnit(wiring.Component):
     @property
     def latency(self):
         """Cycles from the acceptance of a beat to its answer on an idle output, at least."""
-        way_in = self._dispatcher.latency + 1 + Shard.WAY_IN + ResultQueue.LATENCY_DUPLICATED + 1
+        way_in = self._dispatcher.latency + 1 + Shard.WAY_IN + ResultQueue.LATENCY + 1
         return way_in + self._shards[0].turnaround + self._collector.latency
 
     def elaborate(self, platform):

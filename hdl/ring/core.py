@@ -1,6 +1,6 @@
 """Core of a ring filter: hashes, a store and a detector, put together."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Module
 from amaranth.lib import wiring
 
 from ..control import CoreSignature
@@ -29,6 +29,8 @@ class FilterCore(wiring.Component):
     detector : RingDetector
     clear_cycles : int
         See `CoreSignature`.
+    control_lag : int
+        Cycles by which the control comes after its key.
 
     Members
     -------
@@ -40,7 +42,7 @@ class FilterCore(wiring.Component):
         If the hashes differ in latency, or are not as many as the store has addresses for.
     """
 
-    def __init__(self, *, hashes, store, detector, clear_cycles):
+    def __init__(self, *, hashes, store, detector, clear_cycles, control_lag=CONTROL_LAG):
         latencies = sorted({key_hash.latency for key_hash in hashes})
         if len(latencies) != 1:
             raise ValueError(f"Hashes must have one latency, not {latencies}")
@@ -50,7 +52,11 @@ class FilterCore(wiring.Component):
         self.store = store
         self.detector = detector
         self.clear_cycles = clear_cycles
-        self.latency = latencies[0] + store.latency + detector.latency + 1
+        self.control_lag = control_lag
+        # A fast hash waits for the control.
+        self.addresses_latency = max(control_lag, latencies[0])
+        """Cycles from a key to its addresses."""
+        self.latency = self.addresses_latency + store.latency + detector.latency
         super().__init__(
             CoreSignature(
                 key_bits=len(hashes[0].key),
@@ -67,50 +73,49 @@ class FilterCore(wiring.Component):
         m.submodules.store = store
         m.submodules.detector = detector
         pipe = Pipeline(m)
-        key = pipe.enter(self.key, "key")
-        control = pipe.enter(self.control, "control", stage=CONTROL_LAG)
+        hashing = self.addresses_latency
+        key = pipe.enter(self.key, "key", reset_less=True)
+        key = key.at(hashing - self.hashes[0].latency)
+        control = pipe.enter(self.control, "control", stage=self.control_lag)
         addresses = {}
         for number, key_hash in enumerate(self.hashes):
             m.submodules[f"hash{number}"] = key_hash
-            hashed = pipe.drive(key_hash, key=key) + key_hash.latency
+            pipe.drive(key_hash, key=key)
             if self.signature.secrets:
                 m.d.comb += key_hash.secret.eq(getattr(self, f"secret{number}"))
             name = f"addresses{number}"
-            addresses[name] = pipe.enter(key_hash.addresses, name, stage=hashed)
-        control = control.at(hashed)
-        read = pipe.drive(store, control=control, **addresses) + store.latency
+            addresses[name] = pipe.enter(key_hash.addresses, name, stage=hashing)
+        read = pipe.drive(store, control=control.at(hashing), **addresses) + store.latency
         bits = pipe.enter(store.bits, "bits", stage=read)
         base = pipe.enter(store.base, "base", stage=read)
-        found = pipe.drive(detector, bits=bits, base=base) + detector.latency
-        m.d.comb += self.clean.eq(store.clean)
-        self._elaborate_output(m, pipe, control.at(found), found)
+        query = control["query"].at(read)
+        found = pipe.drive(detector, bits=bits, base=base, query=query) + detector.latency
+        verdict = pipe.enter(detector.verdict, "verdict", stage=found)
+        flags = {name: control[name].at(found) for name in ("valid", "insert", "shift")}
+        m.d.comb += [
+            self.clean.eq(store.clean),
+            self.valid_next.eq(control["valid"].at(found - 1).value),
+            self.verdict.eq(verdict.value),
+            self.hit.eq(flags["valid"].value & detector.verdict.seen),
+            *(getattr(self, name).eq(flag.value) for name, flag in flags.items()),
+        ]
+        pipe.leave(verdict, latency=self.latency)
         return m
-
-    def _elaborate_output(self, m, pipe, leaving, found):
-        """Register the verdict, and the flags of its operation."""
-        detector = self.detector
-        answer = pipe.enter(Cat(detector.seen, detector.age), "answer", stage=found)
-        outputs = {name: leaving[name] for name in ("valid", "insert", "shift")}
-        outputs["verdict"] = pipe.combine(
-            "verdict",
-            lambda query, seen, answer: answer & (query & seen).replicate(len(answer)),
-            leaving["query"],
-            answer[0],
-            answer,
-        )
-        outputs["hit"] = leaving["valid"] & outputs["verdict"][0]
-        m.d.comb += self.valid_next.eq(leaving["valid"].value)
-        for name, value in outputs.items():
-            outputs[name] = pipe.register(f"{name}_out", lambda value: value, value)
-            m.d.comb += getattr(self, name).eq(outputs[name].value)
-        pipe.leave(*outputs.values(), latency=self.latency)
 
 
 STORES = {"separate": SegmentStore, "bit-sliced": SlicedStore}
 """Organisations of the memory, and their stores."""
 
 
-def ring_core(spec, *, memory="portable", organisation="separate", key_hash=KeyHash, profile=None):
+def ring_core(
+    spec,
+    *,
+    memory="portable",
+    organisation="separate",
+    hashed=False,
+    profile=None,
+    control_lag=CONTROL_LAG,
+):
     """Return the core of a specification.
 
     Parameters
@@ -122,10 +127,12 @@ def ring_core(spec, *, memory="portable", organisation="separate", key_hash=KeyH
     organisation : str
         "separate" for a memory per part and segment, "bit-sliced" for one per part that holds
         all segments, which only guarded-epoch filters can have.
-    key_hash : callable
-        Builds the hash.
+    hashed : bool
+        Whether keys come as states that were hashed elsewhere.
     profile : HardwareProfile, optional
         Figures of the unit that the core is in, if it is not the only one there.
+    control_lag : int
+        As for `FilterCore`.
 
     Returns
     -------
@@ -142,7 +149,10 @@ def ring_core(spec, *, memory="portable", organisation="separate", key_hash=KeyH
         name = memory if isinstance(memory, str) else "portable"
         profile = HardwareProfile(spec, organisation=organisation, memory=name)
     profile.check_buildable()
-    hashes = [key_hash(spec=spec) for _ in range(2 if spec.rekey else 1)]
+    levels = profile.levels
+    hashes = [
+        KeyHash(spec=spec, levels=levels, hashed=hashed) for _ in range(2 if spec.rekey else 1)
+    ]
     return FilterCore(
         hashes=hashes,
         store=STORES[organisation](spec=spec, profile=profile, memory=memory, hashes=len(hashes)),
@@ -151,6 +161,8 @@ def ring_core(spec, *, memory="portable", organisation="separate", key_hash=KeyH
             parts=spec.parts,
             run=spec.run,
             starts=spec.window_generations + 1,
+            levels=levels,
         ),
         clear_cycles=profile.spare_lag,
+        control_lag=control_lag,
     )

@@ -1,127 +1,47 @@
-"""From the matches of physical segments to the verdict."""
+"""From the bits of physical segments to the verdict."""
 
 from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..control import Verdict
 from ..parameters import require_integer
 from ..pipeline import Pipeline
-from ..profile import FAN_IN, ceil_log
+from ..profile import DEFAULT_LEVELS, FAN_IN, ceil_log, detector_steps
 
 
-class MatchReducer(wiring.Component):
-    """Whether all parts of each segment hold the key's bit. Latency `latency` cycles.
+class RingDetector(wiring.Component):
+    """Verdict of a ring: the youngest run of segments whose parts all hold the key's bit.
 
-    Parameters
-    ----------
-    segments, parts : int
-
-    Members
-    -------
-    bits : In(segments * parts)
-        Bit of part P of segment S at position ``S * parts + P``.
-    matches : Out(segments)
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
-    """
-
-    def __init__(self, *, segments, parts):
-        require_integer("Segments", segments, least=1)
-        require_integer("Parts", parts, least=1)
-        self._segments = segments
-        self._parts = parts
-        self.latency = max(1, ceil_log(FAN_IN, parts))
-        super().__init__({"bits": In(segments * parts), "matches": Out(segments)})
-
-    def elaborate(self, platform):
-        m = Module()
-        pipe = Pipeline(m)
-        matches = []
-        for segment in range(self._segments):
-            bits = pipe.enter(self.bits.word_select(segment, self._parts), f"bits{segment}")
-            matches.append(pipe.all_of(f"segment{segment}", bits, stages=1, reset_less=True))
-        m.d.comb += self.matches.eq(Cat(match.value for match in matches))
-        pipe.leave(*matches, latency=self.latency)
-        return m
-
-
-class Rotator(wiring.Component):
-    """Turn physical segments to logical order, youngest first. Latency `latency` cycles.
-
-    A rotation of as many bits as there are segments, by one binary digit of the
-    amount per cycle.
+    Latency `latency` cycles, one operation per cycle. Equal in outcome to Algorithm 1 of the APBF
+    paper (section 5.1, query), which looks at one segment at a time; here all are at hand.
 
     Parameters
     ----------
     segments : int
-
-    Members
-    -------
-    i : In(segments)
-        One flag per physical segment.
-    base : In(range(segments))
-        Physical segment that is the youngest.
-    o : Out(segments)
-        Flag of the youngest segment first; the spare comes last.
-
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
-    """
-
-    def __init__(self, *, segments):
-        require_integer("Segments", segments, least=1)
-        self._segments = segments
-        self.latency = ceil_log(2, segments)
-        super().__init__({"i": In(segments), "base": In(range(segments)), "o": Out(segments)})
-
-    def elaborate(self, platform):
-        m = Module()
-        pipe = Pipeline(m)
-        flags = pipe.enter(self.i, "i")
-        amount = pipe.enter(self.base, "base", reset_less=True)
-        for digit in range(self.latency):
-            by = (1 << digit) % self._segments
-            flags = pipe.register(
-                f"turned{digit}",
-                lambda turns, flags, by=by: Mux(turns, flags.rotate_right(by), flags),
-                amount.at(digit)[digit],
-                flags,
-                reset_less=True,
-            )
-        m.d.comb += self.o.eq(flags.value)
-        pipe.leave(flags, latency=self.latency)
-        return m
-
-
-class RunDetector(wiring.Component):
-    """Find the youngest run of consecutive matches (APBF, section 5.1, query).
-
-    Latency `latency` cycles. Equal in outcome to Algorithm 1, which looks at
-    one segment at a time; here all are at hand.
-
-    Parameters
-    ----------
+        Physical segments, the spare included; at least ``run + starts - 1``.
+    parts : int
     run : int
         Length of a run (k); 1 reports any match (GEBF).
     starts : int
         Segments at which a run may start (l + 1).
+    levels : int
+        See `Pipeline`.
 
     Members
     -------
-    matches : In(starts + run - 1)
-        Youngest segment first.
-    seen : Out(1)
-    age : Out(range(starts))
-        Start of the youngest run; 0 if there is none.
+    bits : In(segments * parts)
+        Bit of part P of segment S at position ``S * parts + P``; may come through a level of
+        look-up tables.
+    base : In(range(segments))
+        Physical segment that is the youngest; with `bits`.
+    query : In(1)
+        Whether an answer is wanted; with `bits`.
+    matches : Out(segments)
+        Whether all parts of each segment hold the bit, the youngest segment first and the spare
+        last; `matches_latency` cycles after `bits`.
+    verdict : Out(Verdict)
+        Start of the youngest run; 0 if there is none, or no answer is wanted.
 
     Raises
     ------
@@ -131,35 +51,82 @@ class RunDetector(wiring.Component):
         If a parameter is out of range.
     """
 
-    def __init__(self, *, run, starts):
+    def __init__(self, *, segments, parts, run, starts, levels=DEFAULT_LEVELS):
+        require_integer("Parts", parts, least=1)
         require_integer("Run", run, least=1)
         require_integer("Starts", starts, least=1)
+        require_integer("Segments", segments, least=run + starts - 1)
+        require_integer("Levels", levels, least=1)
+        self._segments = segments
+        self._parts = parts
         self._run = run
-        self._starts = starts
-        self.latency = ceil_log(FAN_IN, run) + ceil_log(2, starts)
+        self.starts = starts
+        self._levels = levels
+        figures = {"parts": parts, "segments": segments, "run": run, "generations": starts - 1}
+        terms = detector_steps(**figures)
+        self.latency = -(-sum(terms.values()) // levels)
+        self.matches_latency = (terms["match"] + terms["rotate"]) // levels
         super().__init__(
-            {"matches": In(starts + run - 1), "seen": Out(1), "age": Out(range(starts))}
+            {
+                "bits": In(segments * parts),
+                "base": In(range(segments)),
+                "query": In(1),
+                "matches": Out(segments),
+                "verdict": Out(Verdict(ages=starts)),
+            }
         )
 
     def elaborate(self, platform):
         m = Module()
-        pipe = Pipeline(m)
-        seen, age = self._elaborate_youngest(pipe, self._elaborate_runs(pipe))
+        pipe = Pipeline(m, levels=self._levels)
+        matches = self._elaborate_rotation(pipe, self._elaborate_matches(pipe))
+        runs = self._elaborate_runs(pipe, matches)
+        query = pipe.enter(self.query, "query")
+        verdict = self._elaborate_youngest(pipe, runs, query).settled()
         m.d.comb += [
-            self.seen.eq(seen.value),
-            self.age.eq(age.value & seen.value.replicate(len(age))),
+            self.matches.eq(matches.value),
+            self.verdict.as_value().eq(verdict.value),
         ]
-        pipe.leave(seen, age, latency=self.latency)
+        pipe.leave(matches, latency=self.matches_latency)
+        pipe.leave(verdict, latency=self.latency)
         return m
 
-    def _elaborate_runs(self, pipe):
-        """Return flags of the runs, by start: spans of matches, grown up to fourfold per cycle."""
-        spans, span = pipe.enter(self.matches, "matches"), 1
+    def _elaborate_matches(self, pipe):
+        """Return flags of the physical segments: whether all parts hold the key's bit."""
+        matches = [
+            pipe.all_of(
+                f"segment{segment}",
+                pipe.enter(self.bits.word_select(segment, self._parts), f"bits{segment}", levels=1),
+                steps=1,
+                reset_less=True,
+            )
+            for segment in range(self._segments)
+        ]
+        return pipe.combine("matches", lambda *flags: Cat(flags), *matches)
+
+    def _elaborate_rotation(self, pipe, flags):
+        """Return flags of the logical segments, by one binary digit of the base per step."""
+        base = pipe.enter(self.base, "base", reset_less=True)
+        for digit in range(ceil_log(2, self._segments)):
+            flags = pipe.step(
+                f"turned{digit}",
+                lambda base, flags, digit=digit: Mux(
+                    base[digit], flags.rotate_right((1 << digit) % self._segments), flags
+                ),
+                base.at(flags.stage),
+                flags,
+                reset_less=True,
+            )
+        return flags
+
+    def _elaborate_runs(self, pipe, spans):
+        """Return flags of the runs, by start: spans of matches, grown up to fourfold per step."""
+        span = 1
         while span < self._run:
             longer = min(span * FAN_IN, self._run)
             offsets = sorted({min(step * span, longer - span) for step in range(FAN_IN)})
             starts = range(len(spans) - (longer - span))
-            spans = pipe.register(
+            spans = pipe.step(
                 f"span{longer}",
                 lambda spans, offsets=offsets, starts=starts: Cat(
                     Cat(spans[start + offset] for offset in offsets).all() for start in starts
@@ -170,83 +137,36 @@ class RunDetector(wiring.Component):
             span = longer
         return spans
 
-    def _elaborate_youngest(self, pipe, runs):
-        """Return whether a flag is set, and the position of the lowest, by halving."""
-        none = pipe.enter(Const(0, 1), "none", stage=None)
-        candidates = [(runs[start], None) for start in range(self._starts)]
-        stage = 0
-        while len(candidates) > 1:
-            merged = []
-            for index in range(0, len(candidates), 2):
-                (young, young_age), (old, old_age) = [*candidates, (none, none)][index : index + 2]
-                name = f"{stage}_{index // 2}"
-                found = pipe.register(
-                    f"found{name}", lambda young, old: young | old, young, old, reset_less=True
-                )
-                ages = () if young_age is None else (young_age, old_age)
-                age = pipe.register(
-                    f"age{name}",
-                    lambda young, *ages: Cat(Mux(young, *ages) if ages else (), ~young),
-                    young,
-                    *ages,
+    def _elaborate_youngest(self, pipe, runs, query):
+        """Return whether a flag is set, and the position of the lowest, by halving.
+
+        The last half is masked: nothing is set if there is no flag or no query.
+        """
+        candidates = [runs[start] for start in range(self.starts)]
+        last = False
+        while not last:
+            last = len(candidates) <= 2
+            if len(candidates) % 2:
+                none = Const(0, len(candidates[0]))
+                candidates.append(pipe.enter(none, "none", stage=None))
+            candidates = [
+                pipe.step(
+                    f"youngest{len(candidates)}_{at}",
+                    _younger,
+                    *candidates[at : at + 2],
+                    *([query] if last else []),
                     reset_less=True,
                 )
-                merged.append((found, age))
-            candidates = merged
-            stage += 1
-        found, age = candidates[0]
-        return found, age if age is not None else pipe.enter(Cat(), "age", stage=found.stage)
+                for at in range(0, len(candidates), 2)
+            ]
+        return candidates[0]
 
 
-class RingDetector(wiring.Component):
-    """Verdict of a ring: the youngest run of segments whose parts all hold the key's bit.
-
-    Latency `latency` cycles.
-
-    Parameters
-    ----------
-    segments, parts : int
-        As the ring has them, the spare included.
-    run, starts : int
-        As for `RunDetector`.
-
-    Members
-    -------
-    bits : In(segments * parts)
-        As `MatchReducer` has them.
-    base : In(range(segments))
-        Physical segment that is the youngest; with `bits`.
-    seen, age : Out
-        As `RunDetector` has them.
-    """
-
-    def __init__(self, *, segments, parts, run, starts):
-        self.starts = starts
-        self.reducer = MatchReducer(segments=segments, parts=parts)
-        self.rotator = Rotator(segments=segments)
-        self.runs = RunDetector(run=run, starts=starts)
-        self.latency = self.reducer.latency + self.rotator.latency + self.runs.latency
-        super().__init__(
-            {
-                "bits": In(segments * parts),
-                "base": In(range(segments)),
-                "seen": Out(1),
-                "age": Out(range(starts)),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.reducer = reducer = self.reducer
-        m.submodules.rotator = rotator = self.rotator
-        m.submodules.runs = runs = self.runs
-        pipe = Pipeline(m)
-        reduced = pipe.drive(reducer, bits=pipe.enter(self.bits, "bits")) + reducer.latency
-        matches = pipe.enter(reducer.matches, "matches", stage=reduced)
-        base = pipe.enter(self.base, "base").at(reduced)
-        turned = pipe.drive(rotator, i=matches, base=base) + rotator.latency
-        logical = pipe.enter(rotator.o, "logical", stage=turned)
-        found = pipe.drive(runs, matches=logical[: len(runs.matches)]) + runs.latency
-        m.d.comb += [self.seen.eq(runs.seen), self.age.eq(runs.age)]
-        pipe.leave(pipe.enter(runs.seen, "seen", stage=found), latency=self.latency)
-        return m
+def _younger(young, old, query=None):
+    """Join two halves, each whether there is a run and its place; mask it with a query."""
+    found = young[0] | old[0]
+    age = Cat(Mux(young[0], young[1:], old[1:]), ~young[0])
+    if query is not None:
+        found = found & query
+        age = age & found.replicate(len(age))
+    return Cat(found, age)

@@ -15,7 +15,8 @@ class StoreSignature(wiring.Signature):
     """Ports of a store, however it lays out its bits.
 
     One operation per cycle; `bits` and `base` come `latency` cycles after it. A query sees
-    all insertions before it. The user keeps the rules of `Ring`, or looks at `clean`.
+    all insertions before it. The user keeps the rules of `Ring`, or looks at `clean`. The inputs
+    need not come from registers.
 
     Parameters
     ----------
@@ -92,7 +93,8 @@ class SegmentStore(wiring.Component):
             ]
             for _ in range(spec.segments)
         ]
-        self.latency = Ring.LATENCY + self.memories[0][0].latency
+        # With two hashes, a register behind their selection.
+        self.latency = (hashes > 1) + self.memories[0][0].latency
         super().__init__(StoreSignature(spec=spec, latency=self.latency, hashes=hashes))
 
     def elaborate(self, platform):
@@ -103,20 +105,24 @@ class SegmentStore(wiring.Component):
         flags = {name: control[name] for name in ("insert", "shift", "clear")}
         if self.signature.hashes == 2:
             flags["adopt"] = control["adopt"]
-        begun = pipe.drive(ring, **flags) + Ring.LATENCY
-        written = pipe.enter(ring.set, "set", stage=begun)
+        pipe.drive(ring, **flags)
+        begun = self.signature.hashes - 1
+        written = pipe.enter(ring.set, "set").at(begun)
+        clear = pipe.enter(ring.clear_segments, "clear").at(begun)
+        clear_address = pipe.enter(ring.clear_address, "clear_address", reset_less=True).at(begun)
         bits = []
         for segment, parts in enumerate(self.memories):
             for part, bank in enumerate(parts):
                 m.submodules[f"segment{segment}_part{part}"] = bank
-                address = self._elaborate_address(pipe, segment, part).at(begun)
-                read = pipe.drive(bank, address=address, set=written[segment]) + bank.latency
-                m.d.comb += [
-                    bank.clear.eq(ring.clear_segments[segment]),
-                    bank.clear_address.eq(ring.clear_address),
-                ]
-                bits.append(pipe.enter(bank.bit, f"bit{segment}_{part}", stage=read))
-        base = pipe.enter(ring.base, "base", stage=begun).at(pipe.stage(*bits))
+                come = pipe.drive(
+                    bank,
+                    address=self._elaborate_address(pipe, segment, part),
+                    set=written[segment],
+                    clear=clear[segment],
+                    clear_address=clear_address,
+                )
+                bits.append(pipe.enter(bank.bit, f"bit{segment}_{part}", stage=come + bank.latency))
+        base = pipe.enter(ring.base, "base", reset_less=True).at(pipe.stage(*bits))
         m.d.comb += [self.bits.eq(Cat(bit.value for bit in bits)), self.base.eq(base.value)]
         pipe.leave(base, *bits, latency=self.latency)
         return m
@@ -134,12 +140,11 @@ class SegmentStore(wiring.Component):
         ]
         if len(candidates) == 1:
             return candidates[0]
-        others = pipe.enter(
-            self.ring.pipelines[segment], f"pipeline{segment}", stage=Ring.PIPELINES_LATENCY
-        )
-        return pipe.combine(
+        others = pipe.enter(self.ring.pipelines[segment], f"pipeline{segment}")
+        return pipe.register(
             f"address{segment}_{part}",
             lambda other, first, second: Mux(other, second, first),
             others,
-            *(candidate.at(others.stage) for candidate in candidates),
+            *candidates,
+            reset_less=True,
         )

@@ -12,7 +12,7 @@ from ..memory.ecp5 import ECP5WordBank
 from ..memory.words import PortableWordBank
 from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline, delayed
-from ..profile import FAN_IN, RING_LATENCY, ceil_log
+from ..profile import COLUMN_RING_LATENCY, FAN_IN, ceil_log
 from .separate import StoreSignature
 
 VARIANTS = {"portable": PortableWordBank, "ecp5": ECP5WordBank}
@@ -52,7 +52,7 @@ class ColumnRing(wiring.Component):
         If a parameter is out of range.
     """
 
-    LATENCY = RING_LATENCY
+    LATENCY = COLUMN_RING_LATENCY
 
     def __init__(self, *, segments):
         require_integer("Segments", segments, least=2)

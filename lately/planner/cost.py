@@ -14,12 +14,14 @@ from ..boards.flow.devices import Device
 from ..golden import FilterSpec
 from ..hdl.profile import (
     BLOCK_BITS,
+    CONTROL_LAG,
+    QUEUE_LATENCY,
     address_registers,
     ceil_log,
-    hash_terms,
+    detector_latency,
+    hash_latency,
     memory_latency,
     memory_shape,
-    pipeline_terms,
     result_places,
 )
 from .rates import Floats
@@ -169,15 +171,14 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
 
 def _places(shapes: Shapes, memory: Ints, key_bits: int) -> Ints:
     """Places in the result queue, which the latency takes."""
-    terms = pipeline_terms(
-        hashing=hash_terms(key_bits),
-        memory=memory,
+    detector = detector_latency(
         parts=shapes.parts,
         segments=shapes.ring_segments + 1,
         run=shapes.run,
         generations=shapes.generations,
     )
-    places: Ints = result_places(sum(terms.values()))
+    hashing = max(CONTROL_LAG, hash_latency(key_bits))
+    places: Ints = result_places(hashing + memory + detector + QUEUE_LATENCY - 1)
     return places
 
 

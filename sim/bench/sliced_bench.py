@@ -8,7 +8,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from ...golden import Operation
-from ...hdl.frontend.schedule import GenerationEnd
+from ...hdl.profile import END_LEFT
 from .filter_bench import (
     GENERATION,
     PROFILE,
@@ -46,9 +46,6 @@ __all__ = [
     "shorter_generations_pause_and_stay_right",
 ]
 
-WATCHED = 8 * (GenerationEnd.AHEAD + 1)
-"""Insertions before the end of a generation among which the unit may pause."""
-
 
 def check_pauses(bench: Bench, generation: int = GENERATION) -> int:
     """Check that pauses between check-and-inserts lie near the ends, one in each; count them."""
@@ -57,7 +54,7 @@ def check_pauses(bench: Bench, generation: int = GENERATION) -> int:
     for number, wait in enumerate(bench.driver.waits):
         if wait:
             left = generation - number % generation
-            assert left <= WATCHED, f"paused {wait} clocks {left} insertions before the end"
+            assert left <= END_LEFT, f"paused {wait} clocks {left} insertions before the end"
             assert wait <= UNIT.longest_pause, f"paused {wait} clocks"
             long += 1
     ends = len(bench.driver.waits) // generation + 1
@@ -86,7 +83,7 @@ async def pauses_only_before_a_shift(dut) -> None:
 @cocotb.test()
 async def free_banks_sweep_enough(dut) -> None:
     """Where banks have twice the clocks that they need, the full rate of random keys is held."""
-    free = (GENERATION - WATCHED - UNIT.latency) * (PROFILE.banks - 1) / PROFILE.banks
+    free = (GENERATION - END_LEFT - UNIT.latency) * (PROFILE.banks - 1) / PROFILE.banks
     enough = free >= 2 * PROFILE.clear_cycles
     bench = await Bench.start(dut)
     items = tagged(
@@ -126,9 +123,8 @@ async def light_load_does_not_pause(dut) -> None:
     await bench.driver.send(items[:GENERATION])
     for item in items[GENERATION:]:
         await bench.driver.send([item])
-        await ClockCycles(
-            dut.clk, 1 + PROFILE.clear_cycles // (GENERATION - WATCHED) + 60 // GENERATION
-        )
+        # Enough before the end is near for the sweep, and for what leads to it.
+        await ClockCycles(dut.clk, 1 + (PROFILE.clear_cycles + 60) // (GENERATION - END_LEFT))
     assert not any(bench.driver.waits[GENERATION:]), "the unit paused"
     await bench.finish(sent=len(items))
 

@@ -37,7 +37,7 @@ class AnyHash(wiring.Component):
         Addresses of the one key.
     """
 
-    latency = CONTROL_LAG
+    latency = CONTROL_LAG + 1
 
     def __init__(self, *, spec, **members):
         addresses = Addresses(spec=spec)
@@ -133,19 +133,17 @@ class TrackingCore(FilterCore):
     @property
     def matches(self):
         """Flags that the detector of runs gets, youngest segment first."""
-        return self.detector.runs.matches
+        return self.detector.matches
 
     @property
     def selected(self):
         """Cycles from `control` to the memories."""
-        return self.hashes[0].latency - CONTROL_LAG + Ring.LATENCY
+        return self.addresses_latency - self.control_lag
 
     @property
     def matched(self):
         """Cycles from `control` to `matches`."""
-        detector = self.detector
-        before = self.hashes[0].latency - CONTROL_LAG + self.store.latency
-        return before + detector.reducer.latency + detector.rotator.latency
+        return self.selected + self.store.latency + self.detector.matches_latency
 
     def elaborate(self, platform):
         m = super().elaborate(platform)

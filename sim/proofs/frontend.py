@@ -105,7 +105,7 @@ class ExactCount(FrontEndHarness):
         m.d.sync += count.eq(after)
         left = Signal.like(count)
         m.d.comb += left.eq(length - after)
-        self.require(~cleared | (front.schedule.counter.left == 1 << left[:3]))
+        self.require(~cleared | (front.schedule.counter.left == left - 1))
         self.require(after <= length)
         self.require(~(control.insert & ~control.shift) | (count < length))
         self.require(~(control.insert & control.shift) | (count == length))

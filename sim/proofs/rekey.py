@@ -14,7 +14,6 @@ from ...hdl.hash.secrets import Secrets
 from ...hdl.hash.siphash import SipHash
 from ...hdl.pipeline import delayed
 from ...hdl.profile import CONTROL_LAG
-from ...hdl.ring.ring import Ring
 from .core import AnyHash, Guarantee, TrackedMemory, TrackingCore
 from .formal import Bounded, Proof
 
@@ -88,16 +87,10 @@ class RekeyingCore(TrackingCore):
 
     def cell(self, m, segment, part):
         first, second = (
-            delayed(
-                m,
-                key_hash.own[segment % self._spec.hash_functions][part],
-                Ring.PIPELINES_LATENCY,
-                f"cell{segment}_{part}_{number}_",
-            )
-            for number, key_hash in enumerate(self.hashes)
+            key_hash.own[segment % self._spec.hash_functions][part] for key_hash in self.hashes
         )
         cell = Mux(self.store.ring.pipelines[segment], second, first)
-        return delayed(m, cell, Ring.LATENCY - Ring.PIPELINES_LATENCY, f"cell{segment}_{part}_")
+        return delayed(m, cell, 1, f"cell{segment}_{part}_")
 
 
 class RekeyingGuarantee(Guarantee):

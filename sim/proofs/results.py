@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from amaranth.hdl import Array, Assume, Cat, Const, Fragment, Module, Mux, Signal
+from amaranth.hdl import Assume, Cat, Const, Fragment, Module, Mux, Signal
 
 # There is no public name for a value that is arbitrary and does not change.
 from amaranth.hdl._ast import AnyConst
@@ -12,7 +12,7 @@ from amaranth.lib.wiring import In
 from ...golden.spec import APBFSpec
 from ...hdl.control import CoreSignature
 from ...hdl.pipeline import delayed
-from ...hdl.profile import HardwareProfile
+from ...hdl.profile import CONTROL_LAG, HardwareProfile
 from ...hdl.queue import ResultQueue
 from ...hdl.unit import FilterUnit
 from .formal import Induction, Proof, Reachable
@@ -66,14 +66,14 @@ class Order:
     ----------
     queue : ResultQueue
         Not elaborated yet.
-    depth, page_depth : int
-        As the queue has them.
+    depth : int
+        As the queue has it.
 
     Attributes
     ----------
     own : Signal
         Ordinal of those that are followed.
-    tags, verdicts, loads, results : Signal
+    tags, verdicts, loads, results : Value
         How many came in, left the memories, and went out.
     verdict, tag : Signal
         What last came with that ordinal.
@@ -81,41 +81,33 @@ class Order:
         Whether such a verdict comes.
     """
 
-    def __init__(self, queue, *, depth, page_depth):
+    def __init__(self, queue, *, depth):
         self._queue = queue
         self._depth = depth
         self._low = (depth - 1).bit_length()
-        self._page_bits = (page_depth - 1).bit_length()
         self.own = Signal(self._low + 1)
         self.tag = Signal.like(queue.tag)
         self.verdict = Signal.like(queue.verdict)
-        self._module = elaborated(queue)
-        numbers = range(depth // page_depth)
-        self._memories = [
-            [getattr(self._module.submodules, f"{name}{number}") for number in numbers]
-            for name in ("verdicts", "tags")
+        module = elaborated(queue)
+        self._cells = [
+            module.submodules[name].read_port(domain="comb") for name in ("verdicts", "tags")
         ]
-        self._cells = [self._cell(pages) for pages in self._memories]
-
-    def _cell(self, pages):
-        """Return what the memories hold where one that is followed belongs."""
-        ports = [page.read_port(domain="comb") for page in pages]
-        self._module.d.comb += [port.addr.eq(self.own) for port in ports]
-        return Array(port.data for port in ports)[self.own[self._page_bits : self._low]]
+        module.d.comb += [cell.addr.eq(self.own) for cell in self._cells]
 
     def follow(self, m):
         """Follow results in the module of the queue's user."""
         queue = self._queue
         m.d.comb += self.own.eq(AnyConst(len(self.own)))
-        self.tags, self.verdicts, self.loads, self.results = (
+        self.tags, self.verdicts, self.results = (
             ordinal(m, event, 2 * self._depth, name)
             for event, name in (
                 (queue.tag_valid, "tags"),
                 (queue.valid_next, "verdicts"),
-                (self._module.submodules.stored.down, "loads"),
                 (queue.o.valid & queue.o.ready, "results"),
             )
         )
+        # The output has one that left the memories.
+        self.loads = (self.results + queue.o.valid)[: len(self.results)]
         self.came = delayed(m, queue.valid_next & self.is_own(self.verdicts), 1, "came")
         with m.If(queue.tag_valid & self.is_own(self.tags)):
             m.d.sync += self.tag.eq(queue.tag)
@@ -157,61 +149,24 @@ class Order:
     def invariants(self, m, inner):
         """Return what holds inside, whose signals are `inner`."""
         tags, verdicts, loads, results = self.tags, self.verdicts, self.loads, self.results
-        tags_stored = delayed(m, tags, 1, "tags_stored")
-        verdicts_stored = delayed(m, verdicts, 1, "verdicts_stored")
+        stored = delayed(m, verdicts, 1, "stored_verdicts")
+        waiting = delayed(m, ahead(verdicts, loads), 1, "waiting")
+        loaded = inner["loaded"]
         return [
-            inner["tags_written"] == tags[: self._low],
-            inner["verdicts_written"] == verdicts[: self._low],
-            inner["read"] == loads[: self._low],
+            inner["tags_written"] == tags,
+            inner["verdicts_written"] == stored,
+            inner["written"] == verdicts,
+            inner["came"] == (verdicts != stored),
+            inner["read"] == loads,
+            inner["after"] == (loads + 1)[: len(loads)],
             ahead(tags, results) <= self._depth,
             ahead(tags, loads) <= ahead(tags, results),
             ahead(tags, verdicts) <= ahead(tags, loads),
-            ~self.between(loads, tags_stored) | (self._cells[1] == self.tag),
-            ~self.between(loads, verdicts_stored) | (self._cells[0] == self.verdict),
-            *self._count(m, inner),
-            *self._pipeline(inner),
-        ]
-
-    def _count(self, m, inner):
-        """Return that the unary count is what is stored, as it was a clock ago."""
-        changes = inner["stored.changes0"]
-        rises = inner["stored.rises0"]
-        stored = ahead(self.verdicts, self.loads)
-        count = delayed(m, stored, 1, "count")
-        return [
-            inner["stored.above"] == Cat(count > n for n in range(self._depth)),
-            stored == (count + Mux(changes, Mux(rises, 1, -1), 0))[: len(stored)],
-            inner["loaded"] == changes ^ rises,
-        ]
-
-    def _pipeline(self, inner):
-        """Return what is in the registers between the memories and the output."""
-        go = inner["output.go"]
-        o = self._queue.o
-        expected = Cat(self.verdict, self.tag)
-        number = self.results + o.valid
-        conditions = [
-            go | o.valid,
-            go | ~self.is_own(number) | (inner["output.spare"] == expected),
-        ]
-        number = number + ~go
-        for stage in ("1", "0", ""):
-            valid, page = inner[f"valid{stage}"], inner[f"page{stage}"]
-            words = self._words(inner, stage)
-            bits = len(page)
-            word = Array(words)[page] if bits else words[0]
-            conditions.append(~valid | ~self.is_own(number) | (word == expected))
-            if bits:
-                conditions.append(~valid | (page == number[self._low - bits : self._low]))
-            number = number + valid
-        return [*conditions, self.loads == number[: len(self.loads)]]
-
-    def _words(self, inner, stage):
-        if stage:
-            return [word for name, word in inner.items() if name.startswith(f"word{stage}_")]
-        return [
-            Cat(memory.read_ports[0].data for memory in pair)
-            for pair in zip(*self._memories, strict=True)
+            loaded == delayed(m, inner["load"], 1, "load_before"),
+            inner["stored"] == (waiting != 0),
+            ~loaded | ((waiting != 0) & (inner["another"] == (waiting != 1))),
+            ~self.between(loads, tags) | (self._cells[1].data == self.tag),
+            ~self.between(loads, stored) | (self._cells[0].data == self.verdict),
         ]
 
 
@@ -221,14 +176,11 @@ class QueueOrder(Harness):
     Tags come while fewer than `places` results are under way, each verdict with its tag or later.
     """
 
-    def __init__(
-        self, *, depth, page_depth, queue=ResultQueue, places=None, inside=True, goal=None
-    ):
+    def __init__(self, *, depth, queue=ResultQueue, places=None, inside=True, goal=None):
         self._depth = depth
-        self._page_depth = page_depth
         self._places = depth if places is None else places
         self._inside = inside
-        self._queue = queue(depth=depth, page_depth=page_depth, tag_bits=1, verdict_bits=1)
+        self._queue = queue(depth=depth, tag_bits=1, verdict_bits=1)
         super().__init__(
             {
                 "tag_valid": In(1),
@@ -242,7 +194,7 @@ class QueueOrder(Harness):
 
     def build(self, m):
         queue = self._queue
-        order = Order(queue, depth=self._depth, page_depth=self._page_depth)
+        order = Order(queue, depth=self._depth)
         m.submodules.queue, inner = opened(queue)
         order.follow(m)
         m.d.comb += [
@@ -272,7 +224,7 @@ class StandInCore(wiring.Component):
     `clean` is arbitrary.
     """
 
-    latency = 4
+    latency = CONTROL_LAG + 2
 
     def __init__(self, *, clear_cycles):
         self.clear_cycles = clear_cycles
@@ -284,7 +236,7 @@ class StandInCore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         leaving = delayed(m, self.control, 1, "leaving")
-        key = delayed(m, self.key, 3, "key")
+        key = delayed(m, self.key, self.latency - 1, "key")
         m.d.comb += [self.valid_next.eq(leaving.valid), self.clean.eq(self.swept)]
         m.d.sync += [
             self.valid.eq(leaving.valid),
@@ -337,7 +289,7 @@ class UnitHarness(Harness):
         """Put the unit into `m`; return the order of its results, and its signals by group."""
         unit = self._unit
         queue = elaborated(unit).submodules.queue
-        order = Order(queue, depth=self._depth, page_depth=min(self._depth, 16))
+        order = Order(queue, depth=self._depth)
         m.submodules.unit, inner = opened(unit)
         order.follow(m)
         m.d.comb += [
@@ -510,8 +462,8 @@ _ROOM = (
 
 _GOALS = {
     "result queue": (
-        "8 places in pages of 4",
-        lambda goal: QueueOrder(depth=8, page_depth=4, goal=goal),
+        "8 places",
+        lambda goal: QueueOrder(depth=8, goal=goal),
         30,
         ("the queue is full", "one is taken as one comes", "a place is read again"),
     ),
@@ -555,7 +507,7 @@ def _unit_proofs(organisation):
                 first="that of the n-th operation that was accepted, with its tag and the verdict "
                 "of its key"
             ),
-            design=f"{organisation}, stand-in core, 32 places in pages of 16",
+            design=f"{organisation}, stand-in core, 32 places",
             build=lambda: UnitOrder(depth=32, unit=unit),
             method=Induction(ResultQueue.LATENCY),
         ),
@@ -566,8 +518,8 @@ PROOFS = (
     Proof(
         name="result queue",
         statement=_IN_ORDER.format(first="the n-th tag with the n-th verdict"),
-        design="16 places in pages of 4",
-        build=lambda: QueueOrder(depth=16, page_depth=4),
+        design="16 places",
+        build=lambda: QueueOrder(depth=16),
         method=Induction(ResultQueue.LATENCY + 1),
     ),
     *_unit_proofs("separate"),

@@ -102,7 +102,7 @@ class RingContents(Harness):
             ring.insert.eq(control.insert),
             ring.shift.eq(control.shift),
             ring.clear.eq(control.clear),
-            bank.address.eq(delayed(m, self.address, Ring.LATENCY, "address")),
+            bank.address.eq(self.address),
             bank.set.eq(ring.set.bit_select(segment, 1)),
             bank.clear.eq(ring.clear_segments.bit_select(segment, 1)),
             bank.clear_address.eq(ring.clear_address),
@@ -117,7 +117,7 @@ class RingContents(Harness):
         with m.If(control.clear):
             m.d.sync += [place.eq(place.init), bit.eq(0)]
 
-        latency = Ring.LATENCY + bank.latency
+        latency = bank.latency
         asks = control.query & (self.address == cell) & ~place[-1]
         asked = delayed(m, asks, latency, "asked")
         expected = delayed(m, bit, latency, "expected")

@@ -10,20 +10,19 @@ from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.gate import Gate, Serializer
 from lately.hdl.frontend.schedule import (
     GenerationCounter,
-    GenerationEnd,
     GenerationLength,
     Schedule,
     SpareTimer,
 )
-from lately.hdl.hash.functions import Expand, Fold, Mix
+from lately.hdl.hash.functions import StateHash
 from lately.hdl.hash.secrets import Secrets
 from lately.hdl.hash.siphash import SipHash
 from lately.hdl.memory.paged import PagedMemory
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.words import PortableWordBank
 from lately.hdl.parameters import require_integer, require_power_of_two
-from lately.hdl.queue import ResultQueue, SkidBuffer, UnaryCounter
-from lately.hdl.ring.detector import MatchReducer, Rotator, RunDetector
+from lately.hdl.queue import ResultQueue
+from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
 from lately.hdl.ring.sliced import ColumnRing, SlicedPart
 
@@ -33,6 +32,8 @@ schedule = partial(Schedule, generation_bits=6, minimum_generation=5, clear_word
 memory = partial(PagedMemory, depth=32, width=8)
 segment = partial(PortableSegmentMemory, depth=64, clear_bits=4)
 queue = partial(ResultQueue, depth=16, tag_bits=2, verdict_bits=2)
+state_hash = partial(StateHash, key_bits=8, seed=1)
+detector = partial(RingDetector, segments=8, parts=2, run=2, starts=6)
 ring = partial(Ring, segments=4, run=2, clear_words=4)
 part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
 
@@ -49,16 +50,11 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (Gate, {"start": 0}, "Start must be at least 1, not 0"),
         (Serializer, {"start": 0}, "Start must be at least 1, not 0"),
         (GenerationLength, {"width": 0, "minimum": 2}, "Width must be at least 1, not 0"),
-        (GenerationCounter, {"high_bits": 0}, "High bits must be at least 1, not 0"),
-        (GenerationEnd, {"width": 0}, "Width must be at least 1, not 0"),
+        (GenerationCounter, {"width": 0}, "Width must be at least 1, not 0"),
         (SpareTimer, {"words": 0}, "Words must be at least 1, not 0"),
-        (Fold, {"key_bits": 0, "seed": 1}, "Key width must be at least 1, not 0"),
-        (Mix, {"seed": -1}, "Seed must be at least 0, not -1"),
-        (
-            Expand,
-            {"sizes": (4,), "functions": 0, "seed": 1},
-            "Functions must be at least 1, not 0",
-        ),
+        (state_hash, {"key_bits": 0}, "Key width must be at least 1, not 0"),
+        (state_hash, {"seed": -1}, "Seed must be at least 0, not -1"),
+        (state_hash, {"levels": 0}, "Levels must be at least 1, not 0"),
         (Secrets, {"pipelines": 3, "ring_segments": 4}, "Pipelines must be at most 2, not 3"),
         (Secrets, {"pipelines": 1, "ring_segments": 0}, "Ring segments must be at least 1, not 0"),
         (SipHash, {"key_bits": 0}, "Key width must be at least 1, not 0"),
@@ -67,20 +63,18 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (memory, {"number": 1}, "Number must be at most 0, not 1"),
         (segment, {"address_registers": 0}, "Address registers must be at least 1, not 0"),
         (PortableWordBank, {"rows": 4, "columns": 0}, "Columns must be at least 1, not 0"),
-        (UnaryCounter, {"size": 0}, "Size must be at least 1, not 0"),
-        (SkidBuffer, {"width": -1}, "Width must be at least 0, not -1"),
         (queue, {"depth": 12}, "Depth must be a power of two, not 12"),
-        (queue, {"page_depth": 1}, "Page depth must be at least 2, not 1"),
         (queue, {"tag_bits": -1}, "Tag width must be at least 0, not -1"),
         (queue, {"verdict_bits": -1}, "Verdict width must be at least 0, not -1"),
-        (MatchReducer, {"segments": 0, "parts": 1}, "Segments must be at least 1, not 0"),
-        (MatchReducer, {"segments": 1, "parts": 0}, "Parts must be at least 1, not 0"),
-        (Rotator, {"segments": 0}, "Segments must be at least 1, not 0"),
-        (RunDetector, {"run": 0, "starts": 1}, "Run must be at least 1, not 0"),
-        (RunDetector, {"run": 1, "starts": 0}, "Starts must be at least 1, not 0"),
+        (detector, {"segments": 6}, "Segments must be at least 7, not 6"),
+        (detector, {"parts": 0}, "Parts must be at least 1, not 0"),
+        (detector, {"run": 0}, "Run must be at least 1, not 0"),
+        (detector, {"starts": 0}, "Starts must be at least 1, not 0"),
+        (detector, {"levels": 0}, "Levels must be at least 1, not 0"),
         (ring, {"segments": 1}, "Segments must be at least 2, not 1"),
         (ring, {"run": 4}, "Run must be at most 3, not 4"),
         (ring, {"clear_words": 0}, "Words to clear must be at least 1, not 0"),
+        (ring, {"clear_words": 3}, "Words to clear must be a power of two, not 3"),
         (ColumnRing, {"segments": 1}, "Segments must be at least 2, not 1"),
         (part, {"memory": "ice40"}, "Memory must be one of portable, ecp5, not 'ice40'"),
         (part, {"cells": 48}, "Cells must be a power of two, not 48"),

@@ -5,13 +5,14 @@ from collections import deque
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from lately.golden import FilterSpec, SpecificationError, preset
-from lately.golden.hash.functions import KeyHash
+from lately.golden.hash.functions import KeyHash as GoldenHash
+from lately.golden.spec import APBBFSpec
 from lately.hdl import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit
 from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.schedule import (
@@ -19,24 +20,28 @@ from lately.hdl.frontend.schedule import (
     GenerationLength,
     SpareTimer,
 )
-from lately.hdl.hash.functions import Expand, Fold, Mix
+from lately.hdl.hash.functions import StateHash, expand
+from lately.hdl.hash.key import KeyHash
 from lately.hdl.interface import Operation
-from lately.hdl.queue import ResultQueue, UnaryCounter
-from lately.hdl.ring.detector import MatchReducer, Rotator, RunDetector
+from lately.hdl.pipeline import Pipeline
+from lately.hdl.queue import ResultQueue
+from lately.hdl.ring.detector import RingDetector
 from lately.hdl.statistics import EventCounter
 
 SEED = 8128
 
 
-def pipeline(component, inputs, read):
-    """Feed one dict of inputs per clock; return what `read` gives `latency` clocks later."""
+def pipeline(component, inputs, read, latency=None):
+    """Feed one dict of inputs per cycle; return what `read` gives `latency` cycles later."""
     outputs = []
+    if latency is None:
+        latency = component.latency
 
     async def bench(ctx):
-        for number in range(len(inputs) + component.latency):
+        for number in range(len(inputs) + latency):
             for name, value in (inputs[number] if number < len(inputs) else {}).items():
                 ctx.set(getattr(component, name), value)
-            if number >= component.latency:
+            if number >= latency:
                 outputs.append(read(ctx))
             await ctx.tick()
 
@@ -52,78 +57,96 @@ def simulate(component, bench):
     simulator.run()
 
 
+LEVELS = [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize("key_bits", [1, 8, 64, 104])
-def test_hash_equals_golden(key_bits):
-    sizes = (8, 16, 4)
-    golden = KeyHash(key_bits=key_bits, sizes=sizes, functions=3, seed=5)
+def test_hash_equals_golden(key_bits, levels):
+    spec = APBBFSpec(
+        k=2, l=3, block_bits=16, hashes_per_block=2, blocks=8, key_bits=key_bits, clear=8, seed=5
+    )
+    golden = GoldenHash(
+        key_bits=key_bits, sizes=spec.index_sizes, functions=spec.hash_functions, seed=5
+    )
     choose = random.Random(SEED)
     keys = [choose.randrange(1 << key_bits) for _ in range(50)]
     words = [[key >> 64 * w & (1 << 64) - 1 for w in range(-(-key_bits // 64))] for key in keys]
     states = golden.state(np.array(words, np.uint64))
-    fold = Fold(key_bits=key_bits, seed=5)
-    folded = pipeline(fold, [{"key": key} for key in keys], lambda ctx: ctx.get(fold.state))
-    mix = Mix(seed=5)
-    mixed = pipeline(mix, [{"i": state} for state in folded], lambda ctx: ctx.get(mix.o))
-    assert mixed == [int(state) for state in states]
-    expand = Expand(sizes=sizes, functions=3, seed=5)
-    indices = pipeline(
-        expand,
-        [{"state": state} for state in mixed],
-        lambda ctx: [[ctx.get(i) for i in expand.indices(f)] for f in range(3)],
+    inputs = [{"key": key} for key in keys]
+    state_hash = StateHash(key_bits=key_bits, seed=5, levels=levels)
+    found = pipeline(state_hash, inputs, lambda ctx: ctx.get(state_hash.state))
+    assert found == [int(state) for state in states]
+    key_hash = KeyHash(spec=spec, levels=levels)
+    found = pipeline(
+        key_hash, inputs, lambda ctx: [list(parts) for parts in ctx.get(key_hash.addresses)]
     )
-    for function in range(3):
-        expected = np.stack(golden.indices(states, function), axis=1).tolist()
-        assert [index[function] for index in indices] == expected
+    for function in range(spec.hash_functions):
+        shared, *own = golden.indices(states, function)
+        expected = np.stack([index + (shared << 3) for index in own], axis=1).tolist()
+        assert [addresses[function] for addresses in found] == expected
 
 
 def test_expand_sizes_wrong():
+    pipe = Pipeline(Module())
+    state = pipe.enter(Signal(64), "state")
     with pytest.raises(ValueError, match=r"^Sizes must be powers of two, not 12$"):
-        Expand(sizes=(4, 12), functions=1, seed=0)
+        expand(pipe, state, sizes=(4, 12), functions=1, seed=0)
 
 
-@pytest.mark.parametrize(("segments", "parts"), [(3, 1), (2, 4), (3, 5)])
-def test_match_reducer(segments, parts):
-    reducer = MatchReducer(segments=segments, parts=parts)
-    values = [random.Random(SEED + n).getrandbits(segments * parts) | n for n in range(200)]
-    full = (1 << parts) - 1
-    values += [full << parts * segment for segment in range(segments)]
-    found = pipeline(
-        reducer, [{"bits": value} for value in values], lambda ctx: ctx.get(reducer.matches)
-    )
-    for value, matches in zip(values, found, strict=True):
-        whole = [value >> parts * segment & full == full for segment in range(segments)]
-        assert matches == sum(flag << segment for segment, flag in enumerate(whole))
-
-
-@pytest.mark.parametrize("segments", [3, 4, 5, 8])
-def test_rotator_every_rotation(segments):
-    rotator = Rotator(segments=segments)
-    cases = [(flags, base) for flags in range(1 << segments) for base in range(segments)]
-    found = pipeline(
-        rotator,
-        [{"i": flags, "base": base} for flags, base in cases],
-        lambda ctx: ctx.get(rotator.o),
-    )
-    for (flags, base), aligned in zip(cases, found, strict=True):
-        logical = [flags >> (base + index) % segments & 1 for index in range(segments)]
-        assert aligned == sum(flag << index for index, flag in enumerate(logical))
-
-
+@pytest.mark.parametrize("levels", LEVELS)
 @pytest.mark.parametrize(
-    ("run", "starts"), [(1, 2), (1, 5), (2, 2), (2, 6), (3, 4), (4, 3), (5, 3), (6, 4), (9, 2)]
+    ("run", "starts"), [(1, 1), (1, 2), (1, 5), (2, 2), (2, 6), (3, 4), (4, 3), (5, 3), (9, 2)]
 )
-def test_run_detector_every_pattern(run, starts):
-    detector = RunDetector(run=run, starts=starts)
-    patterns = range(1 << (starts + run - 1))
+def test_detector_every_pattern(run, starts, levels):
+    """At every position of the ring, with a spare that always matches and is never counted."""
+    segments = starts + run
+    detector = RingDetector(segments=segments, parts=1, run=run, starts=starts, levels=levels)
+    cases = [(matches, number % segments, number % 7 > 0)
+             for number, matches in enumerate(range(1 << segments - 1))]  # fmt: skip
+    spare = 1 << segments - 1
+
+    def physical(matches, base):
+        ring = matches | spare
+        return (ring << base | ring >> segments - base) & (1 << segments) - 1
+
     found = pipeline(
         detector,
-        [{"matches": pattern} for pattern in patterns],
-        lambda ctx: (ctx.get(detector.seen), ctx.get(detector.age)),
-    )
+        [{"bits": physical(matches, base), "base": base, "query": query}
+         for matches, base, query in cases],
+        lambda ctx: (ctx.get(detector.verdict.seen), ctx.get(detector.verdict.age)),
+    )  # fmt: skip
     whole = (1 << run) - 1
-    for pattern, (seen, age) in zip(patterns, found, strict=True):
-        ages = [start for start in range(starts) if pattern >> start & whole == whole]
-        assert (seen, age) == ((1, ages[0]) if ages else (0, 0))
+    for (matches, _, query), answer in zip(cases, found, strict=True):
+        ages = [start for start in range(starts) if matches >> start & whole == whole]
+        assert answer == ((1, ages[0]) if ages and query else (0, 0))
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+@pytest.mark.parametrize("parts", [1, 4, 5])
+@pytest.mark.parametrize("segments", [3, 4, 5, 8])
+def test_detector_matches_every_rotation(segments, parts, levels):
+    detector = RingDetector(
+        segments=segments, parts=parts, run=1, starts=segments - 1, levels=levels
+    )
+    choose = random.Random(SEED)
+    full = (1 << parts) - 1
+    cases = []
+    for flags in range(1 << segments):
+        bits = 0
+        for segment in range(segments):
+            part = full if flags >> segment & 1 else choose.randrange(full)
+            bits |= part << parts * segment
+        cases += [(flags, bits, base) for base in range(segments)]
+    found = pipeline(
+        detector,
+        [{"bits": bits, "base": base} for _, bits, base in cases],
+        lambda ctx: ctx.get(detector.matches),
+        latency=detector.matches_latency,
+    )
+    for (flags, _, base), aligned in zip(cases, found, strict=True):
+        logical = [flags >> (base + index) % segments & 1 for index in range(segments)]
+        assert aligned == sum(flag << index for index, flag in enumerate(logical))
 
 
 @pytest.mark.parametrize("width", [3, 8, 10])
@@ -143,11 +166,11 @@ def test_event_counter_wraps(width):
 
 
 class Counter(wiring.Component):
-    """Generation counter with its prepared length, as the front end connects them."""
+    """Generation counter with its length, as the front end connects them."""
 
     def __init__(self, *, width, minimum=2):
         self.length = GenerationLength(width=width, minimum=minimum)
-        self.counter = GenerationCounter(high_bits=len(self.length.high))
+        self.counter = GenerationCounter(width=width)
         super().__init__({"generation": In(width), "event": In(1), "fill": In(1), "full": Out(1)})
 
     def elaborate(self, platform):
@@ -156,12 +179,7 @@ class Counter(wiring.Component):
         m.submodules.counter = counter = self.counter
         m.d.comb += [
             length.generation.eq(self.generation),
-            length.whole.eq(self.fill),
-            counter.low.eq(length.low),
-            counter.high.eq(length.high),
-            counter.high_zero.eq(length.high_zero),
-            counter.zero.eq(length.zero),
-            counter.one.eq(length.one),
+            counter.length.eq(length.length),
             counter.event.eq(self.event),
             counter.fill.eq(self.fill),
             self.full.eq(counter.full),
@@ -169,27 +187,29 @@ class Counter(wiring.Component):
         return m
 
 
+SETTLE = 2 * GenerationLength.PERIOD + 1
+"""Cycles from a change of the length until every generation that begins has it."""
+
+
 async def begin_generation(ctx, counter):
     """Begin a generation without an insertion, as a SHIFT does."""
-    await ctx.tick().repeat(8)
     ctx.set(counter.fill, 1)
-    await ctx.tick().repeat(counter.length.latency)
+    await ctx.tick()
     ctx.set(counter.fill, 0)
     ctx.set(counter.event, 1)
     await ctx.tick()
     ctx.set(counter.event, 0)
-    await ctx.tick().repeat(8)
 
 
 @pytest.mark.parametrize("pauses", [0.0, 0.3])
-@pytest.mark.parametrize("length", [*range(1, 36), 47, 48, 49, 255, 256, 257, 511, 512, 513])
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 7, 8, 9, 17, 255, 256, 257, 1022, 1023])
 def test_generation_is_full_exactly_then(length, pauses):
     counter = Counter(width=10)
     choose = random.Random(SEED + length)
 
     async def bench(ctx):
         ctx.set(counter.generation, length)
-        await ctx.tick().repeat(counter.length.latency)
+        await ctx.tick().repeat(SETTLE)
         await begin_generation(ctx, counter)
         inserted = 0
         for _ in range(8 * length + 100):
@@ -208,19 +228,19 @@ def test_generation_is_full_exactly_then(length, pauses):
     simulate(counter, bench)
 
 
-@pytest.mark.parametrize("before", [1, 2, 7, 8, 9, 17, 40])
-@pytest.mark.parametrize("after", [1, 2, 7, 8, 9, 17, 40])
+@pytest.mark.parametrize("before", [1, 2, 7, 8, 40])
+@pytest.mark.parametrize("after", [1, 2, 9, 40])
 def test_generation_changes_as_a_whole(before, after):
-    """A length that changes in any clock counts as the old one or the new one, never a mix."""
+    """A length that changes in any cycle counts as the old one or the new one, never a mix."""
 
     async def bench(ctx):
-        for clock in range(2, 2 * before + 14):
+        for clock in range(2, 2 * before + 2 * SETTLE):
             ctx.set(counter.generation, before)
-            await ctx.tick().repeat(counter.length.latency)
+            await ctx.tick().repeat(SETTLE)
             await begin_generation(ctx, counter)
             lengths = []
             inserted = 0
-            for event in range(4 * before + 4 * after + 40):
+            for event in range(4 * before + 4 * after + 3 * SETTLE):
                 if event == clock:
                     ctx.set(counter.generation, after)
                 full = ctx.get(counter.full)
@@ -238,64 +258,24 @@ def test_generation_changes_as_a_whole(before, after):
     simulate(counter, bench)
 
 
-@pytest.mark.parametrize("width", [4, 6, 11])
-@pytest.mark.parametrize("minimum", [2, 3, 9, 15])
-def test_short_lengths_are_told_ahead(width, minimum):
+@pytest.mark.parametrize("width", [4, 11])
+@pytest.mark.parametrize("minimum", [2, 9, 15])
+def test_short_lengths_are_told_before_they_are_loaded(width, minimum):
+    """Whatever cycle the port has them in, they are told at least six cycles ahead."""
     length = GenerationLength(width=width, minimum=minimum)
-    values = [*range(1, min(1 << width, 40)), (1 << width) - 1, minimum, minimum - 1]
+    values = [*range(1, min(1 << width, 20)), (1 << width) - 1]
 
     async def bench(ctx):
-        for value in values:
-            ctx.set(length.generation, value)
-            await ctx.tick().repeat(length.latency - 4)
-            assert ctx.get(length.below_early) == (value < minimum), value
-            await ctx.tick().repeat(4)
-            assert ctx.get(length.below) == (value < minimum), value
-
-    simulate(length, bench)
-
-
-def test_short_lengths_come_later_than_the_warning():
-    """The length cannot be loaded until operations have come one at a time for two clocks."""
-    length = GenerationLength(width=5, minimum=9)
-
-    async def bench(ctx):
-        ctx.set(length.generation, 20)
-        await ctx.tick().repeat(20)
-        ctx.set(length.generation, 3)
-        warned = loaded = None
-        for clock in range(20):
-            await ctx.tick()
-            if warned is None and ctx.get(length.below_early):
-                warned = clock
-            if loaded is None and ctx.get(length.low) != 1 << (19 & 7):
-                loaded = clock
-        # One clock to register the warning, two from the gate to the event.
-        assert loaded - warned >= 3
-
-    simulate(length, bench)
-
-
-@pytest.mark.parametrize("width", [4, 6, 11])
-def test_short_length_of_one_clock_is_told_until_it_is_loaded(width):
-    length = GenerationLength(width=width, minimum=3)
-
-    async def bench(ctx):
-        ctx.set(length.generation, 7)
-        await ctx.tick().repeat(2 * length.latency)
-        ctx.set(length.generation, 2)
-        await ctx.tick()
-        ctx.set(length.generation, 7)
+        choose = random.Random(SEED)
         told = []
-        for _ in range(2 * length.latency):
-            told.append(ctx.get(length.below_early) | ctx.get(length.below_since))
-            below = ctx.get(length.below)
-            await ctx.tick()
-            if below:
-                break
-        first = told.index(1)
-        assert all(told[first:])
-        assert len(told) - first == 7
+        for value in values * 4:
+            ctx.set(length.generation, value)
+            for _ in range(choose.randrange(1, 2 * SETTLE)):
+                await ctx.tick()
+                assert ctx.get(length.below) == (ctx.get(length.length) < minimum)
+                told.append(ctx.get(length.below_soon))
+                if ctx.get(length.below):
+                    assert all(told[-6:])
 
     simulate(length, bench)
 
@@ -339,34 +319,12 @@ def test_spare_timer_waits_for_the_words(words):
             clean = ctx.get(timer.clean)
             if last is not None:
                 since = clock - last - 1
-                assert not (clean and since < words), f"clean {since} clocks after the start"
-                assert clean or since <= words + timer.lag, f"not clean after {since} clocks"
+                assert clean == (since >= words), f"{since} cycles after the start"
             if clock in starts:
                 last = clock
             await ctx.tick()
 
     simulate(timer, bench)
-
-
-@pytest.mark.parametrize("duplicates", [False, True])
-@pytest.mark.parametrize("size", [1, 2, 5, 8])
-def test_unary_counter(size, duplicates):
-    counter = UnaryCounter(size=size, duplicates=duplicates)
-    choose = random.Random(SEED + size)
-
-    async def bench(ctx):
-        history = [0, 0]
-        for _ in range(500):
-            count = history[-1]
-            up = count < size and choose.random() < 0.6
-            down = count > 0 and choose.random() < 0.5
-            ctx.set(counter.up, up)
-            ctx.set(counter.down, down)
-            assert ctx.get(counter.above) == (1 << history[-2]) - 1
-            await ctx.tick()
-            history.append(count + up - down)
-
-    simulate(counter, bench)
 
 
 def test_result_queue_without_tags():
@@ -386,15 +344,12 @@ def test_result_queue_without_tags():
     assert taken == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("duplicates", [False, True])
-@pytest.mark.parametrize("page_depth", [8, 16, 32])
+@pytest.mark.parametrize("depth", [2, 32])
 @pytest.mark.parametrize("stall", [0.0, 0.3, 0.9])
-def test_result_queue_keeps_order_when_full(page_depth, stall, duplicates):
-    """At its last place, through every page, with tags long before their verdicts."""
-    depth, lead = 32, 5
-    queue = ResultQueue(
-        depth=depth, tag_bits=8, verdict_bits=4, page_depth=page_depth, duplicates=duplicates
-    )
+def test_result_queue_keeps_order_when_full(depth, stall):
+    """At its last place, with tags long before their verdicts."""
+    lead = 5
+    queue = ResultQueue(depth=depth, tag_bits=8, verdict_bits=4)
     choose = random.Random(SEED)
     sent, taken = [], []
     fullest = 0
@@ -426,7 +381,7 @@ def test_result_queue_keeps_order_when_full(page_depth, stall, duplicates):
 
     simulate(queue, bench)
     assert fullest == depth
-    assert len(taken) > 100
+    assert len(taken) > 50
     assert taken == sent[: len(taken)]
 
 

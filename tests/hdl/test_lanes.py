@@ -241,9 +241,9 @@ def test_shift_finder_generation_wrong():
 def test_shard_wrong():
     spec = preset("two-lanes-tiny")
     with pytest.raises(ValueError, match=r"^Number must be below the 3 shards, not 3$"):
-        Shard(spec=spec, number=3, slots=128)
+        Shard(profile=HardwareProfile(spec), number=3, slots=128)
     with pytest.raises(ValueError, match=r"^Slots must be a power of two up to 128, not 256$"):
-        Shard(spec=spec, number=0, slots=256)
+        Shard(profile=HardwareProfile(spec), number=0, slots=256)
 
 
 # Beats

@@ -167,12 +167,41 @@ def test_every_value_can_be_selected(size):
     assert found[latency:] == [10 + index for index in range(size)]
 
 
+@pytest.mark.parametrize("levels", [1, 2, 3, 8])
+def test_steps_fill_stages(levels):
+    """A register behind as many steps as there are levels, and one behind what is left."""
+    m = Module()
+    source, out = Signal(8), Signal(8)
+    pipe = Pipeline(m, levels=levels)
+    value = pipe.enter(source, "source")
+    for step in range(7):
+        value = pipe.step(f"step{step}", lambda value, step=step: value + step, value)
+        assert (value.stage, value.levels) == divmod(step + 1, levels)
+    value = value.settled()
+    assert (value.stage, value.levels) == (-(-7 // levels), 0)
+    assert value.settled() is value
+    m.d.comb += out.eq(value.value)
+    values = [3, 1, 4, 1, 5, 9, 2, 6]
+    assert history(m, source, out, [*values, *[0] * value.stage])[value.stage :] == [
+        value + 21 for value in values
+    ]
+
+
+def test_step_behind_a_full_stage_registers_first():
+    pipe = Pipeline(Module(), levels=2)
+    value = pipe.step("step", lambda value: ~value, pipe.enter(Signal(), "source"))
+    full = pipe.combine("full", lambda value: ~value, value, levels=1)
+    assert (full.stage, full.levels) == (0, 2)
+    after = pipe.step("after", lambda value: ~value, full)
+    assert (after.stage, after.levels) == (1, 1)
+
+
 @pytest.mark.parametrize(("flags", "stages"), [(1, 0), (1, 1), (4, 1), (5, 2), (16, 2), (17, 3)])
 def test_all_flags(flags, stages):
     m = Module()
     source, out = Signal(flags), Signal()
     pipe = Pipeline(m)
-    result = pipe.all_of("found", pipe.enter(source, "flags"), stages=min(stages, 1))
+    result = pipe.all_of("found", pipe.enter(source, "flags"), steps=min(stages, 1))
     assert result.stage == stages
     m.d.comb += out.eq(result.value)
     whole = (1 << flags) - 1

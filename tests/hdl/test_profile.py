@@ -76,13 +76,13 @@ def test_organisation_wrong():
 @pytest.mark.parametrize(
     ("name", "clear", "registers", "latency"),
     [
-        # 32 memories of a block RAM, 4 bits: 1 + 3 + 4 + 1, 2 + 3 + 1 + 1 + 3 + 1 + 3 + 1, 5.
-        ("default", 4096, 1, 29),
-        # 52 memories of 4 block RAMs, 8 bits: a register and 2 clocks of selection more; 4 + 4 for
-        # 3 + 3.
-        ("large", 8192, 2, 34),
-        # 8 bits: 1 + 2 + 4 + 1, 2 + 3 + 2 + 1 + 3 + 1 + 2 + 1, 5.
-        ("tiny", 2, 1, 28),
+        # 3 + 4 steps to the state; 32 memories of a block RAM, 4 bits: 2 + 2; 2 + 3 + 1 + 3
+        # steps to the verdict; 2.
+        ("default", 4096, 1, 3 + 4 + 5 + 2),
+        # 52 memories of 4 block RAMs, 8 bits: a register and 2 cycles of selection more.
+        ("large", 8192, 2, 3 + 7 + 6 + 2),
+        # 8 bits.
+        ("tiny", 2, 1, 3 + 5 + 4 + 2),
     ],
 )
 def test_figures(name, clear, registers, latency):
@@ -126,7 +126,7 @@ def test_clear_of_sizes_that_do_not_divide():
 def test_short_generations_of_bit_sliced_segments():
     spec = preset("gebf-tiny")
     assert HardwareProfile(spec).minimum_generation == 3
-    assert HardwareProfile(spec, organisation="bit-sliced").minimum_generation == 25
+    assert HardwareProfile(spec, organisation="bit-sliced").minimum_generation == 24
 
 
 @pytest.mark.parametrize(("base", "value", "result"), [(2, 1, 0), (2, 2, 1), (2, 3, 2), (4, 5, 2)])
@@ -211,14 +211,20 @@ def test_sizes_not_a_power_of_two(values, size):
     )
 
 
-def test_hash_stages():
-    terms = HardwareProfile(preset("default")).latency_terms
-    keyed = HardwareProfile(preset("siphash-default")).latency_terms
-    assert (terms["fold"], terms["mix"]) == (3, 4)
-    assert keyed["siphash"] == siphash_latency(64)
-    rest = [(name, clocks) for name, clocks in terms.items() if name not in ("fold", "mix")]
-    assert [(name, clocks) for name, clocks in keyed.items() if name != "siphash"] == rest
-    assert list(keyed).index("siphash") == list(terms).index("fold")
+@pytest.mark.parametrize(
+    ("levels", "terms"), [(1, (7, 9)), (2, (3, 5)), (3, (3, 3)), (4, (3, 3)), (9, (3, 1))]
+)
+def test_levels(levels, terms):
+    """Of seven steps of the hash and nine of the detector; a fast hash waits for the control."""
+    found = HardwareProfile(preset("default"), levels=levels).latency_terms
+    assert (found["hash"], found["detector"]) == terms
+    keyed = HardwareProfile(preset("siphash-default"), levels=levels).latency_terms
+    assert keyed["hash"] == siphash_latency(64)
+
+
+def test_levels_wrong():
+    with pytest.raises(ValueError, match=r"^Levels must be at least 1, not 0$"):
+        HardwareProfile(preset("tiny"), levels=0)
 
 
 def test_bit_sliced_wrong():

@@ -12,12 +12,12 @@ from mutants import broken
 from lately.cli.app import main
 from lately.golden import preset
 from lately.hdl.frontend.front import FrontEnd
-from lately.hdl.frontend.schedule import GenerationLength
+from lately.hdl.frontend.schedule import GenerationCounter
 from lately.hdl.hash import secrets
 from lately.hdl.memory.blocks import DualPortSegmentMemory
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.variants import VARIANTS
-from lately.hdl.ring.detector import RingDetector, RunDetector
+from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.core import Guarantee, TrackingCore
@@ -44,43 +44,31 @@ class Impatient(FrontEnd):
 
 
 class Miscounting(FrontEnd):
-    """Loads the length where one less is due, as if no insertion began a generation."""
+    """Loads one less than the length, as if no insertion began a generation."""
 
     def __init__(self, **others):
         super().__init__(**others)
-        self.schedule.length = Greedy(
-            width=others["generation_bits"], minimum=others["minimum_generation"]
-        )
-
-
-class Greedy(GenerationLength):
-    def _less_one(self, pipe, length):
-        return length.at(length.stage + 3)
-
-
-class Short(RunDetector):
-    """Overlooks the oldest run."""
-
-    def _elaborate_runs(self, pipe):
-        runs = super()._elaborate_runs(pipe)
-        younger = (1 << self._starts - 1) - 1
-        return pipe.combine("younger", lambda flags: flags & younger, runs)
+        counter = broken(GenerationCounter, "Mux(self.fill, 1, 2)", "1")
+        self.schedule.counter = counter(width=others["generation_bits"])
 
 
 class Nearsighted(RingDetector):
-    def __init__(self, *, run, starts, **others):
-        super().__init__(run=run, starts=starts, **others)
-        self.runs = Short(run=run, starts=starts)
+    """Overlooks the oldest run."""
+
+    def _elaborate_runs(self, pipe, spans):
+        runs = super()._elaborate_runs(pipe, spans)
+        younger = (1 << self.starts - 1) - 1
+        return pipe.combine("younger", lambda flags: flags & younger, runs)
 
 
 Overlooking = partial(TrackingCore, detector=Nearsighted)
 
 
 class Oversweeping(Ring):
-    """Sweeps for a cycle more than there are words."""
+    """Sweeps for twice as many cycles as there are words."""
 
     def __init__(self, *, clear_words, **others):
-        super().__init__(clear_words=clear_words + 1, **others)
+        super().__init__(clear_words=2 * clear_words, **others)
 
 
 class Underwriting(Ring):
@@ -111,8 +99,8 @@ def test_holds(name):
     "build",
     [
         partial(SegmentAnswers, memory=Forgetful),
-        # A word of the spare is left as it was.
-        partial(RingContents, segments=4, run=2, depth=8, clear_bits=2, clear_words=3, segment=0),
+        # Half of the spare is left as it was.
+        partial(RingContents, segments=4, run=2, depth=8, clear_bits=2, clear_words=2, segment=0),
         partial(SpareInTime, words=4, front=Impatient),
         partial(ExactCount, words=2, front=Miscounting),
     ],

@@ -9,7 +9,8 @@ from amaranth.sim import Simulator
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, from_spec, preset
 from lately.hdl import FilterUnit
-from lately.hdl.frontend.schedule import GenerationEnd
+from lately.hdl.frontend.schedule import Schedule
+from lately.hdl.profile import END_LEFT, WATCHED_GENERATION
 from lately.sim import CompiledUnit
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 
@@ -113,33 +114,33 @@ def test_default_equals_golden(generation, least, most):
     assert pauses <= most
 
 
-@pytest.mark.parametrize("length", [*range(GenerationEnd.MINIMUM, 42), 63, 64, 65, 200, 1000])
+@pytest.mark.parametrize("length", [*range(WATCHED_GENERATION, 34), 63, 64, 65, 200, 511])
 def test_end_is_told_between_its_bounds(length):
-    """In time for what is under way to fit, and not before the last eights."""
-    end = GenerationEnd(width=9)
+    """In time for what is under way to fit, and no sooner, while the spare is not clean."""
+    schedule = Schedule(generation_bits=9, minimum_generation=2, clear_words=2, watches=True)
     choose = random.Random(SEED + length)
 
     async def bench(ctx):
+        ctx.set(schedule.generation, length)
+        ctx.set(schedule.clean, 0)
+        await ctx.tick().repeat(40)
         for _ in range(3):
-            # The event that begins the generation; its length is there a clock later.
-            ctx.set(end.event, 1)
+            # The insertion that finds the generation full begins the next one.
+            lefts = [length - 1]
+            ctx.set(schedule.event, 1)
             await ctx.tick()
-            left = [length - 1] * (end.lag + 1)
-            ctx.set(end.turned, 1)
-            ctx.set(end.high, (length - 1) // 8)
-            while left[-1]:
+            while lefts[-1]:
                 event = choose.random() < 0.8
-                ctx.set(end.event, event)
+                ctx.set(schedule.event, event)
                 await ctx.tick()
-                ctx.set(end.turned, 0)
-                left.append(left[-1] - event)
-                near = ctx.get(end.near)
-                assert not near or left[-1] < 8 * (GenerationEnd.AHEAD + 1)
-                assert near or left[-1 - end.lag] >= 8 * GenerationEnd.AHEAD
-            ctx.set(end.event, 0)
+                lefts.append(lefts[-1] - event)
+                alone = ctx.get(schedule.one_at_a_time)
+                assert not (alone and len(lefts) > 4) or lefts[-1] <= END_LEFT
+                assert alone or lefts[-1] > END_LEFT - 3 or len(lefts) <= 4
+            ctx.set(schedule.event, 0)
             await ctx.tick().repeat(choose.randrange(1, 8))
 
-    simulator = Simulator(end)
+    simulator = Simulator(schedule)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
