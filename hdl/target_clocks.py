@@ -5,6 +5,7 @@ Pipelines are laid out for them, and nextpnr strives for them. Needs no Amaranth
 """
 
 from collections.abc import Mapping
+from math import inf
 
 from .profile import BLOCK_MODES
 
@@ -18,6 +19,21 @@ CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "gowin-gw2ar-18c": {"": 625, "NORMAL": 380, "READBEFOREWRITE": 230},
 }
 """MHz by class of devices and write mode of the block RAMs; "" stands for no block RAM."""
+
+
+WITHIN_REACH_MHZ: Mapping[str, int] = {"ice40-hx8k": 150, "ice40-up5k": 48}
+"""Target clocks of classes of devices whose logic is far slower than their block RAMs."""
+
+LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
+    "ecp5-6": (225, 150),
+    "ecp5-7": (265, 180),
+    "ecp5-8": (300, 200),
+    "ice40-hx8k": (150, 110, 90),
+    "ice40-up5k": (70, 58, 48),
+    "gowin-gw1nr-9c": (190, 130),
+    "gowin-gw2ar-18c": (380, 200),
+}
+"""Highest clocks for 2, 3 and more levels of look-up tables, by class of devices."""
 
 
 def device_class(device: str) -> str:
@@ -52,11 +68,29 @@ def limit_mhz(device: str, *, organisation: str = "separate") -> float:
 
 
 def target_mhz(device: str, *, organisation: str = "separate") -> int:
-    """Return the target clock of a unit in whole MHz: its limit.
+    """Return the target clock of a unit in whole MHz: its limit, or less where that is too far.
 
     Parameters
     ----------
     device, organisation
         As for `limit_mhz`.
     """
-    return int(limit_mhz(device, organisation=organisation))
+    within_reach = WITHIN_REACH_MHZ.get(device_class(device), inf)
+    return int(min(limit_mhz(device, organisation=organisation), within_reach))
+
+
+def levels(device: str, mhz: float) -> int:
+    """Return how many levels of look-up tables fit between two registers at a clock.
+
+    Parameters
+    ----------
+    device : str
+        Name as in `lately.boards.flow.devices`.
+    mhz : float
+
+    Raises
+    ------
+    KeyError
+        If there is no such device.
+    """
+    return 1 + sum(mhz <= most for most in LEVELS_MHZ[device_class(device)])

@@ -15,6 +15,7 @@ from amaranth.lib import wiring
 
 from ...golden.errors import LatelyError
 from ...golden.spec import FilterSpec
+from ...hdl.target_clocks import levels
 from ..link.link import Link
 from ..targets.catalogue import PINS_FILE, Board
 from ..targets.top import BoardTop
@@ -166,7 +167,13 @@ def build(
 def _make_link(board: Board, spec: FilterSpec, setting: Setting, baud: int) -> wiring.Component:
     """Return the link, whose complaints are told of where they come from: `baud` and clock."""
     try:
-        return Link(spec, clock_hz=round(setting.output_hz), baud=baud, memory=board.family)
+        return Link(
+            spec,
+            clock_hz=round(setting.output_hz),
+            baud=baud,
+            memory=board.family,
+            levels=levels(board.device.name, float(setting.output_hz) / 1e6),
+        )
     except LatelyError:
         raise
     except ValueError as error:

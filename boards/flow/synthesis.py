@@ -16,6 +16,7 @@ from amaranth.lib import wiring
 
 from ...golden.spec import FilterSpec
 from ...hdl.build import filter_unit
+from ...hdl.target_clocks import levels, target_mhz
 from .devices import Device
 from .devices import device as device_of
 from .limits import Port, block_ports, lowest_limit, undocumented
@@ -288,7 +289,7 @@ def synthesize_unit(
     organisation: str = "separate",
     **options: Any,
 ) -> SynthesisReport:
-    """Synthesise the filter unit of a specification.
+    """Synthesise the filter unit of a specification, with registers as the target clock asks for.
 
     Parameters
     ----------
@@ -308,7 +309,13 @@ def synthesize_unit(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    unit = filter_unit(spec, memory=memory or device.family, organisation=organisation)
+    clock = options.get("target_mhz") or target_mhz(device.name, organisation=organisation)
+    unit = filter_unit(
+        spec,
+        memory=memory or device.family,
+        organisation=organisation,
+        levels=levels(device.name, clock),
+    )
     figures = {"lanes": spec.lanes, "latency_cycles": unit.latency}
     return synthesize(unit, device=device, **figures, **options)
 
@@ -318,7 +325,8 @@ def count_unit(spec: FilterSpec, *, device: Device) -> Resources:
 
     Errors as for `synthesize_unit`.
     """
-    unit = filter_unit(spec, memory=device.family)
+    fast = levels(device.name, target_mhz(device.name))
+    unit = filter_unit(spec, memory=device.family, levels=fast)
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device, lambda stage, fraction: None)
         netlist = flow.synthesise(_convert(unit, None, reset=device.family == "ice40"))

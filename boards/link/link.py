@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...hdl.profile import DEFAULT_LEVELS
 from ...hdl.registers import WORD_BITS, Holder, counters
 from ...hdl.statistics import EventCounter
 from ...hdl.unit import FilterUnit
@@ -28,6 +29,8 @@ class Link(wiring.Component):
         Bits in a second on the line.
     memory : str
         Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
+    levels : int
+        As for `lately.hdl.unit.FilterUnit`.
     slots : int
         Requests that may be under way: a power of two, 2 to 16. Each
         takes 256 bytes of memory for itself and 128 for its answer.
@@ -58,12 +61,12 @@ class Link(wiring.Component):
         If the rate cannot be made, or the slots are not as required.
     """
 
-    def __init__(self, spec, *, clock_hz, baud, memory="portable", slots=4):
+    def __init__(self, spec, *, clock_hz, baud, memory="portable", levels=DEFAULT_LEVELS, slots=4):
         check_spec(spec)
         check_slots(slots)
         self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
         self._second = (clock_hz - 1).bit_length()
-        self.unit = FilterUnit(spec, statistics_bits=WORD_BITS, memory=memory)
+        self.unit = FilterUnit(spec, statistics_bits=WORD_BITS, memory=memory, levels=levels)
         self.information = Information(
             slots=slots,
             key_bits=spec.key_bits,

@@ -3,7 +3,7 @@
 import pytest
 
 from lately.hdl.profile import BLOCK_MODES
-from lately.hdl.target_clocks import CLOCK_MHZ, target_mhz
+from lately.hdl.target_clocks import CLOCK_MHZ, LEVELS_MHZ, levels, limit_mhz, target_mhz
 
 
 @pytest.mark.parametrize("size", ["25k", "45k", "85k"])
@@ -14,9 +14,26 @@ def test_the_size_of_a_device_does_not_matter(size, organisation):
     assert target_mhz(f"ecp5-{size}-6", organisation=organisation) == int(mhz)
 
 
-def test_slower_where_block_rams_bind():
-    assert target_mhz("ice40-up5k") == 150
-    assert target_mhz("ice40-hx8k") == 275
+def test_slower_where_logic_binds():
+    assert target_mhz("ice40-up5k") == 48 < limit_mhz("ice40-up5k")
+    assert target_mhz("ice40-hx8k") == 150 < limit_mhz("ice40-hx8k")
+
+
+@pytest.mark.parametrize("clock_class", CLOCK_MHZ)
+def test_levels_become_fewer_as_the_clock_rises(clock_class):
+    device = clock_class.replace("ecp5-", "ecp5-25k-")
+    found = [levels(device, mhz) for mhz in range(20, 700, 5)]
+    assert found == sorted(found, reverse=True)
+    assert (found[0], found[-1]) == (1 + len(LEVELS_MHZ[clock_class]), 1)
+
+
+def test_levels_at_the_target():
+    """Two at what the block RAMs of an ECP5 allow, in every grade."""
+    for grade in (6, 7, 8):
+        device = f"ecp5-85k-{grade}"
+        assert levels(device, target_mhz(device)) == 2
+    assert levels("ice40-up5k", 48) == 4
+    assert levels("ice40-up5k", 49) == 3
 
 
 def test_unknown_device_wrong():
