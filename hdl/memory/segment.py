@@ -118,7 +118,7 @@ class PortableSegmentMemory(SegmentMemory):
         bit = Signal(reset_less=True)
         m.d.comb += [
             read.addr.eq(self.address[low:]),
-            current.eq(Mux(repeated, written, read.data)),
+            current.eq(Mux(repeated, written, self._read(m, read, write))),
             write.en.eq(setting | self.clear),
             write.addr.eq(Mux(self.clear, self.clear_address, address[low:])),
             write.data.eq(Mux(self.clear, 0, current | (setting << address[:low]))),
@@ -132,3 +132,7 @@ class PortableSegmentMemory(SegmentMemory):
             bit.eq(current.bit_select(address[:low], 1)),
         ]
         return m
+
+    def _read(self, m, read, write):
+        """Return the word that was read; what it is if it was being written does not matter."""
+        return read.data

@@ -50,6 +50,7 @@ def run_filter_bench(
     organisation: str = "separate",
     testcase: str | None = None,
     coverage: bool = False,
+    inverted: bool = False,
 ) -> dict[str, bool]:
     """Run the bench of a filter unit, of one lane or several.
 
@@ -64,7 +65,7 @@ def run_filter_bench(
         Of all random choices.
     memory : str
         Variant of the segment memories; explicit block RAMs are simulated
-        with models of their own.
+        with models of their own, which answer with garbage what vendors leave undefined.
     organisation : str
         Of the memory; each has a bench of its own, most of it shared.
     testcase : str, optional
@@ -73,6 +74,8 @@ def run_filter_bench(
         Collect what the tests reach: functional bins in `FUNCTIONAL`, and lines and toggles in
         `COUNTS`, both in the folder; Verilator only. The counters of the unit are
         then `COVERED_STATISTICS_BITS` wide, so that they wrap within a test.
+    inverted : bool
+        The garbage of block RAMs is the inverse of what they hold, not random.
 
     Returns
     -------
@@ -102,6 +105,7 @@ def run_filter_bench(
         models=models(memory),
         testcase=testcase,
         coverage=coverage,
+        inverted=inverted,
     )
 
 
@@ -170,6 +174,7 @@ def run_segment_bench(
     clear_bits: int,
     address_registers: int = 1,
     seed: int = 1,
+    inverted: bool = False,
 ) -> dict[str, bool]:
     """Run the bench of a segment memory; other parameters, result: as `run_filter_bench`.
 
@@ -194,6 +199,7 @@ def run_segment_bench(
             "LATELY_SEED": str(seed),
         },
         models=models(memory),
+        inverted=inverted,
     )
 
 
@@ -207,6 +213,7 @@ def _run(
     models: Sequence[Path],
     testcase: str | None = None,
     coverage: bool = False,
+    inverted: bool = False,
 ) -> dict[str, bool]:
     arguments: list[str] = []
     building: AbstractContextManager[None] = nullcontext()
@@ -230,6 +237,8 @@ def _run(
             hdl_toplevel=TOP,
             build_dir=directory / simulator,
             build_args=arguments,
+            defines={"LATELY_SEED": environment["LATELY_SEED"]}
+            | ({"LATELY_INVERTED": "1"} if inverted else {}),
             timescale=("1ns", "1ps"),
             log_file=directory / f"{simulator}-build.log",
         )

@@ -1,5 +1,5 @@
-// The iCE40 block RAM in the mode that ICE40SegmentMemory uses: pairs of bits read, words of 16 bits
-// written through a mask (a set mask bit keeps the bit). What is garbage: see DP16KD.v.
+// The iCE40 block RAM, with words of 16 >> MODE bits at either port, of which those of 16 are written
+// through a mask (a set mask bit keeps the bit). What is garbage: see DP16KD.v.
 
 `ifndef LATELY_SEED
 `define LATELY_SEED 1
@@ -18,6 +18,10 @@ module SB_RAM40_4K (
 );
     parameter READ_MODE = 0;
     parameter WRITE_MODE = 0;
+    // Synthesis gives them; nothing that it builds here is read before it is written.
+    parameter INIT_0 = 0, INIT_1 = 0, INIT_2 = 0, INIT_3 = 0, INIT_4 = 0, INIT_5 = 0, INIT_6 = 0,
+        INIT_7 = 0, INIT_8 = 0, INIT_9 = 0, INIT_A = 0, INIT_B = 0, INIT_C = 0, INIT_D = 0,
+        INIT_E = 0, INIT_F = 0;
 
     reg [15:0] words [0:`LATELY_WORDS - 1];
     reg [15:0] read;
@@ -25,11 +29,30 @@ module SB_RAM40_4K (
     reg [31:0] noise = `LATELY_SEED;
     integer index;
 
-    wire writing = WCLKE & WE;
+    // A narrow word has one bit in each group of 1 << MODE bits, chosen by the high address bits;
+    // in the data each has the place PLACE of its group.
+    function [15:0] chosen(input integer mode, input [2:0] high);
+        integer bit_;
+        for (bit_ = 0; bit_ < 16; bit_ = bit_ + 1)
+            chosen[bit_] = bit_ % (1 << mode) == high % (1 << mode);
+    endfunction
+    function [15:0] spread(input integer mode, input [15:0] data);
+        integer bit_;
+        for (bit_ = 0; bit_ < 16; bit_ = bit_ + 1)
+            spread[bit_] = data[bit_ - bit_ % (1 << mode) + (mode == 3 ? 3 : mode == 2 ? 1 : 0)];
+    endfunction
+    function [15:0] gathered(input integer mode, input [15:0] data, input [2:0] high);
+        integer bit_;
+        for (bit_ = 0; bit_ < 16; bit_ = bit_ + 1)
+            gathered[bit_] = bit_ % (1 << mode) == (mode == 3 ? 3 : mode == 2 ? 1 : 0)
+                & data[bit_ - bit_ % (1 << mode) + high % (1 << mode)];
+    endfunction
+
+    wire [15:0] write = {16{WCLKE & WE}} & (WRITE_MODE == 0 ? ~MASK : chosen(WRITE_MODE, WADDR[10:8]));
     wire [15:0] held = words[RADDR[7:0]];
-    wire [15:0] meeting = writing & WADDR[7:0] == RADDR[7:0] ? ~MASK : 16'd0;
+    wire [15:0] meeting = {16{WADDR[7:0] == RADDR[7:0]}} & write;
 `ifdef LATELY_STRICT
-    wire [15:0] unknown = {16{|meeting}};
+    wire [15:0] unknown = {16{|(meeting & chosen(READ_MODE, RADDR[10:8]))}};
 `else
     wire [15:0] unknown = meeting;
 `endif
@@ -47,16 +70,13 @@ module SB_RAM40_4K (
             read <= (held & ~unknown) | (garbage & unknown);
             column <= RADDR[10:8];
         end
-        if (writing) words[WADDR[7:0]] <= (words[WADDR[7:0]] & MASK) | (WDATA & ~MASK);
+        if (WCLKE & WE)
+            words[WADDR[7:0]] <= (words[WADDR[7:0]] & ~write) | (spread(WRITE_MODE, WDATA) & write);
     end
 
 `ifndef FORMAL
-    initial begin
-        if (READ_MODE != 3 || WRITE_MODE != 0)
-            $fatal(1, "SB_RAM40_4K: this mode is not modelled");
-        for (index = 0; index < `LATELY_WORDS; index = index + 1) words[index] = 16'd0;
-    end
+    initial for (index = 0; index < `LATELY_WORDS; index = index + 1) words[index] = 16'd0;
 `endif
 
-    assign RDATA = {4'b0, read[{1'b1, column}], 7'b0, read[{1'b0, column}], 3'b0};
+    assign RDATA = gathered(READ_MODE, read, column);
 endmodule

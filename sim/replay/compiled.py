@@ -20,7 +20,7 @@ from ...hdl.profile import HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
-from ..toolchain import ToolError
+from ..toolchain import ToolError, models
 from .beats import Beats
 from .model import Signatures, cached_model, defines, load_model
 
@@ -34,7 +34,9 @@ Progress = Callable[[int], None]
 """Called with the number of operations done since the last call."""
 
 
-def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
+def compiled_model(
+    spec: FilterSpec, organisation: str = "separate", memory: str = "portable"
+) -> Path:
     """Return the compiled model of a filter unit, built now if it is not in the cache.
 
     The cache is keyed by the generated Verilog, the driver and the version of
@@ -44,8 +46,9 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
     Parameters
     ----------
     spec : FilterSpec
-    organisation : str
-        As for `lately.hdl.unit.FilterUnit`.
+    organisation, memory : str
+        As for `lately.hdl.unit.FilterUnit`; explicit block RAMs are simulated with the models
+        that answer with garbage what vendors leave undefined.
 
     Raises
     ------
@@ -54,27 +57,31 @@ def compiled_model(spec: FilterSpec, organisation: str = "separate") -> Path:
     SpecificationError
         If the hardware cannot hold the specification.
     """
+    unit = unit_verilog(spec, organisation=organisation, memory=memory)
+    blocks = models(memory)
     return cached_model(
-        unit_verilog(spec, organisation=organisation),
+        "\n".join([unit, *(path.read_text() for path in blocks)]),
         top=TOP,
         driver=_DRIVER,
-        header=unit_header(spec, organisation),
+        header=unit_header(spec, organisation, memory),
+        # Otherwise the driver finds no block RAM under its name.
+        options=["--flatten"] if blocks else [],
     )
 
 
-def unit_header(spec: FilterSpec, organisation: str = "separate") -> str:
+def unit_header(spec: FilterSpec, organisation: str = "separate", memory: str = "portable") -> str:
     """Return the header that describes a unit to the driver.
 
     Parameters
     ----------
     spec : FilterSpec
-    organisation : str
+    organisation, memory : str
         As for `lately.hdl.unit.FilterUnit`.
     """
-    memories = memory_map(spec, organisation=organisation).memories
+    memories = memory_map(spec, organisation=organisation, memory=memory).memories
+    paths = ((TOP, *held.path, *(["words"] if held.cell else [])) for held in memories)
     rows = " ".join(
-        f"MEMORY({number}, {'__DOT__'.join((TOP, *memory.path))})"
-        for number, memory in enumerate(memories)
+        f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
     )
     counts = " ".join(
         f"COUNTER({number}, {name})" for number, name in enumerate(COUNTERS) if spec.lanes == 1
@@ -95,7 +102,7 @@ class CompiledModel:
     ----------
     spec : FilterSpec
         What to build.
-    organisation : str
+    organisation, memory : str
         Of the memory, as for `FilterUnit`.
     progress : callable, optional
         Called with the number of operations done since the last call.
@@ -113,11 +120,12 @@ class CompiledModel:
         spec: FilterSpec,
         *,
         organisation: str = "separate",
+        memory: str = "portable",
         progress: Progress | None = None,
     ) -> None:
         self.spec = spec
         self.profile = HardwareProfile(spec, organisation=organisation)
-        self._map = memory_map(spec, organisation=organisation)
+        self._map = memory_map(spec, organisation=organisation, memory=memory)
         self._progress = progress
         self._hash = KeyHash(
             key_bits=spec.key_bits,
@@ -126,7 +134,7 @@ class CompiledModel:
             seed=spec.seed,
             hash=spec.hash,
         )
-        self._library = load_model(compiled_model(spec, organisation), self._signatures())
+        self._library = load_model(compiled_model(spec, organisation, memory), self._signatures())
         self._unit = ctypes.c_void_p(self._library.lately_new())
         self.reset()
 
@@ -322,11 +330,12 @@ class CompiledUnit(CompiledModel):
         spec: FilterSpec,
         *,
         organisation: str = "separate",
+        memory: str = "portable",
         progress: Progress | None = None,
     ) -> None:
         if spec.lanes > 1:
             raise SpecificationError(f"lanes: must be 1 for CompiledUnit, not {spec.lanes}")
-        super().__init__(spec, organisation=organisation, progress=progress)
+        super().__init__(spec, organisation=organisation, memory=memory, progress=progress)
 
     def _signatures(self) -> Signatures:
         unit, count = ctypes.c_void_p, ctypes.c_uint64

@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,13 @@ Signatures = dict[str, tuple[Any, tuple[Any, ...]]]
 
 
 def cached_model(
-    verilog: str, *, top: str, driver: Path, header: str, optimisation: int = 3
+    verilog: str,
+    *,
+    top: str,
+    driver: Path,
+    header: str,
+    optimisation: int = 3,
+    options: Sequence[str] = (),
 ) -> Path:
     """Return a top compiled together with its driver, built now if it is not in the cache.
 
@@ -38,13 +45,15 @@ def cached_model(
         Text of the header that it includes as `HEADER`.
     optimisation : int
         As for `verilate`.
+    options : sequence of str
+        Further options of Verilator.
 
     Raises
     ------
     ToolError
         If a tool is missing or fails.
     """
-    options = [*_OPTIONS, f"-O{optimisation}"]
+    options = [*_OPTIONS, f"-O{optimisation}", *options]
     recipe = "\0".join([verilog, driver.read_text(), verilator_version(), header, *options])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"

@@ -74,6 +74,16 @@ def test_bench_with_more_address_registers(memory, clear_bits, address_registers
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
+@pytest.mark.rtl
+@pytest.mark.parametrize("memory", ["ecp5", "ice40", "gowin"])
+def test_bench_with_inverted_garbage(memory, tmp_path):
+    outcomes = run_segment_bench(
+        memory, "icarus", tmp_path, depth=64, clear_bits=8, inverted=True, seed=SEED
+    )
+    assert len(outcomes) == 4
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("depth", [0, 3, -4, 4.0, "8"])
 def test_depth_wrong(variant, depth):
