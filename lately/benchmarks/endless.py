@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..golden import SlidingFilter
 from .golden_speed import models
@@ -50,7 +49,7 @@ def measure(
     for part in range(PARTS):
         begin, end = (insertions * number // PARTS for number in (part, part + 1))
         asked = queries * (part + 1) // PARTS - queries * part // PARTS
-        parts.append(_part(filter, begin, end, asked, seed, progress))
+        parts.append(_part(filter, window, begin, end, asked, seed, progress))
     return {
         "model": model,
         "compiled": filter.compiled,
@@ -71,6 +70,7 @@ def measure(
 
 def _part(
     filter: SlidingFilter,
+    window: int,
     begin: int,
     end: int,
     queries: int,
@@ -85,12 +85,16 @@ def _part(
         stop = min(start + CHUNK, end)
         random = np.random.default_rng([seed, start])
         keys = random.integers(0, 1 << 64, stop - start, np.uint64)
-        fresh = random.integers(0, 1 << 64, _share(queries, begin, start, stop, end), np.uint64)
-        recent = np.concatenate([recent, keys])[-filter.spec.window :]
+        asked = [queries * (at - begin) // (end - begin) for at in (start, stop)]
+        fresh = random.integers(0, 1 << 64, asked[1] - asked[0], np.uint64)
+        recent = np.concatenate([recent, keys])[-window:]
         known = recent[random.integers(0, len(recent), len(fresh) - len(fresh) // 2)]
         fresh = fresh[: len(fresh) // 2]
-        answers, spent = _timed(filter, keys, np.concatenate([known, fresh]))
-        seconds += spent
+        both = np.concatenate([known, fresh])
+        began = time.process_time()
+        filter.insert(keys)
+        answers = filter.query(both)
+        seconds += time.process_time() - began
         misses += int((~answers[: len(known)]).sum())
         hits += int(answers[len(known) :].sum())
         asked_recent += len(known)
@@ -106,18 +110,3 @@ def _part(
         "false_positives": hits,
         "peak_bytes": peak_bytes(),
     }
-
-
-def _share(queries: int, begin: int, start: int, stop: int, end: int) -> int:
-    """Queries that belong to the insertions from `start` to `stop`."""
-    whole = end - begin
-    return queries * (stop - begin) // whole - queries * (start - begin) // whole
-
-
-def _timed(
-    filter: SlidingFilter, keys: NDArray[np.uint64], asked: NDArray[np.uint64]
-) -> tuple[NDArray[np.bool_], float]:
-    began = time.process_time()
-    filter.insert(keys)
-    answers = filter.query(asked)
-    return answers, time.process_time() - began
