@@ -71,9 +71,12 @@ def build(
     from ..boards.targets.catalogue import BOARDS
 
     if list_boards:
-        from .tables import print_boards
+        from .tables import print_figures
 
-        print_json(list(BOARDS)) if as_json else print_boards()
+        if as_json:
+            print_json(list(BOARDS))
+        else:
+            print_figures("boards", {"boards": BOARDS.values()})
         return
     target = _board(name)
     given = spec is not None or preset is not None
@@ -96,9 +99,10 @@ def build(
     if as_json:
         print_json(report.to_dict())
     else:
-        from .tables import print_build
+        from .tables import print_figures
 
-        print_build(report, directory)
+        bitstream = os.path.join(directory, report.files[0])
+        print_figures("build", {"report": report, "bitstream": bitstream})
 
 
 @click.command("program", short_help="Load a bitstream into a board.")

@@ -49,7 +49,7 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
     if as_json:
         print_json(proofs.to_dict(records))
     else:
-        from .tables import print_records
+        from .tables import print_figures
 
-        print_records(records)
+        print_figures("proofs", {"records": records})
     fail_with([f"{record.proof.name}: {record.status}" for record in records if not record.proven])

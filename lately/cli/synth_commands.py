@@ -70,9 +70,12 @@ def synth(
     from ..boards.flow.devices import DEVICES, device
 
     if list_devices:
-        from .tables import print_devices
+        from .tables import print_figures
 
-        print_json(sorted(DEVICES)) if as_json else print_devices()
+        if as_json:
+            print_json(sorted(DEVICES))
+        else:
+            print_figures("devices", {"devices": DEVICES.values()})
         return
     if name is None:
         raise click.UsageError("give --device; --list names the devices")
@@ -95,6 +98,6 @@ def synth(
     if as_json:
         print_json(report.to_dict() | {"spec": chosen.to_dict()})
     else:
-        from .tables import print_synthesis
+        from .tables import print_figures
 
-        print_synthesis(report, chosen)
+        print_figures("synthesis", {"report": report, "spec": chosen})
