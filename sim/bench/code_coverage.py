@@ -108,7 +108,7 @@ EXCLUSIONS: list[Exclusion] = [
     ),
     Exclusion(
         "`adopt` travels with the operation, but without a secret nothing is adopted.",
-        module=r"\(unit\)|core|front",
+        module=r"\(unit\)|core(\.store)?|front",
         name=r"(.*\.)?adopt:.*|.*\[5\]:.*",
         text=r".*(\[5:0\]|adopt).*",
         hash="h3",
@@ -149,7 +149,7 @@ EXCLUSIONS: list[Exclusion] = [
     Exclusion(
         "A comparison with the minimum that always comes out as true.",
         module=r"front\.schedule\.length",
-        name=r"\$3:1->0",
+        name=r"\$[35]:1->0",
     ),
 ]
 """What cannot be reached in any unit, and why."""
