@@ -231,7 +231,7 @@ class HardwareProfile:
             return {"hash": self._hash_latency, **core, "queue": QUEUE_LATENCY - 1}
         return {
             "accept": 1,
-            "hash": -(-hash_steps(spec.key_bits) // self.levels),
+            "hash": hash_latency(spec.key_bits, levels=self.levels),
             "dispatch": 9,
             "entries": 6 + QUEUE_LATENCY,
             "states": 6 + ceil_log(2, spec.lanes),
@@ -385,7 +385,7 @@ def hash_latency(key_bits: int, hash: str = "h3", *, levels: int = DEFAULT_LEVEL
     levels : int
         Levels of look-up tables between two registers.
     """
-    return siphash_latency(key_bits) if hash == "siphash" else hash_steps(key_bits) // levels
+    return siphash_latency(key_bits) if hash == "siphash" else -(-hash_steps(key_bits) // levels)
 
 
 def detector_steps(*, parts: Any, segments: Any, run: Any, generations: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ...golden.hash.functions import (
 )
 from ..parameters import require_integer
 from ..pipeline import Pipeline
-from ..profile import DEFAULT_LEVELS, FAN_IN, fold_steps, hash_steps
+from ..profile import DEFAULT_LEVELS, FAN_IN, fold_steps, hash_latency
 
 
 def fold(pipe, key, seed):
@@ -174,7 +174,7 @@ class StateHash(wiring.Component):
         require_integer("Levels", levels, least=1)
         self._seed = seed
         self._levels = levels
-        self.latency = -(-hash_steps(key_bits) // levels)
+        self.latency = hash_latency(key_bits, levels=levels)
         super().__init__({"key": In(key_bits), "state": Out(STATE_BITS)})
 
     def elaborate(self, platform):

@@ -28,8 +28,8 @@ class Addresses(data.ArrayLayout):
 class KeyHash(wiring.Component):
     """Addresses of a key: the hash of the specification, pipelined.
 
-    Latency `latency` cycles, one key per cycle. The addresses come through `levels` levels of
-    look-up tables at most, and not from registers: who takes them registers them.
+    Latency `latency` cycles, one key per cycle. The addresses come through a level of look-up
+    tables, and not from registers: who takes them has more to do in their stage.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class KeyHash(wiring.Component):
         if self._hashed:
             return key
         if not self._keyed:
-            return mix(pipe, fold(pipe, key, self._spec.seed), self._spec.seed)
+            return mix(pipe, fold(pipe, key, self._spec.seed), self._spec.seed).settled()
         m.submodules.siphash = siphash = SipHash(key_bits=self._spec.key_bits)
         m.d.comb += siphash.secret.eq(self.secret)
         hashed = pipe.drive(siphash, key=key) + siphash.latency

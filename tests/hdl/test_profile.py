@@ -78,9 +78,9 @@ def test_organisation_wrong():
     [
         # 3 + 4 steps to the state; 32 memories of a block RAM, 4 bits: 2 + 2; 2 + 3 + 1 + 3
         # steps to the verdict; 2.
-        ("default", 4096, 1, 3 + 4 + 5 + 2),
+        ("default", 4096, 1, 4 + 4 + 5 + 2),
         # 52 memories of 4 block RAMs, 8 bits: a register and 2 cycles of selection more.
-        ("large", 8192, 2, 3 + 7 + 6 + 2),
+        ("large", 8192, 2, 4 + 7 + 6 + 2),
         # 8 bits.
         ("tiny", 2, 1, 3 + 5 + 4 + 2),
     ],
@@ -212,7 +212,7 @@ def test_sizes_not_a_power_of_two(values, size):
 
 
 @pytest.mark.parametrize(
-    ("levels", "terms"), [(1, (7, 9)), (2, (3, 5)), (3, (3, 3)), (4, (3, 3)), (9, (3, 1))]
+    ("levels", "terms"), [(1, (7, 9)), (2, (4, 5)), (3, (3, 3)), (4, (3, 3)), (9, (3, 1))]
 )
 def test_levels(levels, terms):
     """Of seven steps of the hash and nine of the detector; a fast hash waits for the control."""
