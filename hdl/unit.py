@@ -136,19 +136,16 @@ class FilterUnit(wiring.Component):
             clear_words=self._core.clear_cycles,
             watches=organisation != "separate",
         )
-        keyed = spec.hash == "siphash"
-        self._secrets = (
-            Secrets(pipelines=self._core.signature.secrets, ring_segments=spec.ring_segments)
-            if keyed
-            else None
-        )
+        self._secrets = None
+        if secrets := self._core.signature.secrets:
+            self._secrets = Secrets(pipelines=secrets, ring_segments=spec.ring_segments)
         super().__init__(
             UnitSignature.from_spec(
                 spec,
                 tag_bits=tag_bits,
                 generation_bits=self.generation_bits,
                 generation=spec.generation,
-                secret_bits=SECRET_BITS if keyed else 0,
+                secret_bits=SECRET_BITS if secrets else 0,
                 counters={one.name: statistics_bits for one in counters(Holder.UNIT)},
             )
         )
