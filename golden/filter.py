@@ -115,7 +115,7 @@ class Filter(Convenience):
                 least, most = item.metadata["range"]
                 require_count(name, value, least=least, most=most)
                 value = int(value)
-            # A property of that name reads what is kept under a private one.
+            # A property of that name reads the value kept under a private one.
             kept = isinstance(getattr(type(self), name, None), property)
             setattr(self, f"_{name}" if kept else name, value)
 
@@ -227,7 +227,7 @@ class Filter(Convenience):
         return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Take what `_state` returned; KeyError, TypeError or ValueError if it does not fit."""
+        """Take the result of `_state`; KeyError, TypeError or ValueError if it does not fit."""
         for name, most in self._counts().items():
             value = numbers[name]
             if type(value) is not int or value < 0 or (most is not None and value > most):
@@ -243,7 +243,7 @@ class Filter(Convenience):
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
-        """Build a filter from what `parameters` returned."""
+        """Build a filter from the result of `parameters`."""
         return cls(**parameters)
 
     @property

@@ -1,6 +1,6 @@
 """Filters of any kind, from a specification or from a state file.
 
-This module alone imports all of them: what it imports counts for each study that uses it.
+Only this module imports all of them: all its imports count for each study that uses it.
 """
 
 import os

@@ -10,7 +10,7 @@ TIME_LIMIT = 1 << 62
 """Timestamps and spans are below this, so that their sums fit into 64 bits with a sign."""
 
 NEVER = -1
-"""Stands for the time of what has not happened."""
+"""Time of an event that has not happened."""
 
 
 def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:

@@ -110,8 +110,7 @@ def mean_rate(rate: Callable[[float], float], generation: int) -> float:
     """
     if generation <= _SUMMED:
         return sum(rate(i / generation) for i in range(1, generation + 1)) / generation
-    # Gauss-Legendre; then Euler and Maclaurin: a sum is the integral and half of what its ends
-    # differ by.
+    # Gauss-Legendre, then Euler-Maclaurin: the sum adds half the difference of the ends.
     nodes = zip(*np.polynomial.legendre.leggauss(8), strict=True)
     integral = sum(float(weight) / 2 * rate((1 + float(point)) / 2) for point, weight in nodes)
     return integral + (rate(1.0) - rate(0.0)) / (2 * generation)

@@ -77,10 +77,9 @@ class Swamp(Baseline):
     def storage_bits(self) -> int:
         """Bits of buffer and table: W L + (1 + alpha) W (L - log2 W + 3), rounded up.
 
-        The buffer holds W fingerprints. The table has a share alpha of spare
-        slots (`TABLE_SPARE`, 0.2), and a slot holds what the number of its
-        bucket leaves of a fingerprint, L - log2 W bits or none, and 3 bits
-        more.
+        The buffer holds W fingerprints. The table has a share alpha of spare slots
+        (`TABLE_SPARE`, 0.2). A slot holds the part of a fingerprint that the number
+        of its bucket does not imply, L - log2 W bits or none, and 3 further bits.
         """
         return math.ceil(_storage_bits(self.window, self.fingerprint_bits))
 

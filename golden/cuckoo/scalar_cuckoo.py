@@ -45,7 +45,7 @@ class ScalarCuckoo:
         return self.T[j][p] == 0 or self.d(self.T[j][p]) > self.n
 
     def insert(self, x: int) -> None:
-        """Insert an item, then delete what has expired."""
+        """Insert an item, then delete expired entries."""
         self.i += 1
         self.tau = self.i % (2 * self.n) + 1
         self.L = [(y, t) for y, t in self.L if y != x]
@@ -102,7 +102,7 @@ class ScalarCuckoo:
         self.T[j][p], self.S[j][p], self.P[j][p] = t, signature, other
 
     def _delete(self) -> None:
-        """Reset what has expired in block tau mod n of each table, and at the list's tail."""
+        """Reset expired entries in block tau mod n of each table, and at the list's tail."""
         size = -(-self.gamma // self.n)
         block = self.tau % self.n
         for p in range(block * size, min((block + 1) * size, self.gamma)):

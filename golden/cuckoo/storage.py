@@ -180,7 +180,7 @@ class CuckooTables(CountedFilter):
 
 
 def names_of(keys: NDArray[np.uint64]) -> list[Any]:
-    """Return keys of shape (n, words) as what a dictionary can hold."""
+    """Return keys of shape (n, words) in a form that a dictionary can hold."""
     return keys[:, 0].tolist() if keys.shape[1] == 1 else [tuple(key) for key in keys.tolist()]
 
 

@@ -40,7 +40,7 @@ _SHIFT, _CLEAR = int(Operation.SHIFT), int(Operation.CLEAR)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 _HALF = np.uint64(32)
-# What is taken modulo this is multiplied by one instruction for several keys. A size that is no
+# Values taken modulo this are multiplied by one instruction for several keys. A size that is no
 # power of two is below it, and takes as many bits of a word: `RANGE_BITS`.
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _SIX = np.uint64(6)
@@ -219,7 +219,7 @@ def _youngest(met, base, segments):
         return -1
     above = np.uint64(base)
     below = np.uint64(segments) - above
-    # Behind the highest segment comes segment 0; what is beyond that is never lower.
+    # Behind the highest segment comes segment 0; bits beyond that are never lower.
     return _lowest(met >> above | met << below)
 
 
@@ -390,7 +390,7 @@ def perform_words(memory, run, joint, codes, states, rotations, fields, strides,
     begin = 0
     asked = False
     while begin < len(codes):
-        # What comes after the next shift has its places in other segments.
+        # Keys after the next shift have their places in other segments.
         left = max(16, ring[LENGTH] - ring[FILLED])
         count = min(chunk, len(codes) - begin, left)
         for index in range(segments - 1):

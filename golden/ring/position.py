@@ -90,7 +90,7 @@ class RingPosition:
         self.older = self.older_secret = 0
 
     def identity(self) -> tuple[Any, ...]:
-        """Return what two equal filters have in common, the counters left out."""
+        """Return the part of the state on which equality depends: all but the counters."""
         secrets = [self.secret_of(index) for index in range(self.spec.ring_segments)]
         return (
             self.spec, self.base, self.filled, self.length, self.generation, secrets, self.waiting,
@@ -99,11 +99,11 @@ class RingPosition:
     # Files
 
     def numbers(self) -> list[int]:
-        """Return what a state file calls "state"."""
+        """Return the numbers that a state file calls "state"."""
         return [self.base, self.filled, self.length, self.generation]
 
     def set_numbers(self, numbers: list[Any], insertions: Any, shifts: Any) -> None:
-        """Take what `numbers` returned, and the counters `insertions` and `shifts`.
+        """Take the numbers that `numbers` returned, and the counters `insertions` and `shifts`.
 
         Raises
         ------

@@ -162,7 +162,7 @@ class ScalarGEBF(ScalarRing):
         self.partitioned = partitioned
         segment_bits = bits // (epochs + 1)
         self.blocked = bool(block_bits)
-        # What does not divide evenly among the shards and parts is left unused.
+        # Bits that do not divide evenly among the shards and parts are left unused.
         if block_bits:
             self.shard_size = segment_bits // block_bits // shards
             self.blocks = self.shard_size * shards

@@ -1,4 +1,4 @@
-"""Scalar twins of the time-limited filters; what `lately.golden.ring.scalar` is to the others.
+"""Scalar twins of the time-limited filters, as `lately.golden.ring.scalar` has them of others.
 
 One key at a time, Python integers only, the paper's notation. A slice is an
 integer, bit i of which is its bit i.

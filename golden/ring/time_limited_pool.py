@@ -21,7 +21,7 @@ WHEN_FULL = ("shorten", "overfill")
 
 
 class PoolStatus(StrEnum):
-    """Promises that a filter of a bounded pool keeps at a given time."""
+    """Guarantees of a filter of a bounded pool at a given time."""
 
     OK = "ok"
     """The whole span is covered, and the false-positive rate is within its bound."""
@@ -137,7 +137,7 @@ class PooledTimeLimitedAPBF(TimeLimitedFilter):
         self._first = self._last = self._lost = NEVER
         self.insertions = self.shifts = self.shortened = self.overfilled = 0
 
-    # What is kept of the promises
+    # Guarantees
 
     def status(self, now: int) -> PoolStatus:
         """Tell whether span and false-positive rate are kept at the time `now`.

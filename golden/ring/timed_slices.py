@@ -44,7 +44,7 @@ class TimeLimitedFilter(TimedFilter):
 
     @abstractmethod
     def _hashes(self, keys: Words) -> Hashes:
-        """Return what every hash function gives for the keys."""
+        """Return the values of every hash function for the keys."""
 
     @abstractmethod
     def _positions(self, hashes: Hashes, i: int) -> NDArray[np.intp]:

@@ -1,4 +1,4 @@
-"""Specifications: what every family has in common, and the register of families."""
+"""Specifications: the base of all families, and the register of families."""
 
 import os
 import tomllib

@@ -1,6 +1,6 @@
 """Specification of the time-decaying cuckoo dictionary; fields as its model has them.
 
-What the model derives from the other fields may be left out, and is None then.
+Fields that the model can derive from the others may be left out, and are then None.
 """
 
 from dataclasses import dataclass

@@ -35,7 +35,7 @@ class Geometry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class FilterSpec(Specification):
-    """A sliding-window filter whose segments form a ring: what hardware exists for.
+    """A sliding-window filter whose segments form a ring, the kind for which hardware exists.
 
     Fields that are left out get the value that the papers size for;
     afterwards no derived field is None.

@@ -1,6 +1,6 @@
 """Specifications of the filters whose cells hold timestamps; fields as their models have them.
 
-What a model derives from the other fields may be left out, and is None then.
+Fields that a model can derive from the others may be left out, and are then None.
 """
 
 from collections.abc import Mapping

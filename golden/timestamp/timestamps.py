@@ -313,7 +313,7 @@ class TimestampFilter(CountedFilter):
     ) -> NDArray[np.bool_]:
         """Whether timestamps of given blocks have not expired after `now` insertions.
 
-        Definition 9, with age and b written as what they count: at least
+        Definition 9, with age and b expressed in insertions: at least
         `window` insertions since the end of the block.
         """
         alive: NDArray[np.bool_] = now < (touched + 1) * self.block + window
@@ -344,7 +344,7 @@ class TimestampFilter(CountedFilter):
         self.insertions += count
 
     def _sweep(self, count: int) -> None:
-        """Mark what the sweeps of the next `count` insertions find expired.
+        """Mark the cells that the sweeps of the next `count` insertions find expired.
 
         A cell that is touched meanwhile is written after this, and does not expire so soon.
         """
