@@ -5,6 +5,7 @@ from typing import Any
 
 from lately.boards.flow.synthesis import with_limits
 from lately.boards.targets.catalogue import BOARDS, Board
+from lately.golden import FilterSpec
 
 from .blocks import DOCS, Page, counts, load, read, save, table, versions
 
@@ -58,6 +59,18 @@ def caveats(reports: list[dict[str, Any]]) -> str:
     )
 
 
+def earlier(reports: list[dict[str, Any]]) -> str:
+    """Name the bitstreams that were built with another filter than a build has now."""
+    names = [
+        f"`{report['board']}`"
+        for report in reports
+        if FilterSpec.from_dict(report["spec"]) != BOARDS[report["board"]].spec
+    ]
+    return f"**Built before the filter had its present memories:** {', '.join(names)}.\n" * any(
+        names
+    )
+
+
 def pin(name: str) -> str:
     return "`{}` {}".format(*name.split())
 
@@ -78,7 +91,13 @@ def blocks(reports: list[dict[str, Any]]) -> dict[str, str]:
     reports = [with_limits(report) for report in reports]
     paths = [[f"`{report['board']}`", report["critical_path"]] for report in reports]
     named = versions(report["versions"] for report in reports)
-    parts = [bitstreams(reports), caveats(reports), table(["board", "slowest path"], paths), named]
+    parts = [
+        bitstreams(reports),
+        earlier(reports),
+        caveats(reports),
+        table(["board", "slowest path"], paths),
+        named,
+    ]
     return {
         "bitstreams": "\n".join(part for part in parts if part).replace("\n\n\n", "\n\n"),
         "pins": "\n".join(BOARD.format(board=one, pins=pins(one)) for one in BOARDS.values()),
