@@ -15,7 +15,7 @@ from pathlib import Path
 import platformdirs
 
 from ..golden.errors import LatelyError
-from ..hdl.memory.map import BLOCK_KINDS
+from ..hdl.memory.map import BLOCK_KINDS, STRICT
 
 
 class ToolError(LatelyError):
@@ -150,7 +150,10 @@ MODELS = Path(__file__).parent / "models"
 def models(memory: str) -> list[Path]:
     """Return the models of the block RAMs that a variant of the memory instantiates.
 
-    What vendors leave undefined they answer with garbage.
+    What vendors leave undefined they answer with garbage; for a strict variant that is all of a
+    word of which another port writes a bit.
     """
-    kind = BLOCK_KINDS.get(memory)
-    return [MODELS / f"{kind.cell}.v"] if kind else []
+    if memory not in BLOCK_KINDS:
+        return []
+    names = ["strict"] * memory.endswith(STRICT) + [BLOCK_KINDS[memory].cell]
+    return [MODELS / f"{name}.v" for name in names]

@@ -22,6 +22,8 @@ class BlockSegmentMemory(SegmentMemory):
     VARIANT: str
     READ_CYCLES = 1
     """From the address at a block to its word."""
+    STRICT = False
+    """Whether nothing depends on any bit of a word while another port writes a bit of it."""
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
@@ -52,8 +54,9 @@ class BlockSegmentMemory(SegmentMemory):
                     pipe, address, set, clear, row=row, column=column, word=word
                 )
                 words.append(pipe.enter(word, f"word{name}", stage=read + self.READ_CYCLES))
+        words = self._known(m, pipe, words, address, set, clear)
         bits = [word[bit] for word in words for bit in range(self._width)]
-        bit = self._select(pipe, bits, address, self._known(pipe, address, set, clear))
+        bit = self._select(pipe, bits, address)
         m.d.comb += self.bit.eq(bit.value)
         pipe.leave(bit, latency=self.latency)
         return m
@@ -65,38 +68,59 @@ class BlockSegmentMemory(SegmentMemory):
         inside = Cat(address[:low], address[high:])
         return inside[: self._inside_bits], address[low:high], inside[self._inside_bits :]
 
+    def _digits(self, address):
+        """Separate an address into what selects a bit of a block's word, and the rest."""
+        low = self._width.bit_length() - 1
+        return address[:low], address[low:]
+
     def _number(self, address):
         """Return which bit of the words of all blocks an address selects."""
-        inside, column, row = self._split(address)
-        return Cat(inside[: self._width.bit_length() - 1], column, row)
+        _, column, row = self._split(address)
+        return Cat(self._digits(address)[0], column, row)
 
-    def _known(self, pipe, address, set, clear):
-        """Return a function of a bit that was read and of flags, and the flags.
+    def _known(self, m, pipe, words, address, set, clear):
+        """Return the words as the access before has left them, as far as that is asked for."""
+        if self.STRICT:
+            return self._kept(m, pipe, words, address, set)
+        repeated = self._repeated(pipe, address, set, lambda address: address)
+        return [
+            pipe.combine("known", lambda word, bit: word | bit.replicate(len(word)), word, repeated)
+            for word in words
+        ]
 
-        It gives the bit as the access before has left it.
-        """
+    def _kept(self, m, pipe, words, address, set):
+        """Return the words, of which one that met a write is that of the access before."""
+        repeated = self._repeated(pipe, address, set, lambda address: self._digits(address)[1])
+        added = 1 << self._digits(address.at(repeated.stage + 1).value)[0]
+        known = []
+        for index, word in enumerate(words):
+            kept = Signal(self._width, name=f"kept{index}", reset_less=True)
+            word = pipe.combine(
+                "known", lambda word, met, kept=kept: Mux(met, kept | added, word), word, repeated
+            )
+            m.d.sync += kept.eq(word.value)
+            known.append(word)
+        return known
+
+    def _repeated(self, pipe, address, set, part):
+        """Return whether the access before sets a bit and agrees in a part of the address."""
         before, setting = (value.at(self._address_registers + 1).value for value in (address, set))
-        same = pipe.combine(
-            "same",
-            lambda here: Cat(
-                Mux(setting, here[at:] == before[at:], 0)
-                if at + 2 >= len(here)
-                else here[at : at + 2] == before[at : at + 2]
-                for at in reversed(range(0, len(here), 2))
-            ),
-            address.at(self._address_registers),
-        )
+
+        def compare(address):
+            here, there = part(address), part(before)
+            pairs = [here[at : at + 2] == there[at : at + 2] for at in range(0, len(here), 2)]
+            # A reset of the register takes no input of a table.
+            return Cat(Mux(setting, pairs.pop() if pairs else 1, 0), *reversed(pairs))
+
+        same = pipe.combine("same", compare, address.at(self._address_registers))
         if self.READ_CYCLES > 1:
             same = same.at(same.stage + 1)
-        repeated = pipe.register("repeated", lambda same: same.all(), same)
-        return lambda bit, repeated: bit | repeated, repeated
+        return pipe.register("repeated", lambda same: same.all(), same)
 
-    def _select(self, pipe, values, address, known):
+    def _select(self, pipe, values, address):
         """Return one of the bits, after as many stages as the latency leaves."""
-        correct, *flags = known
         stage = pipe.stage(*values)
         number = pipe.combine("number", self._number, address.at(stage))
-        values = [pipe.combine("known", correct, value, *flags) for value in values]
         for clocks in range(self.latency - stage, 0, -1):
             count = -(-len(number) // clocks)
             digits, number = number[:count], number[count:]

@@ -19,22 +19,27 @@ class ICE40SegmentMemory(BlockSegmentMemory):
 
     def __init__(self, **parameters):
         super().__init__(**parameters)
-        self._width = 2
+        self._width = _WORD_BITS if self.STRICT else 2
 
-    def _number(self, address):
-        inside, column, row = self._split(address)
-        return Cat(Cat(inside, Const(0, 4))[3], column, row)
+    def _digits(self, address):
+        address = Cat(address, Const(0, 4 - min(4, len(address))))
+        if self.STRICT:
+            return address[:4], address[4:]
+        return address[3:4], Cat(address[:3], address[4:])
 
-    def _known(self, pipe, address, set, clear):
-        """Beside a bit that the access before has set, its word may just be zeroed."""
-        _, repeated = super()._known(pipe, address, set, clear)
+    def _known(self, m, pipe, words, address, set, clear):
+        """Beside bits that the access before has set, its word may just be zeroed."""
         read = self._address_registers
         before, cleared = (value.at(read + 1).value for value in (address, clear))
         low = max(4, self._clear_bits.bit_length() - 1)
         zeroed = pipe.register(
             "zeroed", lambda here: cleared & (here[low:] == before[low:]), address.at(read)
         )
-        return lambda bit, repeated, zeroed: (bit | repeated) & ~zeroed, repeated, zeroed
+        words = [
+            pipe.combine("word", lambda word, zeroed: Mux(zeroed, 0, word), word, zeroed)
+            for word in words
+        ]
+        return super()._known(m, pipe, words, address, set, clear)
 
     def _block(self, pipe, address, set, clear, *, row, column, word):
         read = self._address_registers
@@ -54,11 +59,12 @@ class ICE40SegmentMemory(BlockSegmentMemory):
         )
         inside = Cat(self._split(address.value)[0], Const(0, 12))[:12]
         written = self._split(address.at(read + 1).value)[0][4:]
-        # In this mode a word's halves answer side by side, and three high address bits choose the
-        # bit within both.
+        # Where pairs are read, a word's halves answer side by side, and three high address bits
+        # choose the bit within both.
+        pair = Cat(Signal(3), word[0], Signal(7), word[1], Signal(4))
         return Instance(
             "SB_RAM40_4K",
-            p_READ_MODE=3,
+            p_READ_MODE=0 if self.STRICT else 3,
             p_WRITE_MODE=0,
             i_RCLK=ClockSignal(),
             i_RCLKE=1,
@@ -70,5 +76,5 @@ class ICE40SegmentMemory(BlockSegmentMemory):
             i_WADDR=Cat(written, Const(0, 11))[:11],
             i_MASK=mask.value[:_WORD_BITS],
             i_WDATA=(~clear.at(read + 1).value).replicate(_WORD_BITS),
-            o_RDATA=Cat(Signal(3), word[0], Signal(7), word[1], Signal(4)),
+            o_RDATA=word if self.STRICT else pair,
         )

@@ -33,6 +33,11 @@ BLOCK_KINDS = {
 }
 """Block RAMs by the variants of the segment memory that instantiate them."""
 
+STRICT = "-strict"
+"""End of the name of a variant that uses no bit of a word of which another port writes a bit."""
+
+BLOCK_KINDS |= {f"{name}{STRICT}": kind for name, kind in BLOCK_KINDS.items()}
+
 
 @dataclass(frozen=True)
 class PhysicalMemory:

@@ -3,6 +3,7 @@
 from .ecp5 import ECP5SegmentMemory
 from .gowin import GowinSegmentMemory
 from .ice40 import ICE40SegmentMemory
+from .map import BLOCK_KINDS, STRICT
 from .segment import PortableSegmentMemory
 
 VARIANTS = {
@@ -12,6 +13,20 @@ VARIANTS = {
     "gowin": GowinSegmentMemory,
 }
 """Variant names and the components that they stand for."""
+
+VARIANTS |= {
+    f"{name}{STRICT}": type(
+        f"Strict{variant.__name__}",
+        (variant,),
+        {
+            "STRICT": True,
+            "__doc__": f"`{variant.__name__}` that uses no bit of a word of which another port "
+            "writes a bit.",
+        },
+    )
+    for name, variant in VARIANTS.items()
+    if name in BLOCK_KINDS
+}
 
 
 def segment_memory(variant, *, depth, clear_bits, address_registers=1):

@@ -52,7 +52,7 @@ module SB_RAM40_4K (
     wire [15:0] held = words[RADDR[7:0]];
     wire [15:0] meeting = {16{WADDR[7:0] == RADDR[7:0]}} & write;
 `ifdef LATELY_STRICT
-    wire [15:0] unknown = {16{|(meeting & chosen(READ_MODE, RADDR[10:8]))}};
+    wire [15:0] unknown = {16{|meeting}};
 `else
     wire [15:0] unknown = meeting;
 `endif

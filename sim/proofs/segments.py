@@ -14,7 +14,7 @@ from ...hdl.memory.variants import VARIANTS
 from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
 from ..toolchain import models
-from .formal import Proof, Unbounded
+from .formal import Bounded, Proof, Unbounded
 from .harness import Harness, Rules
 
 
@@ -161,7 +161,7 @@ PROOFS = (
             build=partial(
                 SegmentAnswers, depth=depth, clear_bits=clear_bits, memory=VARIANTS[variant]
             ),
-            method=Unbounded(),
+            method=Bounded(20) if variant.endswith("-strict") else Unbounded(),
             models=models(variant),
             goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
         )
@@ -172,6 +172,12 @@ PROOFS = (
             ("gowin", 32, 16),
             ("ice40", 16, 16),
             ("ice40", 32, 16),
+            ("ecp5-strict", 16, 4),
+            ("ecp5-strict", 32, 8),
+            ("gowin-strict", 16, 4),
+            ("gowin-strict", 32, 8),
+            ("ice40-strict", 16, 16),
+            ("ice40-strict", 32, 16),
         )
     ),
     *(

@@ -123,10 +123,11 @@ def vendor(variant, old, new):
     ("variant", "old", "new"),
     [
         # The read that meets the write of its bit is believed.
-        ("ecp5", "bit | repeated, repeated", "bit, repeated"),
-        ("gowin", "bit | repeated, repeated", "bit, repeated"),
-        ("ice40", "(bit | repeated) & ~zeroed", "bit & ~zeroed"),
-        ("ice40", "(bit | repeated) & ~zeroed", "bit | repeated"),
+        ("ecp5", "word | bit.replicate(len(word))", "word"),
+        ("gowin", "word | bit.replicate(len(word))", "word"),
+        ("ice40", "super()._known(m, pipe, words, address, set, clear)", "words"),
+        # So is one that meets a clear.
+        ("ice40", "Mux(zeroed, 0, word)", "word"),
         # Both ports write one bit.
         ("ecp5", "set & ~clearing &", "set &"),
         ("gowin", "set & ~clearing &", "set &"),
@@ -136,6 +137,14 @@ def test_broken_block_ram_is_found_out(variant, old, new):
     memory = vendor(variant, old, new)
     build = partial(SegmentAnswers, depth=16, clear_bits=16, memory=memory)
     record = run_proof(Proof("", "", "", build, Bounded(20), models(variant)))
+    assert record.status == "failed"
+
+
+@pytest.mark.parametrize("variant", ["ecp5", "ice40", "gowin"])
+def test_only_strict_variants_do_without_the_rest_of_a_word(variant):
+    memory = VARIANTS[variant]
+    build = partial(SegmentAnswers, depth=16, clear_bits=16, memory=memory)
+    record = run_proof(Proof("", "", "", build, Bounded(20), models(f"{variant}-strict")))
     assert record.status == "failed"
 
 

@@ -24,6 +24,9 @@ SHAPES = [
     ("gowin", 256, 1),
     ("gowin", 4096, 16),
     ("gowin", 65536, 32),
+    ("ecp5-strict", 64, 4),
+    ("ice40-strict", 64, 8),
+    ("gowin-strict", 64, 16),
 ]
 
 
@@ -109,6 +112,7 @@ def test_clear_bits_above_depth():
 
 def test_variant_wrong():
     with pytest.raises(
-        ValueError, match=r"^Memory must be one of portable, ecp5, ice40, gowin, not 'x'$"
+        ValueError,
+        match=r"^Memory must be one of portable, ecp5, ice40, gowin, ecp5-strict, .*, not 'x'$",
     ):
         segment_memory("x", depth=16, clear_bits=8)
