@@ -129,12 +129,6 @@ EXCLUSIONS: list[Exclusion] = [
         still=True,
     ),
     Exclusion(
-        "The highest bit of a sum that Amaranth computes one bit wider than it is used.",
-        module=r"core\.store\.ring",
-        name=r"\$4\[\d\]:.*",
-        still=True,
-    ),
-    Exclusion(
         "The lowest bit of a sum that has a carry in as the lowest bit of both its terms.",
         module=r"core\.hash\.siphash",
         name=r"\$\d+\[0\]:.*",
