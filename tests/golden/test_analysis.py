@@ -693,7 +693,7 @@ def test_table_1_is_cut_off_throughout(column):
 def test_study_gives_a_reason_for_exactly_these_figures():
     names = {
         (
-            str(table),
+            table,
             ", ".join(f"{n} = {v}" for n, v in zip(ROW_OF[table][1], row, strict=True)),
             column,
         )
