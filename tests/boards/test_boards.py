@@ -564,7 +564,7 @@ def test_page_takes_the_later_report(tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "RESULTS", tmp_path)
     blocks.save(boards_page.DATA, [*others, first])
     later = tmp_path / "build.json"
-    later.write_text(json.dumps(first | {"fmax_mhz": 321.09}))
+    later.write_text(json.dumps(first | {"timing_mhz": 321.09}))
     boards_page.take([later])
     reports = blocks.load(boards_page.DATA)
     assert reports[1:] == others
