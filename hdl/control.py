@@ -78,12 +78,7 @@ class CoreSignature(wiring.Signature):
     fault : Out(1)
         Whether the core has found an error in its memory. Always low in cores without a check.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     def __init__(self, *, key_bits, ages, latency, clear_cycles, secrets=0):

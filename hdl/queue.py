@@ -32,12 +32,7 @@ class ResultQueue(wiring.Component):
     o : Out(stream.Signature({"verdict", "tag"}))
         Verdict in the low bits.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     LATENCY = QUEUE_LATENCY

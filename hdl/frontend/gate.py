@@ -47,12 +47,7 @@ class Serializer(wiring.Component):
     open : Out(1)
         Pulse: the gate may open.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     SETTLE = SPARE_SETTLE

@@ -30,12 +30,7 @@ class GenerationLength(wiring.Component):
     below_soon : Out(1)
         Whether it is, or will be within `PERIOD` cycles.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     PERIOD = GENERATION_SAMPLE
@@ -92,12 +87,7 @@ class GenerationCounter(wiring.Component):
     left : Out(signed(width + 1))
         Insertions that are left, less one.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     def __init__(self, *, width):
@@ -138,12 +128,7 @@ class SpareTimer(wiring.Component):
     clean : Out(1)
         Low from the cycle after `start` on, for `words` cycles.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     def __init__(self, *, words):
@@ -200,12 +185,7 @@ class Schedule(wiring.Component):
     one_at_a_time : Out(1)
         Whether operations must come one at a time.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     def __init__(self, *, generation_bits, minimum_generation, clear_words, watches=False):

@@ -160,12 +160,7 @@ class StateHash(wiring.Component):
     key : In(key_bits)
     state : Out(64)
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     def __init__(self, *, key_bits, seed, levels=DEFAULT_LEVELS):

@@ -37,12 +37,7 @@ class Secrets(wiring.Component):
     secret0, secret1 : Out(128)
         What each pipeline hashes with.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     LEAD = SECRET_LEAD

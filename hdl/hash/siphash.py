@@ -176,12 +176,7 @@ class SipHash(wiring.Component):
     secret : In(128)
     state : Out(64)
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     SETTLE = 1

@@ -17,6 +17,11 @@ class BlockSegmentMemory(SegmentMemory):
 
     A clear goes the way of the addresses. Memories whose addresses agree in some bits have the
     same logic for these, so that synthesis shares it.
+
+    Parameters
+    ----------
+    parameters
+        As for `SegmentMemory`.
     """
 
     VARIANT: str

@@ -75,12 +75,7 @@ class PagedMemory(wiring.Component):
     read_address : In(range(depth))
     word : Out(width)
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     SHARE = 256

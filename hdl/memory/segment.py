@@ -47,12 +47,7 @@ class SegmentMemory(wiring.Component):
         Zeroes the `clear_bits` bits from ``clear_address * clear_bits`` on.
     clear_address : In(range(depth // clear_bits))
 
-    Raises
-    ------
-    ValueError
-        If a parameter breaks its rule.
-    TypeError
-        If a parameter is not an integer.
+    Errors: as `require_integer`.
     """
 
     def __init__(self, *, depth, clear_bits, address_registers=1):

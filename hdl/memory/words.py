@@ -53,12 +53,7 @@ class WordBank(wiring.Component):
         are wiped may read as zero before they are.
     clean : Out(1)
 
-    Raises
-    ------
-    ValueError
-        If a parameter breaks its rule.
-    TypeError
-        If a parameter is not an integer.
+    Errors: as `require_integer`.
     """
 
     LATENCY = WORD_LATENCY

@@ -43,12 +43,7 @@ class RingDetector(wiring.Component):
     verdict : Out(Verdict)
         Start of the youngest run; 0 if there is none, or no answer is wanted.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     def __init__(self, *, segments, parts, run, starts, levels=DEFAULT_LEVELS):

@@ -43,12 +43,7 @@ class Ring(wiring.Component):
         Segments that are being cleared in this cycle.
     clear_address : Out(range(clear_words))
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     def __init__(self, *, segments, run, clear_words):

@@ -44,12 +44,7 @@ class ColumnRing(wiring.Component):
     start : Out(1)
         The operation shifted or cleared.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     LATENCY = COLUMN_RING_LATENCY
@@ -131,12 +126,7 @@ class SlicedPart(wiring.Component):
     clean : Out(1)
         All sweeps are over.
 
-    Raises
-    ------
-    TypeError
-        If a parameter is not an integer.
-    ValueError
-        If a parameter is out of range.
+    Errors: as `require_integer`.
     """
 
     MASK_LAG = PortableWordBank.MASK_LAG - 1
