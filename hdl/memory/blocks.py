@@ -59,9 +59,13 @@ class BlockSegmentMemory(SegmentMemory):
                     pipe, address, set, clear, row=row, column=column, word=word
                 )
                 words.append(pipe.enter(word, f"word{name}", stage=read + self.READ_CYCLES))
-        words = self._known(m, pipe, words, address, set, clear)
+        if self.STRICT:
+            words = self._kept(m, pipe, words, address, set)
         bits = [word[bit] for word in words for bit in range(self._width)]
         bit = self._select(pipe, bits, address)
+        if not self.STRICT:
+            # As the access before has left it.
+            bit = bit | self._repeated(pipe, address, set, lambda address: address).at(bit.stage)
         m.d.comb += self.bit.eq(bit.value)
         pipe.leave(bit, latency=self.latency)
         return m
@@ -82,16 +86,6 @@ class BlockSegmentMemory(SegmentMemory):
         """Return which bit of the words of all blocks an address selects."""
         _, column, row = self._split(address)
         return Cat(self._digits(address)[0], column, row)
-
-    def _known(self, m, pipe, words, address, set, clear):
-        """Return the words as the access before has left them, as far as that is asked for."""
-        if self.STRICT:
-            return self._kept(m, pipe, words, address, set)
-        repeated = self._repeated(pipe, address, set, lambda address: address)
-        return [
-            pipe.combine("known", lambda word, bit: word | bit.replicate(len(word)), word, repeated)
-            for word in words
-        ]
 
     def _kept(self, m, pipe, words, address, set):
         """Return the words, of which one that met a write is that of the access before."""
@@ -118,7 +112,7 @@ class BlockSegmentMemory(SegmentMemory):
             return Cat(Mux(setting, pairs.pop() if pairs else 1, 0), *reversed(pairs))
 
         same = pipe.combine("same", compare, address.at(self._address_registers))
-        if self.READ_CYCLES > 1:
+        if self.READ_CYCLES > 1 or not self.STRICT:
             same = same.at(same.stage + 1)
         return pipe.register("repeated", lambda same: same.all(), same)
 
@@ -129,8 +123,8 @@ class BlockSegmentMemory(SegmentMemory):
         for clocks in range(self.latency - stage, 0, -1):
             count = -(-len(number) // clocks)
             digits, number = number[:count], number[count:]
-            # Where there are several digits, the last chooses what is not zeroed, which takes no
-            # input of a table.
+            # Where there are several digits, the last chooses what is not zeroed: two tables of
+            # four inputs. As a multiplexer it would become a reset, which registers must share.
             for digit in range(min(count, max(1, count - 1))):
                 values = [
                     pipe.combine("bit", lambda digits, a, b, at=digit: Mux(digits[at], b, a),
@@ -141,7 +135,7 @@ class BlockSegmentMemory(SegmentMemory):
                 pipe.register(
                     f"bit{clocks}_{index}",
                     lambda digits, value, own=index % 2, several=count > 1: (
-                        Mux(digits[-1] == own, value, 0) if several else value
+                        value & (digits[-1] == own) if several else value
                     ),
                     digits,
                     value,
