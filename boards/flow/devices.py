@@ -58,6 +58,9 @@ Left to itself ABC saves tables wherever a path is short beside the longest one,
 carry chain; but where routing takes most of a path, each table counts.
 """
 
+DELAY_PS = {"ecp5": 1600}
+"""Picoseconds of a path without its routing that ABC maps for, by family of devices."""
+
 
 def _ecp5(size: str, *, lut: int, bram: int, grades: tuple[int, ...]) -> list[Device]:
     return [

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ...golden.errors import LatelyError
 from ...golden.files import replace_file
-from .devices import MAPPING, Device
+from .devices import DELAY_PS, MAPPING, Device
 from .floorplan import SITES, WEIGHT, Groups, place_groups, with_option
 from .gowin_netlist import make_timeable
 
@@ -107,10 +107,12 @@ class Flow:
         """Write ``netlist.json`` from RTLIL as `text`; return its modules."""
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
+        delay = DELAY_PS.get(self._device.family)
         script = [
             "read_rtlil top.il",
             "setattr -mod -set keep_hierarchy 1 top.unit" if "module \\top.unit\n" in text else "",
             f"scratchpad -set abc9.script {MAPPING}",
+            f"scratchpad -set abc9.D {delay}" if delay else "",
             " ".join((*self._device.synthesis, "-top", "top")),
             self._device.pads,
             "write_json netlist.json",
