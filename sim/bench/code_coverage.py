@@ -102,7 +102,7 @@ EXCLUSIONS: list[Exclusion] = [
     Exclusion(
         "Products of key bits and hash constants: bits that are 0 in all constants concerned. "
         "Only bits that never changed in either direction; the fold is linear.",
-        module=r"core\.hash\.fold",
+        module=r"core\.hash",
         name=r"(\$\d+|sum\d+_\d+)\[\d+\]:.*",
         still=True,
     ),
@@ -117,15 +117,8 @@ EXCLUSIONS: list[Exclusion] = [
         "The second hash pipeline, which only a unit with re-keying has, and what says which "
         "segments have it. Nothing of the kind is excluded in the unit with re-keying.",
         module=r"core\.store\.ring",
-        name=r"(\$\d+|pipelines)(\[\d+\])?:.*|adopt:.*|current:.*",
+        name=r"(\$\d+|pipelines)(\[\d+\])?:.*|adopt:.*|newest:.*",
         hash="h3",
-        still=True,
-    ),
-    Exclusion(
-        "Unary count of the results in store: the highest places stand for results that have "
-        "left the store for the output registers, or for which the input was closed in time.",
-        module=r"queue(\.stored)?",
-        name=r"(\$\d+|above)\[(5[89]|6[0-3]|1[01]\d|12[0-7])\]:.*",
         still=True,
     ),
     Exclusion(
