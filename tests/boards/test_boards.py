@@ -39,8 +39,9 @@ BITSTREAM_STARTS = {
 class Echo(wiring.Component):
     """What a board needs of a link, and no more."""
 
-    def __init__(self, spec, *, clock_hz, baud, memory):
+    def __init__(self, spec, *, clock_hz, baud, memory, levels=2):
         self.arguments = {"spec": spec, "clock_hz": clock_hz, "baud": baud, "memory": memory}
+        self.levels = levels
         super().__init__(
             {
                 "rx": In(1, init=1),
