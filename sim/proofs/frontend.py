@@ -105,7 +105,9 @@ class ExactCount(FrontEndHarness):
         m.d.sync += count.eq(after)
         left = Signal.like(count)
         m.d.comb += left.eq(length - after)
-        self.require(~cleared | (front.schedule.counter.left == left - 1))
+        # A SHIFT or CLEAR that waits has ended the generation.
+        counted = front.schedule.counter.left
+        self.require(~cleared | (counted == left - 1) | (counted == -1))
         self.require(after <= length)
         self.require(~(control.insert & ~control.shift) | (count < length))
         self.require(~(control.insert & control.shift) | (count == length))

@@ -371,6 +371,7 @@ class UnitOrder(UnitHarness):
                 closed.eq(Mux(flows & ~i.ready, closed + 1, 0)),
             ]
             self.require(closed <= unit.longest_pause)
+            self.require(~opened_once | ~inner["front.gate.serializer.starting"].any())
         results_wait = o.valid & ~o.ready
         held = inner["front.gate.serializer.held"] & ~inner["front.gate.serializer.silent"]
         full = (self.under_way == self._depth - 1) & (order.verdicts == entered)
@@ -423,6 +424,7 @@ class UnitOrder(UnitHarness):
             ~(front["gate.accepted"] & front["gate.operation"][2]) | alone,
             ~silent | held,
             ~held | waits.any(),
+            front["schedule.timer.left"] < self._unit.core.clear_cycles,
             ~closed | waits.any() | alone | front["gate.serializer.open"],
         ]
 
@@ -509,7 +511,7 @@ def _unit_proofs(organisation):
             ),
             design=f"{organisation}, stand-in core, 32 places",
             build=lambda: UnitOrder(depth=32, unit=unit),
-            method=Induction(ResultQueue.LATENCY),
+            method=Induction(6),
         ),
     )
 
