@@ -59,8 +59,7 @@ class BlockSegmentMemory(SegmentMemory):
                     pipe, address, set, clear, row=row, column=column, word=word
                 )
                 words.append(pipe.enter(word, f"word{name}", stage=read + self.READ_CYCLES))
-        if self.STRICT:
-            words = self._kept(m, pipe, words, address, set)
+        words = self._known(m, pipe, words, address, set, clear)
         bits = [word[bit] for word in words for bit in range(self._width)]
         bit = self._select(pipe, bits, address)
         if not self.STRICT:
@@ -86,6 +85,10 @@ class BlockSegmentMemory(SegmentMemory):
         """Return which bit of the words of all blocks an address selects."""
         _, column, row = self._split(address)
         return Cat(self._digits(address)[0], column, row)
+
+    def _known(self, m, pipe, words, address, set, clear):
+        """Return the words as the access before has left them, but for the bit that is compared."""
+        return self._kept(m, pipe, words, address, set) if self.STRICT else words
 
     def _kept(self, m, pipe, words, address, set):
         """Return the words, of which one that met a write is that of the access before."""
