@@ -119,13 +119,15 @@ def vendor(variant, old, new):
     return type("Broken", (broken(DualPortSegmentMemory, old, new),), own)
 
 
+HAZARD = "bit | self._repeated(pipe, address, set, lambda address: address).at(bit.stage)"
+
+
 @pytest.mark.parametrize(
     ("variant", "old", "new"),
     [
         # The read that meets the write of its bit is believed.
-        ("ecp5", "word | bit.replicate(len(word))", "word"),
-        ("gowin", "word | bit.replicate(len(word))", "word"),
-        ("ice40", "super()._known(m, pipe, words, address, set, clear)", "words"),
+        ("ecp5", HAZARD, "bit"),
+        ("gowin", HAZARD, "bit"),
         # So is one that meets a clear.
         ("ice40", "Mux(zeroed, 0, word)", "word"),
         # Both ports write one bit.
