@@ -10,6 +10,7 @@ from lately.benchmarks.cases import (
     CASES,
     GEBF_BITS_PER_ITEM,
     GEBF_WINDOW,
+    GOALS,
     Case,
     best_gebf,
     gebf_choices,
@@ -19,7 +20,6 @@ from lately.benchmarks.measurements import Measurement, Summary, save, summarise
 from lately.benchmarks.measurements import load as load_measurements
 from lately.boards.flow.devices import device
 from lately.boards.flow.synthesis import SynthesisReport, with_limits
-from lately.cli.bench_tables import GOALS
 from lately.replay.report import COLOURS, blank_figure, style
 from lately.studies.drawing import save as save_drawing
 

@@ -18,6 +18,16 @@ SEEDS = (1, 2, 3, 4, 5)
 GROUPS = ("units", "tiny", "growth", "lanes")
 """Cases with targets; cases that CI compares with a baseline; sizes of one shape; lanes."""
 
+GOALS = {
+    "fmax_mhz": "MHz",
+    "lut": "LUTs",
+    "ff": "FFs",
+    "bram": "block RAMs",
+    "logic_cells": "logic cells",
+    "latency_cycles": "clocks",
+}
+"""Figures that a case may have a goal for, in words: the first at least, the others at most."""
+
 
 class UnknownCaseError(LatelyError, ValueError):
     """A pattern matches no case."""
@@ -40,8 +50,7 @@ class Case:
     seeds : tuple of int
         Seeds of the placement.
     goals : dict of str to int
-        Goals by figure: `fmax_mhz` at least, ``lut``, ``ff``, ``bram``, ``logic_cells`` and
-        ``latency_cycles`` at most.
+        Goals by figure, of `GOALS`.
     """
 
     unit: str
@@ -55,6 +64,11 @@ class Case:
     def name(self) -> str:
         """Unit and device."""
         return f"{self.unit}/{self.device}"
+
+    @property
+    def asked(self) -> str:
+        """Goals in words."""
+        return "; ".join(f"{goal:,} {GOALS[name]}" for name, goal in self.goals.items())
 
 
 def segment_block_rams(spec: FilterSpec, device: Device) -> int:

@@ -35,6 +35,12 @@ class Outcome:
     measured: int = 0
     found: int = 0
 
+    @property
+    def caveats(self) -> dict[str, str]:
+        """What is to be said of the figures of a device, where there is something."""
+        medians = [summary.median for summary in self.summaries]
+        return {report.device: report.caveat for report in medians if report.caveat}
+
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         return {

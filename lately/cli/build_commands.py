@@ -1,11 +1,12 @@
 """Commands that build bitstreams and load them into boards."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import choose_spec, json_option, parse_seeds, print_json, time_limit_option
+from .figures import show
+from .options import amount_option, choose_spec, json_option, parse_seeds, time_limit_option
 from .progress import stage_bar
 
 if TYPE_CHECKING:
@@ -19,11 +20,8 @@ LOADER = "openFPGALoader"
 @click.option("--board", "name", metavar="NAME", help="Target board; see --list.")
 @click.option("--spec", metavar="FILE", help="Filter, a TOML file.  [default: the board's]")
 @click.option("--preset", metavar="NAME", help="Preset filter.")
-@click.option(
-    "--clock",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="MHZ",
-    help="Clock of the unit; the PLL makes the nearest it can.  [default: the board's]",
+@amount_option(
+    "--clock", "MHZ", "Clock of the unit; the PLL makes the nearest it can.  [default: the board's]"
 )
 @click.option(
     "--baud", type=int, metavar="N", help="Baud rate of the serial port.  [default: the board's]"
@@ -47,12 +45,11 @@ def build(
     spec: str | None,
     preset: str | None,
     clock: float | None,
-    baud: int | None,
     seeds: str,
-    time_limit: float,
     out: str | None,
     list_boards: bool,
     as_json: bool,
+    **flow: Any,
 ) -> None:
     """Build the bitstream of a filter with a serial port for a board.
 
@@ -71,38 +68,18 @@ def build(
     from ..boards.targets.catalogue import BOARDS
 
     if list_boards:
-        from .tables import print_figures
-
-        if as_json:
-            print_json(list(BOARDS))
-        else:
-            print_figures("boards", {"boards": BOARDS.values()})
+        show(as_json, list(BOARDS), "boards", {"boards": BOARDS.values()})
         return
     target = _board(name)
     given = spec is not None or preset is not None
-    chosen = choose_spec(spec, preset) if given else None
-    tries = parse_seeds(seeds)
+    flow |= {"spec": choose_spec(spec, preset) if given else None, "seeds": parse_seeds(seeds)}
     from ..boards.flow.build import build as build_board
 
-    directory = out or _default_directory(target)
+    flow |= {"directory": out or _default_directory(target), "clock_mhz": clock}
     with stage_bar("synthesis") as progress:
-        report = build_board(
-            target,
-            directory=directory,
-            spec=chosen,
-            clock_mhz=clock,
-            baud=baud,
-            seeds=tries,
-            time_limit=time_limit,
-            progress=progress,
-        )
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        from .tables import print_figures
-
-        bitstream = os.path.join(directory, report.files[0])
-        print_figures("build", {"report": report, "bitstream": bitstream})
+        report = build_board(target, progress=progress, **flow)
+    bitstream = os.path.join(flow["directory"], report.files[0])
+    show(as_json, report.to_dict(), "build", {"report": report, "bitstream": bitstream})
 
 
 @click.command("program", short_help="Load a bitstream into a board.")

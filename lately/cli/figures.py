@@ -13,6 +13,17 @@ Figures = dict[str, Any]
 """Figures that a command measured, as JSON can hold them."""
 
 
+def show(as_json: bool, value: object, table: str, figures: Figures) -> None:
+    """Print a value as JSON or, if that is not asked for, figures in a `table`."""
+    if as_json:
+        print_json(value)
+    else:
+        # Imported here, as it takes longer than a short command.
+        from .tables import print_figures
+
+        print_figures(table, figures)
+
+
 def figures_command(
     table: str, name: str, count: Callable[[Figures], object], *, out: bool = False
 ) -> Callable[[Command], Command]:
@@ -33,12 +44,7 @@ def figures_command(
             figures = command(**options)
             if out is not None:
                 write_json(figures, out)
-            if as_json:
-                print_json(figures)
-            else:
-                from .tables import print_figures
-
-                print_figures(table, figures)
+            show(as_json, figures, table, figures)
             fail_unless_zero(name, count(figures))
             if figures.get("interrupted"):
                 raise click.exceptions.Exit(INTERRUPTED)

@@ -1,13 +1,14 @@
 """Command that measures the hardware on devices."""
 
 import os
+from typing import Any
 
 import click
 
+from .figures import show
 from .options import (
     json_option,
     make_directory,
-    number_of_jobs,
     parse_seeds,
     print_json,
     time_limit_option,
@@ -44,13 +45,11 @@ def bench_hardware(
     *,
     patterns: tuple[str, ...],
     seeds: str | None,
-    jobs: int | None,
-    scheduler: str | None,
-    time_limit: float,
     out: str,
     baseline: str | None,
     list_cases: bool,
     as_json: bool,
+    **how: Any,
 ) -> None:
     """Synthesise, place and route units for devices, and compare them with their goals.
 
@@ -72,14 +71,11 @@ def bench_hardware(
       lately bench hardware --case tiny --check results/performance.json
       lately bench hardware --scheduler tcp://10.0.0.1:8786
     """
-    number = number_of_jobs(jobs, scheduler)
     from ..benchmarks.cases import select
 
     cases = select(patterns)
     if list_cases:
-        from .bench_tables import print_cases
-
-        print_json([case.name for case in cases]) if as_json else print_cases(cases)
+        show(as_json, [case.name for case in cases], "cases", {"cases": cases})
         return
     chosen = None if seeds is None else parse_seeds(seeds)
     from ..benchmarks import measurements
@@ -89,20 +85,14 @@ def bench_hardware(
     make_directory(out)
     store = measurements.Store(os.path.join(out, "results.json"))
     with parallel_bar("Reading the hardware", "runs") as progress:
-        outcome = measure(
-            cases,
-            store,
-            seeds=chosen,
-            jobs=number,
-            scheduler=scheduler,
-            time_limit=time_limit,
-            progress=progress,
-        )
+        outcome = measure(cases, store, seeds=chosen, progress=progress, **how)
     found = None if known is None else measurements.compare(outcome.summaries, known)
     if as_json:
         print_json(outcome.to_dict() | {"check": None if found is None else found.to_dict()})
     else:
-        from .bench_tables import print_hardware
+        from .tables import print_figures
 
-        print_hardware(outcome, found)
+        figures = {"summaries": outcome.summaries, "outcome": outcome, "comparison": found}
+        for table in ("speeds", "areas", "measured"):
+            print_figures(table, figures)
     fail_with([*outcome.failures, *(found.regressions if found else ())])

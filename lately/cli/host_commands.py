@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import Command, choose_spec, count_option, json_option, print_json, trace_options
+from .options import (
+    Command,
+    amount_option,
+    choose_spec,
+    count_option,
+    json_option,
+    print_json,
+    trace_options,
+)
 from .reporting import INTERRUPTED, fail_with
 
 if TYPE_CHECKING:
@@ -30,11 +38,10 @@ _SIMULATED_CLOCK, _SIMULATED_BAUD = 24_000_000, 3_000_000
     help="Serial port; or sim, or sim:PRESET, for a simulated board.",
 )
 @count_option("--baud", 1_000_000, "Baud rate of the port.")
-@click.option(
+@amount_option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="Time to wait for an answer before repeating a request.  [default: 0.5, simulated 10]",
+    "SECONDS",
+    "Time to wait for an answer before repeating a request.  [default: 0.5, simulated 10]",
 )
 @click.pass_context
 def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> None:
@@ -196,13 +203,7 @@ def configure(board: Board, *, generation: int | None, secret_file: str | None) 
 @host.command(short_help="Check and insert the keys of a trace.")
 @click.argument("trace")
 @trace_options
-@click.option(
-    "--skip",
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Skip N operations that the board has already performed.",
-)
+@count_option("--skip", None, "Skip N operations that the board has already performed.", least=0)
 @count_option("--limit", None, "Stop after N operations.")
 @click.option("--check", is_flag=True, help="Compare every verdict with the golden model.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
@@ -215,9 +216,7 @@ def stream(
     board: Board,
     *,
     trace: str,
-    form: str,
-    key: str | None,
-    skip: int,
+    skip: int | None,
     limit: int | None,
     check: bool,
     spec: str | None,
@@ -225,6 +224,7 @@ def stream(
     secret_file: str | None,
     out: str | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Check and insert every key of TRACE in the board's filter.
 
@@ -250,7 +250,7 @@ def stream(
     wanted = _wanted(spec, preset)
     secret = None if secret_file is None else _read_secret(secret_file)
     with ExitStack() as stack:
-        records = stack.enter_context(open_trace(trace, format=form, key=key))
+        records = stack.enter_context(open_trace(trace, **reading))
         opened = stack.enter_context(board())
         if wanted is not None:
             opened.check_spec(wanted)
@@ -258,7 +258,7 @@ def stream(
         table = stack.enter_context(replace_file(out)) if out else None
         if golden is not None and not skip:
             begin(opened, secret)
-        figures = perform(opened, records, golden, skip, limit, table)
+        figures = perform(opened, records, golden, skip or 0, limit, table)
     _print(figures, as_json)
     if figures["error"]:
         # The board may have performed some of the next stretch.

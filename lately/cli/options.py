@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,17 @@ def count_option(
     return click.option(name, type=click.IntRange(least, most), default=default, help=text, **shown)
 
 
+def amount_option(
+    name: str, metavar: str, text: str, default: float | None = None
+) -> Callable[[Command], Command]:
+    """Return an option that takes a number above 0, in the unit that it is shown as."""
+    kind = click.FloatRange(min=0, min_open=True)
+    shown = default is not None
+    return click.option(
+        name, type=kind, metavar=metavar, default=default, show_default=shown, help=text
+    )
+
+
 def choice_option(name: str, values: Sequence[str], text: str) -> Callable[[Command], Command]:
     """Return an option that takes one of some values, by default the first."""
     kind = click.Choice(values)
@@ -35,13 +47,11 @@ seed_option = count_option("--seed", 1, "Seed of the random keys.", least=0)
 """--seed, of commands that draw keys."""
 
 
-time_limit_option = click.option(
+time_limit_option = amount_option(
     "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1800,
-    show_default=True,
-    metavar="SECONDS",
-    help="Time after which a run of yosys or nextpnr is ended and fails.",
+    "SECONDS",
+    "Time after which a run of yosys or nextpnr is ended and fails.",
+    1800,
 )
 """--time-limit, of commands that place and route."""
 
@@ -57,14 +67,7 @@ def filter_options(default: str = "default") -> Callable[[Command], Command]:
 def trace_options(command: Command) -> Command:
     """Add --format and --key, which say how to read a trace."""
     return _together(
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(["auto", "log", "csv", "lines"]),
-            default="auto",
-            show_default=True,
-            help="Format of TRACE.",
-        ),
+        choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
         click.option(
             "--key",
             metavar="NAMES",
@@ -74,17 +77,28 @@ def trace_options(command: Command) -> Command:
 
 
 def workers(what: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds --jobs, "`what` at a time", and --scheduler."""
-    return _together(
-        click.option(
-            "--jobs", type=click.IntRange(min=1), metavar="N", help=f"{what}.  [default: cores]"
-        ),
-        click.option(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786.",
-        ),
-    )
+    """Return a decorator that adds --jobs, "`what` at a time", and --scheduler.
+
+    The command gets as `jobs` the processes to start: by default as many as there are cores.
+    """
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def run(*, jobs: int | None, scheduler: str | None, **options: Any) -> Any:
+            if jobs is not None and scheduler is not None:
+                raise click.UsageError(
+                    "--jobs is for processes of this machine; "
+                    "the workers of a --scheduler are as many as were started"
+                )
+            return command(jobs=jobs or os.cpu_count() or 1, scheduler=scheduler, **options)
+
+        text = "Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786."
+        return _together(
+            count_option("--jobs", None, f"{what}.  [default: cores]"),
+            click.option("--scheduler", metavar="ADDRESS", help=text),
+        )(run)
+
+    return decorate
 
 
 def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
@@ -94,22 +108,6 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
         return command
 
     return add
-
-
-def number_of_jobs(jobs: int | None, scheduler: str | None) -> int:
-    """Return how many processes to start: by default as many as there are cores.
-
-    Raises
-    ------
-    UsageError
-        If both are given.
-    """
-    if jobs is not None and scheduler is not None:
-        raise click.UsageError(
-            "--jobs is for processes of this machine; "
-            "the workers of a --scheduler are as many as were started"
-        )
-    return jobs or os.cpu_count() or 1
 
 
 def choose_spec(

@@ -1,15 +1,18 @@
 """Commands that find the cheapest filter, and check that it keeps its promise."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import json_option, number_of_jobs, print_json, workers
+from .options import count_option, json_option, print_json, workers
 from .progress import parallel_bar
 from .reporting import fail_with
+from .reproduce_commands import print_reproduction
 
 if TYPE_CHECKING:
+    from ..planner.plan import Plan
     from ..planner.requirement import Requirement
+    from ..planner.timed import TimedModel
 
 
 @click.group("plan", invoke_without_command=True, short_help="Find the cheapest filter.")
@@ -49,13 +52,7 @@ if TYPE_CHECKING:
 @click.option(
     "--key-bits", type=int, default=64, show_default=True, help="Width of a key, in bits."
 )
-@click.option(
-    "--candidates",
-    type=click.IntRange(min=1),
-    default=3,
-    show_default=True,
-    help="Number of candidates to list per family.",
-)
+@count_option("--candidates", 3, "Number of candidates to list per family.")
 @click.option("--out", metavar="FILE", help="Write the cheapest filter to FILE, as TOML.")
 @click.option("--plot", metavar="FILE", help="Plot cost against rate in FILE: .svg, .png or .pdf.")
 @json_option
@@ -63,19 +60,11 @@ if TYPE_CHECKING:
 def plan(
     context: click.Context,
     *,
-    window: int | None,
-    fpr: float | None,
-    slack: float | None,
-    span: str | None,
-    rate: float | None,
-    name: str | None,
-    families: tuple[str, ...],
-    any_size: bool,
-    key_bits: int,
     candidates: int,
     out: str | None,
     plot: str | None,
     as_json: bool,
+    **asked: Any,
 ) -> None:
     """Find the cheapest filter that keeps window, false-positive rate and slack.
 
@@ -99,12 +88,12 @@ def plan(
     from ..planner.plan import plan as search
     from ..planner.timed import timed_models
 
-    asked = _requirement(window, fpr, slack, span, rate, name, families, any_size, key_bits)
+    requirement = _requirement(**asked)
     if plot is not None:
         check_format(plot)
     wanted = as_json or plot is not None
-    found = search(asked, front=wanted, alternatives=candidates)
-    timed = None if span is None else timed_models(asked)
+    found = search(requirement, front=wanted, alternatives=candidates)
+    timed = None if asked["span"] is None else timed_models(requirement)
     if plot is not None:
         draw_plan(found, plot)
     if out is not None:
@@ -113,21 +102,30 @@ def plan(
         more = {} if timed is None else {"timed": [model.to_dict() for model in timed]}
         print_json(found.to_dict() | more)
     else:
-        from .plan_tables import print_plan
+        _print(found, timed)
 
-        print_plan(found, timed)
+
+def _print(plan: "Plan", timed: "list[TimedModel] | None") -> None:
+    from ..planner.cost import models
+    from ..planner.timed import COUNTED
+    from .tables import print_figures
+
+    device = plan.requirement.device
+    errors = None if device is None else models()[device.family]
+    print_figures("plan", {"plan": plan, "candidates": plan.candidates, "errors": errors})
+    if timed is not None:
+        print_figures("spans", {"models": timed, "counted": COUNTED})
 
 
 def _requirement(
+    *,
     window: int | None,
     fpr: float | None,
-    slack: float | None,
     span: str | None,
     rate: float | None,
     name: str | None,
     families: tuple[str, ...],
-    any_size: bool,
-    key_bits: int,
+    **others: Any,
 ) -> "Requirement":
     if (span is None) != (rate is None):
         given, missing = ("--rate", "--span") if span is None else ("--span", "--rate")
@@ -146,43 +144,20 @@ def _requirement(
     return Requirement(
         window=window,
         false_positive_rate=fpr,
-        slack=slack,
         families=distinct(families),
         device=None if name is None else device(name),
-        any_size=any_size,
-        key_bits=key_bits,
+        **others,
     )
 
 
 @plan.command("validate", short_help="Measure whether planned filters meet their requirements.")
-@click.option(
-    "--points",
-    type=click.IntRange(min=1),
-    default=50,
-    show_default=True,
-    help="Number of requirements.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed that the requirements are drawn with.",
-)
+@count_option("--points", 50, "Number of requirements.")
+@count_option("--seed", 1, "Seed that the requirements are drawn with.", least=0)
 @click.option("--large", is_flag=True, help="Windows of 3 to 100,000 and rates down to 0.003.")
 @workers("Processes")
 @click.option("--anew", is_flag=True, help="Measure again what is in the cache folder.")
 @json_option
-def validate(
-    *,
-    points: int,
-    seed: int,
-    large: bool,
-    jobs: int | None,
-    scheduler: str | None,
-    anew: bool,
-    as_json: bool,
-) -> None:
+def validate(*, points: int, seed: int, large: bool, as_json: bool, **how: Any) -> None:
     """Draw requirements, plan a filter for each, and measure its golden model.
 
     The measurements are the false-positive rate, just before a shift and on
@@ -196,29 +171,15 @@ def validate(
       lately plan validate --points 200 --large --seed 7 --jobs 2
       lately plan validate --points 1000 --scheduler tcp://10.0.0.1:8786
     """
-    number = number_of_jobs(jobs, scheduler)
     from ..planner.promise import study
-    from ..studies import page
     from ..studies.reproduction import reproduce
     from ..studies.store import Store, cache_directory
     from ..studies.study import Verdict
 
     with parallel_bar("points", "points") as progress:
-        done = reproduce(
-            [study(points, seed, large=large)],
-            Store(cache_directory()),
-            anew=anew,
-            jobs=number,
-            scheduler=scheduler,
-            progress=progress,
-        )
-    if as_json:
-        more = {"failures": done.failures, "measured": done.measured, "found": done.found}
-        click.echo(page.json_text(done.report, **more))
-    else:
-        from .study_tables import print_reproduction
-
-        print_reproduction(done.report)
+        asked = [study(points, seed, large=large)]
+        done = reproduce(asked, Store(cache_directory()), progress=progress, **how)
+    print_reproduction(done, as_json)
     findings = [finding for entry in done.report.entries for finding in entry.outcome.findings]
     missed = [f"{f.what}: {f.note}" for f in findings if f.verdict is Verdict.NOT_MET]
     fail_with([*done.failures, *missed])

@@ -4,16 +4,15 @@ import os
 
 import click
 
-from .options import json_option, print_json
+from .figures import show
+from .options import count_option, json_option
 from .progress import progress_bar
 from .reporting import fail_with
 
 
 @click.command("prove", short_help="Prove the properties that the hardware promises.")
 @click.argument("patterns", nargs=-1, metavar="[PROOF]...")
-@click.option(
-    "--jobs", type=click.IntRange(min=1), metavar="N", help="Proofs at a time.  [default: cores]"
-)
+@count_option("--jobs", None, "Proofs at a time.  [default: cores]")
 @click.option("--list", "list_proofs", is_flag=True, help="List the proofs and exit.")
 @json_option
 def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_json: bool) -> None:
@@ -34,9 +33,7 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
 
     chosen = proofs.select(patterns)
     if list_proofs:
-        from .tables import print_proofs
-
-        print_json([proof.name for proof in chosen]) if as_json else print_proofs(chosen)
+        show(as_json, [proof.name for proof in chosen], "proof-names", {"proofs": chosen})
         return
     goals = list(proofs.with_goals(chosen))
     with progress_bar("{task.description}", "bar", "count") as bar:
@@ -46,10 +43,5 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
             jobs=jobs or os.cpu_count() or 1,
             progress=lambda record: bar.update(task, advance=1, description=record.proof.name),
         )
-    if as_json:
-        print_json(proofs.to_dict(records))
-    else:
-        from .tables import print_figures
-
-        print_figures("proofs", {"records": records})
+    show(as_json, proofs.to_dict(records), "proofs", {"records": records})
     fail_with([f"{record.proof.name}: {record.status}" for record in records if not record.proven])

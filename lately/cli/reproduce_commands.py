@@ -1,15 +1,16 @@
 """Command that measures the papers' tables and figures anew."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import json_option, make_directory, number_of_jobs, print_json, workers
+from .figures import show
+from .options import json_option, make_directory, print_json, workers
 from .progress import parallel_bar
 from .reporting import fail_with
 
 if TYPE_CHECKING:
-    from ..studies.study import Study
+    from ..studies.reproduction import Reproduction
 
 
 @click.command("reproduce", short_help="The papers' tables and figures, measured anew.")
@@ -23,15 +24,7 @@ if TYPE_CHECKING:
 @click.option("--list", "list_studies", is_flag=True, help="List the studies and exit.")
 @json_option
 def reproduce(
-    *,
-    names: tuple[str, ...],
-    quick: bool,
-    jobs: int | None,
-    scheduler: str | None,
-    anew: bool,
-    out: str | None,
-    list_studies: bool,
-    as_json: bool,
+    *, names: tuple[str, ...], out: str | None, list_studies: bool, as_json: bool, **how: Any
 ) -> None:
     """Compute or measure the papers' tables and figures, and compare them with the printed ones.
 
@@ -54,14 +47,15 @@ def reproduce(
       lately reproduce all --jobs 2 --out reproduction
       lately reproduce all --scheduler tcp://10.0.0.1:8786
     """
-    number = number_of_jobs(jobs, scheduler)
     from ..papers.registry import ALL, select
 
     if not (names or list_studies):
         raise click.UsageError("give the name of a study, or all; --list names them")
     studies = select(names or [ALL])
     if list_studies:
-        _list(studies, as_json)
+        told = ("name", "title", "source")
+        listed = [{name: getattr(study, name) for name in told} for study in studies]
+        show(as_json, listed, "studies", {"studies": listed})
         return
     from ..studies import page
     from ..studies.reproduction import reproduce as run
@@ -70,32 +64,22 @@ def reproduce(
     if out is not None:
         make_directory(out)
     with parallel_bar("points", "points") as progress:
-        done = run(
-            studies,
-            Store(cache_directory()),
-            quick=quick,
-            anew=anew,
-            jobs=number,
-            scheduler=scheduler,
-            progress=progress,
-        )
+        done = run(studies, Store(cache_directory()), progress=progress, **how)
     if out is not None:
         page.write(done.report, out)
-    if as_json:
-        more = {"failures": done.failures, "measured": done.measured, "found": done.found}
-        click.echo(page.json_text(done.report, **more))
-    else:
-        from .study_tables import print_reproduction
-
-        print_reproduction(done.report)
+    print_reproduction(done, as_json)
     fail_with(done.failures)
 
 
-def _list(studies: "list[Study]", as_json: bool) -> None:
+def print_reproduction(done: "Reproduction", as_json: bool) -> None:
+    """Print findings beside those of the papers, or all of a run as JSON."""
     if as_json:
-        names = ("name", "title", "source")
-        print_json([{name: getattr(study, name) for name in names} for study in studies])
-    else:
-        from .study_tables import print_studies
+        told = {name: getattr(done, name) for name in ("failures", "measured", "found")}
+        print_json(done.report.to_dict() | told)
+        return
+    from ..studies.page import summary_line
+    from .tables import print_figures
 
-        print_studies(studies)
+    for entry in done.report.entries:
+        print_figures("findings", vars(entry) | {"findings": entry.outcome.findings})
+    print_figures("verdicts", {"summary": summary_line(done.report)})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .figures import show
 from .options import (
     choice_option,
     choose_spec,
@@ -16,7 +17,6 @@ from .options import (
     filter_options,
     json_option,
     make_directory,
-    print_json,
     trace_options,
 )
 from .progress import replay_bar
@@ -59,13 +59,11 @@ def run(
     window: int | None,
     fpr: float | None,
     engine: str,
-    form: str,
-    key: str | None,
-    time: str | None,
     limit: int | None,
     out: str | None,
     verdicts: str,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Check and insert every key of TRACE, and judge every verdict.
 
@@ -84,17 +82,14 @@ def run(
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
     """
     chosen = choose_spec(spec, preset, window, fpr)
+    from ..replay.report import class_rows
     from ..replay.traces import open_trace
 
-    with open_trace(trace, format=form, key=key, time=time) as records:
+    with open_trace(trace, **reading) as records:
         replay = partial(_run, records, chosen, engine, limit)
         result = replay(None) if out is None else _run_into(out, verdicts, replay)
-    if as_json:
-        print_json(result.figures())
-    else:
-        from .tables import print_result
-
-        print_result(result)
+    figures = result.figures()
+    show(as_json, figures, "run", figures | {"classes": class_rows(result)})
     if failures := result.failures():
         fail_with(["; ".join(failures)])
 

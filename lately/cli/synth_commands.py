@@ -1,32 +1,35 @@
 """Command that synthesises a unit."""
 
+from typing import Any
+
 import click
 
-from .options import choose_spec, filter_options, json_option, print_json, time_limit_option
+from .figures import show
+from .options import (
+    choice_option,
+    choose_spec,
+    count_option,
+    filter_options,
+    json_option,
+    time_limit_option,
+)
 from .progress import stage_bar
 
 
 @click.command("synth", short_help="Take a filter unit to post-route figures on a device.")
 @filter_options()
 @click.option("--device", "name", metavar="NAME", help="Target device; see --list.")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of the placement.",
-)
+@count_option("--seed", 1, "Seed of the placement.", least=0)
 @click.option(
     "--portable",
-    is_flag=True,
+    "memory",
+    flag_value="portable",
     help="Infer the segment memories instead of using the device's own block RAMs.",
 )
-@click.option(
+@choice_option(
     "--organisation",
-    type=click.Choice(["separate", "bit-sliced"]),
-    default="separate",
-    show_default=True,
-    help="Memory organisation; bit-sliced suits guarded-epoch filters only.",
+    ["separate", "bit-sliced"],
+    "Memory organisation; bit-sliced suits guarded-epoch filters only.",
 )
 @click.option(
     "--freq",
@@ -36,7 +39,9 @@ from .progress import stage_bar
     help="Clock that nextpnr strives for.  [default: the vendor's limit for the unit]",
 )
 @time_limit_option
-@click.option("--out", metavar="DIR", help="Keep the netlist, the report and the logs in DIR.")
+@click.option(
+    "--out", "directory", metavar="DIR", help="Keep the netlist, the report and the logs in DIR."
+)
 @click.option("--list", "list_devices", is_flag=True, help="List the devices and exit.")
 @json_option
 def synth(
@@ -44,14 +49,9 @@ def synth(
     spec: str | None,
     preset: str | None,
     name: str | None,
-    seed: int,
-    portable: bool,
-    organisation: str,
-    target_mhz: int | None,
-    time_limit: float,
-    out: str | None,
     list_devices: bool,
     as_json: bool,
+    **flow: Any,
 ) -> None:
     """Synthesise, place and route a filter unit, and time it.
 
@@ -70,12 +70,7 @@ def synth(
     from ..boards.flow.devices import DEVICES, device
 
     if list_devices:
-        from .tables import print_figures
-
-        if as_json:
-            print_json(sorted(DEVICES))
-        else:
-            print_figures("devices", {"devices": DEVICES.values()})
+        show(as_json, sorted(DEVICES), "devices", {"devices": DEVICES.values()})
         return
     if name is None:
         raise click.UsageError("give --device; --list names the devices")
@@ -84,20 +79,6 @@ def synth(
     from ..boards.flow.synthesis import synthesize_unit
 
     with stage_bar("synthesis") as progress:
-        report = synthesize_unit(
-            chosen,
-            device=target,
-            memory="portable" if portable else None,
-            organisation=organisation,
-            seed=seed,
-            directory=out,
-            target_mhz=target_mhz,
-            time_limit=time_limit,
-            progress=progress,
-        )
-    if as_json:
-        print_json(report.to_dict() | {"spec": chosen.to_dict()})
-    else:
-        from .tables import print_figures
-
-        print_figures("synthesis", {"report": report, "spec": chosen})
+        report = synthesize_unit(chosen, device=target, progress=progress, **flow)
+    told = report.to_dict() | {"spec": chosen.to_dict()}
+    show(as_json, told, "synthesis", {"report": report, "spec": chosen})

@@ -4,13 +4,10 @@ import os
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..replay.report import class_rows, count_text, interval_text, rate_text
-from ..replay.run import RunResult
-
-if TYPE_CHECKING:
-    from ..sim.proofs.formal import Proof
+from ..replay.report import count_text, interval_text, rate_text
+from ..studies import page
 
 
 def terminal() -> Any:
@@ -27,21 +24,26 @@ def terminal() -> Any:
     return console
 
 
-def head_table(*left: str, right: tuple[str, ...]) -> Any:
-    """Return an empty table with a head, of the columns `left` and `right`-aligned ones."""
-    from rich import box
-    from rich.table import Table
+def print_figures(name: str, figures: dict[str, Any]) -> None:
+    """Print figures in the tables that ``tables.toml`` lays out under a name."""
+    layout = _layouts()[name]
+    console = terminal()
+    tables = [_rows(layout, figures)] if "rows" in layout else []
+    facts = _facts(layout, figures)
+    if facts.row_count:
+        tables.insert(0 if layout.get("facts_first") else 1, facts)
+    for line in filter(None, (_cell(line, figures) for line in layout.get("before", ()))):
+        console.print(line, soft_wrap=True, markup=False)
+    if "title" in layout:
+        console.print(_cell(layout["title"], figures), markup=False, style="bold")
+    for table in tables:
+        console.print(table)
+    for line in filter(None, (_cell(line, figures) for line in layout.get("after", ()))):
+        console.print(line, markup=False)
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right")
-    return table
 
-
-def figure_table(rows: list[tuple[str, str, str]]) -> Any:
-    """Return a table of figures: their names, values and notes."""
+def _facts(layout: dict[str, Any], figures: dict[str, Any]) -> Any:
+    """Return the table of the figures that a layout has: their names, values and notes."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -50,34 +52,43 @@ def figure_table(rows: list[tuple[str, str, str]]) -> Any:
     table.add_column(style="dim")
     table.add_column(justify="right")
     table.add_column(style="dim")
-    for name, value, note in rows:
-        # Text, because a file name in brackets would be taken for markup.
-        table.add_row(Text(name), Text(value), Text(note))
+    several = map(_members, figures[layout["figures_of"]]) if "figures_of" in layout else [figures]
+    for values in several:
+        for line in layout.get("figures", ()):
+            if _cell(line[0], values):
+                # Text, because a file name in brackets would be taken for markup.
+                table.add_row(*(Text(_cell(cell, values)) for cell in line))
     return table
 
 
-def print_figures(name: str, figures: dict[str, Any]) -> None:
-    """Print figures in the tables that ``tables.toml`` lays out under a name."""
-    layout = _layouts()[name]
-    console = terminal()
-    facts = figure_table(
-        [
-            (_cell(name, figures), _cell(value, figures), _cell(note, figures))
-            for name, value, note in layout.get("figures", ())
-            if _cell(name, figures)
-        ]
-    )
-    table = None
-    if "rows" in layout:
-        table = head_table(*layout["left"], right=tuple(layout["right"]))
-        for number, row in enumerate(figures[layout["rows"]], 1):
-            cells = (*layout["left"].values(), *layout["right"].values())
-            own = row if isinstance(row, dict) else {"row": row}
-            values = {"number": number, "figures": figures, **own}
-            table.add_row(*(_cell(cell, values) for cell in cells))
-    for one in (facts, table) if layout.get("facts_first") else (table, facts):
-        if one is not None and one.row_count:
-            console.print(one)
+def _rows(layout: dict[str, Any], figures: dict[str, Any]) -> Any:
+    """Return the table of the rows that a layout names, with a head."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    cells = []
+    for side in ("left", "right", "last"):
+        for template, cell in layout.get(side, {}).items():
+            if name := _cell(template, figures):
+                justify: Any = "right" if side == "right" else "left"
+                whole = side != "right" and name not in layout.get("broken", ())
+                table.add_column(name.strip(), justify=justify, no_wrap=whole)
+                cells.append(cell)
+    colours = layout.get("colours", {})
+    for number, row in enumerate(figures[layout["rows"]], 1):
+        values = {"number": number, "figures": figures} | _members(row)
+        texts = (_cell(cell, values) for cell in cells)
+        table.add_row(*(Text(text, colours.get(text, "")) for text in texts))
+    if layout.get("never_cut"):
+        names = table.columns[0]
+        names.min_width = max(len(str(cell)) for cell in names.cells)
+    return table
+
+
+def _members(row: Any) -> dict[str, Any]:
+    return row if isinstance(row, dict) else {"row": row}
 
 
 @cache
@@ -96,10 +107,16 @@ def _environment() -> Any:
     environment = jinja2.Environment()
     environment.filters |= {
         "count": count_text,
+        "count_if_any": lambda value: "" if value is None else count_text(value),
         "rate": rate_text,
         "interval": interval_text,
         "fixed": lambda value, digits: f"{value:,.{digits}f}",
         "versions": lambda tools: ", ".join(f"{tool} {v}" for tool, v in tools.items()),
+        "pairs": lambda values: ", ".join(f"{name}={value}" for name, value in values.items()),
+        "ascii": lambda text: ascii(text)[1:-1],
+        # Of a finding.
+        "value_of": page.value_text,
+        "interval_of": page.interval_text,
         # Rates of the filters of other libraries.
         "others": lambda runs: [
             run["keys_per_second"] for run in runs if run["runs"] not in ("compiled", "numpy")
@@ -108,16 +125,3 @@ def _environment() -> Any:
         "two_digits": lambda value: f"{value:.2f}" if value >= 0.1 else f"{value:.2g}",
     }
     return environment
-
-
-def print_result(result: RunResult) -> None:
-    """Print key figures and verdict classes on standard output."""
-    figures = result.figures()
-    shown = figures["source"] | {"shown": ascii(figures["source"]["name"])[1:-1]}
-    print_figures("run", figures | {"source": shown, "classes": class_rows(result)})
-
-
-def print_proofs(proofs: "list[Proof]") -> None:
-    """Print the properties that can be proven."""
-    rows = [(proof.name, proof.statement, f"Of: {proof.design}.") for proof in proofs]
-    terminal().print("\n".join("\n    ".join(row) for row in rows), soft_wrap=True, markup=False)

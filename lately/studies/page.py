@@ -1,6 +1,5 @@
 """Page of what studies found, in Markdown, with its drawings."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
@@ -175,8 +174,3 @@ def _anchor(title: str) -> str:
 def summary_line(report: Report) -> str:
     """Return the counts of all verdicts in a line."""
     return ", ".join(f"{report.counts[verdict]} {verdict.value}" for verdict in Verdict)
-
-
-def json_text(report: Report, **more: object) -> str:
-    """Return the report, and what else is told of the run, as one JSON object."""
-    return json.dumps(report.to_dict() | more, allow_nan=False)

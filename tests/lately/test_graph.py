@@ -18,7 +18,6 @@ from study_points import abandoned, dying, failing, held, squares, telling
 from lately.cli import app as cli
 from lately.golden.errors import LatelyError
 from lately.papers import registry
-from lately.studies import page
 from lately.studies.reproduction import reproduce
 from lately.studies.store import Store
 from lately.workers import calls as graph
@@ -62,7 +61,7 @@ def bytes_of(done, store):
     """Return the report and the files of a run."""
     assert done.failures == []
     files = {path.name: path.read_bytes() for path in store.rglob("*.json")}
-    return page.json_text(done.report), files
+    return json.dumps(done.report.to_dict()), files
 
 
 # The same bytes
