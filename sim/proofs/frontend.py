@@ -51,17 +51,14 @@ class FrontEndHarness(Harness):
             front.credit.eq(self.credit),
             front.generation.eq(self.generation),
         ]
-        self.build_requirements(m, front)
-
-    def build_requirements(self, m, front):
-        """State what holds of the flags."""
-        raise NotImplementedError
+        return front
 
 
 class SpareInTime(FrontEndHarness):
     """Control flags keep the rules of the ring, at any generation lengths."""
 
-    def build_requirements(self, m, front):
+    def build(self, m):
+        front = super().build(m)
         m.submodules.rules = rules = Rules(words=self._words)
         m.d.comb += [
             rules.control.eq(front.control),
@@ -83,7 +80,8 @@ class SpareInTime(FrontEndHarness):
 class ExactCount(FrontEndHarness):
     """A generation has exactly as many insertions as its length says, unless SHIFT ends it."""
 
-    def build_requirements(self, m, front):
+    def build(self, m):
+        front = super().build(m)
         length = Signal(self._generation_bits)
         control = front.control
         count = Signal(self._generation_bits + 1)

@@ -7,7 +7,7 @@ component assumes them, and another proof asserts them of whoever drives it.
 
 from typing import Any
 
-from amaranth.hdl import Assert, Module, Signal
+from amaranth.hdl import Assert, Fragment, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -20,15 +20,19 @@ class Harness(wiring.Component):
     A harness requires conditions, which become assertions, and names states
     that are to be reachable. With a `goal` it asserts instead that the state
     of that name is never reached, so that the counterexample is the way there.
+    With a `part` its ports are those of that component, whose inputs are free.
     """
 
-    def __init__(self, members, *, goal=None):
+    def __init__(self, members=None, *, part=None, goal=None):
+        self._part = part
         self._goal = goal
         self._goals = []
-        super().__init__(members)
+        super().__init__(members if part is None else {"part": Out(part.signature)})
 
     def elaborate(self, platform):
         m = Module()
+        if self._part is not None:
+            wiring.connect(m, self._part, wiring.flipped(self.part))
         self._require: list[Any] = []
         self.build(m)
         if self._goal is None:
@@ -37,9 +41,9 @@ class Harness(wiring.Component):
             m.d.comb += Assert(~dict(self._goals)[self._goal])
         return m
 
-    def require(self, condition):
+    def require(self, *conditions):
         """State what must hold in every clock."""
-        self._require.append(condition)
+        self._require += conditions
 
     def reach(self, name, condition):
         """Name a state that must not be out of reach."""
@@ -98,3 +102,39 @@ class Rules(wiring.Component):
         with m.If(control.clear):
             m.d.sync += self.cleared.eq(1)
         return m
+
+
+def elaborated(component):
+    """Return the module of a component ahead of its time, to add to it."""
+    module = component.elaborate(None)
+    component.elaborate = lambda platform: module
+    return module
+
+
+def opened(component):
+    """Return the fragment of a component, and all signals that it drives by their paths.
+
+    Induction starts from any state that keeps what is required, so that what is required has to
+    say something of every register.
+    """
+    fragment = Fragment.get(component, None)
+    return fragment, dict(_signals(fragment, ""))
+
+
+def _signals(fragment, path):
+    for statements in fragment.statements.values():
+        for statement in statements:
+            for signal in statement._lhs_signals():
+                yield f"{path}{signal.name}", signal
+    for inner, name, _ in fragment.subfragments:
+        yield from _signals(inner, f"{path}{name}.")
+
+
+def within(signals, part):
+    """Return the signals of a part by their paths within it."""
+    prefix = f"{part}."
+    return {
+        path.removeprefix(prefix): signal
+        for path, signal in signals.items()
+        if path.startswith(prefix)
+    }

@@ -56,27 +56,9 @@ class AnyKeyedHash(AnyHash):
 class MovingMemory(TrackedMemory):
     """One bit of a memory, of an address that changes; what is there then is arbitrary."""
 
-    def __init__(self, **shape):
-        super().__init__(**shape)
-        self.found = Signal()
-
-    def elaborate(self, platform):
-        m = Module()
+    def find(self, m):
         moved = self.cell != delayed(m, self.cell, 1, "cell")
-        found = self.found
-        m.d.comb += found.eq(Mux(moved, AnySeq(1), self.held))
-        own = self.address == self.cell
-        swept = self.clear_address == self.cell[(self.clear_bits - 1).bit_length() :]
-        just_set = Signal()
-        m.d.sync += [self.held.eq(found), just_set.eq(self.set & own)]
-        with m.If(self.clear):
-            m.d.sync += self.held.eq(Mux(just_set, AnySeq(1), found) & ~swept)
-        with m.Elif(self.set & own):
-            m.d.sync += self.held.eq(1)
-        answer = Signal()
-        m.d.comb += answer.eq(Mux(own & ~self.clear, found, AnySeq(1)))
-        m.d.comb += self.bit.eq(delayed(m, answer, self.latency, "answer"))
-        return m
+        return Mux(moved, AnySeq(1), self.held)
 
 
 class RekeyingCore(TrackingCore):

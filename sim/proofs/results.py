@@ -2,47 +2,21 @@
 
 from functools import partial
 
-from amaranth.hdl import Assume, Cat, Const, Fragment, Module, Mux, Signal
+from amaranth.hdl import Assume, Cat, Const, Module, Mux, Signal, Value
 
-# There is no public name for a value that is arbitrary and does not change.
-from amaranth.hdl._ast import AnyConst
+# There are no public names for values that are arbitrary, once and for all or in every clock.
+from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
 
 from ...golden.spec import APBFSpec
 from ...hdl.control import CoreSignature
+from ...hdl.interface import operation_bits
 from ...hdl.pipeline import delayed
 from ...hdl.profile import CONTROL_LAG, HardwareProfile
 from ...hdl.queue import ResultQueue
 from ...hdl.unit import FilterUnit
 from .formal import Induction, Proof, Reachable
-from .harness import Harness
-
-
-def elaborated(component):
-    """Return the module of a component ahead of its time, to add to it."""
-    module = component.elaborate(None)
-    component.elaborate = lambda platform: module
-    return module
-
-
-def opened(component):
-    """Return the fragment of a component, and all signals that it drives by their paths.
-
-    Induction starts from any state that keeps what is required, so that what is required has to
-    say something of every register.
-    """
-    fragment = Fragment.get(component, None)
-    return fragment, dict(_signals(fragment, ""))
-
-
-def _signals(fragment, path):
-    for statements in fragment.statements.values():
-        for statement in statements:
-            for signal in statement._lhs_signals():
-                yield f"{path}{signal.name}", signal
-    for inner, name, _ in fragment.subfragments:
-        yield from _signals(inner, f"{path}{name}.")
+from .harness import Harness, elaborated, opened, within
 
 
 def ordinal(m, event, modulus, name):
@@ -57,6 +31,13 @@ def ahead(first, second):
     return (first - second)[: max(len(first), len(second))]
 
 
+def kept_while_waiting(m, o):
+    """Return whether what waits at a stream still waits, unchanged."""
+    payload = Value.cast(o.payload)
+    waits = delayed(m, o.valid & ~o.ready, 1, "waits")
+    return ~waits | (o.valid & (payload == delayed(m, payload, 1, "before")))
+
+
 class Order:
     """Results of a queue, one in twice its depth of which is followed, starting with any one.
 
@@ -64,6 +45,8 @@ class Order:
 
     Parameters
     ----------
+    m : Module
+        Of the queue's user.
     queue : ResultQueue
         Not elaborated yet.
     depth : int
@@ -81,11 +64,10 @@ class Order:
         Whether such a verdict comes.
     """
 
-    def __init__(self, queue, *, depth):
+    def __init__(self, m, queue, *, depth):
         self._queue = queue
         self._depth = depth
-        self._low = (depth - 1).bit_length()
-        self.own = Signal(self._low + 1)
+        self.own = Signal(range(2 * depth))
         self.tag = Signal.like(queue.tag)
         self.verdict = Signal.like(queue.verdict)
         module = elaborated(queue)
@@ -93,19 +75,10 @@ class Order:
             module.submodules[name].read_port(domain="comb") for name in ("verdicts", "tags")
         ]
         module.d.comb += [cell.addr.eq(self.own) for cell in self._cells]
-
-    def follow(self, m):
-        """Follow results in the module of the queue's user."""
-        queue = self._queue
         m.d.comb += self.own.eq(AnyConst(len(self.own)))
-        self.tags, self.verdicts, self.results = (
-            ordinal(m, event, 2 * self._depth, name)
-            for event, name in (
-                (queue.tag_valid, "tags"),
-                (queue.valid_next, "verdicts"),
-                (queue.o.valid & queue.o.ready, "results"),
-            )
-        )
+        self.tags = ordinal(m, queue.tag_valid, 2 * depth, "tags")
+        self.verdicts = ordinal(m, queue.valid_next, 2 * depth, "verdicts")
+        self.results = ordinal(m, queue.o.valid & queue.o.ready, 2 * depth, "results")
         # The output has one that left the memories.
         self.loads = (self.results + queue.o.valid)[: len(self.results)]
         self.came = delayed(m, queue.valid_next & self.is_own(self.verdicts), 1, "came")
@@ -133,8 +106,6 @@ class Order:
     def contract(self, m):
         """Return what is promised for it."""
         o = self._queue.o
-        waits = delayed(m, o.valid & ~o.ready, 1, "waits")
-        before = delayed(m, o.p, 1, "before")
         waiting = self.verdicts != self.results
         patience = ResultQueue.LATENCY - 1
         idle = Signal(range(patience + 2))
@@ -142,7 +113,7 @@ class Order:
         return [
             ~o.valid | waiting,
             ~o.valid | ~self.is_own(self.results) | (o.p == Cat(self.verdict, self.tag)),
-            ~waits | (o.valid & (o.p == before)),
+            kept_while_waiting(m, o),
             idle <= patience,
         ]
 
@@ -181,39 +152,20 @@ class QueueOrder(Harness):
         self._places = depth if places is None else places
         self._inside = inside
         self._queue = queue(depth=depth, tag_bits=1, verdict_bits=1)
-        super().__init__(
-            {
-                "tag_valid": In(1),
-                "tag": In(1),
-                "valid_next": In(1),
-                "verdict": In(1),
-                "ready": In(1),
-            },
-            goal=goal,
-        )
+        super().__init__(part=self._queue, goal=goal)
 
     def build(self, m):
         queue = self._queue
-        order = Order(queue, depth=self._depth)
+        order = Order(m, queue, depth=self._depth)
         m.submodules.queue, inner = opened(queue)
-        order.follow(m)
-        m.d.comb += [
-            queue.tag_valid.eq(self.tag_valid),
-            queue.tag.eq(self.tag),
-            queue.valid_next.eq(self.valid_next),
-            queue.verdict.eq(self.verdict),
-            queue.o.ready.eq(self.ready),
-        ]
         m.d.comb += [Assume(rule) for rule in order.rules(self._places)]
-        for condition in order.contract(m):
-            self.require(condition)
+        self.require(*order.contract(m))
         if self._inside:
-            for condition in order.invariants(m, inner):
-                self.require(condition)
+            self.require(*order.invariants(m, inner))
         o = queue.o
         waiting = ahead(order.verdicts, order.results)
         self.reach("the queue is full", (waiting == self._depth) & o.valid)
-        self.reach("one is taken as one comes", o.valid & o.ready & self.valid_next)
+        self.reach("one is taken as one comes", o.valid & o.ready & queue.valid_next)
         # The ordinal of the first one that comes to a place again.
         self.reach("a place is read again", o.valid & (order.results == self._depth))
 
@@ -228,7 +180,6 @@ class StandInCore(wiring.Component):
 
     def __init__(self, *, clear_cycles):
         self.clear_cycles = clear_cycles
-        self.swept = Signal()
         super().__init__(
             CoreSignature(key_bits=2, ages=2, latency=self.latency, clear_cycles=clear_cycles)
         )
@@ -237,7 +188,7 @@ class StandInCore(wiring.Component):
         m = Module()
         leaving = delayed(m, self.control, 1, "leaving")
         key = delayed(m, self.key, self.latency - 1, "key")
-        m.d.comb += [self.valid_next.eq(leaving.valid), self.clean.eq(self.swept)]
+        m.d.comb += [self.valid_next.eq(leaving.valid), self.clean.eq(AnySeq(1))]
         m.d.sync += [
             self.valid.eq(leaving.valid),
             self.verdict.seen.eq(leaving.query & key[0]),
@@ -249,20 +200,15 @@ class StandInCore(wiring.Component):
 class SmallUnit(FilterUnit):
     """A unit with a stand-in for its core, and few places for results."""
 
+    _depth = None
+
     def __init__(self, *, depth, organisation="bit-sliced"):
         spec = APBFSpec(k=1, l=1, slice_bits=4, clear=2, generation=40, key_bits=2)
-        self._places = depth
-        core = StandInCore(clear_cycles=HardwareProfile(spec).clear_cycles)
-        super().__init__(spec, tag_bits=1, statistics_bits=0, organisation=organisation, core=core)
-
-    @property
-    def core(self):
-        """The stand-in."""
-        return self._core
-
-    @property
-    def _depth(self):
-        return self._places
+        self._depth = depth
+        self.core = StandInCore(clear_cycles=HardwareProfile(spec).clear_cycles)
+        super().__init__(
+            spec, tag_bits=1, statistics_bits=0, organisation=organisation, core=self.core
+        )
 
 
 class UnitHarness(Harness):
@@ -272,39 +218,21 @@ class UnitHarness(Harness):
         self._depth = depth
         self._unit = unit(depth=depth)
         self._inside = inside
-        super().__init__(
-            {
-                "valid": In(1),
-                "key": In(2),
-                "operation": In(3),
-                "tag": In(1),
-                "ready": In(1),
-                "generation": In(self._unit.generation_bits),
-                "swept": In(1),
-            },
-            goal=goal,
-        )
+        super().__init__(part=self._unit, goal=goal)
 
-    def connect(self, m):
-        """Put the unit into `m`; return the order of its results, and its signals by group."""
+    def open_unit(self, m):
+        """Put the unit into `m`; return the order of its results, and its signals by path."""
         unit = self._unit
-        queue = elaborated(unit).submodules.queue
-        order = Order(queue, depth=self._depth)
+        order = Order(m, elaborated(unit).submodules.queue, depth=self._depth)
         m.submodules.unit, inner = opened(unit)
-        order.follow(m)
-        m.d.comb += [
-            unit.i.valid.eq(self.valid),
-            unit.i.p.key.eq(self.key),
-            unit.i.p.operation.eq(self.operation),
-            unit.i.p.tag.eq(self.tag),
-            unit.o.ready.eq(self.ready),
-            unit.generation.eq(self.generation),
-            unit.core.swept.eq(self.swept),
-        ]
-        accepts = unit.i.valid & unit.i.ready
-        self.entered = ordinal(m, accepts, 2 * self._depth, "entered")
+        self.entered = ordinal(m, unit.i.valid & unit.i.ready, 2 * self._depth, "entered")
         self.under_way = ahead(self.entered, order.results)
         return order, inner
+
+    def places_are_counted(self, inner):
+        """Return whether the unit counts its places right."""
+        counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
+        return counted == self._depth - 1 - self._unit.LAG - self.under_way
 
 
 class UnitPlaces(UnitHarness):
@@ -315,7 +243,7 @@ class UnitPlaces(UnitHarness):
 
     def build(self, m):
         unit = self._unit
-        inner = self.connect(m)[1]
+        inner = self.open_unit(m)[1]
         m.d.comb += Assume(~unit.o.valid | (self.under_way != 0))
         enough = self._depth - 1 - unit.LAG
         runs = delayed(m, Const(1), 3, "runs")
@@ -323,8 +251,7 @@ class UnitPlaces(UnitHarness):
         self.require(self.under_way <= self._depth)
         self.require(~runs | (inner["room"] == (before <= enough)))
         if self._inside:
-            counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
-            self.require(counted == enough - self.under_way)
+            self.require(self.places_are_counted(inner))
             self.require(~inner["front.gate.ready"] | ~inner["front.gate.closed"])
         self.reach("all places but the spare one are taken", self.under_way == self._depth - 1)
         self.reach(
@@ -348,24 +275,25 @@ class UnitOrder(UnitHarness):
 
     def build(self, m):
         unit = self._unit
-        order, inner = self.connect(m)
+        order, inner = self.open_unit(m)
         i, o = unit.i, unit.o
         entered = self.entered
         verdict = Signal(2)
         tag = Signal()
-        query = self.operation[0] & ~self.operation[2]
+        operation = operation_bits(i.p.operation)
+        query = operation.query & ~operation.alone
         with m.If(i.valid & i.ready & order.is_own(entered)):
-            m.d.sync += [verdict.eq(self.key & query.replicate(2)), tag.eq(self.tag)]
+            m.d.sync += [verdict.eq(i.p.key & query.replicate(2)), tag.eq(i.p.tag)]
         own = o.valid & order.is_own(order.results)
-        waits = delayed(m, o.valid & ~o.ready, 1, "waits")
-        before = delayed(m, o.p.as_value(), 1, "before")
-        self.require(~own | (o.p.as_value() == Cat(verdict, tag)))
-        self.require(~o.valid | (self.under_way != 0))
-        self.require(~waits | (o.valid & (o.p.as_value() == before)))
+        self.require(
+            ~own | (o.p.as_value() == Cat(verdict, tag)),
+            ~o.valid | (self.under_way != 0),
+            kept_while_waiting(m, o),
+        )
         if self._pauses:
             opened_once = Signal()
             closed = Signal(range(unit.longest_pause + 2))
-            flows = opened_once & o.ready & self.swept
+            flows = opened_once & o.ready & unit.core.clean
             m.d.sync += [
                 opened_once.eq(opened_once | i.ready),
                 closed.eq(Mux(flows & ~i.ready, closed + 1, 0)),
@@ -384,48 +312,38 @@ class UnitOrder(UnitHarness):
 
     def _require_inside(self, m, order, inner, verdict, tag):
         """Require what the contract follows from."""
-        queue, front = (
-            {
-                name.removeprefix(prefix): signal
-                for name, signal in inner.items()
-                if name.startswith(prefix)
-            }
-            for prefix in ("queue.", "front.")
-        )
-        counted = inner["places"] + inner["change"] + inner["left"] - inner["accepted"]
-        for condition in [
+        front = within(inner, "front")
+        self.require(
             *order.rules(self._depth),
             *order.contract(m),
-            *order.invariants(m, queue),
-            counted == self._depth - 1 - self._unit.LAG - self.under_way,
+            *order.invariants(m, within(inner, "queue")),
+            self.places_are_counted(inner),
             *self._gate(front),
             *self._front(m, order, inner, front, verdict, tag),
-        ]:
-            self.require(condition)
+        )
 
     def _gate(self, front):
         """Return what holds where operations are accepted, and of the one that is held."""
-        held = front["gate.serializer.held"]
-        silent = front["gate.serializer.silent"]
-        settling = front["gate.serializer.settling"]
-        waits = Cat(front["gate.serializer.starting"], settling, front["gate.serializer.settled"])
-        go = front["gate.serializer.go"]
-        closed = front["gate.closed"]
-        alone = front["gate.alone"]
+        gate = within(front, "gate")
+        serializer = within(gate, "serializer")
+        held, silent, go = serializer["held"], serializer["silent"], serializer["go"]
+        settling = serializer["settling"]
+        waits = Cat(serializer["starting"], settling, serializer["settled"])
+        closed, alone, ready = gate["closed"], gate["alone"], gate["ready"]
         rests = ~waits.any() & ~held & ~silent & ~go
         return [
             sum(waits) <= 1,
-            ~go | front["gate.serializer.settled"],
+            ~go | serializer["settled"],
             closed | rests,
-            ~front["gate.serializer.open"] | (rests & closed & ~alone),
-            ~front["gate.allowed"] | ~closed,
-            ~front["gate.ready"] | ~closed,
-            ~(alone & closed) | ((settling == 1) & ~held & ~silent & ~go & ~front["gate.ready"]),
-            ~(front["gate.accepted"] & front["gate.operation"][2]) | alone,
+            ~serializer["open"] | (rests & closed & ~alone),
+            ~gate["allowed"] | ~closed,
+            ~ready | ~closed,
+            ~(alone & closed) | ((settling == 1) & ~held & ~silent & ~go & ~ready),
+            ~(gate["accepted"] & gate["operation"][2]) | alone,
             ~silent | held,
             ~held | waits.any(),
             front["schedule.timer.left"] < self._unit.core.clear_cycles,
-            ~closed | waits.any() | alone | front["gate.serializer.open"],
+            ~closed | waits.any() | alone | serializer["open"],
         ]
 
     def _front(self, m, order, inner, front, verdict, tag):
@@ -462,25 +380,23 @@ _ROOM = (
     "clocks ago, so few were under way that all that may still come find a place."
 )
 
+# States that are reached where there are few places: what is built, in how many clocks.
 _GOALS = {
     "result queue": (
         "8 places",
-        lambda goal: QueueOrder(depth=8, goal=goal),
+        partial(QueueOrder, depth=8),
         30,
         ("the queue is full", "one is taken as one comes", "a place is read again"),
     ),
     "places": (
         "16 places",
-        lambda goal: UnitPlaces(depth=16, goal=goal),
+        partial(UnitPlaces, depth=16),
         80,
-        (
-            "all places but the spare one are taken",
-            "the gate is open but for want of room",
-        ),
+        ("all places but the spare one are taken", "the gate is open but for want of room"),
     ),
     "unit": (
         "8 places",
-        lambda goal: UnitOrder(depth=8, goal=goal),
+        partial(UnitOrder, depth=8),
         80,
         (
             "results are in all places but the spare one",
@@ -500,7 +416,7 @@ def _unit_proofs(organisation):
             name=f"places, {organisation}",
             statement=_ROOM,
             design=f"{organisation}, stand-in core, 32 places",
-            build=lambda: UnitPlaces(depth=32, unit=unit),
+            build=partial(UnitPlaces, depth=32, unit=unit),
             method=Induction(6),
         ),
         Proof(
@@ -510,7 +426,7 @@ def _unit_proofs(organisation):
                 "of its key"
             ),
             design=f"{organisation}, stand-in core, 32 places",
-            build=lambda: UnitOrder(depth=32, unit=unit),
+            build=partial(UnitOrder, depth=32, unit=unit),
             method=Induction(6),
         ),
     )
@@ -521,7 +437,7 @@ PROOFS = (
         name="result queue",
         statement=_IN_ORDER.format(first="the n-th tag with the n-th verdict"),
         design="16 places",
-        build=lambda: QueueOrder(depth=16),
+        build=partial(QueueOrder, depth=16),
         method=Induction(ResultQueue.LATENCY + 1),
     ),
     *_unit_proofs("separate"),
@@ -531,8 +447,8 @@ PROOFS = (
         statement="From its first opening after reset on, the input is closed for at most "
         "`longest_pause` clocks running while results are taken and the spare is clean in time.",
         design="separate, stand-in core, 8 places",
-        build=lambda: UnitOrder(
-            depth=8, unit=partial(SmallUnit, organisation="separate"), pauses=True
+        build=partial(
+            UnitOrder, depth=8, unit=partial(SmallUnit, organisation="separate"), pauses=True
         ),
         method=Induction(27),
     ),
@@ -541,7 +457,7 @@ PROOFS = (
             name=f"{name}: {goal}",
             statement=f"It can be that {goal}.",
             design=design,
-            build=partial(build, goal),
+            build=partial(build, goal=goal),
             method=Reachable(clocks),
         )
         for name, (design, build, clocks, goals) in _GOALS.items()

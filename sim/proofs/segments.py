@@ -36,42 +36,25 @@ class SegmentAnswers(Harness):
     """
 
     def __init__(self, *, depth=16, clear_bits=4, memory=Undefined, goal=None):
-        self._depth = depth
-        self._words = depth // clear_bits
         self._memory = memory(depth=depth, clear_bits=clear_bits)
-        super().__init__(
-            {
-                "address": In(range(depth)),
-                "set": In(1),
-                "clear": In(1),
-                "word": In(range(self._words)),
-            },
-            goal=goal,
-        )
+        super().__init__(part=self._memory, goal=goal)
 
     def build(self, m):
         m.submodules.memory = bank = self._memory
-        cell = Signal(range(self._depth))
+        cell = Signal(range(bank.depth))
         known = Signal()
         bit = Signal()
         just_set = Signal()
-        m.d.comb += [
-            cell.eq(AnyConst(len(cell))),
-            Assume(~(self.clear & self.set)),
-            bank.address.eq(self.address),
-            bank.set.eq(self.set),
-            bank.clear.eq(self.clear),
-            bank.clear_address.eq(self.word),
-        ]
-        own = self.address == cell
-        m.d.sync += just_set.eq(self.set & own)
-        with m.If(self.clear & (self.word == cell // (self._depth // self._words))):
+        m.d.comb += [cell.eq(AnyConst(len(cell))), Assume(~(bank.clear & bank.set))]
+        own = bank.address == cell
+        m.d.sync += just_set.eq(bank.set & own)
+        with m.If(bank.clear & (bank.clear_address == cell // bank.clear_bits)):
             m.d.sync += [bit.eq(0), known.eq(1)]
-        with m.Elif(self.clear & just_set):
+        with m.Elif(bank.clear & just_set):
             m.d.sync += known.eq(0)
-        with m.Elif(self.set & own):
+        with m.Elif(bank.set & own):
             m.d.sync += [bit.eq(1), known.eq(1)]
-        asked = delayed(m, known & own & ~self.clear, bank.latency, "asked")
+        asked = delayed(m, known & own & ~bank.clear, bank.latency, "asked")
         expected = delayed(m, bit, bank.latency, "expected")
         self.require(~asked | (bank.bit == expected))
         self.reach("a bit that was set is read", asked & bank.bit)
