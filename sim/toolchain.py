@@ -193,5 +193,13 @@ def models(memory: str) -> list[Path]:
     """
     if memory not in BLOCK_KINDS:
         return []
-    names = ["strict"] * memory.endswith(STRICT) + [BLOCK_KINDS[memory].cell]
+    return cell_models(BLOCK_KINDS[memory].cell, strict=memory.endswith(STRICT))
+
+
+def cell_models(*cells: str, strict: bool = False) -> list[Path]:
+    """Return the models of `cells` in the order in which tools have to read them.
+
+    If they are `strict`, more is garbage, see `models`.
+    """
+    names = [*["strict"] * strict, *["garbage"] * bool(cells), *cells]
     return [MODELS / f"{name}.v" for name in names]

@@ -16,9 +16,9 @@ from ...hdl.memory.variants import segment_memory
 from ...hdl.verilog import TOP, unit_verilog
 from ..netlist import unit_netlist
 from ..toolchain import (
-    MODELS,
     PRECOMPILED_HEADER_FLAG,
     ToolError,
+    cell_models,
     models,
     shared_runtime,
     verilator_environment,
@@ -143,7 +143,7 @@ def run_netlist_bench(
         simulator,
         directory,
         environment=_filter_environment(directory, seed, memory) | {"LATELY_NETLIST": "1"},
-        models=[directory / "cells.v", *(MODELS / f"{name}.v" for name in netlist.unmodelled)],
+        models=[directory / "cells.v", *cell_models(*netlist.unmodelled)],
         testcase=testcase,
     )
 

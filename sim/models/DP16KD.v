@@ -1,15 +1,6 @@
 // The ECP5 block RAM in NORMAL mode. Only what the vendor defines is answered: a port's word in a
 // cycle in which it does not write, without the bits that the other port writes meanwhile.
-// All else is garbage: bits at random; with LATELY_INVERTED the inverse of what was there; in
-// proofs (FORMAL) any bits. With LATELY_STRICT the whole word is garbage if the other port writes
-// one of its bits. Simulation ends where both ports write a bit.
-
-`ifndef LATELY_SEED
-`define LATELY_SEED 1
-`endif
-`ifndef LATELY_WORDS
-`define LATELY_WORDS 1024
-`endif
+// All else is garbage, see garbage.v. Simulation ends where both ports write a bit.
 
 module DP16KD (
     input DIA17, DIA16, DIA15, DIA14, DIA13, DIA12, DIA11, DIA10, DIA9,
@@ -39,9 +30,9 @@ module DP16KD (
     parameter CSDECODE_B = "0b000";
 
     // As the widest port has them: bits 8 and 17 are the ninth bits of the bytes.
-    reg [17:0] words [0:`LATELY_WORDS - 1];
+    reg [17:0] words [0:`LATELY_DEPTH(1024) - 1];
     reg [17:0] read_a, read_b, register_a, register_b;
-    reg [31:0] noise = `LATELY_SEED;
+    wire [31:0] noise;
     integer index;
 
     wire [13:0] a = {ADA13, ADA12, ADA11, ADA10, ADA9, ADA8, ADA7,
@@ -72,31 +63,16 @@ module DP16KD (
     wire same = a[13:4] == b[13:4];
 
     wire [17:0] meeting = {18{same}} & write_b;
+    wire [17:0] meeting_b = {18{same}} & write_a;
     wire [17:0] before_a = words[a[13:4]];
     wire [17:0] before_b = words[b[13:4]];
-`ifdef LATELY_STRICT
-    wire [17:0] met_a = {18{same & |(all_a & write_b)}};
-    wire [17:0] met_b = {18{same & |(all_b & write_a)}};
-`else
-    wire [17:0] met_a = meeting;
-    wire [17:0] met_b = {18{same}} & write_a;
-`endif
-    wire [17:0] unknown_a = {18{WEA}} | met_a;
-    wire [17:0] unknown_b = {18{WEB}} | met_b;
-`ifdef FORMAL
-    wire [17:0] garbage_a = $anyseq;
-    wire [17:0] garbage_b = $anyseq;
-`elsif LATELY_INVERTED
-    wire [17:0] garbage_a = ~before_a;
-    wire [17:0] garbage_b = ~before_b;
-`else
-    wire [17:0] garbage_a = noise[17:0];
-    wire [17:0] garbage_b = noise[31:14];
-`endif
+    wire [17:0] unknown_a = {18{WEA}} | `LATELY_UNKNOWN(18, all_a, meeting);
+    wire [17:0] unknown_b = {18{WEB}} | `LATELY_UNKNOWN(18, all_b, meeting_b);
+    wire [17:0] garbage_a = `LATELY_GARBAGE(before_a, noise[17:0]);
+    wire [17:0] garbage_b = `LATELY_GARBAGE(before_b, noise[31:14]);
 
+    lately_noise noises (.clk(CLKA), .asked({a, b, 4'd9}), .noise(noise));
     always @(posedge CLKA) begin
-        // What comes at random differs between blocks through what they are asked.
-        noise <= (noise ^ {a, b, 4'd9}) * 32'd1664525 + 32'd1013904223;
         if (CEA) read_a <= ((before_a & ~unknown_a) | (garbage_a & unknown_a)) >> base(DATA_WIDTH_A, a[3:0]);
         if (CEB) read_b <= ((before_b & ~unknown_b) | (garbage_b & unknown_b)) >> base(DATA_WIDTH_B, b[3:0]);
         if (OCEA) register_a <= read_a;
@@ -114,7 +90,7 @@ module DP16KD (
     initial begin
         if (WRITEMODE_A != "NORMAL" || WRITEMODE_B != "NORMAL")
             $fatal(1, "DP16KD: this mode is not modelled");
-        for (index = 0; index < `LATELY_WORDS; index = index + 1) words[index] = 18'd0;
+        for (index = 0; index < `LATELY_DEPTH(1024); index = index + 1) words[index] = 18'd0;
     end
 `endif
 

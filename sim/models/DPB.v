@@ -1,12 +1,5 @@
 // The Gowin block RAM in the mode that GowinSegmentMemory uses: port A reads or writes words of 1 to
-// 16 bits, port B writes single bits; no output register. What is garbage: see DP16KD.v.
-
-`ifndef LATELY_SEED
-`define LATELY_SEED 1
-`endif
-`ifndef LATELY_WORDS
-`define LATELY_WORDS 1024
-`endif
+// 16 bits, port B writes single bits; no output register. What is garbage: see garbage.v.
 
 module DPB (
     input CLKA, CEA, OCEA, RESETA, WREA,
@@ -30,9 +23,9 @@ module DPB (
     parameter BLK_SEL_1 = 3'b000;
     parameter RESET_MODE = "SYNC";
 
-    reg [15:0] words [0:`LATELY_WORDS - 1];
+    reg [15:0] words [0:`LATELY_DEPTH(1024) - 1];
     reg [15:0] read;
-    reg [31:0] noise = `LATELY_SEED;
+    wire [31:0] noise;
     integer index;
 
     // The bits of port A's word within the 16 that it lies in; the lowest address bits enable the
@@ -45,21 +38,11 @@ module DPB (
     wire same = ADA[13:4] == ADB[13:4];
     wire [15:0] meeting = {16{same}} & single;
     wire [15:0] held = words[ADA[13:4]];
-`ifdef LATELY_STRICT
-    wire [15:0] unknown = {16{WREA | |(lanes & meeting)}};
-`else
-    wire [15:0] unknown = {16{WREA}} | meeting;
-`endif
-`ifdef FORMAL
-    wire [15:0] garbage = $anyseq;
-`elsif LATELY_INVERTED
-    wire [15:0] garbage = ~held;
-`else
-    wire [15:0] garbage = noise[31:16];
-`endif
+    wire [15:0] unknown = {16{WREA}} | `LATELY_UNKNOWN(16, lanes, meeting);
+    wire [15:0] garbage = `LATELY_GARBAGE(held, noise[31:16]);
 
+    lately_noise noises (.clk(CLKA), .asked({ADA, ADB, 4'd9}), .noise(noise));
     always @(posedge CLKA) begin
-        noise <= (noise ^ {ADA, ADB, 4'd9}) * 32'd1664525 + 32'd1013904223;
         if (CEA) read <= ((held & ~unknown) | (garbage & unknown)) >> base;
         if (|write)
             words[ADA[13:4]] <= (held & ~write & ~meeting) | ((DIA << base) & write)
@@ -75,7 +58,7 @@ module DPB (
     initial begin
         if (BIT_WIDTH_1 != 1 || READ_MODE0 != 0 || WRITE_MODE0 != 0)
             $fatal(1, "DPB: this mode is not modelled");
-        for (index = 0; index < `LATELY_WORDS; index = index + 1) words[index] = 16'd0;
+        for (index = 0; index < `LATELY_DEPTH(1024); index = index + 1) words[index] = 16'd0;
     end
 `endif
 

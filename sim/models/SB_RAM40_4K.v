@@ -1,12 +1,5 @@
 // The iCE40 block RAM, with words of 16 >> MODE bits at either port, of which those of 16 are written
-// through a mask (a set mask bit keeps the bit). What is garbage: see DP16KD.v.
-
-`ifndef LATELY_SEED
-`define LATELY_SEED 1
-`endif
-`ifndef LATELY_WORDS
-`define LATELY_WORDS 256
-`endif
+// through a mask (a set mask bit keeps the bit). What is garbage: see garbage.v.
 
 module SB_RAM40_4K (
     output [15:0] RDATA,
@@ -23,10 +16,10 @@ module SB_RAM40_4K (
         INIT_7 = 0, INIT_8 = 0, INIT_9 = 0, INIT_A = 0, INIT_B = 0, INIT_C = 0, INIT_D = 0,
         INIT_E = 0, INIT_F = 0;
 
-    reg [15:0] words [0:`LATELY_WORDS - 1];
+    reg [15:0] words [0:`LATELY_DEPTH(256) - 1];
     reg [15:0] read;
     reg [2:0] column;
-    reg [31:0] noise = `LATELY_SEED;
+    wire [31:0] noise;
     integer index;
 
     // A narrow word has one bit in each group of 1 << MODE bits, chosen by the high address bits;
@@ -51,21 +44,11 @@ module SB_RAM40_4K (
     wire [15:0] write = {16{WCLKE & WE}} & (WRITE_MODE == 0 ? ~MASK : chosen(WRITE_MODE, WADDR[10:8]));
     wire [15:0] held = words[RADDR[7:0]];
     wire [15:0] meeting = {16{WADDR[7:0] == RADDR[7:0]}} & write;
-`ifdef LATELY_STRICT
-    wire [15:0] unknown = {16{|meeting}};
-`else
-    wire [15:0] unknown = meeting;
-`endif
-`ifdef FORMAL
-    wire [15:0] garbage = $anyseq;
-`elsif LATELY_INVERTED
-    wire [15:0] garbage = ~held;
-`else
-    wire [15:0] garbage = noise[31:16];
-`endif
+    wire [15:0] unknown = `LATELY_UNKNOWN(16, 16'hffff, meeting);
+    wire [15:0] garbage = `LATELY_GARBAGE(held, noise[31:16]);
 
+    lately_noise noises (.clk(RCLK), .asked({RADDR, WADDR, 10'd9}), .noise(noise));
     always @(posedge RCLK) begin
-        noise <= (noise ^ {RADDR, WADDR, 10'd9}) * 32'd1664525 + 32'd1013904223;
         if (RCLKE & RE) begin
             read <= (held & ~unknown) | (garbage & unknown);
             column <= RADDR[10:8];
@@ -75,7 +58,7 @@ module SB_RAM40_4K (
     end
 
 `ifndef FORMAL
-    initial for (index = 0; index < `LATELY_WORDS; index = index + 1) words[index] = 16'd0;
+    initial for (index = 0; index < `LATELY_DEPTH(256); index = index + 1) words[index] = 16'd0;
 `endif
 
     assign RDATA = gathered(READ_MODE, read, column);
