@@ -6,8 +6,11 @@ points that were not reached, and the report says how many.
 """
 
 import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,59 +88,10 @@ class Exclusion:
 
 
 EXCLUSIONS: list[Exclusion] = [
-    Exclusion(
-        "The writer of Verilog begins every block with a condition that is never true, for "
-        "simulators that would not run the block otherwise.",
-        kind="lines",
-        text=r"\s*if \(\\\$auto\$verilog_backend\S* \) begin end",
-    ),
-    Exclusion(
-        "The signal of that condition.",
-        name=r"\$auto\$verilog_backend\S*",
-    ),
-    Exclusion(
-        "Signals of no bits, which the writer of Verilog declares as [-1:0].",
-        text=r".*\[-1:0\].*",
-    ),
-    Exclusion(
-        "Products of key bits and hash constants: bits that are 0 in all constants concerned. "
-        "Only bits that never changed in either direction; the fold is linear.",
-        module=r"core\.hash",
-        name=r"(\$\d+|sum\d+_\d+)\[\d+\]:.*",
-        still=True,
-    ),
-    Exclusion(
-        "`adopt` travels with the operation, but without a secret nothing is adopted.",
-        module=r"\(unit\)|core(\.store)?|front",
-        name=r"(.*\.)?adopt:.*|.*\[5\]:.*",
-        text=r".*(\[5:0\]|adopt).*",
-        hash="h3",
-    ),
-    Exclusion(
-        "The second hash pipeline, which only a unit with re-keying has, and what says which "
-        "segments have it. Nothing of the kind is excluded in the unit with re-keying.",
-        module=r"core\.store\.ring",
-        name=r"(\$\d+|pipelines)(\[\d+\])?:.*|adopt:.*|newest:.*",
-        hash="h3",
-        still=True,
-    ),
-    Exclusion(
-        "The lowest bit of a sum that has a carry in as the lowest bit of both its terms.",
-        module=r"core\.hash\.siphash",
-        name=r"\$\d+\[0\]:.*",
-        still=True,
-    ),
-    Exclusion(
-        "Bits that a shift by one place fills with 0.",
-        module=r"front\.gate\.serializer|secrets",
-        name=r"\$1\[\d+\]:.*|\$(6|14)\[0\]:.*",
-        still=True,
-    ),
-    Exclusion(
-        "A comparison with the minimum that always comes out as true.",
-        module=r"front\.schedule\.length",
-        name=r"\$[35]:1->0",
-    ),
+    Exclusion(**rule)
+    for rule in tomllib.loads(files(__package__).joinpath("exclusions.toml").read_text("utf-8"))[
+        "exclusion"
+    ]
 ]
 """What cannot be reached in any unit, and why."""
 
@@ -190,6 +144,13 @@ class Tally:
     excluded: int = 0
     missed: list[str] = field(default_factory=list)
 
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.reached + other.reached,
+            self.excluded + other.excluded,
+            self.missed + other.missed,
+        )
+
     @property
     def reachable(self) -> int:
         """Points that are not excluded."""
@@ -206,7 +167,7 @@ def tally(
 ) -> tuple[dict[str, dict[str, Tally]], dict[str, int]]:
     """Count points by module and kind, and the excluded ones by reason."""
     modules: dict[str, dict[str, Tally]] = {}
-    reasons: dict[str, int] = {}
+    reasons: Counter[str] = Counter()
     points = list(points)
     moved = {_bit(point) for point in points if point.hits}
     for point in points:
@@ -218,7 +179,7 @@ def tally(
         for exclusion in EXCLUSIONS:
             if exclusion(spec, point, moved=_bit(point) in moved):
                 counted.excluded += 1
-                reasons[exclusion.reason] = reasons.get(exclusion.reason, 0) + 1
+                reasons[exclusion.reason] += 1
                 break
         else:
             counted.missed.append(f"{point.instance or '(unit)'}: {point.name}")

@@ -6,7 +6,7 @@ cocotb-coverage.
 """
 
 import json
-from collections import deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -116,13 +116,11 @@ class Collector:
 
 def merged(runs: Iterable[Mapping[str, Mapping[str, int]]]) -> Counts:
     """Return the sum of the counts of several runs."""
-    total: Counts = {}
+    total: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for run in runs:
         for point, bins in run.items():
-            counts = total.setdefault(point, {})
-            for name, count in bins.items():
-                counts[name] = counts.get(name, 0) + count
-    return total
+            total[point].update(bins)
+    return {point: dict(bins) for point, bins in total.items()}
 
 
 def missed(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
@@ -164,7 +162,7 @@ class Sampler:
         self._operations: deque[int] = deque()
         self._waiting: tuple[int, int] | None = None
         self._loaded: int | None = None
-        self._stalled = self._gap = self._closed = 0
+        self._lasting: Counter[str] = Counter()
 
     def _clear(self, generation: int) -> None:
         self._position = 0
@@ -174,6 +172,16 @@ class Sampler:
     @property
     def _short(self) -> bool:
         return self._length < self._profile.minimum_generation
+
+    def _ended(self, point: str, lasts: bool) -> int:
+        """Return for how many clocks that lasted which ends in this one, or 0."""
+        clocks = self._lasting[point]
+        self._lasting[point] = clocks + 1 if lasts else 0
+        return 0 if lasts else clocks
+
+    def _sample_run(self, point: str, lasts: bool) -> None:
+        if clocks := self._ended(point, lasts):
+            self._sample(point, run_bin(clocks))
 
     def clock(self, ports: Ports) -> None:
         """Look at one clock; all clocks have to be shown, in order."""
@@ -190,11 +198,7 @@ class Sampler:
             self._accept(ports)
 
     def _output(self, ports: Ports) -> None:
-        if ports.valid and not ports.taken:
-            self._stalled += 1
-        elif self._stalled:
-            self._sample("clocks without o.ready", run_bin(self._stalled))
-            self._stalled = 0
+        self._sample_run("clocks without o.ready", ports.valid and not ports.taken)
         if ports.valid and ports.taken and ports.seen:
             self._sample("age of a hit", ports.age)
 
@@ -202,18 +206,11 @@ class Sampler:
         """Tell pauses on either side of the input, and why the unit makes its own."""
         if self._last is None:
             return
-        if not ports.offered:
-            self._gap += 1
-        elif self._gap:
-            self._sample("clocks without i.valid", run_bin(self._gap))
-            self._gap = 0
-        if not ports.ready:
-            self._closed += 1
-        elif self._closed:
-            self._reopened(ports)
-            self._closed = 0
+        self._sample_run("clocks without i.valid", not ports.offered)
+        if clocks := self._ended("input closed", not ports.ready):
+            self._reopened(ports, clocks)
 
-    def _reopened(self, ports: Ports) -> None:
+    def _reopened(self, ports: Ports, clocks: int) -> None:
         """Tell why the input was closed: the unit's contract knows four reasons only."""
         short = self._short or ports.generation < self._profile.minimum_generation
         if self._last == Operation.CLEAR:
@@ -226,7 +223,7 @@ class Sampler:
             reason = "one at a time"
         else:
             reason = "results wait"
-            self._sample("clocks closed for waiting results", run_bin(self._closed))
+            self._sample("clocks closed for waiting results", run_bin(clocks))
         self._sample("input closed", reason)
 
     def _load(self, secret: int) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ class UnitCoverage:
 
     def total(self, kind: str) -> Tally:
         """Tally of all modules together."""
-        return summed(kinds[kind] for kinds in self.modules.values())
+        return sum((kinds[kind] for kinds in self.modules.values()), Tally())
 
     @property
     def bins(self) -> tuple[int, int]:
@@ -77,16 +78,6 @@ class UnitCoverage:
             "total": {kind: _tally_json(self.total(kind), names=False) for kind in KINDS},
             "excluded": self.reasons,
         }
-
-
-def summed(tallies: Any) -> Tally:
-    """Return tallies of one kind as one."""
-    total = Tally()
-    for part in tallies:
-        total.reached += part.reached
-        total.excluded += part.excluded
-        total.missed += part.missed
-    return total
 
 
 def _tally_json(counted: Tally, *, names: bool = True) -> dict[str, Any]:
@@ -116,43 +107,52 @@ def measure(spec: FilterSpec, directory: Path) -> UnitCoverage:
 
 def print_report(units: dict[str, UnitCoverage], console: Console) -> None:
     """Print units, modules, exclusions, and everything that was not reached."""
-    table = Table("unit", title="Coverage of the benches")
-    for column in ("bins hit", "lines", "toggles", "excluded lines", "excluded toggles"):
-        table.add_column(column, justify="right")
-    for name, unit in units.items():
-        totals = [unit.total(kind) for kind in KINDS]
-        shares = [f"{counted.percent:.1f} % of {counted.reachable:,}" for counted in totals]
-        excluded = [f"{counted.excluded:,}" for counted in totals]
-        table.add_row(name, f"{unit.bins[0]} of {unit.bins[1]}", *shares, *excluded)
-    console.print(table)
-    console.print(_module_table(units))
-    console.print(_reason_table(units))
+    for table in (_unit_table, _module_table, _reason_table):
+        console.print(table(units))
     for name, unit in units.items():
         for what, names in _open_ends(unit):
             shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" * (len(names) > 20))
             console.print(f"{name}, {what}: {shown}", highlight=False, markup=False)
 
 
-def _module_table(units: dict[str, UnitCoverage]) -> Table:
-    table = Table("part", title="Parts, all units together")
-    for column in KINDS:
+def _table(title: str, first: str, *numbers: str, **options: Any) -> Table:
+    """Return an empty table with a column of names and columns of numbers."""
+    table = Table(first, title=title, **options)
+    for column in numbers:
         table.add_column(column, justify="right")
-    names = sorted({name for unit in units.values() for name in unit.modules})
-    for name in names:
+    return table
+
+
+def _share(counted: Tally) -> str:
+    return f"{counted.percent:.1f} % of {counted.reachable:,}"
+
+
+def _unit_table(units: dict[str, UnitCoverage]) -> Table:
+    numbers = ("bins hit", *KINDS, *(f"excluded {kind}" for kind in KINDS))
+    table = _table("Coverage of the benches", "unit", *numbers)
+    for name, unit in units.items():
+        totals = [unit.total(kind) for kind in KINDS]
+        excluded = (f"{counted.excluded:,}" for counted in totals)
+        table.add_row(name, "{} of {}".format(*unit.bins), *map(_share, totals), *excluded)
+    return table
+
+
+def _module_table(units: dict[str, UnitCoverage]) -> Table:
+    table = _table("Parts, all units together", "part", *KINDS)
+    for name in sorted({name for unit in units.values() for name in unit.modules}):
         parts = [unit.modules[name] for unit in units.values() if name in unit.modules]
-        totals = [summed(part[kind] for part in parts) for kind in KINDS]
-        table.add_row(name, *(f"{total.percent:.1f} % of {total.reachable:,}" for total in totals))
+        totals = [sum((part[kind] for part in parts), Tally()) for kind in KINDS]
+        table.add_row(name, *map(_share, totals))
     return table
 
 
 def _reason_table(units: dict[str, UnitCoverage]) -> Table:
-    table = Table("excluded because", title="Points that cannot be reached", show_lines=True)
-    table.add_column("points", justify="right")
-    reasons: dict[str, int] = {}
+    title = "Points that cannot be reached"
+    table = _table(title, "excluded because", "points", show_lines=True)
+    reasons: Counter[str] = Counter()
     for unit in units.values():
-        for reason, count in unit.reasons.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    for reason, count in sorted(reasons.items(), key=lambda item: -item[1]):
+        reasons.update(unit.reasons)
+    for reason, count in reasons.most_common():
         table.add_row(reason, f"{count:,}")
     return table
 
