@@ -10,6 +10,8 @@ file to which the situations that the tests brought about are added.
 import atexit
 import itertools
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import cocotb
@@ -52,8 +54,7 @@ class Bench(UnitBench):
         scoreboard = Scoreboard(SPEC)
         bench = cls(dut, scoreboard, Driver(dut, SPEC, scoreboard), Monitor(dut, SPEC, scoreboard))
         bench.set_generation(generation)
-        scoreboard.golden.clear()
-        scoreboard.golden.operations = 0
+        scoreboard.forget()
         if COVERAGE:
             cocotb.start_soon(bench.cover())
         return await bench.reset()
@@ -93,13 +94,14 @@ class Bench(UnitBench):
         keys = [self.random.randrange(1 << SPEC.key_bits) for _ in range(3000)]
         return keys, HASH.indices(states(keys), 0)[0]
 
-    def inserts(self, count: int) -> list[Item]:
-        """Return check-and-inserts of random keys."""
-        return tagged([(Operation.CHECK_AND_INSERT, self.key()) for _ in range(count)])
+    def inserts(self, count: int, draw: Callable[[], int] | None = None) -> list[Item]:
+        """Return check-and-inserts of random keys, drawn as `key` does or as told."""
+        draw = draw or self.key
+        return tagged([(Operation.CHECK_AND_INSERT, draw()) for _ in range(count)])
 
-    async def finish(self, *, sent: int | None = None) -> None:
+    async def finish(self) -> None:
         """Check that nothing is missing, and that counters and memory equal golden's."""
-        await super().finish(sent=sent)
+        await super().finish()
         for name in ("operations", "insertions", "hits", "shifts"):
             counter = getattr(self.dut, name)
             counted = int(counter.value)
@@ -130,10 +132,8 @@ def keys_of_one_cell() -> tuple[int, int]:
 async def accepts_every_clock(dut) -> None:
     """Through shifts, one operation per clock without a pause, `latency` clocks each."""
     bench = await Bench.start(dut)
-    items = bench.inserts(6 * SPEC.segments * GENERATION)
-    await bench.driver.send(items)
+    await bench.perform(bench.inserts(6 * SPEC.segments * GENERATION))
     assert not any(bench.driver.waits), "the unit paused"
-    await bench.finish(sent=len(items))
     assert bench.scoreboard.golden.shifts > 2 * SPEC.segments, "the ring did not wrap"
 
 
@@ -141,8 +141,7 @@ async def accepts_every_clock(dut) -> None:
 async def latency_is_as_specified(dut) -> None:
     """Every result comes `latency` clocks after its acceptance, if nothing is in its way."""
     bench = await Bench.start(dut)
-    await bench.driver.send(bench.inserts(3 * GENERATION))
-    await bench.finish()
+    await bench.perform(bench.inserts(3 * GENERATION))
     pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
     latencies = {(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs}
     assert latencies == {UNIT.latency}, f"{latencies} clocks, not {UNIT.latency}"
@@ -159,8 +158,7 @@ async def random_operations(dut, into: float, out: float) -> None:
     count = 150 if max(into, out) > 0.5 else 400
     choices = [(bench.random.choice(codes), bench.key()) for _ in range(count)]
     choices[count // 2] = (Operation.CLEAR, 0)
-    await bench.driver.send(tagged(choices), stalls=Stalls(into, SEED + 2))
-    await bench.finish(sent=len(choices))
+    await bench.perform(tagged(choices), stalls=Stalls(into, SEED + 2))
 
 
 @cocotb.test()
@@ -172,8 +170,7 @@ async def same_key_back_to_back(dut) -> None:
         key = bench.key()
         repeats = bench.random.randrange(1, 5)
         pairs += [(Operation.CHECK_AND_INSERT, key)] * repeats
-    await bench.driver.send(tagged(pairs))
-    await bench.finish(sent=len(pairs))
+    await bench.perform(tagged(pairs))
 
 
 @cocotb.test()
@@ -186,8 +183,7 @@ async def every_distance_between_equal_keys(dut) -> None:
         operations.append((Operation.INSERT, key))
         operations += [(Operation.QUERY, bench.key()) for _ in range(distance - 1)]
         operations.append((Operation.QUERY, key))
-    await bench.driver.send(tagged(operations))
-    await bench.finish(sent=len(operations))
+    await bench.perform(tagged(operations))
 
 
 @cocotb.test()
@@ -197,12 +193,8 @@ async def every_key_in_one_block(dut) -> None:
     pool, index = bench.pool()
     index = index if SPEC.segment_blocks > 1 else index // SPEC.clear
     together = [key for key, same in zip(pool, index == index[0], strict=True) if same]
-    items = tagged(
-        [(Operation.CHECK_AND_INSERT, bench.random.choice(together)) for _ in range(500)]
-    )
-    await bench.driver.send(items)
+    await bench.perform(bench.inserts(500, partial(bench.random.choice, together)))
     assert not any(bench.driver.waits), "the unit paused"
-    await bench.finish(sent=len(items))
 
 
 @cocotb.test()
@@ -212,7 +204,6 @@ async def every_distance_between_keys_of_one_cell(dut) -> None:
     longest = 2 * SPEC.generation - 1
     bench = await Bench.start(dut, generation=longest)
     first, second = keys_of_one_cell()
-    sent = 0
     for start in range(1, PROFILE.latency + 2, longest - 1):
         operations = [(Operation.CLEAR, 0)]
         for distance in range(start, min(start + longest - 1, PROFILE.latency + 2)):
@@ -220,8 +211,7 @@ async def every_distance_between_keys_of_one_cell(dut) -> None:
             operations += [(Operation.NONE, bench.key()) for _ in range(distance - 1)]
             operations.append((Operation.QUERY, second))
         await bench.driver.send(tagged(operations))
-        sent += len(operations)
-    await bench.finish(sent=sent)
+    await bench.finish()
 
 
 @cocotb.test()
@@ -236,7 +226,7 @@ async def every_pair_of_operations(dut) -> None:
         await bench.driver.send(tagged([(Operation.SHIFT, 0), *operations]))
         await bench.drain()
         await RisingEdge(dut.clk)
-    await bench.finish(sent=2 + 2 * len(operations))
+    await bench.finish()
 
 
 @cocotb.test()
@@ -247,27 +237,23 @@ async def forced_shift_at_every_phase(dut) -> None:
     for phase in range(SPEC.generation + 1):
         operations += [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(phase)]
         operations.append((Operation.SHIFT, 0))
-    await bench.driver.send(tagged(operations))
-    await bench.finish(sent=len(operations))
+    await bench.perform(tagged(operations))
 
 
 @cocotb.test()
 async def shift_and_clear_right_after_an_automatic_shift(dut) -> None:
     """They come while the spare is being cleared: the SHIFT waits, the CLEAR starts anew."""
     bench = await Bench.start(dut)
-    sent = 0
     for code in (Operation.SHIFT, Operation.CLEAR) * 2:
         operations = [(Operation.SHIFT, 0)]
         operations += [(Operation.INSERT, bench.key()) for _ in range(SPEC.generation + 1)]
         operations += [(code, 0)]
         operations += [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(2)]
         await bench.driver.send(tagged(operations))
-        sent += len(operations)
         await bench.drain()
         await RisingEdge(dut.clk)
         await bench.driver.send(tagged([(code, 0)]))
-        sent += 1
-    await bench.finish(sent=sent)
+    await bench.finish()
 
 
 @cocotb.test()
@@ -281,8 +267,7 @@ async def every_age_is_told(dut) -> None:
         operations += [(Operation.CLEAR, 0), (Operation.INSERT, key)]
         operations += [(Operation.SHIFT, 0)] * age
         operations += [(Operation.QUERY, key)] * places
-    await bench.driver.send(tagged(operations))
-    await bench.finish(sent=len(operations))
+    await bench.perform(tagged(operations))
     ages = [outcome.age for outcome in bench.monitor.outcomes if outcome.seen]
     assert ages == sorted(ages), "a key became younger"
     assert [ages.count(age) for age in range(SPEC.window_generations + 1)] == (
@@ -297,18 +282,14 @@ async def pauses_of_every_length(dut) -> None:
     Tags are drawn at random, so that every place of the queue holds everything.
     """
     bench = await Bench.start(dut)
-    bench.monitor.stalls = pauses = Pattern([*[*range(1, 10)] * 8, 150])
     draw = bench.random.randrange
-    sent = 0
-    for length in (*range(1, 10), 0, 0, 0):
-        items = [
+
+    def items() -> list[Item]:
+        return [
             Item(Operation.CHECK_AND_INSERT, bench.key(), draw(1 << TAG_BITS)) for _ in range(90)
         ]
-        await bench.driver.send(items, stalls=Pattern([length]) if length else None)
-        sent += len(items)
-    assert pauses.rounds > 1, "the output did not pause in all ways"
-    bench.monitor.stalls = Stalls()
-    await bench.finish(sent=sent)
+
+    await bench.perform_with_pauses(items, Pattern([*[*range(1, 10)] * 8, 150]), unpaused=3)
 
 
 @cocotb.test()
@@ -322,8 +303,7 @@ async def query_of_the_shifting_operation_sees_the_old_ring(dut) -> None:
     operations.append((Operation.INSERT, key))
     operations += [(Operation.INSERT, bench.key()) for _ in range(window)]
     operations += [(Operation.CHECK_AND_INSERT, key), (Operation.QUERY, key)]
-    await bench.driver.send(tagged(operations))
-    await bench.finish(sent=len(operations))
+    await bench.perform(tagged(operations))
     assert bench.monitor.outcomes[-2].seen, "the key was lost within the window"
     assert bench.monitor.outcomes[-1].age == 0, "the insertion did not follow the shift"
 
@@ -335,8 +315,7 @@ async def forced_shifts_wait_for_the_spare(dut) -> None:
     operations = [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(2)]
     operations += [(Operation.SHIFT, 0)] * 3
     operations += [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(2)]
-    await bench.driver.send(tagged(operations * 2 * SPEC.segments))
-    await bench.finish()
+    await bench.perform(tagged(operations * 2 * SPEC.segments))
     # The one after a held shift is not taken before the shift is.
     waited = max(bench.driver.waits[8:])
     assert PROFILE.clear_cycles <= waited <= UNIT.longest_pause, f"waited {waited} clocks"
@@ -360,20 +339,16 @@ async def shift_pauses_little_when_the_spare_is_clean(dut) -> None:
 async def shortest_generations_do_not_pause(dut, above: int) -> None:
     """At the minimum and one above it, still one operation per clock."""
     bench = await Bench.start(dut, generation=UNIT.minimum_generation + above)
-    items = bench.inserts(4 * SPEC.segments * (UNIT.minimum_generation + above))
-    await bench.driver.send(items)
+    await bench.perform(bench.inserts(4 * SPEC.segments * (UNIT.minimum_generation + above)))
     assert not any(bench.driver.waits), "the unit paused"
-    await bench.finish(sent=len(items))
 
 
 @cocotb.test()
 async def shorter_generations_pause_and_stay_right(dut) -> None:
     """Below the minimum, shifts wait for the spare and verdicts are those of golden."""
     bench = await Bench.start(dut, generation=max(1, UNIT.minimum_generation - 1))
-    items = bench.inserts(3 * SPEC.segments * UNIT.minimum_generation)
-    await bench.driver.send(items)
+    await bench.perform(bench.inserts(3 * SPEC.segments * UNIT.minimum_generation))
     assert any(bench.driver.waits), "no shift waited"
-    await bench.finish(sent=len(items))
 
 
 @cocotb.test()
@@ -398,8 +373,7 @@ async def clear_forgets_everything(dut) -> None:
     keys = [bench.key() for _ in range(2 * GENERATION)]
     operations = [(Operation.INSERT, key) for key in keys] + [(Operation.CLEAR, 0)]
     operations += [(Operation.QUERY, key) for key in keys]
-    await bench.driver.send(tagged(operations))
-    await bench.finish(sent=len(operations))
+    await bench.perform(tagged(operations))
     assert not any(outcome.seen for outcome in bench.monitor.outcomes), "a key survived"
     waits = bench.driver.waits[len(keys) + 1 :]
     assert PROFILE.clear_cycles <= max(waits) <= UNIT.longest_pause, f"paused {max(waits)} clocks"
@@ -410,31 +384,13 @@ async def reset_in_mid_stream(dut) -> None:
     """Reset drops what is under way and clears the memory."""
     bench = await Bench.start(dut)
     for cut in (1, UNIT.latency // 2, UNIT.latency + 3, GENERATION + 1):
-        sending = cocotb.start_soon(bench.driver.send(bench.inserts(500)))
-        await ClockCycles(dut.clk, PROFILE.clear_cycles + cut)
-        sending.cancel()
-        bench.driver.release()
-        dut.rst.value = 1
-        await RisingEdge(dut.clk)
-        dut.rst.value = 0
-        bench.scoreboard.forget(SPEC)
-    before = bench.scoreboard.compared
-    items = bench.inserts(2 * GENERATION)
-    await bench.driver.send(items)
-    await bench.finish()
-    assert bench.scoreboard.compared - before == len(items)
+        await bench.interrupt(bench.inserts(500), clocks=PROFILE.clear_cycles + cut)
+    await bench.perform(bench.inserts(2 * GENERATION))
 
 
 @cocotb.test()
 async def blocked_output_stops_the_input(dut) -> None:
     """With nobody taking results the unit stops accepting, and goes on where it stopped."""
     bench = await Bench.start(dut)
-    bench.monitor.stalls = Stalls(1.0)
-    items = bench.inserts(200)
-    sending = cocotb.start_soon(bench.driver.send(items))
-    await ClockCycles(dut.clk, 150)
-    stopped = len(bench.driver.accepted)
-    assert UNIT.latency <= stopped < 150, f"accepted {stopped} operations without an outlet"
-    bench.monitor.stalls = Stalls()
-    await sending
-    await bench.finish(sent=len(items))
+    accepted = await bench.perform_blocked(bench.inserts(200), clocks=150)
+    assert UNIT.latency <= accepted < 150, f"accepted {accepted} operations without an outlet"

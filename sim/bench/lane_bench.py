@@ -3,7 +3,7 @@
 import itertools
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles
 
 from ...golden import Operation
 from ...hdl.lanes.collector import Collector
@@ -63,9 +63,9 @@ class Bench(UnitBench):
             *[None if code is None else (code, self.key()) for code in codes], turn=turn
         )
 
-    async def finish(self, *, sent: int | None = None) -> None:
+    async def finish(self) -> None:
         """Check that nothing is missing, and that memory equals golden's."""
-        await super().finish(sent=sent)
+        await super().finish()
         self.check_memory(UNIT.memory_map)
 
 
@@ -88,8 +88,7 @@ async def full_beats(dut) -> None:
     """All lanes check and insert through several turns of the ring."""
     bench = await Bench.start(dut)
     beats = bench.inserts((2 * SPEC.segments + 1) * SPEC.generation // LANES + 1)
-    await bench.driver.send(beats)
-    await bench.finish(sent=len(beats))
+    await bench.perform(beats)
     assert bench.scoreboard.golden.shifts >= 2 * SPEC.segments, "the ring did not wrap"
 
 
@@ -98,10 +97,9 @@ async def queries_flow_in_all_lanes(dut) -> None:
     """Where nothing turns and no shard has too much, beats are taken in almost every clock."""
     bench = await Bench.start(dut)
     keys = [bench.random.randrange(KEYS) for _ in range(300 * LANES)]
-    await bench.driver.send(bench.full([(Operation.QUERY, key) for key in keys]))
+    await bench.perform(bench.full([(Operation.QUERY, key) for key in keys]))
     rate = operations_per_clock(bench)
     assert rate > 0.95 * LANES, f"{rate} operations per clock"
-    await bench.finish(sent=300)
 
 
 @cocotb.test()
@@ -113,7 +111,7 @@ async def latency_is_as_specified(dut) -> None:
     for _ in range(Collector.POLL):
         await bench.driver.send([bench.beat((Operation.QUERY, bench.key()))])
         await ClockCycles(dut.clk, pause)
-    await bench.finish(sent=Collector.POLL)
+    await bench.finish()
     pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
     latencies = [(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs]
     assert min(latencies) >= UNIT.latency, f"{min(latencies)} clocks"
@@ -128,8 +126,7 @@ async def random_beats(dut, into: float, out: float) -> None:
     bench.monitor.stalls = Stalls(out, SEED + 1)
     # Pauses make many clocks of few beats.
     beats = [bench.anything() for _ in range(50 if max(into, out) > 0.5 else 90)]
-    await bench.driver.send(beats, stalls=Stalls(into, SEED + 2))
-    await bench.finish(sent=len(beats))
+    await bench.perform(beats, stalls=Stalls(into, SEED + 2))
     assert bool(bench.monitor.held) == bool(out), "no answer waited, or one did"
 
 
@@ -138,7 +135,6 @@ async def random_beats(dut, into: float, out: float) -> None:
 async def ring_turns_for_an_insertion_in_every_lane(dut, company: str) -> None:
     """Lanes before it are of the old generation, its own query too; what follows is of the new."""
     bench = await Bench.start(dut)
-    sent = 0
     for lane in range(LANES):
         beats = [bench.beat(turn=Operation.SHIFT)]
         alone = company == "none"
@@ -154,8 +150,7 @@ async def ring_turns_for_an_insertion_in_every_lane(dut, company: str) -> None:
         beats.append(bench.beat(*turning))
         beats += bench.full([(Operation.QUERY, key) for key in keys])
         await bench.driver.send(beats)
-        sent += len(beats)
-    await bench.finish(sent=sent)
+    await bench.finish()
     assert bench.scoreboard.turned == dict.fromkeys(range(LANES), 1)
 
 
@@ -170,8 +165,7 @@ async def turn_comes_before_the_lanes(dut) -> None:
         lanes = [(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(phase // 2 % LANES)]
         beats.append(bench.beat(*lanes, turn=turn))
         beats += bench.inserts(1)
-    await bench.driver.send(beats)
-    await bench.finish(sent=len(beats))
+    await bench.perform(beats)
 
 
 @cocotb.test()
@@ -185,8 +179,7 @@ async def turns_one_after_another(dut) -> None:
             beats += [bench.beat((Operation.INSERT, bench.key()), turn=pair[0])]
             beats += bench.inserts(pause)
             beats += [bench.beat((Operation.QUERY, bench.key()), turn=pair[1])]
-    await bench.driver.send(beats)
-    await bench.finish(sent=len(beats))
+    await bench.perform(beats)
 
 
 @cocotb.test()
@@ -203,8 +196,7 @@ async def every_combination_on_one_key(dut) -> None:
             bench.beat(*[None if code is None else (code, key) for code in codes], turn=turn)
         )
         beats.append(bench.beat((Operation.QUERY, key)))
-    await bench.driver.send(beats)
-    await bench.finish(sent=len(beats))
+    await bench.perform(beats)
 
 
 @cocotb.test()
@@ -213,10 +205,9 @@ async def one_key_flows(dut) -> None:
     bench = await Bench.start(dut)
     key = bench.key()
     beats = bench.full([(Operation.CHECK_AND_INSERT, key)] * (5 * SPEC.generation))
-    await bench.driver.send(beats)
+    await bench.perform(beats)
     rate = operations_per_clock(bench)
     assert rate > 1, f"{rate} operations per clock"
-    await bench.finish(sent=len(beats))
 
 
 @cocotb.test()
@@ -226,8 +217,7 @@ async def hot_key(dut) -> None:
     hot = bench.key()
     keys = [hot if bench.random.random() < 0.5 else bench.key() for _ in range(300 * LANES)]
     codes = bench.random.choices(CODES[1:], [1, 1, 4], k=len(keys))
-    await bench.driver.send(bench.full(list(zip(codes, keys, strict=True))))
-    await bench.finish(sent=300)
+    await bench.perform(bench.full(list(zip(codes, keys, strict=True))))
 
 
 @cocotb.test()
@@ -237,9 +227,8 @@ async def keys_of_one_shard_wait(dut) -> None:
     keys = keys_of_one_shard()
     # No key twice in a beat, so that none is known without its shard.
     stream = [keys[number % len(keys)] for number in range(300 * LANES)]
-    await bench.driver.send(bench.full([(Operation.CHECK_AND_INSERT, key) for key in stream]))
+    await bench.perform(bench.full([(Operation.CHECK_AND_INSERT, key) for key in stream]))
     assert any(bench.driver.waits), "no beat waited"
-    await bench.finish(sent=300)
 
 
 @cocotb.test()
@@ -252,8 +241,7 @@ async def every_age_is_told(dut) -> None:
         beats.append(bench.beat((Operation.INSERT, key), turn=Operation.CLEAR))
         beats += [bench.beat(turn=Operation.SHIFT)] * age
         beats.append(bench.beat(*[(Operation.QUERY, key)] * LANES))
-    await bench.driver.send(beats)
-    await bench.finish(sent=len(beats))
+    await bench.perform(beats)
     asked = [beat.lanes[0] and beat.lanes[0].operation == Operation.QUERY for beat in beats]
     last = [answer for answer, one in zip(bench.monitor.outcomes, asked, strict=True) if one]
     ages = [[lane.age for lane in answer if lane and lane.seen] for answer in last]
@@ -264,30 +252,17 @@ async def every_age_is_told(dut) -> None:
 async def pauses_of_every_length(dut) -> None:
     """Either side, or both, pause for 1 to 9 clocks, with few beats under way and with many."""
     bench = await Bench.start(dut)
-    bench.monitor.stalls = pauses = Pattern([*range(1, 10)] * 3 + [LaneUnit.SLOTS + 32])
-    sent = 0
-    for length in (*range(1, 10), 0, 0):
-        beats = bench.inserts(20)
-        await bench.driver.send(beats, stalls=Pattern([length]) if length else None)
-        sent += len(beats)
-    assert pauses.rounds > 1, "the output did not pause in all ways"
-    bench.monitor.stalls = Stalls()
-    await bench.finish(sent=sent)
+    taking = Pattern([*range(1, 10)] * 3 + [LaneUnit.SLOTS + 32])
+    await bench.perform_with_pauses(lambda: bench.inserts(20), taking, unpaused=2)
 
 
 @cocotb.test()
 async def blocked_output_stops_the_input(dut) -> None:
     """With nobody taking answers the unit stops accepting, and goes on where it stopped."""
     bench = await Bench.start(dut)
-    bench.monitor.stalls = Stalls(1.0)
     beats = bench.inserts(2 * LaneUnit.SLOTS)
-    sending = cocotb.start_soon(bench.driver.send(beats))
-    await ClockCycles(dut.clk, 4 * LaneUnit.SLOTS)
-    stopped = len(bench.driver.accepted)
-    assert UNIT.latency <= stopped <= LaneUnit.SLOTS, f"accepted {stopped} without an outlet"
-    bench.monitor.stalls = Stalls()
-    await sending
-    await bench.finish(sent=len(beats))
+    accepted = await bench.perform_blocked(beats, clocks=4 * LaneUnit.SLOTS)
+    assert UNIT.latency <= accepted <= LaneUnit.SLOTS, f"accepted {accepted} without an outlet"
 
 
 @cocotb.test()
@@ -297,16 +272,5 @@ async def reset_in_mid_stream(dut) -> None:
     bench.monitor.stalls = Stalls(0.5, SEED)
     for cut in (1, UNIT.latency // 2, UNIT.latency + 3, 3 * UNIT.latency):
         beats = [bench.anything() for _ in range(4 * UNIT.latency)]
-        sending = cocotb.start_soon(bench.driver.send(beats))
-        await ClockCycles(dut.clk, PROFILE.clear_cycles + cut)
-        sending.cancel()
-        bench.driver.release()
-        dut.rst.value = 1
-        await RisingEdge(dut.clk)
-        dut.rst.value = 0
-        bench.scoreboard.forget(SPEC)
-    before = bench.scoreboard.compared
-    beats = bench.inserts(2 * SPEC.generation)
-    await bench.driver.send(beats)
-    await bench.finish()
-    assert bench.scoreboard.compared - before == len(beats)
+        await bench.interrupt(beats, clocks=PROFILE.clear_cycles + cut)
+    await bench.perform(bench.inserts(2 * SPEC.generation))

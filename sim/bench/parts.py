@@ -258,11 +258,12 @@ class Scoreboard:
         assert outcome == expected, f"result {self.compared}: expected {expected}, got {outcome}"
         self.compared += 1
 
-    def forget(self, spec: FilterSpec) -> None:
+    def forget(self) -> None:
         """Start anew, as the unit does at reset."""
         generation = self.golden.generation
         self._expected.clear()
-        self.golden = from_spec(spec)
+        self.compared = 0
+        self.golden = from_spec(self.golden.spec)
         # Reset reads the programmed length.
         self.golden.generation = generation
         self.golden.clear()

@@ -53,6 +53,14 @@ class Bench:
         dut.set.value = 0
         Clock(dut.clk, 10, unit="ns", impl="gpi").start()
 
+    @classmethod
+    async def start(cls, dut) -> "Bench":
+        """Start the clock and clear the memory."""
+        bench = cls(dut)
+        await RisingEdge(dut.clk)
+        await bench.sweep()
+        return bench
+
     async def clock(self) -> None:
         """Let a clock pass and compare the answer that is due in it."""
         await FallingEdge(self.dut.clk)
@@ -99,9 +107,7 @@ class Bench:
 @cocotb.test()
 async def random_accesses(dut) -> None:
     """Accesses at random and near each other answer as one after another."""
-    bench = Bench(dut)
-    await RisingEdge(dut.clk)
-    await bench.sweep()
+    bench = await Bench.start(dut)
     near = bench.random.randrange(DEPTH)
     for _ in range(3000):
         if bench.random.random() < 0.05:
@@ -115,9 +121,7 @@ async def random_accesses(dut) -> None:
 @cocotb.test()
 async def same_bit_back_to_back(dut) -> None:
     """A bit is seen set by the access in the next clock, and in those after it."""
-    bench = Bench(dut)
-    await RisingEdge(dut.clk)
-    await bench.sweep()
+    bench = await Bench.start(dut)
     for address in bench.random.sample(range(DEPTH), min(DEPTH, 50)):
         for _ in range(4):
             await bench.access(address, True)
@@ -127,9 +131,7 @@ async def same_bit_back_to_back(dut) -> None:
 @cocotb.test()
 async def every_bit_is_set_and_cleared(dut) -> None:
     """Each address has a bit of its own, and a sweep reaches all of them."""
-    bench = Bench(dut)
-    await RisingEdge(dut.clk)
-    await bench.sweep()
+    bench = await Bench.start(dut)
     for address in bench.random.sample(range(DEPTH), min(DEPTH, 2000)):
         await bench.access(address, True)
     written = {*bench.reference.ones}
@@ -141,9 +143,7 @@ async def every_bit_is_set_and_cleared(dut) -> None:
 @cocotb.test()
 async def accesses_next_to_a_sweep(dut) -> None:
     """The clock before a sweep and the clock after it may have accesses that set bits."""
-    bench = Bench(dut)
-    await RisingEdge(dut.clk)
-    await bench.sweep()
+    bench = await Bench.start(dut)
     for address in (0, CLEAR_BITS - 1, DEPTH - 1, DEPTH // 2):
         await bench.access(address, True)
         await bench.sweep()

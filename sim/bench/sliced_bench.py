@@ -4,6 +4,8 @@ In place of `accepts_every_clock`, `every_key_in_one_block` and
 `shortest_generations_do_not_pause` stand tests of when it pauses.
 """
 
+from functools import partial
+
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
@@ -72,11 +74,9 @@ def one_cell(bench: Bench, count: int) -> list[int]:
 async def pauses_only_before_a_shift(dut) -> None:
     """At the full rate operations flow, but for one pause until the spare is swept."""
     bench = await Bench.start(dut)
-    items = bench.inserts(4 * SPEC.segments * GENERATION)
-    await bench.driver.send(items)
+    await bench.perform(bench.inserts(4 * SPEC.segments * GENERATION))
     pauses = check_pauses(bench)
     dut._log.info("%d pauses in %d shifts", pauses, bench.scoreboard.golden.shifts)
-    await bench.finish(sent=len(items))
     assert bench.scoreboard.golden.shifts > 2 * SPEC.segments, "the ring did not wrap"
 
 
@@ -86,47 +86,34 @@ async def free_banks_sweep_enough(dut) -> None:
     free = (GENERATION - END_LEFT - UNIT.latency) * (PROFILE.banks - 1) / PROFILE.banks
     enough = free >= 2 * PROFILE.clear_cycles
     bench = await Bench.start(dut)
-    items = tagged(
-        [
-            (Operation.CHECK_AND_INSERT, bench.random.randrange(1 << SPEC.key_bits))
-            for _ in range(4 * SPEC.segments * GENERATION)
-        ]
-    )
-    await bench.driver.send(items)
+    draw = partial(bench.random.randrange, 1 << SPEC.key_bits)
+    await bench.perform(bench.inserts(4 * SPEC.segments * GENERATION, draw))
     pauses = check_pauses(bench)
     assert not (enough and pauses), f"paused {pauses} times with {free:.0f} free clocks"
-    await bench.finish(sent=len(items))
 
 
 @cocotb.test()
 async def one_cell_at_full_rate_pauses_before_each_shift(dut) -> None:
     """Keys that leave a bank no clock to sweep cost a sweep per generation, and stay right."""
     bench = await Bench.start(dut)
-    keys = one_cell(bench, 4)
-    items = tagged(
-        [
-            (Operation.CHECK_AND_INSERT, bench.random.choice(keys))
-            for _ in range(6 * SPEC.segments * GENERATION)
-        ]
-    )
-    await bench.driver.send(items)
+    draw = partial(bench.random.choice, one_cell(bench, 4))
+    await bench.perform(bench.inserts(6 * SPEC.segments * GENERATION, draw))
     # That of the first generation is swept after reset.
     assert check_pauses(bench) >= bench.scoreboard.golden.shifts - 1
-    await bench.finish(sent=len(items))
 
 
 @cocotb.test()
 async def light_load_does_not_pause(dut) -> None:
     """Where the clocks without an operation are enough for the sweep, it costs nothing."""
     bench = await Bench.start(dut)
-    items = tagged([(Operation.CHECK_AND_INSERT, bench.key()) for _ in range(8 * GENERATION)])
+    items = bench.inserts(8 * GENERATION)
     await bench.driver.send(items[:GENERATION])
     for item in items[GENERATION:]:
         await bench.driver.send([item])
         # Enough before the end is near for the sweep, and for what leads to it.
         await ClockCycles(dut.clk, 1 + (PROFILE.clear_cycles + 60) // (GENERATION - END_LEFT))
     assert not any(bench.driver.waits[GENERATION:]), "the unit paused"
-    await bench.finish(sent=len(items))
+    await bench.finish()
 
 
 @cocotb.test()
@@ -176,8 +163,7 @@ async def key_expires_exactly(dut, position: int, pause: float) -> None:
     rest = (SPEC.window_generations + 1) * GENERATION - position - 1
     operations += [(Operation.INSERT, other)] * rest + [(Operation.QUERY, key)] * 5
     operations += [(Operation.INSERT, other)] + [(Operation.QUERY, key)] * 5
-    await bench.driver.send(tagged(operations), stalls=Stalls(pause, SEED))
-    await bench.finish(sent=len(operations))
+    await bench.perform(tagged(operations), stalls=Stalls(pause, SEED))
     seen = [outcome.seen for outcome in bench.monitor.outcomes]
     assert all(seen[-11:-6]), "the key was lost before its segment was retired"
     assert not any(seen[-5:]), "the key outlived its segment"
@@ -191,7 +177,6 @@ async def shifting_operation_sees_what_it_retires(dut) -> None:
     rest = (SPEC.window_generations + 1) * GENERATION - 1
     operations = [(Operation.INSERT, key)] + [(Operation.INSERT, other)] * rest
     operations += [(Operation.CHECK_AND_INSERT, key), (Operation.QUERY, key)]
-    await bench.driver.send(tagged(operations))
-    await bench.finish(sent=len(operations))
+    await bench.perform(tagged(operations))
     assert bench.monitor.outcomes[-2].age == SPEC.window_generations
     assert bench.monitor.outcomes[-1].age == 0

@@ -8,19 +8,20 @@ of all random choices (LATELY_SEED) and the variant of the segment memories
 import os
 import random
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import cocotb
 import numpy as np
 from amaranth.hdl import UnusedElaboratable
 from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, FallingEdge
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from numpy.typing import NDArray
 
 from ...golden import FilterSpec
 from ...golden.ring.layout import Layout
 from ...hdl.memory.map import MemoryMap
-from .parts import Scoreboard, key_array, read_memory
+from .parts import Pattern, Scoreboard, Stalls, key_array, read_memory
 
 SPEC = FilterSpec.from_toml(os.environ["LATELY_SPEC"])
 SEED = int(os.environ.get("LATELY_SEED", "1"))
@@ -91,13 +92,53 @@ class UnitBench:
         await ClockCycles(self.dut.clk, self.settled)
         await FallingEdge(self.dut.clk)
 
-    async def finish(self, *, sent: int | None = None) -> None:
-        """Wait for all results and check that as many came as were `sent`."""
+    async def finish(self) -> None:
+        """Wait for all results and check that as many came as operations, or beats, were sent."""
         await self.drain()
-        board = self.scoreboard
+        board, sent = self.scoreboard, len(self.driver.accepted)
         assert board.outstanding == 0, f"{board.outstanding} results are missing"
-        if sent is not None:
-            assert board.compared == sent, f"sent {sent}, compared {board.compared}"
+        assert board.compared == sent, f"sent {sent}, compared {board.compared}"
+
+    async def perform(self, items: Sequence[Any], *, stalls: Stalls | None = None) -> None:
+        """Send all of this, and check what comes as `finish` does."""
+        await self.driver.send(items, stalls=stalls)
+        await self.finish()
+
+    async def perform_with_pauses(
+        self, items: Callable[[], Sequence[Any]], taking: Pattern, *, unpaused: int
+    ) -> None:
+        """Send new items with pauses of each length, then without; take results with others."""
+        self.monitor.stalls = taking
+        for length in range(1, 10):
+            await self.driver.send(items(), stalls=Pattern([length]))
+        for _ in range(unpaused):
+            await self.driver.send(items())
+        assert taking.rounds > 1, "the output did not pause in all ways"
+        self.monitor.stalls = Stalls()
+        await self.finish()
+
+    async def perform_blocked(self, items: Sequence[Any], *, clocks: int) -> int:
+        """Send items, for some clocks with nobody taking results; return what was accepted then."""
+        self.monitor.stalls = Stalls(1.0)
+        sending = cocotb.start_soon(self.driver.send(items))
+        await ClockCycles(self.dut.clk, clocks)
+        accepted = len(self.driver.accepted)
+        self.monitor.stalls = Stalls()
+        await sending
+        await self.finish()
+        return accepted
+
+    async def interrupt(self, items: Sequence[Any], *, clocks: int) -> None:
+        """Reset the unit when it was sent items for some clocks."""
+        sending = cocotb.start_soon(self.driver.send(items))
+        await ClockCycles(self.dut.clk, clocks)
+        sending.cancel()
+        self.driver.release()
+        self.driver.accepted.clear()
+        self.dut.rst.value = 1
+        await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+        self.scoreboard.forget()
 
     def check_memory(self, memories: MemoryMap, *, netlist: bool = False) -> None:
         """Hold the bits of memory against golden's."""
