@@ -7,13 +7,11 @@ import threading
 import tty
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from amaranth.back import verilog
 from amaranth.lib import wiring
 
-from .replay.model import Signatures, cached_model, defines, load_model
+from .replay.model import Closable, Signatures, cached_model, defines, load_model
 
 Tamper = Callable[[bytes], bytes]
 """Takes the bytes of one direction as they come and returns those that go on."""
@@ -36,7 +34,7 @@ def board_verilog(board: wiring.Component) -> str:
     return text
 
 
-class SimulatedBoard:
+class SimulatedBoard(Closable):
     """A board top in compiled simulation, whose serial line is a pseudo-terminal.
 
     The line is simulated bit by bit, on clocks that pass while there is
@@ -82,17 +80,6 @@ class SimulatedBoard:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="board", daemon=True)
         self._thread.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Unplug the board: its terminal is gone for whoever has it open."""

@@ -3,16 +3,14 @@
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import RekeyError, SpecificationError
-from ...golden.hash.functions import KeyHash
 from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation, Verdicts
+from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
 from ...hdl.interface import UnitSignature
 from ...hdl.memory.map import PhysicalMemory, memory_map
@@ -22,7 +20,7 @@ from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
 from ..toolchain import ToolError, models
 from .beats import Beats
-from .model import Signatures, cached_model, defines, load_model
+from .model import Closable, Signatures, cached_model, defines, load_model
 
 _CHUNK = 1 << 16
 _DRIVER = Path(__file__).with_name("driver.cpp")
@@ -95,7 +93,7 @@ def unit_header(spec: FilterSpec, organisation: str = "separate", memory: str = 
     )
 
 
-class CompiledModel:
+class CompiledModel(Closable):
     """A unit in compiled simulation, clocked only while it is asked something.
 
     Parameters
@@ -112,8 +110,11 @@ class CompiledModel:
     ToolError
         If a tool is missing or fails.
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot hold the specification, or has none of `LANES`.
     """
+
+    LANES: tuple[int, ...]
+    """Lanes that the unit may have."""
 
     def __init__(
         self,
@@ -123,17 +124,16 @@ class CompiledModel:
         memory: str = "portable",
         progress: Progress | None = None,
     ) -> None:
+        if spec.lanes not in self.LANES:
+            raise SpecificationError(
+                f"lanes: must be {' or '.join(map(str, self.LANES))} for {type(self).__name__}, "
+                f"not {spec.lanes}"
+            )
         self.spec = spec
         self.profile = HardwareProfile(spec, organisation=organisation)
         self._map = memory_map(spec, organisation=organisation, memory=memory)
         self._progress = progress
-        self._hash = KeyHash(
-            key_bits=spec.key_bits,
-            sizes=spec.index_sizes,
-            functions=1,
-            seed=spec.seed,
-            hash=spec.hash,
-        )
+        self._hash = Layout.of(spec, partitioned=True).hash
         self._library = load_model(compiled_model(spec, organisation, memory), self._signatures())
         self._unit = ctypes.c_void_p(self._library.lately_new())
         self.reset()
@@ -142,7 +142,7 @@ class CompiledModel:
         """Return what the driver offers for such a unit."""
         unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
         chance = ctypes.c_uint32
-        return {
+        functions: Signatures = {
             "lately_new": (unit, ()),
             "lately_delete": (None, (unit,)),
             "lately_reset": (None, (unit,)),
@@ -153,17 +153,11 @@ class CompiledModel:
             "lately_begin": (None, (unit, count)),
             "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance)),
         }
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        if self.spec.lanes == 1:
+            functions["lately_generation"] = (None, (unit, count))
+        if self.spec.hash == "siphash":
+            functions["lately_secret"] = (ctypes.c_int, (unit, count, count))
+        return functions
 
     def close(self) -> None:
         """Free the model; nothing can be asked of it afterwards."""
@@ -278,17 +272,12 @@ class CompiledModel:
     ) -> Verdicts:
         beats = Beats(operations, self.spec.lanes, skips)
         codes, lane_keys = beats.spread(operations, keys, self.spec.lanes)
-        seen = np.zeros(len(codes), np.bool_)
-        age = np.full(len(codes), -1, np.int16)
+        # The last of each, which the driver leaves as it is, is for operations without a lane.
+        seen = np.zeros(len(codes) + 1, np.bool_)
+        age = np.full(len(codes) + 1, -1, np.int16)
         self._library.lately_begin(self._unit, seed)
         self._drive(beats.alone, codes, lane_keys, seen, age, pauses)
-        placed = beats.places >= 0
-        verdicts = Verdicts(
-            np.zeros(len(operations), np.bool_), np.full(len(operations), -1, np.int16)
-        )
-        verdicts.seen[placed] = seen[beats.places[placed]]
-        verdicts.age[placed] = age[beats.places[placed]]
-        return verdicts
+        return Verdicts(seen[beats.places], age[beats.places].astype(np.int64))
 
     def _drive(
         self,
@@ -315,34 +304,9 @@ class CompiledModel:
 
 
 class CompiledUnit(CompiledModel):
-    """A filter unit of one lane, whose generation and secret can be set; see `CompiledModel`.
+    """A filter unit of one lane, whose generation and secret can be set; see `CompiledModel`."""
 
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot hold the specification, or it has several lanes.
-    """
-
-    def __init__(
-        self,
-        spec: FilterSpec,
-        *,
-        organisation: str = "separate",
-        memory: str = "portable",
-        progress: Progress | None = None,
-    ) -> None:
-        if spec.lanes > 1:
-            raise SpecificationError(f"lanes: must be 1 for CompiledUnit, not {spec.lanes}")
-        super().__init__(spec, organisation=organisation, memory=memory, progress=progress)
-
-    def _signatures(self) -> Signatures:
-        unit, count = ctypes.c_void_p, ctypes.c_uint64
-        more: Signatures = {"lately_generation": (None, (unit, count))}
-        if self.spec.hash == "siphash":
-            more["lately_secret"] = (ctypes.c_int, (unit, count, count))
-        return super()._signatures() | more
+    LANES = (1,)
 
     def reset(self) -> None:
         """Reset the unit and its generation length, which clears its memory. Counts one cycle."""
@@ -388,20 +352,9 @@ class CompiledUnit(CompiledModel):
 
 
 class CompiledLanes(CompiledModel):
-    """A unit of several lanes in compiled simulation; see `CompiledModel`.
+    """A unit of several lanes in compiled simulation; see `CompiledModel`."""
 
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot hold the specification, or it has one lane.
-    """
-
-    def __init__(self, spec: FilterSpec, *, progress: Progress | None = None) -> None:
-        if spec.lanes == 1:
-            raise SpecificationError("lanes: must be 2 or 4 for CompiledLanes, not 1")
-        super().__init__(spec, progress=progress)
+    LANES = (2, 4)
 
 
 def compiled_unit(

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ...golden.files import replace_file
 from ..toolchain import cache_directory, shared_runtime, verilate, verilator_version
@@ -120,3 +120,17 @@ def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
     return library
+
+
+class Closable:
+    """Something that is closed at the end of its `with` statement."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free what is held; nothing can be asked of it afterwards."""
+        raise NotImplementedError
