@@ -1,7 +1,10 @@
 """Devices that units are placed and routed for."""
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
+from typing import Any
 
 from ...golden.errors import LatelyError
 
@@ -62,101 +65,27 @@ DELAY_PS = {"ecp5": 1600}
 """Picoseconds of a path without its routing that ABC maps for, by family of devices."""
 
 
-def _ecp5(size: str, *, lut: int, bram: int, grades: tuple[int, ...]) -> list[Device]:
-    return [
-        Device(
-            name=f"ecp5-{size}-{grade}",
-            description=f"Lattice LFE5U-{size[:2]}F, speed grade {grade}",
-            family="ecp5",
-            # -abc9 is what new versions of yosys always do. Multiplexers between tables cost more
-            # tables and some 4 % of the clock where they were used, and changed nothing elsewhere.
-            synthesis=("synth_ecp5", "-abc9", "-nowidelut"),
-            place_and_route=(
-                "nextpnr-ecp5",
-                f"--{size}",
-                *("--speed", str(grade)),
-                *("--package", "CABGA381"),
-                "--lpf-allow-unconstrained",
-                # Some 4 % over the default of 10, the median of five seeds; 40 is no better.
-                *("--placer-heap-timingweight", "20"),
-            ),
-            lut=lut,
-            ff=lut,
-            bram=bram,
-            bram_bits=16384,
-        )
-        for grade in grades
-    ]
+_TABLES = tomllib.loads(resources.files(__package__).joinpath("devices.toml").read_text("utf-8"))
 
 
-def _ice40(
-    name: str, description: str, *, package: str, timing: str, lut: int, bram: int
-) -> Device:
-    return Device(
-        name=f"ice40-{name}",
-        description=description,
-        family="ice40",
-        synthesis=("synth_ice40", "-abc9", "-device", timing),
-        place_and_route=(
-            "nextpnr-ice40",
-            f"--{name}",
-            *("--package", package),
-            "--pcf-allow-unconstrained",
-        ),
-        lut=lut,
-        ff=lut,
-        bram=bram,
-        bram_bits=4096,
-    )
-
-
-# Of both parts in package QN88, without those that configure them.
-_QN88_PINS = (*range(25, 43), *range(53, 58), *range(69, 78), *range(79, 87))
-
-
-def _gowin(
-    name: str, part: str, *, family: str, clock: int, lut: int, ff: int, bram: int
-) -> Device:
-    return Device(
-        name=f"gowin-{name.lower()}",
-        description=f"Gowin {name}, {part}",
-        family="gowin",
-        # Left to itself the pass gives pads to every module that is kept.
-        synthesis=("synth_gowin", "-family", family[:4].lower(), "-noiopads"),
-        pads="iopadmap -bits -inpad IBUF O:I -outpad OBUF I:O top",
-        place_and_route=(
-            "nextpnr-himbaechel-gowin",
-            *("--device", part),
-            *("--vopt", f"family={family}"),
-            *("--vopt", "cst=pins.cst"),
-        ),
-        lut=lut,
-        ff=ff,
-        bram=bram,
-        bram_bits=16384,
-        pins=(clock, *_QN88_PINS),
-        caveat=(
-            "nextpnr does not check the second address of a Gowin block RAM, and its authors found "
-            "its figures some 20 % above the vendor's: not to be compared with other devices"
-        ),
-    )
+def _device(name: str, *, family: str, **fields: Any) -> Device:
+    """Return the device that a table of `devices.toml` describes."""
+    shared = dict(_TABLES["families"][family])
+    pins = [pin for start, end in shared.pop("pins", ()) for pin in range(start, end)]
+    if pins:
+        pins.insert(0, fields["clock"])
+    for field, value in shared.items():
+        if isinstance(value, list):
+            shared[field] = tuple(word.format(**fields) for word in value)
+        elif isinstance(value, str):
+            shared[field] = value.format(**fields)
+    cells = {kind: fields[kind] for kind in ("lut", "ff", "bram")}
+    return Device(name=name, family=family, pins=tuple(pins), **cells, **shared)
 
 
 DEVICES: Mapping[str, Device] = {
-    device.name: device
-    for device in (
-        *_ecp5("25k", lut=24288, bram=56, grades=(6, 7, 8)),
-        *_ecp5("45k", lut=43848, bram=108, grades=(6, 8)),
-        *_ecp5("85k", lut=83640, bram=208, grades=(6, 8)),
-        _ice40("hx8k", "Lattice iCE40HX8K", package="ct256", timing="hx", lut=7680, bram=32),
-        _ice40("up5k", "Lattice iCE40UP5K", package="sg48", timing="u", lut=5280, bram=30),
-        # Only the parts with a C have block RAMs of two full ports.
-        _gowin("GW1NR-9C", "GW1NR-LV9QN88PC6/I5", family="GW1N-9C", clock=52,
-               lut=8640, ff=6480, bram=26),
-        _gowin("GW2AR-18C", "GW2AR-LV18QN88C8/I7", family="GW2A-18C", clock=4,
-               lut=20736, ff=15552, bram=46),
-    )
-}  # fmt: skip
+    name: _device(name, **fields) for name, fields in _TABLES["devices"].items()
+}
 """Devices by name."""
 
 FORMER_NAMES = {"gowin-gw1n-9": "gowin-gw1nr-9c", "gowin-gw2a-18": "gowin-gw2ar-18c"}

@@ -44,11 +44,6 @@ class Resources:
     ff: int
     bram: int
 
-    def __add__(self, other: "Resources") -> "Resources":
-        return Resources(
-            lut=self.lut + other.lut, ff=self.ff + other.ff, bram=self.bram + other.bram
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
@@ -234,11 +229,10 @@ def synthesize(
     if ports is None and not isinstance(module, wiring.Component):
         raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
-        at = progress or (lambda stage, fraction: None)
-        flow = Flow(Path(name), device, at, time_limit=time_limit)
+        flow = Flow(Path(name), device, progress, time_limit=time_limit)
         netlist = flow.synthesise(_convert(module, ports, reset=device.family == "ice40"))
         unit, harness = count_resources(netlist)
-        check_fit(device, unit + harness)
+        check_fit(device, unit, harness)
         flow.complete(netlist, getattr(module, "floorplan_groups", ()))
         most = lowest_limit(device.name, block_ports(netlist)).mhz
         timing = flow.place_and_route(seed, target_mhz or ceil(most))
@@ -328,7 +322,7 @@ def count_unit(spec: FilterSpec, *, device: Device) -> Resources:
     fast = levels(device.name, target_mhz(device.name))
     unit = filter_unit(spec, memory=device.family, levels=fast)
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
-        flow = Flow(Path(name), device, lambda stage, fraction: None)
+        flow = Flow(Path(name), device)
         netlist = flow.synthesise(_convert(unit, None, reset=device.family == "ice40"))
     return count_resources(netlist)[0]
 
@@ -363,20 +357,20 @@ def _count(cells: "dict[str, int] | Counter[str]") -> Resources:
     )
 
 
-def check_fit(device: Device, needed: Resources) -> None:
-    """Refuse what the device has no room for.
+def check_fit(device: Device, *needed: Resources) -> None:
+    """Refuse what the device has no room for: all that is `needed`, together.
 
     Raises
     ------
     DoesNotFitError
         If it does not fit.
     """
+    kinds = {"bram": "block RAMs", "lut": "LUTs", "ff": "flip-flops"}
     refuse_excess(
         device,
         (
-            ("block RAMs", needed.bram, device.bram),
-            ("LUTs", needed.lut, device.lut),
-            ("flip-flops", needed.ff, device.ff),
+            (what, sum(getattr(part, kind) for part in needed), getattr(device, kind))
+            for kind, what in kinds.items()
         ),
     )
 

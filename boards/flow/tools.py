@@ -76,7 +76,7 @@ class Flow:
     ----------
     folder : path
     device : Device
-    progress : callable
+    progress : callable, optional
         Called with a stage of `STAGES` and the share done of the whole.
     programs : sequence of str
         More tools that will be wanted.
@@ -88,7 +88,7 @@ class Flow:
         self,
         folder: Path,
         device: Device,
-        progress: Progress,
+        progress: Progress | None = None,
         programs: Sequence[str] = (),
         time_limit: float = TIME_LIMIT,
     ) -> None:
@@ -241,7 +241,7 @@ class Flow:
     def report(self, stage: str, fraction: float) -> None:
         """Tell, once, of a stage of `STAGES` and of the `fraction` done of the whole."""
         # yosys runs some passes more than once.
-        if (stage, fraction) not in self._reported:
+        if self._progress is not None and (stage, fraction) not in self._reported:
             self._reported.add((stage, fraction))
             self._progress(stage, fraction)
 
