@@ -1,7 +1,5 @@
 """Self-test of a filter unit: what its memories must do and static timing cannot vouch for."""
 
-import math
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
@@ -55,16 +53,11 @@ def allowed_strangers(spec: FilterSpec) -> int:
     rate = segment_false_positive_rate(
         keys, blocks=spec.segment_blocks, cells=spec.cells, parts=spec.parts
     )
+    # scipy takes longer to import than all else here.
+    from scipy.special import pdtrc
+
     mean = keys * rate**spec.run
-    term = below = math.exp(-mean)
-    count = 0
-    while 1 - below > RARE and count < keys:
-        count += 1
-        term *= mean / count
-        below += term
-        if term < RARE * RARE and count > mean:
-            break
-    return min(count, keys)
+    return next((count for count in range(keys) if pdtrc(count, mean) <= RARE), keys)
 
 
 class Run(wiring.Component):
