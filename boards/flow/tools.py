@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ...golden.errors import LatelyError
 from ...golden.files import replace_file
 from .devices import DELAY_PS, MAPPING, Device
+from .ecp5_netlist import use_normal_mode
 from .floorplan import SITES, WEIGHT, Groups, place_groups, with_option
 from .gowin_netlist import make_timeable
 
@@ -120,6 +121,8 @@ class Flow:
         (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
         self.run("yosys", "synthesis.ys")
         modules: dict[str, Any] = self._json("netlist.json")["modules"]
+        if self._device.family == "ecp5" and use_normal_mode(modules):
+            self._write(modules)
         if self._device.pins:
             (self._folder / "pins.cst").write_text(_constraints(modules["top"], self._device))
         return modules
@@ -137,6 +140,9 @@ class Flow:
             self._options = with_option(self._options, *WEIGHT)
         else:
             return
+        self._write(modules)
+
+    def _write(self, modules: dict[str, Any]) -> None:
         (self._folder / "netlist.json").write_text(json.dumps({"modules": modules}))
 
     def place_and_route(self, seed: int, target_mhz: int, *more: str) -> dict[str, Any]:

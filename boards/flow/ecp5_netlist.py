@@ -1,0 +1,47 @@
+"""Block RAM modes of ECP5 that synthesis chooses where it does not matter."""
+
+from typing import Any
+
+
+def use_normal_mode(netlist: dict[str, Any]) -> bool:
+    """Set ports that only read or only write to NORMAL mode, which allows the highest clock.
+
+    What a port reads while it writes is all that modes differ in. yosys gives the ports of the
+    memories that it infers READBEFOREWRITE, even if they do one of both.
+
+    Parameters
+    ----------
+    netlist : dict
+        Modules by name, as yosys writes them in JSON, with yosys' cells of ECP5. Changed.
+
+    Returns
+    -------
+    bool
+        Whether anything was changed.
+    """
+    changed = False
+    for module in netlist.values():
+        cells = module["cells"].values()
+        read = {bit for cell in cells for bit in _inputs(cell)}
+        read |= {bit for port in module["ports"].values() for bit in port["bits"]}
+        for cell in cells:
+            for port in "AB" if cell["type"] == "DP16KD" else "":
+                mode = f"WRITEMODE_{port}"
+                if cell["parameters"].get(mode, "NORMAL") == "NORMAL":
+                    continue
+                connections = cell["connections"]
+                writes = connections.get(f"WE{port}", ["0"]) != ["0"]
+                outputs = (connections.get(f"DO{port}{index}", []) for index in range(18))
+                if not (writes and any(bit in read for bits in outputs for bit in bits)):
+                    cell["parameters"][mode] = "NORMAL"
+                    changed = True
+    return changed
+
+
+def _inputs(cell: dict[str, Any]) -> list[Any]:
+    return [
+        bit
+        for port, bits in cell["connections"].items()
+        if cell["port_directions"][port] != "output"
+        for bit in bits
+    ]
