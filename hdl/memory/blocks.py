@@ -1,5 +1,7 @@
 """Segment memories of explicit block RAMs: what those of all vendors share."""
 
+from abc import ABC, abstractmethod
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 
 from ..pipeline import Pipeline
@@ -152,7 +154,7 @@ class BlockSegmentMemory(SegmentMemory):
         return values[0]
 
 
-class DualPortSegmentMemory(BlockSegmentMemory):
+class DualPortSegmentMemory(BlockSegmentMemory, ABC):
     """Variant of true dual-port blocks: port A, as wide as the clear, reads or zeroes; B sets bits.
 
     Nothing is set in the clock of a clear, which may have passed the bit already: the ports never
@@ -189,6 +191,6 @@ class DualPortSegmentMemory(BlockSegmentMemory):
             set=sets.value,
         )
 
+    @abstractmethod
     def _instance(self, *, word_address, word, clear, bit_address, set):
         """Instantiate a block."""
-        raise NotImplementedError

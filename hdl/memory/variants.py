@@ -19,6 +19,7 @@ VARIANTS |= {
         f"Strict{variant.__name__}",
         (variant,),
         {
+            "__module__": __name__,
             "STRICT": True,
             "__doc__": f"`{variant.__name__}` that uses no bit of a word of which another port "
             "writes a bit.",

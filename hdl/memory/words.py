@@ -4,6 +4,8 @@ Every variant has the signature of `WordBank` and the same behaviour at its
 ports, clock for clock.
 """
 
+from abc import ABC, abstractmethod
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
@@ -13,7 +15,7 @@ from ..pipeline import Pipeline
 from ..profile import FAN_IN, WORD_LATENCY
 
 
-class WordBank(wiring.Component):
+class WordBank(wiring.Component, ABC):
     """Words that are read and written back in one pass, and swept in the clocks between.
 
     A pass goes through the pipeline in every clock: that of an operation if
@@ -181,12 +183,12 @@ class WordBank(wiring.Component):
             same.append(pipe.register(f"same{distance}", lambda pairs: pairs.all(), pairs))
         return pipe.combine("same", lambda *flags: Cat(flags), *same)
 
+    @abstractmethod
     def _elaborate_memory(self, m, *, read_row, word, write_row, write, written):
         """Read in one clock and register the word in the next; write in one clock.
 
         Whatever a read of the row that is being written gives will do.
         """
-        raise NotImplementedError
 
 
 class PortableWordBank(WordBank):
