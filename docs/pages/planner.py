@@ -7,8 +7,11 @@ was interrupted) and lately/planner/costs.json (the coefficients), and then the 
 import json
 import random
 import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 from scipy.optimize import nnls
 
 from lately.benchmarks.run_identity import identity
@@ -23,6 +26,10 @@ from .performance import measurements
 
 COUNTS = "planner.json"
 COSTS = ROOT / "lately" / "planner" / "costs.json"
+ERRORS = Console(stderr=True)
+
+# Units counted at a time.
+JOBS = 2
 
 # What each family of devices is counted on, the most block RAMs, and how many units.
 SAMPLES = {
@@ -80,7 +87,7 @@ def sample(family):
         spec = draw(rng)
         if spec is None or spec in found:
             continue
-        if int(blocks(spec, device(name))) - cost.QUEUE_BLOCKS[family] > most:
+        if blocks(spec, device(name)) > most:
             continue
         found.append(spec)
         yield name, spec
@@ -88,7 +95,7 @@ def sample(family):
 
 def blocks(spec, where):
     """Return the block RAMs that are predicted for a specification of one lane."""
-    return int(cost.block_rams(*cost.of_spec(spec), where)[0])
+    return int(cost.block_rams(*cost.of_spec(spec), where, spec.key_bits)[0])
 
 
 def measure():
@@ -101,13 +108,17 @@ def measure():
             wanted[json.dumps(row)] = row, spec
     known = load(COUNTS) if (RESULTS / COUNTS).exists() else []
     rows = {key: row for row in known if (key := json.dumps(_identity(row))) in wanted}
-    for key, (row, spec) in wanted.items():
-        if key not in rows:
-            print(f"counting {row['device']} {spec.family}", file=sys.stderr)
-            found = count_unit(spec, device=device(row["device"]))
-            rows[key] = row | {"lut": found.lut, "ff": found.ff, "bram": found.bram}
-            save(COUNTS, list(rows.values()))
-    return list(rows.values())
+    with ProcessPoolExecutor(JOBS) as pool:
+        counts = {
+            pool.submit(count_unit, spec, device=device(row["device"])): key
+            for key, (row, spec) in wanted.items()
+            if key not in rows
+        }
+        for future in track(as_completed(counts), "Counting units", len(counts), console=ERRORS):
+            found, key = future.result(), counts[future]
+            rows[key] = wanted[key][0] | {"lut": found.lut, "ff": found.ff, "bram": found.bram}
+            save(COUNTS, [rows[key] for key in wanted if key in rows])
+    return [rows[key] for key in wanted]
 
 
 def _identity(row):

@@ -27,8 +27,11 @@ from ..hdl.profile import (
 from .rates import Floats
 from .space import Ints, Shapes, clear_width, part_bits
 
-QUEUE_BLOCKS = {"ecp5": 0, "ice40": 2, "gowin": 0}
-"""Block RAMs of the result queue: tags and verdicts; elsewhere it is in LUTs."""
+QUEUE_IN_BLOCKS = "ice40"
+"""Family of devices whose result queue is in block RAMs, tags and verdicts apart, or registers."""
+
+REGISTER_BITS = 64
+"""Bits of a memory up to which yosys takes registers on these devices."""
 
 TAG_BITS = 8
 """Width of the tag of the units that were measured."""
@@ -89,7 +92,7 @@ def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
         for kind in ("lut", "ff")
     }
     return Area(
-        bram=block_rams(shapes, size, device),
+        bram=block_rams(shapes, size, device, key_bits),
         lut=np.asarray(predicted["lut"], np.float64),
         ff=np.asarray(predicted["ff"], np.float64),
         lut_error=model["lut_error"],
@@ -97,13 +100,18 @@ def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
     )
 
 
-def block_rams(shapes: Shapes, size: Ints, device: Device) -> Ints:
+def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Ints:
     """Count block RAMs: those of every part of every segment, the spare's too, and the queue's.
 
     Parameters and result: as for `area`, shape (n,).
     """
     columns, rows = _columns_rows(shapes, size, device.bram_bits)
-    return _memories(shapes) * columns * rows + QUEUE_BLOCKS[device.family]
+    blocks = _memories(shapes) * columns * rows
+    if device.family == QUEUE_IN_BLOCKS:
+        places = _places(shapes, size, key_bits)
+        widths = (TAG_BITS, _verdict_bits(shapes))
+        blocks += sum((places * width > REGISTER_BITS).astype(int) for width in widths)
+    return blocks
 
 
 def of_spec(spec: FilterSpec) -> tuple[Shapes, Ints]:
@@ -144,9 +152,7 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
     cells = shapes.block_cells if shapes.blocked else size
     picked = shapes.parts * np.log2(cells) + (np.log2(size) if shapes.blocked else 0)
     stages = ceil_log(2, segments)
-    memory = memory_latency(
-        bits=part_bits(shapes, size), clear=clear_width(shapes, size), registers=registers
-    )
+    memory = _memory_latency(shapes, size)
     named: dict[str, Any] = {
         "unit": np.ones(len(shapes)),
         "key bits": np.full(len(shapes), key_bits),
@@ -163,14 +169,30 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
         "runs": segments * ceil_log(4, shapes.run),
         "ages": shapes.generations * np.log2(shapes.generations + 1),
         "generation bits": np.log2(shapes.generation + 1),
-        "places of results": _places(shapes, memory, key_bits)
-        * (TAG_BITS + 1 + ceil_log(2, shapes.generations + 1)),
+        "places of results": _places(shapes, size, key_bits) * (TAG_BITS + _verdict_bits(shapes)),
     }
     return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
 
-def _places(shapes: Shapes, memory: Ints, key_bits: int) -> Ints:
+def _verdict_bits(shapes: Shapes) -> Ints:
+    bits: Ints = 1 + ceil_log(2, shapes.generations + 1)
+    return bits
+
+
+def _memory_latency(shapes: Shapes, size: Ints) -> Ints:
+    # As the pipeline counts block RAMs, on every device.
+    wide, deep = _columns_rows(shapes, size)
+    cycles: Ints = memory_latency(
+        bits=part_bits(shapes, size),
+        clear=clear_width(shapes, size),
+        registers=address_registers(_memories(shapes) * wide * deep),
+    )
+    return cycles
+
+
+def _places(shapes: Shapes, size: Ints, key_bits: int) -> Ints:
     """Places in the result queue, which the latency takes."""
+    memory = _memory_latency(shapes, size)
     detector = detector_latency(
         parts=shapes.parts,
         segments=shapes.ring_segments + 1,

@@ -28,16 +28,16 @@ def test_block_rams_are_exact_in_all_runs():
     for run in RUNS:
         device = DEVICES[run.report.device]
         shard = run.spec if run.spec.lanes == 1 else HardwareProfile(run.spec).shard_spec
-        each = int(cost.block_rams(*cost.of_spec(shard), device)[0])
+        each = int(cost.block_rams(*cost.of_spec(shard), device, shard.key_bits)[0])
         assert each * run.spec.shards == run.report.bram, run.spec
 
 
-@pytest.mark.xfail(strict=True, reason="yosys puts a queue of two bits into tables on iCE40")
 def test_block_rams_are_exact_in_all_counts():
     assert len(ROWS) >= 100
     for row in ROWS:
         spec, device = FilterSpec.from_dict(row["spec"]), DEVICES[row["device"]]
-        assert int(cost.block_rams(*cost.of_spec(spec), device)[0]) == row["bram"], spec
+        found = cost.block_rams(*cost.of_spec(spec), device, spec.key_bits)
+        assert int(found[0]) == row["bram"], spec
 
 
 def test_luts_and_flip_flops_are_within_the_stated_error():
