@@ -21,7 +21,7 @@ from ..targets.catalogue import PINS_FILE, Board
 from ..targets.top import BoardTop
 from .limits import block_ports, lowest_limit, unit_limit
 from .pll import Setting, find_setting
-from .synthesis import Placement, check_fit, count_resources, placement, slowest_clock
+from .synthesis import Placement, check_fit, count_resources, own_memory, placement, slowest_clock
 from .tools import TIME_LIMIT, Flow, Progress, keep_files
 
 REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
@@ -94,6 +94,7 @@ def build(
     clock_mhz: float | None = None,
     baud: int | None = None,
     seeds: Sequence[int] = (1,),
+    strict: bool = False,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> BuildReport:
@@ -119,6 +120,8 @@ def build(
         Rate of the serial port; by default the board's.
     seeds : sequence of int
         Seeds of placement, tried in turn until the clock is reached.
+    strict : bool
+        Whether no bit of a word is used of which another port writes a bit.
     time_limit : float
         Seconds after which a run of one tool is ended.
     progress : callable, optional
@@ -150,7 +153,8 @@ def build(
         wanted_hz=round((clock_mhz or board.clock_mhz) * 1e6),
     )
     unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
-    link = _make_link(board, spec, setting, baud)
+    memory = own_memory(board.device, strict=strict)
+    link = _make_link(board, spec, setting, baud=baud, memory=memory)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
@@ -164,14 +168,16 @@ def build(
     return report
 
 
-def _make_link(board: Board, spec: FilterSpec, setting: Setting, baud: int) -> wiring.Component:
+def _make_link(
+    board: Board, spec: FilterSpec, setting: Setting, *, baud: int, memory: str
+) -> wiring.Component:
     """Return the link, whose complaints are told of where they come from: `baud` and clock."""
     try:
         return Link(
             spec,
             clock_hz=round(setting.output_hz),
             baud=baud,
-            memory=board.family,
+            memory=memory,
             levels=levels(board.device.name, float(setting.output_hz) / 1e6),
         )
     except LatelyError:

@@ -16,6 +16,7 @@ from amaranth.lib import wiring
 
 from ...golden.spec import FilterSpec
 from ...hdl.build import filter_unit
+from ...hdl.memory.map import STRICT
 from ...hdl.target_clocks import levels, target_mhz
 from .devices import Device
 from .devices import device as device_of
@@ -280,6 +281,7 @@ def synthesize_unit(
     *,
     device: Device,
     memory: str | None = None,
+    strict: bool = False,
     organisation: str = "separate",
     **options: Any,
 ) -> SynthesisReport:
@@ -291,6 +293,8 @@ def synthesize_unit(
         What to build.
     memory : str, optional
         Variant of the segment memories; by default that of the device's family.
+    strict : bool
+        Whether that is the one that uses no bit of a word of which another port writes a bit.
     organisation : str
         Of the memory, as for `FilterUnit`.
     device
@@ -306,12 +310,24 @@ def synthesize_unit(
     clock = options.get("target_mhz") or target_mhz(device.name, organisation=organisation)
     unit = filter_unit(
         spec,
-        memory=memory or device.family,
+        memory=memory or own_memory(device, strict=strict),
         organisation=organisation,
         levels=levels(device.name, clock),
     )
     figures = {"lanes": spec.lanes, "latency_cycles": unit.latency}
     return synthesize(unit, device=device, **figures, **options)
+
+
+def own_memory(device: Device, *, strict: bool = False) -> str:
+    """Return the variant of the segment memories for the block RAMs of a device.
+
+    Parameters
+    ----------
+    device : Device
+    strict : bool
+        Whether it uses no bit of a word of which another port writes a bit.
+    """
+    return device.family + STRICT * strict
 
 
 def count_unit(spec: FilterSpec, *, device: Device) -> Resources:

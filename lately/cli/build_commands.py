@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .figures import show
-from .options import amount_option, choose_spec, json_option, parse_seeds, time_limit_option
+from .options import (
+    amount_option,
+    choose_spec,
+    json_option,
+    parse_seeds,
+    strict_option,
+    time_limit_option,
+)
 from .progress import stage_bar
 
 if TYPE_CHECKING:
@@ -33,6 +40,7 @@ LOADER = "openFPGALoader"
     show_default=True,
     help="Placement seeds, such as 1-5 or 1,3, tried in turn until timing is met.",
 )
+@strict_option
 @time_limit_option
 @click.option(
     "--out", metavar="DIR", help="Folder for bitstream and report.  [default: build/BOARD]"

@@ -56,6 +56,14 @@ time_limit_option = amount_option(
 """--time-limit, of commands that place and route."""
 
 
+strict_option = click.option(
+    "--strict",
+    is_flag=True,
+    help="Use no bit of a word of which another port writes a bit; takes more LUTs.",
+)
+"""--strict, of commands that put a unit on a device."""
+
+
 def filter_options(default: str = "default") -> Callable[[Command], Command]:
     """Return a decorator that adds --spec and --preset, for `choose_spec`."""
     return _together(

@@ -11,6 +11,7 @@ from .options import (
     count_option,
     filter_options,
     json_option,
+    strict_option,
     time_limit_option,
 )
 from .progress import stage_bar
@@ -26,6 +27,7 @@ from .progress import stage_bar
     flag_value="portable",
     help="Infer the segment memories instead of using the device's own block RAMs.",
 )
+@strict_option
 @choice_option(
     "--organisation",
     ["separate", "bit-sliced"],
@@ -74,6 +76,8 @@ def synth(
         return
     if name is None:
         raise click.UsageError("give --device; --list names the devices")
+    if flow["memory"] and flow["strict"]:
+        raise click.UsageError("give --portable or --strict, not both")
     target = device(name)
     chosen = choose_spec(spec, preset)
     from ..boards.flow.synthesis import synthesize_unit

@@ -465,12 +465,20 @@ def test_filter_unit(name, target):
     assert report.operations_per_second == report.fmax_mhz * 1e6
 
 
-def test_portable_memory_is_inferred(run_cli):
+def test_memory_is_inferred_or_strict(run_cli):
     arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3", "--json")
-    own, portable = (
-        json.loads(run_cli(*arguments, *extra).stdout) for extra in ((), ("--portable",))
+    own, portable, strict = (
+        json.loads(run_cli(*arguments, *extra).stdout)["lut"]
+        for extra in ((), ("--portable",), ("--strict",))
     )
-    assert own["lut"] != portable["lut"]
+    assert own not in (portable, strict)
+    assert strict > own
+
+
+def test_portable_memory_is_not_strict(run_cli):
+    refused = run_cli("--device", "ice40-hx8k", "--portable", "--strict")
+    assert refused.exit_code == 2
+    assert "give --portable or --strict, not both" in refused.stderr
 
 
 @pytest.mark.slow
