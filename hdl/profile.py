@@ -76,6 +76,21 @@ COLUMN_RING_LATENCY = 2
 MINIMUM_BEATS = 8
 """Fewest cycles between two shifts with several lanes."""
 
+LANE_SLOTS = 128
+"""Beats that may be under way with several lanes."""
+
+BEAT_PLACES = 64
+"""Beats that wait for room in a shard, at most."""
+
+SHARD_PLACES = 16
+"""Entries that wait in a shard, at most."""
+
+STEP_LATENCY = 3
+"""Cycles from a step of a shard to its control."""
+
+PAGE_WORDS = 16
+"""Words that one page of a `PagedMemory` holds, as the distributed memory of an ECP5."""
+
 WORD_LATENCY = 6
 """Cycles of a bank of words from a row to its word."""
 
@@ -232,13 +247,14 @@ class HardwareProfile:
         return {
             "accept": 1,
             "hash": hash_latency(spec.key_bits, levels=self.levels),
-            "dispatch": 9,
-            "entries": 6 + QUEUE_LATENCY,
-            "states": 6 + ceil_log(2, spec.lanes),
+            "dispatch": 8,
+            "distribution": 2 + paged_latency(BEAT_PLACES),
+            "entries": 4 + QUEUE_LATENCY,
+            "step": 1 + paged_latency(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
             **core,
             "done": 2,
             "check": 8,
-            "results": 8,
+            "results": 2 + paged_latency(LANE_SLOTS),
             "selection": ceil_log(2, spec.shards),
             "answers": QUEUE_LATENCY,
         }
@@ -420,6 +436,11 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
         As for `detector_steps`.
     """
     return -(-sum(detector_steps(**figures).values()) // levels)
+
+
+def paged_latency(depth: int) -> int:
+    """Return the cycles of a `PagedMemory` of so many words: address, read, choice of the page."""
+    return 2 + int(ceil_log(4, -(-depth // PAGE_WORDS)))
 
 
 def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:

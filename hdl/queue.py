@@ -23,6 +23,9 @@ class ResultQueue(wiring.Component):
         Places. Power of two.
     tag_bits, verdict_bits : int
         Widths.
+    distributed : bool
+        Whether results must be in look-up tables: wide ones would be in a block RAM otherwise,
+        whose output comes late.
 
     Members
     -------
@@ -37,11 +40,12 @@ class ResultQueue(wiring.Component):
 
     LATENCY = QUEUE_LATENCY
 
-    def __init__(self, *, depth, tag_bits, verdict_bits):
+    def __init__(self, *, depth, tag_bits, verdict_bits, distributed=False):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Tag width", tag_bits)
         require_integer("Verdict width", verdict_bits)
         self._depth = depth
+        self._attributes = {"ram_style": "distributed"} if distributed else {}
         super().__init__(
             {
                 "tag_valid": In(1),
@@ -97,7 +101,7 @@ class ResultQueue(wiring.Component):
         if not len(value):
             return Signal(0)
         place = self._elaborate_count(m, f"{name}_written", came)
-        words = memory.Memory(shape=len(value), depth=self._depth, init=[])
+        words = memory.Memory(shape=len(value), depth=self._depth, init=[], attrs=self._attributes)
         m.submodules[name] = words
         write_port = words.write_port()
         read_port = words.read_port()

@@ -1,14 +1,38 @@
 """Event counters."""
 
-from amaranth.hdl import Cat, Module, Signal
+from functools import reduce
+from operator import add
+
+from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from .parameters import require_integer
+from .registers import Holder, counters
+
+
+def count_events(m, unit, events):
+    """Count the events of the registers that units hold, at the unit's outputs of their names.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the counters.
+    unit : Component
+    events : mapping of str to Value
+        By the name of the event; each bit is one.
+    """
+    for register in counters(Holder.UNIT):
+        count = getattr(unit, register.name)
+        if not len(count):
+            continue
+        event = Value.cast(events[register.event])
+        m.submodules[register.name] = counter = EventCounter(width=len(count), events=len(event))
+        m.d.comb += [counter.event.eq(event), count.eq(counter.count)]
 
 
 class EventCounter(wiring.Component):
-    """Counts cycles in which `event` is high, modulo ``2**width``.
+    """Counts the bits of `event` that are high, cycle by cycle, modulo ``2**width``.
 
     The carry between digits is registered, so that a wide counter is as fast as a narrow one:
     `count` is exact `latency` cycles after the last event.
@@ -17,6 +41,8 @@ class EventCounter(wiring.Component):
     ----------
     width : int
         Bits of the count, at least 1.
+    events : int
+        Bits of `event`, at least 1.
 
     Raises
     ------
@@ -28,16 +54,17 @@ class EventCounter(wiring.Component):
 
     DIGIT = 16
 
-    def __init__(self, *, width):
+    def __init__(self, *, width, events=1):
         require_integer("Width", width, least=1)
+        require_integer("Events", events, least=1)
         self._width = width
         self.latency = 1 + -(-width // self.DIGIT)
-        super().__init__({"event": In(1), "count": Out(width)})
+        super().__init__({"event": In(events), "count": Out(width)})
 
     def elaborate(self, platform):
         m = Module()
-        carry = Signal(name="event_register")
-        m.d.sync += carry.eq(self.event)
+        carry = Signal(range(len(self.event) + 1), name="event_register")
+        m.d.sync += carry.eq(reduce(add, self.event) if len(self.event) > 1 else self.event)
         for low in range(0, self._width, self.DIGIT):
             digit = Signal(min(self.DIGIT, self._width - low), name=f"digit{low}")
             carried = Signal(name=f"carry{low}")

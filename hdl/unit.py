@@ -14,7 +14,7 @@ from .profile import ACCEPT_LAG, DEFAULT_LEVELS, HardwareProfile, result_places
 from .queue import ResultQueue
 from .registers import Holder, counters
 from .ring.core import ring_core
-from .statistics import EventCounter
+from .statistics import count_events
 
 
 class FilterUnit(wiring.Component):
@@ -128,7 +128,6 @@ class FilterUnit(wiring.Component):
             core = ring_core(spec, memory=memory, organisation=organisation, profile=self._profile)
         self._core = core
         require_integer("Statistics bits", statistics_bits)
-        self._statistics_bits = statistics_bits
         self.generation_bits = spec.generation.bit_length() + 1
         self._front = FrontEnd(
             generation_bits=self.generation_bits,
@@ -212,7 +211,8 @@ class FilterUnit(wiring.Component):
         ]
         if self._secrets is not None:
             self._elaborate_secrets(m)
-        self._elaborate_statistics(m)
+        events = {one.event: getattr(core, one.event) for one in counters(Holder.UNIT)}
+        count_events(m, self, events)
         return m
 
     def _elaborate_secrets(self, m):
@@ -248,17 +248,6 @@ class FilterUnit(wiring.Component):
             room.eq(places >= 0),
         ]
         return room
-
-    def _elaborate_statistics(self, m):
-        if self._statistics_bits == 0:
-            return
-        for register in counters(Holder.UNIT):
-            counter = EventCounter(width=self._statistics_bits)
-            m.submodules[register.name] = counter
-            m.d.comb += [
-                counter.event.eq(getattr(self._core, register.event)),
-                getattr(self, register.name).eq(counter.count),
-            ]
 
 
 class APBF(FilterUnit):

@@ -32,7 +32,12 @@ def unit_verilog(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    options = {"statistics_bits": statistics_bits} if spec.lanes == 1 else {}
-    unit = filter_unit(spec, tag_bits=TAG_BITS, memory=memory, organisation=organisation, **options)
+    unit = filter_unit(
+        spec,
+        tag_bits=TAG_BITS,
+        memory=memory,
+        organisation=organisation,
+        statistics_bits=statistics_bits,
+    )
     text: str = verilog.convert(unit, name=TOP, emit_src=False)
     return text

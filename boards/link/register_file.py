@@ -30,17 +30,10 @@ class RegisterFile(wiring.Component):
         The unit's counters.
     good, ... : In(1)
         An event of the line, for each of its counters.
-
-    Raises
-    ------
-    TypeError
-        If the unit has no generation length that can be set.
     """
 
     def __init__(self, *, unit):
         settings = unit.signature.members
-        if "generation" not in settings:
-            raise TypeError(f"Unit must have a generation length, not be a {type(unit).__name__}")
         members = {
             "number": In(range(len(readable()))),
             "word": Out(WORD_BITS),

@@ -1,6 +1,6 @@
 """Knowledge about whole beats: where the ring turns, which keys repeat, what results need."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -14,11 +14,23 @@ from ..profile import FAN_IN, MINIMUM_BEATS
 class ShiftFinder(wiring.Component):
     """Finds the insertion for which the ring turns: the first after `generation` others.
 
-    Latency `LATENCY` cycles, one beat per cycle. At least
-    ``lately.hdl.profile.MINIMUM_BEATS`` beats lie between two such insertions.
+    Latency `LATENCY` cycles, one beat per cycle, from the third cycle after reset on.
+
+    Parameters
+    ----------
+    lanes : int
+    generation_bits : int
+        Width of the length.
+    minimum : int
+        Shortest length, which stands for any shorter one. At least
+        ``lately.hdl.profile.MINIMUM_BEATS`` beats lie between two insertions for which the ring
+        turns.
 
     Members
     -------
+    generation : In(generation_bits)
+        Insertions in a generation, looked at with the turn that begins it, or `LOOK` cycles after
+        the insertion that does.
     turn : In(1)
         The ring turns before this beat; the generation begins anew.
     inserts : In(lanes)
@@ -28,38 +40,50 @@ class ShiftFinder(wiring.Component):
     Raises
     ------
     ValueError
-        If there are not 2 or 4 lanes, or the generation is too short.
+        If there are not 2 or 4 lanes, or the minimum is too short, or has too many bits.
     """
 
-    LATENCY = 6
+    LATENCY = 7
+    LOOK = 4
 
-    def __init__(self, *, lanes, generation):
+    def __init__(self, *, lanes, generation_bits, minimum):
         check_lanes(lanes)
-        if generation < lanes * MINIMUM_BEATS:
+        if not lanes * MINIMUM_BEATS <= minimum < 1 << generation_bits:
             raise ValueError(
-                f"Generation must be at least {lanes * MINIMUM_BEATS}, not {generation!r}"
+                f"Minimum must be at least {lanes * MINIMUM_BEATS}, and of {generation_bits} bits, "
+                f"not {minimum!r}"
             )
         self._lanes = lanes
-        self._generation = generation
-        super().__init__({"turn": In(1), "inserts": In(lanes), "shifts": Out(lanes)})
+        self._minimum = minimum
+        super().__init__(
+            {
+                "generation": In(generation_bits),
+                "turn": In(1),
+                "inserts": In(lanes),
+                "shifts": Out(lanes),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         pipeline = Pipeline(m)
         inserts = pipeline.enter(self.inserts, "inserts").at(1)
-        turns = pipeline.enter(self.turn, "turns").at(1)
+        # After reset, a generation begins as if the ring had turned.
+        starts = Signal(3, init=1)
+        m.d.sync += starts.eq(starts << 1)
+        turns = pipeline.enter(self.turn | starts[-1], "turns").at(2)
         counts = [Const(0)]
         for lane in range(self._lanes):
             counts.append(counts[-1] + inserts.value[lane])
         # Insertions of the generation, less its length and one: the sign tells when it is over.
         # In two digits, the high one a cycle later.
-        width = self._generation.bit_length() + 2
+        width = len(self.generation) + 2
         digit = width // 2
-        # They begin with what a turn sets them to, so that registers need no gate for it.
         left_low = Signal(digit, init=(1 << digit) - 1)
         left_high = Signal(width - digit, init=(1 << width - digit) - 1)
-        begun, count = self._elaborate_changes(pipeline, width, inserts, turns, counts[-1])
-        change = Signal(width, init=-self._generation % (1 << width))
+        count = pipeline.register("inserted", lambda inserts: counts[-1], inserts)
+        begun, count = self._elaborate_changes(m, pipeline, width, turns, count)
+        change = Signal(width)
         carry = Signal()
         turn = Signal(2)
         over = Signal()
@@ -92,18 +116,21 @@ class ShiftFinder(wiring.Component):
         self._elaborate_place(m, pipeline, after.stage, over_now, inserts, counts, before)
         return m
 
-    def _elaborate_changes(self, pipeline, width, inserts, turns, count):
+    def _elaborate_changes(self, m, pipeline, width, turns, count):
         """Return by how much a beat changes the count.
 
         First if a generation is found to be over before it, then if not.
         """
-        # From a table: an adder is too slow.
-        after_turn = [flags.bit_count() - self._generation for flags in range(1 << self._lanes)]
-        table = Array(Const(change % (1 << width), width) for change in after_turn)
-        if_over = pipeline.combine("if_over", lambda bits: Value.cast(table[bits]), inserts)
-        begun = pipeline.register("begun", lambda change: change, if_over)
+        length = registered(m, self.generation, "length")
+        enough = registered(m, self.generation >= self._minimum, "enough")
+        less = Signal(signed(width))
+        m.d.sync += less.eq(-Mux(enough, length, self._minimum))
+        begun = pipeline.register("begun", lambda count: (count + less)[:width], count)
         count = pipeline.register(
-            "count", lambda turns, change: Mux(turns, change, count), turns, if_over
+            "count",
+            lambda turns, count: Mux(turns, (count + less)[:width], count),
+            turns,
+            count,
         )
         return begun, count
 

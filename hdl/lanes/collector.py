@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..memory.paged import PagedMemory
 from ..pipeline import Pipeline, delayed, registered
-from ..profile import FAN_IN
+from ..profile import FAN_IN, LANE_SLOTS, paged_latency
 from ..queue import ResultQueue
 from .credits import Credits
 
@@ -36,11 +36,15 @@ class Collector(wiring.Component):
     read : Out(range(slots))
     results : In(shards * lanes * verdict_bits)
     o : Out(stream.Signature(answer))
+    hit : Out(lanes)
+        Lanes of an answer that report their key, to be counted.
     """
 
     DEPTH = 64
-    POLL = 14
-    UNDER_WAY = 18
+    LOOK = paged_latency(LANE_SLOTS) + 5
+    """Cycles from a beat's number until it is known whether its shards are done."""
+    POLL = LOOK + 3
+    UNDER_WAY = LOOK + 7
     """Beats that may still pass when there are no more credits."""
 
     def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
@@ -51,9 +55,6 @@ class Collector(wiring.Component):
         self._answer = answer
         self._verdict_bits = verdict_bits
         self._results_latency = results_latency
-        # From the cycle in which `done` comes.
-        self._selection = (shards - 1).bit_length()
-        self.latency = 10 + results_latency + self._selection + ResultQueue.LATENCY
         super().__init__(
             {
                 "recorded": In(1),
@@ -63,6 +64,7 @@ class Collector(wiring.Component):
                 "read": Out(range(slots)),
                 "results": In(shards * self._lanes * verdict_bits),
                 "o": Out(stream.Signature(answer)),
+                "hit": Out(self._lanes),
             }
         )
 
@@ -70,7 +72,7 @@ class Collector(wiring.Component):
         m = Module()
         m.submodules.records = records = PagedMemory(depth=self._slots, width=self._record.size)
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size, distributed=True
         )
         m.submodules.credits = credits = Credits(limit=self.DEPTH - self.UNDER_WAY)
         beat = Signal(8)
@@ -83,7 +85,9 @@ class Collector(wiring.Component):
         pipeline = Pipeline(m)
         passes, record = self._elaborate_check(m, pipeline, beat, records, credits.available)
         coming, answer = self._elaborate_answer(m, pipeline, passes, record)
+        came = registered(m, coming, "came")
         m.d.comb += [
+            self.hit.eq(Cat(lane.seen & came for lane in answer.lanes)),
             queue.valid_next.eq(coming),
             queue.verdict.eq(answer),
             credits.spend.eq(passes.value),
@@ -101,6 +105,7 @@ class Collector(wiring.Component):
         m.d.comb += word.eq(records.word)
         record = pipeline.enter(word, "record", stage=records.latency)
         complete = self._elaborate_complete(m, pipeline, number, record)
+        pipeline.leave(complete, latency=self.LOOK)
         # As late as that.
         alive = Signal(complete.stage)
         # In the cycle after `failing` the beats behind the one that fails are given up.

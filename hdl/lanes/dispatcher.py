@@ -1,4 +1,4 @@
-"""Hashes the keys of a beat and gives each shard its share of the operations."""
+"""Hashes the keys of a beat and finds which shard performs which of its operations."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -13,10 +13,9 @@ from ...golden.hash.functions import (
 )
 from ..hash.functions import StateHash
 from ..interface import UnitSignature, operation_bits
-from ..pipeline import Pipeline, duplicate_registers, registered
-from ..profile import DEFAULT_LEVELS
+from ..pipeline import Pipeline
 from .beats import BeatRecord, SameBeatKeys, ShiftFinder
-from .sequencer import Entry
+from .distributor import Share
 
 
 class ShardSelect(wiring.Component):
@@ -65,58 +64,59 @@ class ShardSelect(wiring.Component):
 
 
 class Dispatcher(wiring.Component):
-    """Hashes the keys of a beat and gives each shard what it has to do.
+    """Hashes the keys of a beat and finds what each shard has to do.
 
-    Latency `latency` cycles to `record`, one beat per cycle.
+    Latency `latency` cycles to `share` and `record`, one beat per cycle.
 
     Parameters
     ----------
-    spec : FilterSpec
-    tag_bits, slots : int
-    levels : int
-        Of the hashes.
+    profile : HardwareProfile
+    tag_bits, slots, generation_bits : int
 
     Members
     -------
+    generation : In(generation_bits)
+        As `ShiftFinder` has it.
     valid, beat : In
-    valid_next : Out(shards)
-        A shard gets an entry in the next cycle.
-    entry0, ... : Out(Entry)
-    states0, ... : Out(64 * lanes)
-        One of each for each shard.
-    recorded : Out(1)
+    arrived : Out(1)
+        A beat comes.
+    share : Out(Share)
+        Of it.
     record : Out(BeatRecord)
-    slot : Out(range(slots))
-        Number of the recorded beat.
+    performed : Out(lanes + 1)
+    inserted : Out(lanes)
+    shifted : Out(1)
+        Operations of a beat, insertions, and whether the ring shifts, to be counted.
     """
 
-    BANDS = 2
-    """Bands of the device in which `lately.boards.flow.floorplan` lays the shards: even, odd."""
-
-    def __init__(self, *, spec, tag_bits, slots, levels=DEFAULT_LEVELS):
-        self._spec = spec
+    def __init__(self, *, profile, tag_bits, slots, generation_bits):
+        self._spec = spec = profile.spec
         self._lanes = spec.lanes
         self._shards = spec.shards
-        self._slots = slots
         self._hashes = [
-            StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=levels)
+            StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=profile.levels)
             for _ in range(spec.lanes)
         ]
         self._hashed = self._hashes[0].latency
-        self.latency = self._hashed + SameBeatKeys.LATENCY + 4
-        self._entry = Entry(lanes=spec.lanes, slots=slots)
+        self.latency = self._hashed + SameBeatKeys.LATENCY + 3
+        self._finder = ShiftFinder(
+            lanes=spec.lanes,
+            generation_bits=generation_bits,
+            minimum=profile.minimum_generation,
+        )
         beat = UnitSignature.from_spec(spec, tag_bits=tag_bits).request
         super().__init__(
             {
+                "generation": In(generation_bits),
                 "valid": In(1),
                 "beat": In(beat),
-                "valid_next": Out(self._shards),
-                "recorded": Out(1),
+                "arrived": Out(1),
+                "share": Out(Share(lanes=spec.lanes, shards=spec.shards, slots=slots)),
                 "record": Out(BeatRecord(lanes=spec.lanes, shards=self._shards, tag_bits=tag_bits)),
-                "slot": Out(range(slots)),
+                "performed": Out(spec.lanes + 1),
+                "inserted": Out(spec.lanes),
+                "shifted": Out(1),
             }
-            | {f"entry{shard}": Out(self._entry) for shard in range(self._shards)}
-            | {f"states{shard}": Out(STATE_BITS * spec.lanes) for shard in range(self._shards)}
         )
 
     def elaborate(self, platform):
@@ -134,30 +134,44 @@ class Dispatcher(wiring.Component):
             "asked", lambda insert, query, known: (insert | query) & ~known,
             beat["insert"], beat["query"], known,
         )  # fmt: skip
-        selection = self._elaborate_select(m, pipeline, states, asked.stage)
-
+        numbers, one_hots = self._elaborate_select(m, pipeline, states, asked.stage)
         command = beat["command"]
         waits = pipeline.register("waits", lambda turn, cross: turn[0] | cross, command, crosses)
-        turned = pipeline.register(
-            "turned", lambda turn, cross: turn.any() | cross, command, crosses
+        everyone = pipeline.register(
+            "everyone", lambda turn, cross: turn.any() | cross, command, crosses
         )
-        everyone = duplicate_registers(m, turned.value, "everyone", copies=self.BANDS)
-        everyone = [pipeline.enter(one, "everyone", stage=turned.stage + 1) for one in everyone]
-        slot = self._elaborate_slot(m, pipeline, beat["arrived"].at(everyone[0].stage))
-        flags = {"query": beat["query"], "insert": beat["insert"], "shifts": shifts,
-                 "turn": command, "waits": waits, "slot": slot}  # fmt: skip
-        bands = [
-            self._elaborate_band(m, pipeline, band, selection, asked, everyone[band], flags, states)
-            for band in range(self.BANDS)
+        items = [
+            pipeline.register(
+                f"items{shard}", lambda asked, *bits: Cat(bits) & asked,
+                asked, *(one_hot[shard] for one_hot in one_hots),
+            )
+            for shard in range(self._shards)
+        ]  # fmt: skip
+        there = pipeline.register(
+            "there",
+            lambda everyone, *items: Cat(bits.any() | everyone for bits in items),
+            everyone.at(items[0].stage), *items,
+        )  # fmt: skip
+        arrived = beat["arrived"].at(self.latency)
+        performed = Cat(beat["valid"].value, command.value.any())
+        m.d.comb += [
+            self.arrived.eq(arrived.value),
+            self.performed.eq(performed),
+            self.inserted.eq(beat["insert"].value),
+            self.shifted.eq(waits.value),
         ]
-        for shard in range(self._shards):
-            band = shard % self.BANDS
-            own = pipeline.combine(
-                f"own{shard}", lambda asked, *bits: Cat(bits) & asked,
-                asked, *(one_hot[shard] for one_hot in selection["one_hots"]),
-            )  # fmt: skip
-            self._elaborate_entry(m, pipeline, shard, own, everyone[band], *bands[band])
-        self._elaborate_record(m, beat, known, asked, selection["numbers"], slot)
+        slot = self._elaborate_slot(m, pipeline, arrived)
+        shared = {"there": there, "states": states, "shifts": shifts, "turn": command,
+                  "waits": waits, "slot": slot}  # fmt: skip
+        shared |= {name: beat[name] for name in ("query", "insert")}
+        share = self.share.as_value()
+        for name, value in shared.items():
+            field = self.share.shape()[name]
+            part = share[field.offset : field.offset + field.width]
+            m.d.comb += part.eq(value.at(self.latency).value)
+        for shard, own in enumerate(items):
+            m.d.comb += self.share.items[shard].eq(own.at(self.latency).value)
+        self._elaborate_record(m, beat, known, asked, numbers, there)
         return m
 
     def _elaborate_beat(self, pipeline):
@@ -189,25 +203,17 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(Cat(states), "states", stage=self._hashed)
 
     def _elaborate_select(self, m, pipeline, states, stage):
-        """Return each lane's shard, as number, one-hot and band, at a stage."""
-        selection = {"numbers": [], "one_hots": [], "bands": []}
+        """Return each lane's shard at a stage, as numbers and one-hot."""
+        numbers, one_hots = [], []
         for lane in range(self._lanes):
             m.submodules[f"select{lane}"] = select = ShardSelect(spec=self._spec)
             m.d.comb += select.state.eq(states.value.word_select(lane, STATE_BITS))
             known = states.stage + select.LATENCY
             number = pipeline.enter(select.number, f"number{lane}", stage=known)
             one_hot = pipeline.enter(select.one_hot, f"one_hot{lane}", stage=known + 1)
-            in_band = pipeline.register(
-                f"band{lane}",
-                lambda one_hot: Cat(
-                    one_hot[band :: self.BANDS].any() for band in range(self.BANDS)
-                ),
-                one_hot.at(stage - 1),
-            )
-            selection["numbers"].append(number.at(stage))
-            selection["one_hots"].append(one_hot.at(stage))
-            selection["bands"].append(in_band)
-        return selection
+            numbers.append(number.at(stage))
+            one_hots.append(one_hot.at(stage))
+        return numbers, one_hots
 
     def _elaborate_repeats(self, m, pipeline, states, insert):
         """Return which lanes have a key that an earlier lane of the beat inserts."""
@@ -219,106 +225,28 @@ class Dispatcher(wiring.Component):
 
     def _elaborate_shifts(self, m, pipeline, beat):
         """Return the lane for whose insertion the ring turns."""
-        m.submodules.finder = finder = ShiftFinder(
-            lanes=self._lanes, generation=self._spec.generation
-        )
+        m.submodules.finder = finder = self._finder
+        m.d.comb += finder.generation.eq(self.generation)
         turn = pipeline.combine("turn", lambda command: command.any(), beat["command"])
         stage = pipeline.drive(finder, turn=turn, inserts=beat["insert"])
         return pipeline.enter(finder.shifts, "shifts", stage=stage + finder.LATENCY)
 
     def _elaborate_slot(self, m, pipeline, arrived):
         """Number the beats."""
-        slot = Signal(range(self._slots))
+        slot = Signal(self.share.slot.shape())
         with m.If(arrived.value):
             m.d.sync += slot.eq(slot + 1)
         return pipeline.enter(slot, "slot", stage=arrived.stage)
 
-    def _elaborate_valid_next(self, pipeline, items, everyone, name):
-        """Return whether there are any items, or all shards get an entry."""
-        pairs = pipeline.register(
-            f"pairs{name}",
-            lambda bits: Cat(bits[at : at + 2].any() for at in range(0, len(bits), 2)),
-            items,
-        )
-        return pipeline.register(
-            f"valid_next{name}", lambda pairs, everyone: pairs.any() | everyone, pairs, everyone
-        )
-
-    def _elaborate_band(self, m, pipeline, band, selection, asked, everyone, flags, states):
-        """Return flags and states for the shards of a band, from registers of its own.
-
-        They are loaded only if one of these shards gets an entry, so that synthesis
-        cannot share them with the registers of the other band, which lies apart.
-        """
-        own = pipeline.combine(
-            f"own_of_band{band}", lambda asked, *bits: Cat(bits) & asked,
-            asked, *(in_band[band] for in_band in selection["bands"]),
-        )  # fmt: skip
-        items = pipeline.register(f"items_of_band{band}", lambda bits: bits, own)
-        valid_next = self._elaborate_valid_next(pipeline, own, everyone, f"_of_band{band}")
-        own_flags = {}
-        for name, flag in flags.items():
-            loaded = registered(m, flag.at(valid_next.stage).value, f"{name}_of_band{band}",
-                                enable=valid_next.value)  # fmt: skip
-            own_flags[name] = pipeline.enter(
-                loaded, f"{name}_of_band{band}", stage=valid_next.stage + 1
-            )
-        loaded = self._elaborate_loads(
-            m, items.value, states.at(items.stage).value, f"state_of_band{band}"
-        )
-        own_states = pipeline.enter(
-            Cat(loaded), f"states_of_band{band}", stage=items.stage + 1, reset_less=True
-        )
-        return own_flags, own_states
-
-    def _elaborate_loads(self, m, items, states, name):
-        """Return the states of each lane, from registers that are loaded with its items."""
-        return [
-            registered(m, states.word_select(lane, STATE_BITS), f"{name}_{lane}",
-                       reset_less=True, enable=items[lane])
-            for lane in range(self._lanes)
-        ]  # fmt: skip
-
-    def _elaborate_entry(self, m, pipeline, shard, own, everyone, flags, states):
-        """Give a shard its entry, and count it.
-
-        The shard has registers of its own, which synthesis cannot share because each shard
-        loads them separately.
-        """
-        items = pipeline.register(f"items{shard}", lambda bits: bits, own)
-        valid_next = self._elaborate_valid_next(pipeline, own, everyone, f"{shard}")
-        required = Signal(8, name=f"required{shard}")
-        m.d.comb += self.record.required[shard].eq(required)
-        with m.If(valid_next.value):
-            m.d.sync += required.eq(required + 1)
-        here = pipeline.register(f"arriving{shard}", lambda bit: bit, valid_next)
-        m.d.comb += self.valid_next[shard].eq(here.value)
-        entry = Signal(self._entry, name=f"on_way{shard}")
-        flags = {name: flag.at(here.stage) for name, flag in (flags | {"items": items}).items()}
-        with m.If(here.value):
-            m.d.sync += [
-                entry.as_value()[self._bits(name)].eq(flag.value) for name, flag in flags.items()
-            ]
-        m.d.comb += getattr(self, f"entry{shard}").eq(entry)
-        loaded = self._elaborate_loads(
-            m, items.at(states.stage).value, states.value, f"state{shard}"
-        )
-        own_states = pipeline.enter(
-            Cat(loaded), f"states{shard}", stage=states.stage + 1, reset_less=True
-        )
-        m.d.comb += getattr(self, f"states{shard}").eq(own_states.at(here.stage + 1).value)
-
-    def _bits(self, name):
-        field = self._entry[name]
-        return slice(field.offset, field.offset + field.width)
-
-    def _elaborate_record(self, m, beat, known, asked, numbers, slot):
+    def _elaborate_record(self, m, beat, known, asked, numbers, there):
         """Keep the part of a beat that its results need."""
         stage = self.latency
-        m.d.comb += [
-            self.slot.eq(slot.at(stage).value),
-            self.recorded.eq(beat["arrived"].at(stage).value),
-        ]
+        for shard in range(self._shards):
+            # The entries that a shard has got, with that of the beat.
+            before = Signal(8, name=f"entries{shard}")
+            m.d.comb += self.record.required[shard].eq(before + there.at(stage).value[shard])
+            with m.If(beat["arrived"].at(stage).value):
+                m.d.sync += before.eq(self.record.required[shard])
         shared = {"valid": beat["valid"], "query": beat["query"], "asked": asked, "known": known}
         shared = {name: flags.at(stage).value for name, flags in shared.items()}
         for lane, number in enumerate(numbers):

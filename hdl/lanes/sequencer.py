@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ..control import Control
 from ..frontend.schedule import SpareTimer
 from ..pipeline import delayed, registered
+from ..profile import STEP_LATENCY
 
 
 class RingCommand(Enum, shape=2):
@@ -118,7 +119,7 @@ class Sequencer(wiring.Component):
         With `control`: the lane whose operation it is.
     """
 
-    LATENCY = 3
+    LATENCY = STEP_LATENCY
 
     SETTLE = 6
     """Cycles for which a step waits at least, if it must be known whether the spare is clean."""

@@ -6,7 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
 from ..memory.paged import PagedMemory
-from ..pipeline import Pipeline, registered
+from ..pipeline import Pipeline
+from ..profile import SHARD_PLACES
 from ..queue import ResultQueue
 from ..ring.core import ring_core
 from .sequencer import Entry, OrderedEntry, RingCommand, Sequencer, ordered_steps
@@ -30,8 +31,8 @@ class Shard(wiring.Component):
 
     Members
     -------
-    valid_next : In(1)
-        An entry is in `entry` and `states` in the next cycle.
+    valid : In(1)
+        An entry comes.
     entry : In(Entry)
     states : In(64 * lanes)
         State of each lane.
@@ -51,10 +52,10 @@ class Shard(wiring.Component):
         If a parameter is out of range.
     """
 
-    DEPTH = 64
+    DEPTH = SHARD_PLACES
 
-    WAY_IN = 5
-    """Cycles from `valid_next` until the queue knows of it."""
+    WAY_IN = 4
+    """Cycles from `valid` until the queue has the entry."""
 
     def __init__(self, *, profile, number, slots):
         spec = profile.spec
@@ -80,12 +81,13 @@ class Shard(wiring.Component):
             for _ in range(spec.lanes)
         ]
         self.latency = self._memories[0].latency
-        self._states = PagedMemory(depth=self.DEPTH, width=STATE_BITS * spec.lanes)
-        # To the key, from the step: the address comes a cycle after it.
-        self._state_latency = 1 + self._states.latency + (spec.lanes - 1).bit_length()
+        self._states = [
+            PagedMemory(depth=self.DEPTH, width=STATE_BITS, number=lane, memories=spec.lanes)
+            for lane in range(spec.lanes)
+        ]
         super().__init__(
             {
-                "valid_next": In(1),
+                "valid": In(1),
                 "entry": In(self._entry),
                 "states": In(STATE_BITS * spec.lanes),
                 "taken": Out(1),
@@ -100,22 +102,16 @@ class Shard(wiring.Component):
         """The pipeline."""
         return self._core
 
-    @property
-    def turnaround(self):
-        """Cycles from the one in which a step goes until its entry is counted as done."""
-        return self._state_latency + self._core.latency + 2
-
     def elaborate(self, platform):
         m = Module()
         m.submodules.core = core = self._core
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size
+            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size, distributed=True
         )
         m.submodules.sequencer = sequencer = Sequencer(
             entry=self._ordered, clear_words=self._profile.clear_cycles
         )
-        arrived = registered(m, self.valid_next, "arrived")
-        valid_next, entry = self._elaborate_arrival(m, arrived)
+        valid_next, entry = self._elaborate_arrival(m)
         m.d.comb += [
             queue.valid_next.eq(valid_next),
             queue.verdict.eq(entry),
@@ -124,9 +120,8 @@ class Shard(wiring.Component):
             queue.o.ready.eq(sequencer.i.ready),
         ]
         m.d.comb += self.taken.eq(sequencer.takes)
-        pipeline = Pipeline(m)
-        key = self._elaborate_states(m, pipeline, sequencer, arrived)
-        pipeline.leave(key, latency=self._state_latency)
+        pipeline = Pipeline(m, levels=self._profile.levels)
+        key = self._elaborate_states(m, pipeline, sequencer)
         control = pipeline.enter(sequencer.control, "control", stage=sequencer.LATENCY)
         m.d.comb += [
             core.key.eq(key.value),
@@ -135,11 +130,11 @@ class Shard(wiring.Component):
         self._elaborate_results(m, pipeline, sequencer, key.stage + core.latency)
         return m
 
-    def _elaborate_arrival(self, m, arrived):
+    def _elaborate_arrival(self, m):
         """Order the steps of an entry; return when the queue gets it next, and the entry."""
         pipeline = Pipeline(m)
-        # The way to a corner of the chip takes several cycles.
-        first = pipeline.enter(self.entry, "first").at(2)
+        # The way to a corner of the chip takes a cycle.
+        first = pipeline.enter(self.entry, "first").at(1)
         wanted = pipeline.register(
             "wanted",
             lambda entry: Cat(entry.items | entry.shifts, entry.turn != RingCommand.NONE),
@@ -155,42 +150,28 @@ class Shard(wiring.Component):
         rest = pipeline.enter(own.as_value(), "rest", stage=first.stage)
         entry = pipeline.register("ordered", lambda steps, rest: Cat(steps, rest), steps, rest)
         pipeline.leave(entry, latency=self.WAY_IN)
-        return pipeline.enter(arrived, "arrived_late").at(entry.stage - 1).value, entry.value
+        return pipeline.enter(self.valid, "arrived").at(entry.stage - 1).value, entry.value
 
-    def _elaborate_states(self, m, pipeline, sequencer, arrived):
+    def _elaborate_states(self, m, pipeline, sequencer):
         """Keep the states of each entry until their turn; return that of a step."""
-        m.submodules.states = states = self._states
-        written = self._elaborate_place(m, "written", arrived, 0)
+        written = Signal(range(self.DEPTH))
         # The clear after reset comes before the first entry.
-        read = self._elaborate_place(m, "read", sequencer.takes, -1)
-        m.d.comb += [
-            states.write.eq(arrived),
-            states.write_address.eq(written),
-            states.value.eq(self.states),
-            states.read_address.eq(read),
-        ]
-        # The address changes in the cycle after a step.
-        stage = 1 + states.latency
-        words = [
-            pipeline.enter(
-                states.word.word_select(lane, STATE_BITS), f"state_of{lane}", stage=stage
-            )
-            for lane in range(self._lanes)
-        ]
+        read = Signal(range(self.DEPTH), init=self.DEPTH - 1)
+        m.d.sync += [written.eq(written + self.valid), read.eq(read + sequencer.takes)]
+        words = []
+        for number, states in enumerate(self._states):
+            m.submodules[f"states{number}"] = states
+            m.d.comb += [
+                states.write.eq(self.valid),
+                states.write_address.eq(written),
+                states.value.eq(self.states.word_select(number, STATE_BITS)),
+                states.read_address.eq(read),
+            ]
+            # The place changes in the cycle after a step.
+            stage = 1 + states.latency
+            words.append(pipeline.enter(states.word, f"state_of{number}", stage=stage))
         lane = pipeline.enter(sequencer.lane, "lane").at(stage)
-        return pipeline.select(words, lane, "state")
-
-    def _elaborate_place(self, m, name, step, first):
-        """Count through the places, from the `first` one on.
-
-        A counter that is ahead keeps the adder, in whose sums synthesis would find those of the
-        addresses' maps, out of their way.
-        """
-        place = Signal(range(self.DEPTH), name=name, init=first % self.DEPTH)
-        ahead = Signal(range(self.DEPTH), name=f"after_{name}", init=(first + 1) % self.DEPTH)
-        with m.If(step):
-            m.d.sync += [place.eq(ahead), ahead.eq(ahead + 1)]
-        return place
+        return pipeline.select(words, lane, "state").settled()
 
     def _elaborate_results(self, m, pipeline, sequencer, stage):
         """Write each verdict where its lane and slot belong, and count the entries."""

@@ -7,12 +7,14 @@ from ...golden.errors import SpecificationError
 from ..interface import UnitSignature
 from ..memory.map import floorplan_groups, memory_map
 from ..pipeline import registered
-from ..profile import DEFAULT_LEVELS, FAN_IN, HardwareProfile
-from ..queue import ResultQueue
+from ..profile import DEFAULT_LEVELS, GENERATION_LEAD, LANE_SLOTS, HardwareProfile
+from ..registers import Holder, counters
+from ..statistics import count_events
 from .beats import BeatRecord
 from .collector import Collector
 from .credits import Credits
 from .dispatcher import Dispatcher
+from .distributor import Distributor
 from .shard import Shard
 
 
@@ -40,6 +42,8 @@ class LaneUnit(wiring.Component):
         What to build; must pass `HardwareProfile.check_buildable`, and have several lanes.
     tag_bits : int
         Width of the tag.
+    statistics_bits : int
+        Width of the counters, which wrap around. 0 leaves them out.
     memory : str
         Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
     levels : int
@@ -49,6 +53,11 @@ class LaneUnit(wiring.Component):
     -------
     i, o
         See `lately.hdl.interface.UnitSignature`: beats, and an answer for each.
+    generation : In(generation_bits)
+        Insertions in a generation, as for `FilterUnit`; a length below `minimum_generation` counts
+        as that.
+    operations, ... : Out(statistics_bits)
+        The counters of `lately.hdl.registers` that units hold, as for `FilterUnit`.
 
     Raises
     ------
@@ -56,26 +65,44 @@ class LaneUnit(wiring.Component):
         If the hardware cannot hold the specification, or it has one lane.
     """
 
-    SLOTS = 128
+    SLOTS = LANE_SLOTS
     """Beats that may be under way."""
 
     LAG = 8
     """Cycles from an acceptance until `i.ready` knows of it, and two to spare."""
 
-    def __init__(self, spec, *, tag_bits=8, memory="portable", levels=DEFAULT_LEVELS):
+    GENERATION_LEAD = GENERATION_LEAD
+    """Cycles from a change of the generation length to the first operation it applies to."""
+
+    def __init__(
+        self, spec, *, tag_bits=8, statistics_bits=32, memory="portable", levels=DEFAULT_LEVELS
+    ):
         if spec.lanes == 1:
             raise SpecificationError("lanes: must be 2 or 4 for LaneUnit, not 1")
         self._spec = spec
         self._memory = memory
         self._profile = HardwareProfile(spec, memory=memory, levels=levels)
         self._profile.check_buildable()
-        signature = UnitSignature.from_spec(spec, tag_bits=tag_bits)
+        self.generation_bits = spec.generation.bit_length() + 1
+        signature = UnitSignature.from_spec(
+            spec,
+            tag_bits=tag_bits,
+            generation_bits=self.generation_bits,
+            generation=spec.generation,
+            counters={one.name: statistics_bits for one in counters(Holder.UNIT)},
+        )
         self._record = BeatRecord(lanes=spec.lanes, shards=spec.shards, tag_bits=tag_bits)
-        self._dispatcher = Dispatcher(spec=spec, tag_bits=tag_bits, slots=self.SLOTS, levels=levels)
+        self._dispatcher = Dispatcher(
+            profile=self._profile,
+            tag_bits=tag_bits,
+            slots=self.SLOTS,
+            generation_bits=self.generation_bits,
+        )
         self._shards = [
             Shard(profile=self._profile, number=number, slots=self.SLOTS)
             for number in range(spec.shards)
         ]
+        self._distributor = Distributor(lanes=spec.lanes, shards=spec.shards, slots=self.SLOTS)
         self._collector = Collector(
             record=self._record,
             shards=spec.shards,
@@ -107,43 +134,56 @@ class LaneUnit(wiring.Component):
         return self._profile
 
     @property
+    def minimum_generation(self):
+        """Shortest length of a generation."""
+        return self._profile.minimum_generation
+
+    @property
     def latency(self):
         """Cycles from the acceptance of a beat to its answer on an idle output, at least."""
-        way_in = self._dispatcher.latency + 1 + Shard.WAY_IN + ResultQueue.LATENCY + 1
-        return way_in + self._shards[0].turnaround + self._collector.latency
+        return self._profile.latency
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.dispatcher = dispatcher = self._dispatcher
+        m.submodules.distributor = distributor = self._distributor
         m.submodules.collector = collector = self._collector
         accepted = Signal()
         m.d.sync += [accepted.eq(self.i.valid & self.i.ready), dispatcher.beat.eq(self.i.p)]
-        m.d.comb += dispatcher.valid.eq(accepted)
-        credits = [self._elaborate_credits(m, "beats", self.SLOTS - 1 - self.LAG, accepted,
-                                        self.o.valid & self.o.ready)]  # fmt: skip
-        # An entry comes so long after the acceptance that nobody counts it before.
-        limit = Shard.DEPTH - 3 - self.LAG - dispatcher.latency
+        m.d.comb += [
+            dispatcher.generation.eq(self.generation),
+            dispatcher.valid.eq(accepted),
+            distributor.arrived.eq(dispatcher.arrived),
+            distributor.share.eq(dispatcher.share),
+        ]
         for number, shard in enumerate(self._shards):
             m.submodules[f"shard{number}"] = shard
-            valid_next = dispatcher.valid_next[number]
-            came = registered(m, valid_next, f"came{number}")
-            credits.append(self._elaborate_credits(m, f"entries{number}", limit, came, shard.taken))
             width = len(shard.results)
             m.d.comb += [
-                shard.valid_next.eq(valid_next),
-                shard.entry.eq(getattr(dispatcher, f"entry{number}")),
-                shard.states.eq(getattr(dispatcher, f"states{number}")),
+                shard.valid.eq(distributor.valid[number]),
+                shard.entry.eq(getattr(distributor, f"entry{number}")),
+                shard.states.eq(getattr(distributor, f"states{number}")),
+                distributor.taken[number].eq(shard.taken),
                 shard.slot.eq(collector.read),
                 collector.done.word_select(number, 8).eq(shard.done),
                 collector.results.word_select(number, width).eq(shard.results),
             ]
-        groups = [Cat(credits[at : at + FAN_IN]).all() for at in range(0, len(credits), FAN_IN)]
-        ready = registered(m, registered(m, Cat(groups), "credits").all(), "ready")
+        events = {"valid": dispatcher.performed, "insert": dispatcher.inserted,
+                  "shift": dispatcher.shifted, "hit": collector.hit}  # fmt: skip
+        count_events(m, self, events)
+        answered = self.o.valid & self.o.ready
+        credits = [
+            self._elaborate_credits(m, name, limit - 1 - self.LAG, accepted, refund)
+            for name, limit, refund in (
+                ("under_way", self.SLOTS, answered),
+                ("waiting", Distributor.DEPTH, distributor.left),
+            )
+        ]
         m.d.comb += [
-            self.i.ready.eq(ready),
-            collector.recorded.eq(dispatcher.recorded),
+            self.i.ready.eq(registered(m, Cat(credits).all(), "ready")),
+            collector.recorded.eq(dispatcher.arrived),
             collector.record.eq(dispatcher.record),
-            collector.slot.eq(dispatcher.slot),
+            collector.slot.eq(dispatcher.share.slot),
             self.o.valid.eq(collector.o.valid),
             self.o.p.eq(collector.o.p),
             collector.o.ready.eq(self.o.ready),

@@ -7,10 +7,8 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parameters import require_integer, require_power_of_two
-from ..pipeline import registered, selected
-
-PAGE = 16
-"""Words that one page holds, as the distributed memory of an ECP5."""
+from ..pipeline import Pipeline
+from ..profile import PAGE_WORDS, paged_latency
 
 
 @lru_cache(maxsize=16)
@@ -52,7 +50,7 @@ def address_maps(width, count):
 
 
 class PagedMemory(wiring.Component):
-    """Words in pages, which are selected one binary digit per clock.
+    """Words in pages, which are selected two binary digits per clock.
 
     One write and one read per clock. A read sees the writes of all earlier
     clocks. Latency `latency` clocks from `read_address` to `word`.
@@ -88,12 +86,12 @@ class PagedMemory(wiring.Component):
         require_integer("Number", number, most=memories - 1)
         self._width = width
         self._depth = depth
-        self._page = min(depth, PAGE)
+        self._page = min(depth, PAGE_WORDS)
         self._pages = depth // self._page
         self._groups = -(-width * self._pages // self.SHARE)
         maps = address_maps((depth - 1).bit_length(), memories * self._groups)
         self._maps = maps[number * self._groups :]
-        self.latency = 2 + self._pages.bit_length()
+        self.latency = paged_latency(depth)
         super().__init__(
             {
                 "write": In(1),
@@ -114,36 +112,44 @@ class PagedMemory(wiring.Component):
 
     def _elaborate_group(self, m, group, value):
         """Store a part of the words; return that of the word that is read."""
-        # Each group has the words in another order. The second registers are for the way.
+        # Each group has the words in another order.
         low = (self._page - 1).bit_length()
-        write_address, read_address = (
-            registered(
-                m, self._elaborate_map(address, *self._maps[group]), f"{name}{group}",
-                reset_less=True,
+        pipeline = Pipeline(m, levels=2)
+        write, written, read = (
+            pipeline.enter(value, f"{name}{group}", reset_less=name != "write")
+            for name, value in (
+                ("write", self.write),
+                ("written", self._elaborate_map(self.write_address, *self._maps[group])),
+                ("read", self._elaborate_map(self.read_address, *self._maps[group])),
             )
-            for name, address in (("written", self.write_address), ("read", self.read_address))
-        )  # fmt: skip
-        write = registered(m, self.write, f"write{group}")
-        place = registered(m, write_address[:low], f"place{group}", reset_less=True)
-        for way in range(2):
-            value = registered(m, value, f"value{group}_{way}", reset_less=True)
-        read_address = registered(m, read_address, f"reading{group}", reset_less=True)
-        page = registered(m, read_address[low:], f"page_of{group}", reset_less=True)
+        )
+        value = pipeline.enter(value, f"value{group}", reset_less=True).at(1).value
+        address = read.at(1)
         words = []
         for number in range(self._pages):
             words_of_page = memory.Memory(shape=len(value), depth=self._page, init=[])
             m.submodules[f"page{group}_{number}"] = words_of_page
             write_port = words_of_page.write_port()
             read_port = words_of_page.read_port()
-            writing = write & (write_address[low:] == number)
+            writing = pipeline.register(
+                f"writing{group}_{number}",
+                lambda write, address, own=number: write & (address[low:] == own),
+                write,
+                written,
+            )
             m.d.comb += [
-                write_port.en.eq(registered(m, writing, f"writing{group}_{number}")),
-                write_port.addr.eq(place),
+                write_port.en.eq(writing.value),
+                write_port.addr.eq(written.at(1).value[:low]),
                 write_port.data.eq(value),
-                read_port.addr.eq(read_address),
+                read_port.addr.eq(address.value[:low]),
             ]
-            words.append(read_port.data)
-        return selected(m, words, page, f"word{group}_")
+            words.append(
+                pipeline.enter(read_port.data, f"page{group}_{number}", stage=2, reset_less=True)
+            )
+        page = address[low:].at(2)
+        word = pipeline.select(words, page, f"word{group}_").settled()
+        pipeline.leave(word, latency=self.latency)
+        return word.value
 
     def _elaborate_map(self, address, rows, inverted):
         return Cat((address & mask).xor() for mask in rows) ^ (inverted & self._depth - 1)

@@ -53,11 +53,9 @@ class Bench(UnitBench):
         """Start the clock and reset the unit."""
         scoreboard = Scoreboard(SPEC)
         bench = cls(dut, scoreboard, Driver(dut, SPEC, scoreboard), Monitor(dut, SPEC, scoreboard))
-        bench.set_generation(generation)
-        scoreboard.forget()
         if COVERAGE:
             cocotb.start_soon(bench.cover())
-        return await bench.reset()
+        return await bench.reset(generation=generation)
 
     async def cover(self) -> None:
         """Show every clock to the coverage, for ever."""
@@ -84,11 +82,6 @@ class Bench(UnitBench):
                 )
             )
 
-    def set_generation(self, generation: int) -> None:
-        """Program the generation length in unit and reference."""
-        self.dut.generation.value = generation
-        self.scoreboard.golden.generation = generation
-
     def pool(self) -> tuple[list[int], NDArray[np.int_]]:
         """Return many random keys and their first index in the first segment."""
         keys = [self.random.randrange(1 << SPEC.key_bits) for _ in range(3000)]
@@ -102,11 +95,7 @@ class Bench(UnitBench):
     async def finish(self) -> None:
         """Check that nothing is missing, and that counters and memory equal golden's."""
         await super().finish()
-        for name in ("operations", "insertions", "hits", "shifts"):
-            counter = getattr(self.dut, name)
-            counted = int(counter.value)
-            expected = getattr(self.scoreboard.golden, name) % (1 << len(counter))
-            assert counted == expected, f"{name}: expected {expected}, got {counted}"
+        self.check_counters()
         if NETLIST and MEMORY == "portable":
             self.dut._log.warning("a netlist of the portable memory: its bits are not compared")
         else:

@@ -32,7 +32,8 @@ class Bench(UnitBench):
         """Start the clock and reset the unit."""
         scoreboard = BeatScoreboard(SPEC)
         driver = BeatDriver(dut, SPEC, scoreboard, seed=SEED + 3)
-        return await cls(dut, scoreboard, driver, Monitor(dut, SPEC, scoreboard)).reset()
+        bench = cls(dut, scoreboard, driver, Monitor(dut, SPEC, scoreboard))
+        return await bench.reset(generation=SPEC.generation)
 
     def beat(
         self, *operations: tuple[Operation, int] | None, turn: Operation = Operation.NONE
@@ -64,8 +65,9 @@ class Bench(UnitBench):
         )
 
     async def finish(self) -> None:
-        """Check that nothing is missing, and that memory equals golden's."""
+        """Check that nothing is missing, and that counters and memory equal golden's."""
         await super().finish()
+        self.check_counters()
         self.check_memory(UNIT.memory_map)
 
 
@@ -263,6 +265,20 @@ async def blocked_output_stops_the_input(dut) -> None:
     beats = bench.inserts(2 * LaneUnit.SLOTS)
     accepted = await bench.perform_blocked(beats, clocks=4 * LaneUnit.SLOTS)
     assert UNIT.latency <= accepted <= LaneUnit.SLOTS, f"accepted {accepted} without an outlet"
+
+
+@cocotb.test()
+async def generation_is_programmable(dut) -> None:
+    """A new length counts from the next shift on; one that is too short is the shortest."""
+    bench = await Bench.start(dut)
+    longest, shortest = (1 << len(dut.generation)) - 1, UNIT.minimum_generation
+    for generation in (shortest, longest, shortest + 1, SPEC.generation + 3, longest - 1, 1):
+        # Set while the unit is idle, so that unit and reference agree on the moment.
+        await bench.drain()
+        bench.set_generation(generation)
+        bench.scoreboard.golden.generation = max(generation, shortest)
+        await ClockCycles(dut.clk, LaneUnit.GENERATION_LEAD)
+        await bench.perform(bench.inserts((2 * longest + 3) // LANES))
 
 
 @cocotb.test()

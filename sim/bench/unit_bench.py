@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...golden import FilterSpec
 from ...golden.ring.layout import Layout
 from ...hdl.memory.map import MemoryMap
+from ...hdl.registers import Holder, counters
 from .parts import Pattern, Scoreboard, Stalls, key_array, read_memory
 
 SPEC = FilterSpec.from_toml(os.environ["LATELY_SPEC"])
@@ -61,9 +62,14 @@ class UnitBench:
         self.random = random.Random(SEED)
         dut._log.info("seed %d", SEED)
 
-    async def reset(self) -> Self:
-        """Start the clock, reset the unit, start the monitor and wait for the first clear."""
+    async def reset(self, *, generation: int) -> Self:
+        """Start the clock, reset the unit, start the monitor and wait for the first clear.
+
+        The first generation has the length `generation`.
+        """
         dut = self.dut
+        self.set_generation(generation)
+        self.scoreboard.forget()
         dut.rst.value = 1
         Clock(dut.clk, PERIOD_NS, unit="ns", impl="gpi").start()
         # Icarus runs an `always @*` only when an input changes, so every input has to.
@@ -77,6 +83,11 @@ class UnitBench:
         cocotb.start_soon(self.monitor.run())
         await ClockCycles(dut.clk, self.settled)
         return self
+
+    def set_generation(self, generation: int) -> None:
+        """Program the generation length in unit and reference."""
+        self.dut.generation.value = generation
+        self.scoreboard.golden.generation = generation
 
     def key(self) -> int:
         """Return a random key, often one of a few."""
@@ -139,6 +150,14 @@ class UnitBench:
         await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
         self.scoreboard.forget()
+
+    def check_counters(self) -> None:
+        """Hold the counters of the unit against golden's."""
+        for register in counters(Holder.UNIT):
+            counter = getattr(self.dut, register.name)
+            counted = int(counter.value)
+            expected = getattr(self.scoreboard.golden, register.name) % (1 << len(counter))
+            assert counted == expected, f"{register.name}: expected {expected}, got {counted}"
 
     def check_memory(self, memories: MemoryMap, *, netlist: bool = False) -> None:
         """Hold the bits of memory against golden's."""

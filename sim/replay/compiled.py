@@ -14,7 +14,7 @@ from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
 from ...hdl.interface import UnitSignature
 from ...hdl.memory.map import PhysicalMemory, memory_map
-from ...hdl.profile import HardwareProfile
+from ...hdl.profile import GENERATION_LEAD, HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
@@ -81,14 +81,11 @@ def unit_header(spec: FilterSpec, organisation: str = "separate", memory: str = 
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
     )
-    counts = " ".join(
-        f"COUNTER({number}, {name})" for number, name in enumerate(COUNTERS) if spec.lanes == 1
-    )
+    counts = " ".join(f"COUNTER({number}, {name})" for number, name in enumerate(COUNTERS))
     return defines(
         *UnitSignature.from_spec(spec, tag_bits=TAG_BITS).macros(),
         f"MEMORIES {rows}",
         f"COUNTERS {counts}",
-        *(["GENERATION"] if spec.lanes == 1 else []),
         *(["KEYED"] if spec.hash == "siphash" else []),
     )
 
@@ -147,14 +144,13 @@ class CompiledModel(Closable):
             "lately_delete": (None, (unit,)),
             "lately_reset": (None, (unit,)),
             "lately_cycles": (count, (unit,)),
+            "lately_generation": (None, (unit, count)),
             "lately_idle": (None, (unit, count)),
             "lately_statistics": (None, (unit, array)),
             "lately_memory": (None, (unit, count, count, count, array)),
             "lately_begin": (None, (unit, count)),
             "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance)),
         }
-        if self.spec.lanes == 1:
-            functions["lately_generation"] = (None, (unit, count))
         if self.spec.hash == "siphash":
             functions["lately_secret"] = (ctypes.c_int, (unit, count, count))
         return functions
@@ -166,8 +162,14 @@ class CompiledModel(Closable):
             self._unit = ctypes.c_void_p()
 
     def reset(self) -> None:
-        """Reset the unit, which clears its memory. Counts one cycle."""
+        """Reset the unit and its generation length, which clears its memory. Counts one cycle."""
+        self._library.lately_generation(self._unit, self.spec.generation)
         self._library.lately_reset(self._unit)
+
+    def set_generation(self, generation: int) -> None:
+        """Drive the generation length, in insertions; it counts from the next shift on."""
+        self._library.lately_generation(self._unit, generation)
+        self.idle(GENERATION_LEAD)
 
     def idle(self, cycles: int) -> None:
         """Let cycles pass without an operation.
@@ -185,8 +187,11 @@ class CompiledModel(Closable):
 
     @property
     def statistics(self) -> dict[str, int]:
-        """Event counters since reset, by name; units of several lanes have none."""
-        return {}
+        """The unit's counters of `lately.hdl.registers`: events since reset."""
+        self.idle(2 * self.profile.latency)
+        counts = np.zeros(len(COUNTERS), np.uint64)
+        self._library.lately_statistics(self._unit, counts.ctypes.data)
+        return dict(zip(COUNTERS, counts.tolist(), strict=True))
 
     @property
     def memory(self) -> NDArray[np.bool_]:
@@ -304,19 +309,9 @@ class CompiledModel(Closable):
 
 
 class CompiledUnit(CompiledModel):
-    """A filter unit of one lane, whose generation and secret can be set; see `CompiledModel`."""
+    """A filter unit of one lane, whose secret can be set; see `CompiledModel`."""
 
     LANES = (1,)
-
-    def reset(self) -> None:
-        """Reset the unit and its generation length, which clears its memory. Counts one cycle."""
-        self._library.lately_generation(self._unit, self.spec.generation)
-        super().reset()
-
-    def set_generation(self, generation: int) -> None:
-        """Drive the generation length, in insertions; it counts from the next shift on."""
-        self._library.lately_generation(self._unit, generation)
-        self.idle(FilterUnit.GENERATION_LEAD)
 
     def rekey(self, secret: int) -> None:
         """Load a new secret, as the golden model's method: it counts from the next shift on.
@@ -341,14 +336,6 @@ class CompiledUnit(CompiledModel):
         if not self._library.lately_secret(self._unit, low, high):
             raise RekeyError("rekey: must come when all segments of the ring have one secret")
         self.idle(FilterUnit.SECRET_LEAD)
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """The unit's counters of `lately.hdl.registers`: events since reset."""
-        self.idle(2 * self.profile.latency)
-        counts = np.zeros(len(COUNTERS), np.uint64)
-        self._library.lately_statistics(self._unit, counts.ctypes.data)
-        return dict(zip(COUNTERS, counts.tolist(), strict=True))
 
 
 class CompiledLanes(CompiledModel):

@@ -145,9 +145,7 @@ void lately_idle(Unit* unit, uint64_t cycles) {
     while (cycles--) clock(*unit);
 }
 
-#ifdef GENERATION
 void lately_generation(Unit* unit, uint64_t generation) { unit->model.generation = generation; }
-#endif
 
 #ifdef KEYED
 // Offers a secret for one clock; returns whether the unit took it.

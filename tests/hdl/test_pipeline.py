@@ -11,9 +11,7 @@ from lately.hdl.pipeline import (
     Pipeline,
     StageError,
     delayed,
-    duplicate_registers,
     registered,
-    selected,
 )
 
 
@@ -160,7 +158,13 @@ def test_every_value_can_be_selected(size):
     number = Signal(max(1, (size - 1).bit_length()))
     values = [Signal(8, init=10 + index) for index in range(size)]
     out = Signal(8)
-    m.d.comb += out.eq(selected(m, values, number, "value"))
+    pipe = Pipeline(m)
+    chosen = pipe.select(
+        [pipe.enter(value, f"value{index}") for index, value in enumerate(values)],
+        pipe.enter(number, "number"),
+        "value",
+    )
+    m.d.comb += out.eq(chosen.value)
     latency = (size - 1).bit_length()
     numbers = [*range(size), *[0] * latency]
     found = history(m, number, out, numbers)
@@ -215,30 +219,3 @@ def test_plain_delays():
     a, out = Signal(8), Signal(8)
     m.d.comb += out.eq(delayed(m, registered(m, a, "first"), 2, "rest"))
     assert history(m, a, out, [1, 2, 3, 4, 5]) == [0, 0, 0, 1, 2]
-
-
-@pytest.mark.parametrize("cycles", [0, 1, 2])
-def test_duplicates_are_equal_and_kept_apart(cycles):
-    m = Module()
-    a, out = Signal(4), Signal(4)
-    first, second = duplicate_registers(m, a, "copy", cycles=cycles)
-    m.d.comb += out.eq(first)
-    same = Signal()
-    m.d.comb += same.eq(first == second)
-    found = []
-
-    async def bench(ctx):
-        for value in (5, 0, 15, 8, 1):
-            ctx.set(a, value)
-            assert ctx.get(same)
-            found.append(ctx.get(out))
-            await ctx.tick()
-
-    simulate(m, bench)
-    assert found == [0] * cycles + [5, 0, 15, 8, 1][: 5 - cycles]
-
-
-def test_duplicates_wrong():
-    m = Module()
-    with pytest.raises(ValueError, match=r"^Copies must be at most 2, not 3$"):
-        duplicate_registers(m, Signal(), "copy", copies=3)

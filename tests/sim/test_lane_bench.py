@@ -32,7 +32,7 @@ CASES = [
 def test_bench(name, simulator, tmp_path, capfd):
     outcomes = run_filter_bench(preset(name), simulator, tmp_path, seed=SEED)
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
-    assert len(outcomes) == 25
+    assert len(outcomes) == 26
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 

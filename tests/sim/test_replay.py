@@ -161,8 +161,8 @@ def test_header_tells_what_a_unit_has():
     assert "MEMORY(9, lately_unit__DOT__core__DOT__store__DOT__segment4_part1__DOT__words)\n" in one
     several = unit_header(preset("two-lanes-tiny"))
     assert "#define LANES 2\n" in several
-    assert "#define COUNTERS \n" in several
-    assert "GENERATION" not in several
+    assert "COUNTER(3, shifts)" in several
+    assert "KEYED" not in several
     assert "MEMORY(29, lately_unit__DOT__shard2__DOT__core" in several
 
 

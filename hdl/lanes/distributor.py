@@ -1,0 +1,153 @@
+"""Gives each shard its share of a beat, as soon as all of them have room."""
+
+from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.hash.functions import STATE_BITS
+from ..memory.paged import PagedMemory
+from ..pipeline import Pipeline, registered
+from ..profile import BEAT_PLACES, SHARD_PLACES
+from .sequencer import Entry
+
+
+class Share(data.StructLayout):
+    """What the shards have to do for a beat.
+
+    Members: those of an `Entry` that all shards have in common; for each shard ``items``, and in
+    ``there`` whether it gets an entry; and the ``states`` of all lanes.
+    """
+
+    def __init__(self, *, lanes, shards, slots):
+        common = {name: field.shape for name, field in Entry(lanes=lanes, slots=slots)}
+        super().__init__(
+            common
+            | {
+                "items": data.ArrayLayout(lanes, shards),
+                "there": shards,
+                "states": STATE_BITS * lanes,
+            }
+        )
+
+
+class Distributor(wiring.Component):
+    """Keeps beats until all shards have room, and then gives each shard its share.
+
+    There is no check for room of its own: whoever gives beats sees to it that at most `DEPTH`
+    are in it. Latency `LATENCY` cycles to the entries, if all shards have room; one beat per cycle.
+
+    Parameters
+    ----------
+    lanes, shards, slots : int
+
+    Members
+    -------
+    arrived : In(1)
+        A beat comes.
+    share : In(Share)
+        Of it.
+    taken : In(shards)
+        An entry has left the queue of a shard.
+    left : Out(1)
+        A beat has left.
+    valid : Out(shards)
+        A shard gets an entry.
+    entry0, ... : Out(Entry)
+    states0, ... : Out(64 * lanes)
+        One of each for each shard.
+    """
+
+    DEPTH = BEAT_PLACES
+
+    def __init__(self, *, lanes, shards, slots):
+        self._lanes = lanes
+        self._shards = shards
+        self._share = Share(lanes=lanes, shards=shards, slots=slots)
+        self._entry = Entry(lanes=lanes, slots=slots)
+        self._beats = PagedMemory(depth=self.DEPTH, width=self._share.size)
+        # Entries that may still go when a shard has no places left.
+        self._lag = self._beats.latency + 1
+        super().__init__(
+            {
+                "arrived": In(1),
+                "share": In(self._share),
+                "taken": In(shards),
+                "left": Out(1),
+                "valid": Out(shards),
+            }
+            | {f"entry{shard}": Out(self._entry) for shard in range(shards)}
+            | {f"states{shard}": Out(STATE_BITS * lanes) for shard in range(shards)}
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.beats = beats = self._beats
+        room = Signal()
+        pops = Signal()
+        written = Signal(range(self.DEPTH))
+        read = Signal(range(self.DEPTH))
+        # Beats that are here.
+        count = Signal(range(self.DEPTH + 1))
+        m.d.comb += [
+            pops.eq(room & count.any()),
+            beats.write.eq(self.arrived),
+            beats.write_address.eq(written),
+            beats.value.eq(self.share),
+            beats.read_address.eq(read),
+        ]
+        m.d.sync += [
+            written.eq(written + self.arrived),
+            read.eq(read + pops),
+            count.eq(count + self.arrived - pops),
+            self.left.eq(pops),
+        ]
+        pipeline = Pipeline(m)
+        share = Signal(self._share)
+        m.d.comb += share.eq(beats.word)
+        there = pipeline.combine(
+            "there",
+            lambda share, pops: share.there & pops.replicate(self._shards),
+            pipeline.enter(share, "share", stage=beats.latency),
+            pipeline.enter(pops, "pops").at(beats.latency),
+        )
+        credits = [
+            self._elaborate_credit(m, shard, there.value[shard]) for shard in range(self._shards)
+        ]
+        m.d.sync += room.eq(Cat(credits).all())
+        for shard in range(self._shards):
+            self._elaborate_entry(m, shard, share, there.value[shard])
+        return m
+
+    def _elaborate_credit(self, m, shard, goes):
+        """Return whether a shard has places for all entries that may still be on their way.
+
+        A place is that of the entry that the shard takes apart, which has left its queue.
+        """
+        left = Signal(signed(SHARD_PLACES.bit_length() + 1), name=f"left{shard}",
+                      init=SHARD_PLACES - 2 - self._lag)  # fmt: skip
+        m.d.sync += left.eq(left + self.taken[shard] - goes)
+        return left >= 0
+
+    def _elaborate_entry(self, m, shard, share, goes):
+        """Give a shard its entry, from registers of its own.
+
+        Synthesis cannot share them, because each shard loads them separately.
+        """
+        here = registered(m, goes, f"here{shard}")
+        entry = Signal(self._entry)
+        m.d.comb += [
+            entry[name].eq(share.items[shard] if name == "items" else share[name])
+            for name, _field in self._entry
+        ]
+        states = [
+            registered(m, share.states.word_select(lane, STATE_BITS), f"state{shard}_{lane}",
+                       reset_less=True, enable=share.items[shard][lane])
+            for lane in range(self._lanes)
+        ]  # fmt: skip
+        m.d.comb += [
+            self.valid[shard].eq(here),
+            getattr(self, f"entry{shard}").eq(
+                registered(m, entry, f"on_way{shard}", reset_less=True, enable=goes)
+            ),
+            getattr(self, f"states{shard}").eq(Cat(states)),
+        ]
