@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 import numpy as np
 from rich.console import Console
 from rich.progress import track
-from scipy.optimize import nnls
+from scipy.optimize import linprog
 
 from lately.benchmarks.run_identity import identity
 from lately.boards.flow.devices import device
@@ -30,6 +30,9 @@ ERRORS = Console(stderr=True)
 
 # Units counted at a time.
 JOBS = 2
+
+# Fewest bits of a part of a segment.
+PART_BITS = 256
 
 # What each family of devices is counted on, the most block RAMs, and how many units.
 SAMPLES = {
@@ -85,7 +88,7 @@ def sample(family):
         spec = draw(rng)
         if spec is None or spec in found:
             continue
-        if blocks(spec, device(name)) > most:
+        if spec.part_bits < PART_BITS or blocks(spec, device(name)) > most:
             continue
         found.append(spec)
         yield name, spec
@@ -131,7 +134,7 @@ def features(row):
 
 
 def fit(rows):
-    """Fit coefficients of 0 or more to the relative errors of each family of devices.
+    """Fit coefficients of 0 or more, by the least largest relative error of each family of devices.
 
     Errors are those of the units that are fitted to and of results/performance.json,
     which are not; the deviation is that of the latter.
@@ -145,7 +148,7 @@ def fit(rows):
         models[family] = {"units": len(own)}
         for kind in ("lut", "ff"):
             matrix, counted = matrices(own, kind)
-            coefficients, _ = nnls(matrix / counted[:, None], np.ones(len(own)))
+            coefficients = least_error(matrix / counted[:, None])
             errors = matrix @ coefficients / counted - 1
             matrix, counted = matrices(others, kind)
             held_out = matrix @ coefficients / counted - 1
@@ -157,6 +160,17 @@ def fit(rows):
                 f"{kind}_deviation": round(float(np.sqrt((held_out**2).mean())), 3),
             }
     return models
+
+
+def least_error(matrix):
+    """Return coefficients of 0 or more whose sums, shape (n,), differ least from 1 at worst."""
+    ones = np.ones((len(matrix), 1))
+    found = linprog(
+        [0] * matrix.shape[1] + [1],
+        A_ub=np.block([[matrix, -ones], [-matrix, -ones]]),
+        b_ub=np.concatenate([ones, -ones]),
+    )
+    return found.x[:-1]
 
 
 def matrices(rows, kind):

@@ -14,6 +14,7 @@ from ..boards.flow.devices import Device
 from ..golden import FilterSpec
 from ..hdl.profile import (
     BLOCK_BITS,
+    BLOCK_CLEAR_BITS,
     CONTROL_LAG,
     QUEUE_LATENCY,
     address_registers,
@@ -138,19 +139,23 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
     memories = _memories(shapes)
     segments = shapes.ring_segments + 1
     address = np.log2(part_bits(shapes, size))
+    swept = np.minimum(np.log2(clear_width(shapes, size)), address)
     columns, rows = _columns_rows(shapes, size, device.bram_bits)
     blocks = columns * rows
     # As the pipeline counts them, on every device.
     wide, deep = _columns_rows(shapes, size)
     selected = wide * deep
     registers = address_registers(memories * selected)
-    shared = registers + np.where(selected > 1, 2, 0)
-    buses = 2 * address - np.log2(clear_width(shapes, size)) + 2
-    inside = np.minimum(address, 14) + np.clip(address - 4, 0, 10) + 2
     partitioned = shapes.family in ("apbf", "apbbf")
     functions = segments if partitioned else np.ones_like(segments)
-    cells = shapes.block_cells if shapes.blocked else size
-    picked = shapes.parts * np.log2(cells) + (np.log2(size) if shapes.blocked else 0)
+    # What the parts of a segment have in common, and what each has of its own.
+    common = np.log2(size) if shapes.blocked else np.zeros_like(address)
+    own = address - common
+    low = np.minimum(swept, own)
+    picked = shapes.parts * own + common
+    # Which a clear drives, and therefore every segment has.
+    driven = segments * (shapes.parts * (own - low) + np.minimum(common, address - swept))
+    undriven = functions * (shapes.parts * low)
     stages = ceil_log(2, segments)
     memory = _memory_latency(shapes, size)
     named: dict[str, Any] = {
@@ -158,11 +163,13 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
         "key bits": np.full(len(shapes), key_bits),
         "index bits": functions * picked,
         "memories": memories,
-        "address bits of memories": memories * address,
+        "bits of words": memories * blocks * np.minimum(2**swept, BLOCK_CLEAR_BITS),
         "block RAMs": memories * blocks,
         "further block RAMs": memories * (blocks - 1),
-        "buses to memories": memories * shared * buses,
-        "buses to block RAMs": memories * selected * registers * inside,
+        "driven address bits": driven,
+        "registers of driven address bits": driven * registers,
+        "registers of other address bits": undriven * registers,
+        "registers of block RAMs": memories * selected * registers,
         "delays of memories": memories * (memory - 2),
         "segments": segments,
         "segments to turn": segments * stages,
