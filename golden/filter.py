@@ -331,8 +331,7 @@ class CountedFilter(Filter):
     @property
     def _guaranteed(self) -> int | None:
         """Insertions for which every key is reported; None if the filter guarantees nothing."""
-        window: int | None = getattr(self, "window", None)
-        return window
+        return getattr(self, "window", None)
 
     def _window_text(self) -> str:
         window = self._guaranteed

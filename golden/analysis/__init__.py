@@ -1,66 +1,29 @@
 """Sizes, false-positive rates, accesses and staleness of the filters, as the papers derive them."""
 
-from .age_partitioned import (
-    CASES,
-    PROFILES,
-    apbbf_fills,
-    apbbf_metrics,
-    apbf_accesses,
-    apbf_efficiency,
-    apbf_false_positive_rate,
-    apbf_fills,
-    apbf_metrics,
-)
-from .capacity import (
-    apbbf_block_capacity,
-    apbbf_generation,
-    apbbf_relative_capacity,
-    apbf_generation,
-    apbf_npws,
-    apbf_staleness_bound,
-    npws,
-)
-from .guarded_epoch import gebf_false_positive_rate, gebf_staleness_bound
-from .plain_bloom import (
-    bloom_accesses,
-    bloom_bits_per_item,
-    bloom_false_positive_rate,
-    bloom_hashes,
-    bloom_metrics,
-)
-from .segment_rates import (
-    apbbf_block_false_positive_rate,
-    mean_rate,
-    segment_false_positive_rate,
-    segment_loads,
-)
-
-__all__ = [
-    "CASES",
-    "PROFILES",
-    "apbbf_block_capacity",
-    "apbbf_block_false_positive_rate",
-    "apbbf_fills",
-    "apbbf_generation",
-    "apbbf_metrics",
-    "apbbf_relative_capacity",
-    "apbf_accesses",
-    "apbf_efficiency",
-    "apbf_false_positive_rate",
-    "apbf_fills",
-    "apbf_generation",
-    "apbf_metrics",
-    "apbf_npws",
-    "apbf_staleness_bound",
-    "bloom_accesses",
-    "bloom_bits_per_item",
-    "bloom_false_positive_rate",
-    "bloom_hashes",
-    "bloom_metrics",
-    "gebf_false_positive_rate",
-    "gebf_staleness_bound",
-    "mean_rate",
-    "npws",
-    "segment_false_positive_rate",
-    "segment_loads",
-]
+from .age_partitioned import CASES as CASES
+from .age_partitioned import PROFILES as PROFILES
+from .age_partitioned import apbbf_fills as apbbf_fills
+from .age_partitioned import apbbf_metrics as apbbf_metrics
+from .age_partitioned import apbf_accesses as apbf_accesses
+from .age_partitioned import apbf_efficiency as apbf_efficiency
+from .age_partitioned import apbf_false_positive_rate as apbf_false_positive_rate
+from .age_partitioned import apbf_fills as apbf_fills
+from .age_partitioned import apbf_metrics as apbf_metrics
+from .capacity import apbbf_block_capacity as apbbf_block_capacity
+from .capacity import apbbf_generation as apbbf_generation
+from .capacity import apbbf_relative_capacity as apbbf_relative_capacity
+from .capacity import apbf_generation as apbf_generation
+from .capacity import apbf_npws as apbf_npws
+from .capacity import apbf_staleness_bound as apbf_staleness_bound
+from .capacity import npws as npws
+from .guarded_epoch import gebf_false_positive_rate as gebf_false_positive_rate
+from .guarded_epoch import gebf_staleness_bound as gebf_staleness_bound
+from .plain_bloom import bloom_accesses as bloom_accesses
+from .plain_bloom import bloom_bits_per_item as bloom_bits_per_item
+from .plain_bloom import bloom_false_positive_rate as bloom_false_positive_rate
+from .plain_bloom import bloom_hashes as bloom_hashes
+from .plain_bloom import bloom_metrics as bloom_metrics
+from .segment_rates import apbbf_block_false_positive_rate as apbbf_block_false_positive_rate
+from .segment_rates import mean_rate as mean_rate
+from .segment_rates import segment_false_positive_rate as segment_false_positive_rate
+from .segment_rates import segment_loads as segment_loads

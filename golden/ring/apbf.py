@@ -1,7 +1,5 @@
 """Age-Partitioned Bloom Filter and its blocked form (Shtul, Baquero, Almeida)."""
 
-from typing import Any
-
 from ..spec import APBBFSpec, APBFSpec
 from .ring_sizes import apbbf_sizes, apbf_sizes
 from .sliding import SlidingFilter
@@ -29,10 +27,7 @@ class APBF(SlidingFilter):
     """
 
     specification = APBFSpec
-
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        return apbf_sizes(keys, fpr)
+    _sizes = staticmethod(apbf_sizes)
 
 
 class APBBF(SlidingFilter):
@@ -60,7 +55,4 @@ class APBBF(SlidingFilter):
     """
 
     specification = APBBFSpec
-
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        return apbbf_sizes(keys, fpr)
+    _sizes = staticmethod(apbbf_sizes)

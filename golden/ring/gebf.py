@@ -1,7 +1,5 @@
 """Guarded Epoch Bloom Filter and its blocked form (Alpay, Sarioglu)."""
 
-from typing import Any
-
 from ..spec import BlockedGEBFSpec, GEBFSpec
 from .ring_sizes import blocked_gebf_sizes, gebf_sizes
 from .sliding import SlidingFilter
@@ -36,10 +34,7 @@ class GEBF(SlidingFilter):
 
     specification = GEBFSpec
     _other_fields = ("generation", "lanes", "clear")
-
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        return gebf_sizes(keys, fpr)
+    _sizes = staticmethod(gebf_sizes)
 
 
 class BlockedGEBF(SlidingFilter):
@@ -57,7 +52,4 @@ class BlockedGEBF(SlidingFilter):
 
     specification = BlockedGEBFSpec
     _other_fields = GEBF._other_fields
-
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        return blocked_gebf_sizes(keys, fpr)
+    _sizes = staticmethod(blocked_gebf_sizes)

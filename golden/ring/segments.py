@@ -86,8 +86,7 @@ class Segments:
             np.minimum.at(self._first, positions, setters)
         else:
             np.minimum.at(self._first, positions[:, inserts], setters[:, inserts])
-        earlier: NDArray[np.bool_] = self._first[positions] < order
-        return earlier
+        return self._first[positions] < order
 
     def _reduced(self, matches: NDArray[np.bool_]) -> Ages:
         """Reduce matches of shape (ring_segments, n), youngest first, to ages of shape (n,)."""

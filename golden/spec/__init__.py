@@ -4,29 +4,14 @@ The families without hardware stand in modules that this package does not import
 imports all.
 """
 
-from .base import UNSET
-from .presets import PRESETS, preset
-from .ring import (
-    FAMILIES,
-    AgePartitionedSpec,
-    APBBFSpec,
-    APBFSpec,
-    BlockedGEBFSpec,
-    FilterSpec,
-    GEBFSpec,
-    GuardedEpochSpec,
-)
-
-__all__ = [
-    "FAMILIES",
-    "PRESETS",
-    "UNSET",
-    "APBBFSpec",
-    "APBFSpec",
-    "AgePartitionedSpec",
-    "BlockedGEBFSpec",
-    "FilterSpec",
-    "GEBFSpec",
-    "GuardedEpochSpec",
-    "preset",
-]
+from .base import UNSET as UNSET
+from .presets import PRESETS as PRESETS
+from .presets import preset as preset
+from .ring import FAMILIES as FAMILIES
+from .ring import AgePartitionedSpec as AgePartitionedSpec
+from .ring import APBBFSpec as APBBFSpec
+from .ring import APBFSpec as APBFSpec
+from .ring import BlockedGEBFSpec as BlockedGEBFSpec
+from .ring import FilterSpec as FilterSpec
+from .ring import GEBFSpec as GEBFSpec
+from .ring import GuardedEpochSpec as GuardedEpochSpec

@@ -76,8 +76,7 @@ def power_law_distinct(insertions: ArrayLike, universe: int) -> Reals:
     counts = _counts(insertions).astype(np.float64)
     clipped = np.clip(counts, 1, total * np.exp(-np.euler_gamma))
     value = clipped / harmonic * (1 - np.euler_gamma + np.log(total / clipped))
-    result: Reals = np.minimum(value, counts)
-    return result
+    return np.minimum(value, counts)
 
 
 def interpolated_distinct(insertions: ArrayLike, at: ArrayLike, distinct: ArrayLike) -> Reals:

@@ -44,8 +44,7 @@ def minimum_penalty(
         raise ValueError("posterior: must be between 0 and 1")
     wrongly_reported = checked_penalties("false_positive", false_positive)
     wrongly_denied = checked_penalties("false_negative", false_negative)
-    answer: NDArray[np.bool_] = wrongly_reported * (1 - chances) <= wrongly_denied * chances
-    return answer
+    return wrongly_reported * (1 - chances) <= wrongly_denied * chances
 
 
 def checked_penalties(name: str, penalties: ArrayLike) -> Reals:

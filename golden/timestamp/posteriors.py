@@ -42,22 +42,19 @@ def prior(age: ArrayLike, probabilities: ArrayLike) -> Reals:
         If a probability is not between 0 and 1.
     """
     chances = checked_probabilities(probabilities)
-    result: Reals = chances * np.exp(_times(age, _log_absent(chances)))
-    return result
+    return chances * np.exp(_times(age, _log_absent(chances)))
 
 
 def prior_never(insertions: ArrayLike, probabilities: ArrayLike) -> Reals:
     """Probability that the key was in none of so many insertions (equation 3); as `prior`."""
-    result: Reals = np.exp(_times(insertions, _log_absent(checked_probabilities(probabilities))))
-    return result
+    return np.exp(_times(insertions, _log_absent(checked_probabilities(probabilities))))
 
 
 def prior_between(low: ArrayLike, high: ArrayLike, probabilities: ArrayLike) -> Reals:
     """Probability of an age of `low` or more and below `high` (equation 5); as `prior`."""
     absent = _log_absent(checked_probabilities(probabilities))
     length = np.maximum(np.asarray(high) - np.asarray(low), 0)
-    result: Reals = np.exp(_times(low, absent)) * -np.expm1(_times(length, absent))
-    return result
+    return np.exp(_times(low, absent)) * -np.expm1(_times(length, absent))
 
 
 # The classical Bloom filter
@@ -170,8 +167,7 @@ class AgePosterior:
         # Means of the geometric distribution below `length`, and from it on.
         cut = _excess(rate) - length * _excess(length * rate)
         tail = length + 1 / np.expm1(rate)
-        result: Reals = self.start + (near * cut + far * tail) / (near + far)
-        return result
+        return self.start + (near * cut + far * tail) / (near + far)
 
     def _weights(self) -> tuple[Reals, Reals]:
         """Probabilities of ages before and from `end` on, relative to (1 - p)**start."""

@@ -316,8 +316,7 @@ class TimestampFilter(CountedFilter):
         Definition 9, with age and b expressed in insertions: at least
         `window` insertions since the end of the block.
         """
-        alive: NDArray[np.bool_] = now < (touched + 1) * self.block + window
-        return alive
+        return now < (touched + 1) * self.block + window
 
     def _evidence(self, indices: NDArray[np.intp], touched: Integers, now: Integers) -> Evidence:
         """Evidence from sorted rows of cells."""

@@ -34,10 +34,7 @@ class TimingBloomFilter(TimestampFilter):
 
     specification = TimingSpec
     block = 1
-
-    @classmethod
-    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        return timing_sizes(keys, fpr)
+    _sizes = staticmethod(timing_sizes)
 
 
 class BlockTimingBloomFilter(TimestampFilter):

@@ -183,14 +183,12 @@ def decimal(rate: float) -> str:
 
 def in_steady_state(rows: dict[str, list[float]]) -> NDArray[np.bool_]:
     """Whether each stop is in the steady state, shape (stops,)."""
-    steady: NDArray[np.bool_] = np.array(rows["spans"]) > SPANS - STEADY
-    return steady
+    return np.array(rows["spans"]) > SPANS - STEADY
 
 
 def bits_per_element(rows: dict[str, list[float]], elements: str) -> NDArray[np.float64]:
     """Bits per element at each stop, shape (stops,), of the "reported" or those "within"."""
-    ratio: NDArray[np.float64] = np.array(rows["bits"]) / np.array(rows[elements])
-    return ratio
+    return np.array(rows["bits"]) / np.array(rows[elements])
 
 
 def bits_range(results: list[Result], elements: str) -> tuple[float, float]:

@@ -77,8 +77,7 @@ class Oracle:
         """Tell which keys the filter can report only by error; shapes as for `check_and_insert`."""
         flat = _flat(keys)
         now = np.full(len(flat), self.insertions + 1, np.int64)
-        fresh: NDArray[np.bool_] = self._judge(now, self._lookup(flat)).kind == FRESH
-        return fresh
+        return self._judge(now, self._lookup(flat)).kind == FRESH
 
     def _judge(self, number: NDArray[np.int64], previous: NDArray[np.int64]) -> Truth:
         known = previous > 0

@@ -80,8 +80,7 @@ def _tree(name: str) -> ast.Module:
     spec = _spec(name)
     assert spec is not None, name
     assert spec.origin is not None, name
-    tree: ast.Module = _Undocumented().visit(ast.parse(Path(spec.origin).read_bytes()))
-    return tree
+    return _Undocumented().visit(ast.parse(Path(spec.origin).read_bytes()))
 
 
 def _source(name: str) -> bytes:

@@ -70,8 +70,7 @@ class Store:
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             entry = json.loads(self.path(task).read_bytes())
             if entry["identity"] == task.identity and isinstance(entry["result"], dict):
-                result: Result = entry["result"]
-                return result
+                return entry["result"]
         return None
 
     def add(self, task: Task, result: Result) -> None:
