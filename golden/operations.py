@@ -50,16 +50,10 @@ class Operation(IntEnum):
 
 
 class Verdicts(NamedTuple):
-    """Results of a sequence of operations.
-
-    Attributes
-    ----------
-    seen : ndarray of bool, shape (n,)
-        Whether the key was reported; False where nothing was asked.
-    age : ndarray of int64, shape (n,)
-        Least age that the key can have, in units of the filter's `age_unit`;
-        -1 where `seen` is False.
-    """
+    """Results of a sequence of operations."""
 
     seen: NDArray[np.bool_]
+    """Whether the key was reported, shape (n,); False where nothing was asked."""
     age: Ages
+    """Least age that the key can have, in units of the filter's `age_unit`, shape (n,); -1 where
+    `seen` is False."""

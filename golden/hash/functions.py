@@ -95,25 +95,17 @@ class ConstantStream:
 
 @dataclass(frozen=True)
 class IndexField:
-    """Place in the expanded words from which one cell index is taken.
-
-    Attributes
-    ----------
-    size : int
-        The index lies in ``range(size)``.
-    word : int
-        Number of the expanded word, counted within the segment.
-    offset : int
-        Bits of the word above the field.
-    bits : int
-        Bits that the field takes: ``log2(size)`` for a power of two, else
-        `RANGE_BITS`, which are scaled down as ``(field * size) >> bits``.
-    """
+    """Place in the expanded words from which one cell index is taken."""
 
     size: int
+    """The index lies in ``range(size)``."""
     word: int
+    """Number of the expanded word, counted within the segment."""
     offset: int
+    """Bits of the word above the field."""
     bits: int
+    """Bits that the field takes: ``log2(size)`` for a power of two, else `RANGE_BITS`, which are
+    scaled down as ``(field * size) >> bits``."""
 
     @property
     def power_of_two(self) -> bool:

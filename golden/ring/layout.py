@@ -12,27 +12,17 @@ from ..spec import FilterSpec, GuardedEpochSpec
 
 @dataclass(frozen=True)
 class Layout:
-    """Bits of a segment: parts first, then shards, blocks and cells.
-
-    Attributes
-    ----------
-    spec : FilterSpec
-        Specification of the filter.
-    partitioned : bool
-        Whether each hash function has its own part.
-    hash : lately.golden.hash.functions.KeyHash
-        Gives the block, if there are blocks, and a cell in each part.
-    cells : int
-        Bits among which one index selects: of a part in a block.
-    parts : int
-        Parts of a segment: 1 if all hash functions share it.
-    """
+    """Bits of a segment: parts first, then shards, blocks and cells."""
 
     spec: FilterSpec
     partitioned: bool
+    """Whether each hash function has its own part."""
     hash: KeyHash
+    """Gives the block, if there are blocks, and a cell in each part."""
     cells: int
+    """Bits among which one index selects: of a part in a block."""
     parts: int
+    """Parts of a segment: 1 if all hash functions share it."""
 
     @classmethod
     def of(cls, spec: FilterSpec, partitioned: bool) -> "Layout":

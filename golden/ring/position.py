@@ -17,34 +17,23 @@ from ..spec import FilterSpec
 class RingPosition:
     """State of a filter apart from its bits.
 
-    Attributes
-    ----------
-    spec : FilterSpec
-        Specification of the filter.
-    generation, length, filled : int
-        Insertions of the generations to come, of the present one, and of the
-        present one so far.
-    base : int
-        Physical segment that is the youngest.
-    secret, older_secret : int
-        Secrets of the younger segments of the ring, and of the `older` oldest ones.
-    older : int
-        Segments of the ring that have the previous secret.
-    waiting : int, optional
-        Secret that was loaded and is not used yet.
-    insertions, shifts : int
-        Insertions and shifts since construction.
+    Of the insertions of the present generation, `length`, there are `filled` so far; `insertions`
+    and `shifts` are those since construction. The `older` oldest segments of the ring have the
+    secret `older_secret`, the others `secret`.
     """
 
     spec: FilterSpec
     generation: int
+    """Insertions of the generations to come."""
     length: int
     filled: int = 0
     base: int = 0
+    """Physical segment that is the youngest."""
     secret: int = 0
     older_secret: int = 0
     older: int = 0
     waiting: int | None = None
+    """Secret that was loaded and is not used yet."""
     insertions: int = 0
     shifts: int = 0
 

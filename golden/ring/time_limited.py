@@ -32,23 +32,15 @@ def slice_bits(capacity: int) -> int:
 
 @dataclass
 class _Slice:
-    """Bits of a slice, with its age and load.
-
-    Attributes
-    ----------
-    bits : ndarray of bool, shape (m,)
-    inserted : int
-        Insertions so far.
-    settled : int
-        Time of the last of them, once it has left position k - 1; before, `NEVER`.
-    capacity : int
-        Insertions that fill it to one half.
-    """
+    """Bits of a slice, shape (m,), with its age and load."""
 
     bits: NDArray[np.bool_]
     inserted: int = 0
+    """Insertions so far."""
     settled: int = NEVER
+    """Time of the last of them, once it has left position k - 1; before, `NEVER`."""
     capacity: int = field(init=False)
+    """Insertions that fill it to one half."""
 
     def __post_init__(self) -> None:
         self.capacity = slice_capacity(len(self.bits))

@@ -51,15 +51,6 @@ class Specification(ABC, metaclass=_Dispatcher):
     specification of that family's class. Fields that are left out get the
     value that the paper sizes for, where it has one.
 
-    Attributes
-    ----------
-    family : str
-        Family of filters that the class describes; empty in abstract classes.
-    key_bits : int
-        Width of a key.
-    seed : int
-        Selects the hash functions.
-
     Raises
     ------
     SpecificationError
@@ -67,9 +58,12 @@ class Specification(ABC, metaclass=_Dispatcher):
     """
 
     family: ClassVar[str] = ""
+    """Family of filters that the class describes; empty in abstract classes."""
 
     key_bits: int = optional(64, most=4096)
+    """Width of a key."""
     seed: int = optional(0, least=0, most=None)
+    """Selects the hash functions."""
 
     def __init_subclass__(cls, *, family: str = "") -> None:
         super().__init_subclass__()

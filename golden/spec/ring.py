@@ -39,25 +39,6 @@ class FilterSpec(Specification):
 
     Fields that are left out get the value that the papers size for;
     afterwards no derived field is None.
-
-    Attributes
-    ----------
-    window : int
-        Insertions for which a key is guaranteed to be reported.
-    generation : int
-        Insertions between two shifts (g; the epoch length of a GEBF).
-    lanes : int
-        Keys that the hardware accepts per cycle: 1, 2 or 4. With several lanes, the bits of every
-        segment are divided among `shards`, and a key has its bits in one of them.
-    clear : int
-        Bits of each memory that the hardware zeroes per cycle, and reads. Power of two; by default
-        the least that zeroes a segment within a generation.
-    hash : str
-        "h3", whose constants are public, or "siphash", which takes a secret
-        that is loaded at run time and is no part of a specification.
-    rekey : bool
-        Whether a new secret counts from the next segment on, so that no key is
-        forgotten for it. Without, it counts from the next clear on.
     """
 
     blocked: ClassVar[bool] = False
@@ -69,11 +50,21 @@ class FilterSpec(Specification):
     _shape: ClassVar[str]
 
     window: int = optional()
+    """Insertions for which a key is guaranteed to be reported."""
     generation: int = optional()
+    """Insertions between two shifts (g; the epoch length of a GEBF)."""
     lanes: int = optional(1)
+    """Keys that the hardware accepts per cycle: 1, 2 or 4. With several lanes, the bits of every
+    segment are divided among `shards`, and a key has its bits in one of them."""
     clear: int = optional()
+    """Bits of each memory that the hardware zeroes per cycle, and reads. Power of two; by default
+    the least that zeroes a segment within a generation."""
     hash: str = "h3"
+    """"h3", whose constants are public, or "siphash", which takes a secret that is loaded at run
+    time and is no part of a specification."""
     rekey: bool = False
+    """Whether a new secret counts from the next segment on, so that no key is forgotten for it.
+    Without, it counts from the next clear on."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -268,16 +259,13 @@ class FilterSpec(Specification):
 class AgePartitionedSpec(FilterSpec):
     """Ring of which an insertion writes several segments, each with its own hash function.
 
-    Attributes
-    ----------
-    k, l : int
-        Segments that an insertion writes, and generations in the window.
-    window : int
-        May be given in place of ``generation``.
+    The `window` may be given in place of ``generation``.
     """
 
     k: int = required(most=_HASHES)
+    """Segments that an insertion writes."""
     l: int = required(most=_GENERATIONS)
+    """Generations in the window."""
 
     def _default_generation(self) -> int:
         return self._full() if self.window is None else super()._default_generation()
@@ -298,18 +286,13 @@ class AgePartitionedSpec(FilterSpec):
 
 @dataclass(frozen=True, kw_only=True)
 class APBFSpec(AgePartitionedSpec, family="apbf"):
-    """Age-partitioned Bloom filter.
-
-    Attributes
-    ----------
-    slice_bits : int
-        Bits of a segment.
-    """
+    """Age-partitioned Bloom filter."""
 
     size_field = "slice_bits"
     _shape = "k={0.k} l={0.l}, {0.slice_bits:,} bits"
 
     slice_bits: int = required()
+    """Bits of a segment."""
 
     def _check_segment(self) -> None:
         self._check_shards()
@@ -329,21 +312,18 @@ class APBFSpec(AgePartitionedSpec, family="apbf"):
 
 @dataclass(frozen=True, kw_only=True)
 class APBBFSpec(AgePartitionedSpec, family="apbbf"):
-    """Age-partitioned blocked Bloom filter.
-
-    Attributes
-    ----------
-    block_bits, hashes_per_block, blocks : int
-        B, b and the number of blocks of a segment.
-    """
+    """Age-partitioned blocked Bloom filter."""
 
     blocked = True
     size_field = "blocks"
     _shape = "k={0.k} l={0.l} b={0.hashes_per_block}, {0.blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
+    """B."""
     hashes_per_block: int = required(most=_HASHES)
+    """b."""
     blocks: int = required()
+    """Blocks of a segment."""
 
     def _check_segment(self) -> None:
         fits = _power_of_two(self.hashes_per_block) and self.hashes_per_block < self.block_bits
@@ -370,21 +350,17 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedEpochSpec(FilterSpec):
-    """Ring of which an insertion writes one segment, with one hash function for all.
-
-    Attributes
-    ----------
-    epochs, hashes, bits : int
-        r, k and m of a GEBF: epochs in the window, hash functions, and bits
-        of the r + 1 segments together.
-    """
+    """Ring of which an insertion writes one segment, with one hash function for all."""
 
     size_field = "bits"
 
     window: int = required()
     epochs: int = required(most=_GENERATIONS)
+    """r of a GEBF: epochs in the window."""
     hashes: int = required(most=_HASHES)
+    """k: hash functions."""
     bits: int = required()
+    """m: bits of the r + 1 segments together."""
 
     @property
     def hash_functions(self) -> int:
@@ -432,18 +408,13 @@ class GEBFSpec(GuardedEpochSpec, family="gebf"):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockedGEBFSpec(GuardedEpochSpec, family="blocked-gebf"):
-    """Blocked guarded-epoch Bloom filter.
-
-    Attributes
-    ----------
-    block_bits : int
-        Bits of a block. Power of two.
-    """
+    """Blocked guarded-epoch Bloom filter."""
 
     blocked = True
     _shape = "r={0.epochs} k={0.hashes}, {0.segment_blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
+    """Bits of a block. Power of two."""
 
     def _check_segment(self) -> None:
         where = "segment" if self.shards == 1 else f"of the {self.shards} shards of a segment"

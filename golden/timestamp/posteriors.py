@@ -105,25 +105,17 @@ def bloom_posterior(
 
 @dataclass(frozen=True)
 class AgePosterior:
-    """Posterior of the insertion age of each key (definition 5), up to its norm.
-
-    Attributes
-    ----------
-    start : ndarray of int64, shape (n,)
-        Least age that the evidence allows.
-    end : ndarray of int64, shape (n,)
-        Age from which on the evidence is due to other keys alone.
-    log_ratio : ndarray of float64, shape (n,)
-        Logarithm of the probability of the evidence from `end` on, divided by
-        that between `start` and `end`.
-    probabilities : ndarray of float64, shape (n,)
-        p_x of each key, 0 to 1, both excluded.
-    """
+    """Posterior of the insertion age of each key (definition 5), up to its norm."""
 
     start: Integers
+    """Least age that the evidence allows, shape (n,)."""
     end: Integers
+    """Age from which on the evidence is due to other keys alone, shape (n,)."""
     log_ratio: Reals
+    """Logarithm of the probability of the evidence from `end` on, divided by that between `start`
+    and `end`, shape (n,)."""
     probabilities: Reals
+    """p_x of each key, 0 to 1, both excluded, shape (n,)."""
 
     def within(self, window: ArrayLike) -> Reals:
         """Probability of an age below `window` (equation 9; theorems 2 to 5), shape (n,).

@@ -32,28 +32,19 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Evidence:
-    """Evidence in the cells of each key about its last insertion (definitions 10 and 11).
-
-    Attributes
-    ----------
-    age : ndarray of int64, shape (n,)
-        Age in blocks of the oldest timestamp among the cells of the key, the
-        paper's lambda_x; -1 if one has expired.
-    oldest : ndarray of int64, shape (n,)
-        Cells that have that timestamp, c_x; for -1, those that have expired.
-    touched : ndarray of int64, shape (n,)
-        Distinct cells of the key, r_x.
-    filled : ndarray of int64, shape (n,)
-        Insertions into the current block when the key was looked up, the paper's b.
-    insertions : ndarray of int64, shape (n,)
-        Insertions before the key was looked up.
-    """
+    """Evidence in the cells of each key about its last insertion (definitions 10 and 11)."""
 
     age: Integers
+    """Age in blocks of the oldest timestamp among the cells of the key, the paper's lambda_x; -1
+    if one has expired; shape (n,)."""
     oldest: Integers
+    """Cells that have that timestamp, c_x; for -1, those that have expired; shape (n,)."""
     touched: Integers
+    """Distinct cells of the key, r_x, shape (n,)."""
     filled: Integers
+    """Insertions into the current block when the key was looked up, the paper's b, shape (n,)."""
     insertions: Integers
+    """Insertions before the key was looked up, shape (n,)."""
 
 
 class TimestampFilter(CountedFilter):

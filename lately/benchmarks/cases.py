@@ -35,30 +35,17 @@ class UnknownCaseError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A unit on a device, and its goals.
-
-    Attributes
-    ----------
-    unit : str
-        Short name of the unit.
-    spec : FilterSpec
-        Filter that is built.
-    device : str
-        Name of the device.
-    group : str
-        One of `GROUPS`.
-    seeds : tuple of int
-        Seeds of the placement.
-    goals : dict of str to int
-        Goals by figure, of `GOALS`.
-    """
+    """A unit of a short name, with its filter, on a device that is named, and its goals."""
 
     unit: str
     spec: FilterSpec
     device: str
     group: str = "units"
+    """One of `GROUPS`."""
     seeds: tuple[int, ...] = SEEDS
+    """Seeds of the placement."""
     goals: Mapping[str, int] = field(default_factory=dict)
+    """Goals by figure, of `GOALS`."""
 
     @property
     def name(self) -> str:

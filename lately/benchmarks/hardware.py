@@ -18,21 +18,14 @@ from .run_identity import identity
 
 @dataclass(frozen=True)
 class Outcome:
-    """Outcome of a measurement.
-
-    Attributes
-    ----------
-    summaries : list of Summary
-        One for each case of which a run succeeded, in the order of the cases.
-    failures : list of str
-        Why the other runs failed, one line each.
-    measured, found : int
-        Number of runs that were made now, and that had been made before.
-    """
+    """Outcome of a measurement; `found` is the number of runs that had been made before."""
 
     summaries: list[Summary]
+    """One for each case of which a run succeeded, in the order of the cases."""
     failures: list[str] = field(default_factory=list)
+    """Why the other runs failed, one line each."""
     measured: int = 0
+    """Number of runs that were made now."""
     found: int = 0
 
     @property

@@ -39,30 +39,17 @@ class MeasurementsFileError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """All that determines a measurement.
-
-    Attributes
-    ----------
-    spec : FilterSpec
-        Filter that is built.
-    device : str
-        Name of the device.
-    seed : int
-        Seed of the placement.
-    rtlil : str
-        SHA-256 of the hardware as text.
-    flow : str
-        Options that the device gives the tools.
-    versions : tuple of (str, str)
-        Tools and their versions, sorted.
-    """
+    """All that determines a measurement: filter, device, `seed` of the placement, and more."""
 
     spec: FilterSpec
     device: str
     seed: int
     rtlil: str
+    """SHA-256 of the hardware as text."""
     flow: str
+    """Options that the device gives the tools."""
     versions: tuple[tuple[str, str], ...]
+    """Tools and their versions, sorted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -315,22 +302,15 @@ RENEW = "make performance"
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Measurements beside a baseline.
-
-    Attributes
-    ----------
-    regressions : tuple of str
-        Runs that are worse, or cannot be compared, one line each.
-    equal, better : int
-        Runs that are neither worse nor better, and that are better in some figure.
-    changed : int
-        Runs among these whose hardware is not that of the baseline.
-    """
+    """Measurements beside a baseline; those `better` in a figure are worse in none."""
 
     regressions: tuple[str, ...]
+    """Runs that are worse, or cannot be compared, one line each."""
     equal: int
+    """Runs that are neither worse nor better."""
     better: int
     changed: int
+    """Runs among these whose hardware is not that of the baseline."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""

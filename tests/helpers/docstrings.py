@@ -186,14 +186,14 @@ def with_referred(name: Name) -> list[Docstring]:
 
 
 def described_below(name: Name) -> Docstring:
-    """Docstrings of the fields of a class, each below the field."""
+    """Docstrings of the fields of a class, inherited ones included, each below the field."""
     doc = Docstring("")
-    if isinstance(name.value, type):
-        texts = ModuleAnalyzer.for_module(name.module.__name__).find_attr_docs()
-        own = {
-            field: text for (owner, field), text in texts.items() if owner == name.value.__name__
-        }
-        doc.parameters = {field: " ".join(text) for field, text in own.items()}
+    kinds = inspect.getmro(name.value) if isinstance(name.value, type) else ()
+    for kind in kinds:
+        if kind.__module__.startswith("lately."):
+            texts = ModuleAnalyzer.for_module(kind.__module__).find_attr_docs()
+            own = {field: text for (owner, field), text in texts.items() if owner == kind.__name__}
+            doc.parameters |= {field: " ".join(text) for field, text in own.items()}
     return doc
 
 
