@@ -73,6 +73,8 @@ class Filter(Convenience):
         Operation.CLEAR,
     )
     _counters: ClassVar[tuple[str, ...]] = ()
+    _counts: ClassVar[dict[str, int | str | None]] = {}
+    """Attributes that count, each with its largest value, or the attribute that holds it."""
 
     __signature__: ClassVar[inspect.Signature]
 
@@ -214,22 +216,18 @@ class Filter(Convenience):
 
     # Files
 
-    def _counts(self) -> dict[str, int | None]:
-        """Return the attributes that count, each with its largest value if it has one."""
-        return {}
-
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         """Return the arrays of unsigned integers, each with the largest value in it."""
         return {}
 
     def _state(self) -> State:
-        numbers = {name: getattr(self, name) for name in self._counts()}
+        numbers = {name: getattr(self, name) for name in self._counts}
         return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Take the result of `_state`; KeyError, TypeError or ValueError if it does not fit."""
-        for name, most in self._counts().items():
-            value = numbers[name]
+        for name, limit in self._counts.items():
+            value, most = numbers[name], getattr(self, limit) if isinstance(limit, str) else limit
             if type(value) is not int or value < 0 or (most is not None and value > most):
                 raise ValueError(f"{name}: {value!r} does not fit the parameters")
             setattr(self, name, value)

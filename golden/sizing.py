@@ -83,6 +83,11 @@ def bloom_rate(load: int, cells: int, hashes: int) -> float:
     return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
 
 
+def best_hashes(cells: int, keys: float) -> int:
+    """Return the hash functions with the lowest rate: ln 2 times the `cells` to each of `keys`."""
+    return max(1, round(cells / keys * math.log(2)))
+
+
 def bloom_sizes(load: int, fpr: float) -> tuple[int, int]:
     """Return bits and hash functions of the smallest classical Bloom filter.
 

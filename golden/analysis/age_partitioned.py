@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .capacity import apbbf_block_capacity, apbbf_relative_capacity, apbf_npws, npws
-from .rules import Floats, require, require_count, require_share
+from .rules import Floats, require, require_counts, require_share
 from .segment_rates import apbbf_block_false_positive_rate
 
 PROFILES = ("exact", "linear")
@@ -34,8 +34,7 @@ def apbf_fills(k: int, l: int, *, profile: str = "exact") -> list[float]:
     ValueError
         If k or l is not an integer of at least 1, or the profile is unknown.
     """
-    require_count("k", k)
-    require_count("l", l)
+    require_counts(k=k, l=l)
     require(profile in PROFILES, "profile", f"must be one of {', '.join(PROFILES)}", profile)
     if profile == "linear":
         filling = [(i + 1) / (2 * k) for i in range(k)]
@@ -53,8 +52,7 @@ def apbbf_fills(k: int, l: int, block_bits: int, hashes_per_block: int) -> list[
 
     Parameters, errors: as `apbf_fills` and `apbbf_block_capacity`.
     """
-    require_count("k", k)
-    require_count("l", l)
+    require_counts(k=k, l=l)
     capacity = apbbf_block_capacity(block_bits, hashes_per_block)
     filling = [
         apbbf_block_false_positive_rate(block_bits, hashes_per_block, capacity * (i + 1) / k)
@@ -137,8 +135,7 @@ def apbf_efficiency(k: int, l: int, bloom_k: float) -> float:
 
     Parameters, errors: as `apbf_fills`; `bloom_k` is finite and above 0.
     """
-    require_count("k", k)
-    require_count("l", l)
+    require_counts(k=k, l=l)
     require(0 < bloom_k < math.inf, "bloom_k", "must be above 0 and finite", bloom_k)
     return float(bloom_k / k * l / (k + l))
 
@@ -225,8 +222,7 @@ def _window_accesses(k: int, l: int, rates: Floats) -> float:
 
 
 def _fills(k: int, l: int, fills: Sequence[float] | None, profile: str) -> Floats:
-    require_count("k", k)
-    require_count("l", l)
+    require_counts(k=k, l=l)
     rates = np.array(
         apbf_fills(k, l, profile=profile) if fills is None else fills, dtype=np.float64
     )

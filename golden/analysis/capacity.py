@@ -2,17 +2,16 @@
 
 import math
 
-from .rules import require_block, require_count, require_share
+from .rules import require_block, require_counts, require_share
 
 
 def apbf_generation(slice_bits: int, k: int) -> int:
     """Return the insertions of a generation that fill a slice to one half (APBF, section 5.2).
 
     It is g = floor(m ln 2 / k) insertions, and never less than 1, for `slice_bits`
-    m and the slices `k` that an insertion writes. Errors: as `require_count`.
+    m and the slices `k` that an insertion writes. Errors: as `require_counts`.
     """
-    require_count("slice_bits", slice_bits)
-    require_count("k", k)
+    require_counts(slice_bits=slice_bits, k=k)
     return max(1, math.floor(slice_bits * math.log(2) / k))
 
 
@@ -45,8 +44,7 @@ def apbbf_generation(blocks: int, block_bits: int, hashes_per_block: int, k: int
     Parameters, errors: as `apbbf_block_capacity`, with `k` as in
     `apbf_generation` and the number of `blocks` of a segment.
     """
-    require_count("blocks", blocks)
-    require_count("k", k)
+    require_counts(blocks=blocks, k=k)
     return max(1, math.floor(blocks * apbbf_block_capacity(block_bits, hashes_per_block) / k))
 
 
@@ -83,8 +81,7 @@ def npws(k: int, l: int, survival: float) -> float:
     ValueError
         If k or l is not an integer of at least 1, or survival is not in 0 to 1.
     """
-    require_count("k", k)
-    require_count("l", l)
+    require_counts(k=k, l=l)
     require_share("survival", survival)
     return float(sum(survival**i for i in range(k)) / l)
 
@@ -104,9 +101,7 @@ def apbf_staleness_bound(k: int, l: int, generation: int) -> int:
     (k + l)-th shift from there, which comes with the last of these
     (k + l) g = window + slack insertions after its own.
 
-    `k` and `l` as for `npws`; `generation` is g, in insertions. Errors: as `require_count`.
+    `k` and `l` as for `npws`; `generation` is g, in insertions. Errors: as `require_counts`.
     """
-    require_count("k", k)
-    require_count("l", l)
-    require_count("generation", generation)
+    require_counts(k=k, l=l, generation=generation)
     return (k + l) * generation

@@ -2,7 +2,7 @@
 
 import math
 
-from .rules import require_count
+from .rules import require_counts
 
 
 def gebf_staleness_bound(window: int, epochs: int) -> int:
@@ -13,10 +13,9 @@ def gebf_staleness_bound(window: int, epochs: int) -> int:
     paper's W + ceil(W/r) is the same where r divides W; elsewhere it is too
     small by r ceil(W/r) - W, the insertions that the r epochs cover past W.
 
-    The `window` is W, in insertions, and the `epochs` in it are r. Errors: as `require_count`.
+    The `window` is W, in insertions, and the `epochs` in it are r. Errors: as `require_counts`.
     """
-    require_count("window", window)
-    require_count("epochs", epochs)
+    require_counts(window=window, epochs=epochs)
     return (epochs + 1) * -(-window // epochs)
 
 
@@ -28,10 +27,9 @@ def gebf_false_positive_rate(m: int, W: int, r: int, k: int) -> float:
     insertions and segments of s = m / (r + 1) bits.
 
     Bits of all segments together are `m`, the window in insertions `W`, its epochs
-    `r`, and the hash functions `k`. Errors: as `require_count`.
+    `r`, and the hash functions `k`. Errors: as `require_counts`.
     """
-    for name, value in (("m", m), ("W", W), ("r", r), ("k", k)):
-        require_count(name, value)
+    require_counts(m=m, W=W, r=r, k=k)
     fill = -math.expm1(-k * -(-W // r) * (r + 1) / m)
     segment = fill**k
     if segment == 1:

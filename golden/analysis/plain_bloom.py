@@ -2,7 +2,7 @@
 
 import math
 
-from .rules import require, require_count, require_share
+from .rules import require, require_counts, require_share
 
 
 def bloom_hashes(rate: float) -> int:
@@ -19,7 +19,7 @@ def bloom_bits_per_item(k: int) -> float:
 
     Parameters, errors: as `bloom_false_positive_rate`.
     """
-    require_count("k", k)
+    require_counts(k=k)
     return k / math.log(2)
 
 
@@ -27,9 +27,9 @@ def bloom_false_positive_rate(k: int, fill: float = 1 / 2) -> float:
     """False-positive rate fill**k of a partitioned Bloom filter (APBF, section 4.1).
 
     It has `k` slices, each with its own hash function; `fill` is the share of bits
-    set, 0 to 1. Errors: as `require_count` and `require_share`.
+    set, 0 to 1. Errors: as `require_counts` and `require_share`.
     """
-    require_count("k", k)
+    require_counts(k=k)
     require_share("fill", fill)
     return float(fill**k)
 
@@ -41,7 +41,7 @@ def bloom_accesses(k: int, case: str, fill: float = 1 / 2) -> float:
     'false' they are the mean position of the first 0 given that there is one, and
     the fill must be below 1. Parameters, errors: as `bloom_false_positive_rate`.
     """
-    require_count("k", k)
+    require_counts(k=k)
     require(case in ("true", "false"), "case", "must be one of true, false", case)
     require_share("fill", fill)
     if case == "true":

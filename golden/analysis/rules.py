@@ -21,10 +21,11 @@ def require(condition: bool, name: str, rule: str, value: object) -> None:
         raise ValueError(f"{name}: {rule}, not {value!r}")
 
 
-def require_count(name: str, value: int) -> None:
-    """Check that a value is an integer of at least 1; parameters, errors as `require`."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    require(whole and value >= 1, name, "must be an integer of at least 1", value)
+def require_counts(**values: int) -> None:
+    """Check that values, by their names, are integers of at least 1; errors as `require`."""
+    for name, value in values.items():
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        require(whole and value >= 1, name, "must be an integer of at least 1", value)
 
 
 def require_share(name: str, value: float) -> None:
@@ -39,7 +40,6 @@ def require_load(load: float) -> None:
 
 def require_block(block_bits: int, hashes_per_block: int) -> None:
     """Check `block_bits`, and `hashes_per_block`, which is smaller; errors as `require`."""
-    require_count("block_bits", block_bits)
-    require_count("hashes_per_block", hashes_per_block)
+    require_counts(block_bits=block_bits, hashes_per_block=hashes_per_block)
     below = hashes_per_block < block_bits
     require(below, "hashes_per_block", f"must be below block_bits = {block_bits}", hashes_per_block)

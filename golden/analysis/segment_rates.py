@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from .capacity import apbbf_block_capacity
-from .rules import Floats, require_count, require_load, require_share
+from .rules import Floats, require_counts, require_load, require_share
 
 _SUMMED = 32
 """Insertions of a generation up to which the mean rate is a sum and not an integral."""
@@ -34,9 +34,7 @@ def segment_loads(run: int, window_generations: int, generation: int, phase: flo
     ValueError
         If a count is not an integer of at least 1, or phase is not in 0 to 1.
     """
-    require_count("run", run)
-    require_count("window_generations", window_generations)
-    require_count("generation", generation)
+    require_counts(run=run, window_generations=window_generations, generation=generation)
     require_share("phase", phase)
     filling = [float((i + phase) * generation) for i in range(run)]
     return filling + [float(run * generation)] * window_generations
@@ -66,9 +64,7 @@ def segment_false_positive_rate(load: float, *, blocks: int, cells: int, parts: 
         least 1.
     """
     require_load(load)
-    require_count("blocks", blocks)
-    require_count("cells", cells)
-    require_count("parts", parts)
+    require_counts(blocks=blocks, cells=cells, parts=parts)
     whole = math.floor(load)
     rate = _binomial_rate(whole, blocks, cells, parts)
     if whole == load:

@@ -1,7 +1,7 @@
 """Bit array of the baselines, and their state."""
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,11 +66,10 @@ class Baseline(CountedFilter):
         Insertions since construction or clear.
     """
 
+    _counts: ClassVar[dict[str, int | str | None]] = {"insertions": None}
+
     hashes: int
     insertions: int
-
-    def _counts(self) -> dict[str, int | None]:
-        return {"insertions": None}
 
     def _positions(self, keys: Words) -> NDArray[np.intp]:
         """Return the indices that the hash functions give for keys, shape (n, hashes)."""
@@ -91,7 +90,7 @@ class BitArrays(Baseline):
         """Forget everything."""
         for array in self._segments:
             array.clear()
-        for name in self._counts():
+        for name in self._counts:
             setattr(self, name, 0)
 
     def _state(self) -> State:

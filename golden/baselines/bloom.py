@@ -51,11 +51,6 @@ class BloomFilter(BitArrays):
         """Bits; shape (storage_bits,)."""
         return self._segments[0].memory.copy()
 
-    @property
-    def fill_ratio(self) -> float:
-        """Share of the bits that are set."""
-        return self.fill
-
     def _insert(self, keys: Words) -> None:
         for start in range(0, len(keys), _CHUNK):
             self._segments[0].write(self._positions(keys[start : start + _CHUNK]))

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ class _TwoFilters(BitArrays):
     """Two bit arrays with the same hash functions, of which the first is the younger."""
 
     _counters = ("insertions", "switches")
+    _counts: ClassVar = {"insertions": None, "switches": None, "filled": "generation"}
 
     generation: int
     bits: int
@@ -64,9 +65,6 @@ class _TwoFilters(BitArrays):
         self._segments[0].clear()
         self.filled = 0
         self.switches += 1
-
-    def _counts(self) -> dict[str, int | None]:
-        return {"insertions": None, "switches": None, "filled": self.generation}
 
 
 class DoubleBuffering(_TwoFilters):

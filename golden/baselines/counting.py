@@ -1,7 +1,7 @@
 """Counting Bloom filter with a queue of the keys that it deletes."""
 
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,7 @@ class CountingBloomFilter(ByteCells):
 
     specification = CountingBloomSpec
     _counters = ("overflows",)
+    _counts: ClassVar = {"insertions": None, "overflows": None}
 
     window: int
     counters: int
@@ -139,9 +140,6 @@ class CountingBloomFilter(ByteCells):
                     overflows += 1
         self.overflows += overflows
         return seen
-
-    def _counts(self) -> dict[str, int | None]:
-        return {"insertions": None, "overflows": None}
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         return {"counters": (self._view(), self._most), "queue": (self._queue, (1 << 64) - 1)}

@@ -3,7 +3,7 @@
 import math
 from functools import lru_cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,7 @@ class ForgetfulBloomFilter(BitArrays):
     specification = ForgetfulBloomSpec
     age_unit = "generations"
     _counters = ("insertions", "shifts")
+    _counts: ClassVar = {"insertions": None, "shifts": None, "filled": "generation"}
 
     generation: int
     past: int
@@ -145,9 +146,6 @@ class ForgetfulBloomFilter(BitArrays):
         self._segments.insert(0, oldest)
         self.filled = 0
         self.shifts += 1
-
-    def _counts(self) -> dict[str, int | None]:
-        return {"insertions": None, "shifts": None, "filled": self.generation}
 
 
 def _youngest_pairs(matches: list[Answers]) -> Ages:

@@ -1,7 +1,7 @@
 """Stable Bloom Filter (Deng, Rafiei)."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,6 +54,7 @@ class StableBloomFilter(ByteCells):
     """
 
     specification = StableBloomSpec
+    _counts: ClassVar = {"insertions": (1 << 63) - 1}
 
     cells: int
     decrements: int
@@ -113,9 +114,6 @@ class StableBloomFilter(ByteCells):
         high = (word ^ word >> np.uint64(31)) >> np.uint64(32)
         first: list[int] = (high * np.uint64(self.cells) >> np.uint64(32)).tolist()
         return first
-
-    def _counts(self) -> dict[str, int | None]:
-        return {"insertions": (1 << 63) - 1}
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         return {"cells": (self._view(), self._most)}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .. import compilation
 from ..filter import Answers, Words, require_count
-from ..hash.keys import Keys, one_or_all
+from ..hash.keys import Keys, one_or_all, sortable
 from ..operations import Ages
 from ..spec.cuckoo import CuckooSpec
 from .sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_signature_bits
@@ -200,7 +200,7 @@ class CuckooDictionary(CuckooTables):
 
     def _overflow_ages(self, keys: Words) -> Ages:
         listed, times = self.overflow_entries
-        names, asked = _sortable(listed), _sortable(keys)
+        names, asked = sortable(listed), sortable(keys)
         order = np.argsort(names)
         names = names[order]
         place = np.minimum(np.searchsorted(names, asked), len(names) - 1)
@@ -317,11 +317,3 @@ class CuckooDictionary(CuckooTables):
         self._coin ^= self._coin >> 7
         self._coin ^= self._coin << 17 & WORD
         return self._coin & 1
-
-
-def _sortable(keys: Words) -> NDArray[Any]:
-    """Return keys of shape (n, words) as one element each."""
-    if keys.shape[1] == 1:
-        return keys[:, 0]
-    fields = [(f"word{index}", np.uint64) for index in range(keys.shape[1])]
-    return np.ascontiguousarray(keys).view(fields)[:, 0]

@@ -5,7 +5,7 @@ Near-optimal Approximate Membership Query over Time-decaying Windows, section IV
 
 from array import array
 from collections import OrderedDict
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ class CuckooTables(CountedFilter):
     """Storage of a cuckoo dictionary; built as a `CuckooDictionary`, which has the attributes."""
 
     _counters = ("moved", "overflow_peak")
+    _counts: ClassVar = {"insertions": None, "moved": None, "overflow_peak": None}
 
     window: int
     signature_bits: int
@@ -126,9 +127,6 @@ class CuckooTables(CountedFilter):
         return (self._now - times) % (2 * self.window) + 1
 
     # State files
-
-    def _counts(self) -> dict[str, int | None]:
-        return {"insertions": None, "moved": None, "overflow_peak": None}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         keys, times = self.overflow_entries

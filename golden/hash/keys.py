@@ -102,6 +102,14 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
     raise TypeError(f"keys: {_EXPECTED}, not {array.dtype}")
 
 
+def sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
+    """View keys of shape (n,) or (n, words) as one element each, shape (n,)."""
+    if keys.ndim == 1 or keys.shape[1] == 1:
+        return keys.reshape(-1)
+    fields = [(f"word{index}", np.uint64) for index in range(keys.shape[1])]
+    return np.ascontiguousarray(keys).view(fields)[:, 0]
+
+
 def text_keys(texts: Iterable[Text], *, key_bits: int, key: bytes = b"") -> NDArray[np.uint64]:
     """Digest text or bytes to the keys that a filter takes.
 

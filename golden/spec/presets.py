@@ -14,10 +14,13 @@ def preset(name: str) -> FilterSpec:
     return PRESETS[name]
 
 
-PRESETS: Mapping[str, FilterSpec] = {
-    name: FilterSpec.from_dict(fields)
-    for name, fields in tomllib.loads(
-        Path(__file__).with_name("presets.toml").read_text("utf-8")
-    ).items()
-}
+def _load() -> dict[str, FilterSpec]:
+    known: dict[str, FilterSpec] = {}
+    text = Path(__file__).with_name("presets.toml").read_text("utf-8")
+    for name, fields in tomllib.loads(text).items():
+        known[name] = known[fields] if isinstance(fields, str) else FilterSpec.from_dict(fields)
+    return known
+
+
+PRESETS: Mapping[str, FilterSpec] = _load()
 """Named specifications, those of ``presets.toml``."""

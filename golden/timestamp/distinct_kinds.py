@@ -1,6 +1,6 @@
 """D(j) by name, as the parameters of a filter and its state file describe the stream."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -10,18 +10,20 @@ from ..errors import SpecificationError
 from ..filter import require_count
 from .distinct import (
     Distinct,
+    Reals,
     all_distinct,
     interpolated_distinct,
     power_law_distinct,
     uniform_distinct,
 )
 
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "all-distinct": (),
-    "uniform": ("universe",),
-    "power-law": ("universe",),
-    "sampled": ("at", "values"),
+_KINDS: dict[str, tuple[Callable[..., Reals], dict[str, str]]] = {
+    "all-distinct": (all_distinct, {}),
+    "uniform": (uniform_distinct, {"universe": "universe"}),
+    "power-law": (power_law_distinct, {"universe": "universe"}),
+    "sampled": (interpolated_distinct, {"at": "at", "values": "distinct"}),
 }
+"""Function of each kind, and its parameters by the names that a description has for them."""
 _LARGEST_UNIVERSE = 1 << 64
 _LONGEST = 1 << 62
 
@@ -51,17 +53,19 @@ def checked_distinct(distinct: Mapping[str, Any], *, reach: int) -> dict[str, An
     if not isinstance(distinct, Mapping):
         raise TypeError(f"distinct: must be a mapping that has a kind, not {distinct!r}")
     kind = distinct.get("kind")
-    if not isinstance(kind, str) or kind not in _FIELDS:
-        raise SpecificationError(f"distinct: kind must be {_either([*_FIELDS])}, not {kind!r}")
-    names = ["kind", *_FIELDS[kind]]
-    if {*distinct} != {*names}:
+    if not isinstance(kind, str) or kind not in _KINDS:
+        *others, last = _KINDS
+        either = f"{', '.join(others)} or {last}"
+        raise SpecificationError(f"distinct: kind must be {either}, not {kind!r}")
+    names = [*_KINDS[kind][1]]
+    if {*distinct} != {"kind", *names}:
         found = ", ".join(map(str, distinct))
-        raise SpecificationError(f"distinct: must have {', '.join(names)}, not {found}")
+        raise SpecificationError(f"distinct: must have {', '.join(['kind', *names])}, not {found}")
     if kind == "sampled":
         return {"kind": kind, **_sample(distinct["at"], distinct["values"], reach)}
-    for name in _FIELDS[kind]:
+    for name in names:
         require_count(f"distinct: {name}", distinct[name], most=_LARGEST_UNIVERSE)
-    return {"kind": kind, **{name: int(distinct[name]) for name in _FIELDS[kind]}}
+    return {"kind": kind, **{name: int(distinct[name]) for name in names}}
 
 
 def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
@@ -72,15 +76,8 @@ def distinct_function(distinct: Mapping[str, Any]) -> Distinct:
     distinct : mapping
         As `checked_distinct` returned it.
     """
-    match distinct["kind"]:
-        case "uniform":
-            return partial(uniform_distinct, universe=distinct["universe"])
-        case "power-law":
-            return partial(power_law_distinct, universe=distinct["universe"])
-        case "sampled":
-            at, values = distinct["at"], distinct["values"]
-            return partial(interpolated_distinct, at=at, distinct=values)
-    return all_distinct
+    function, parameters = _KINDS[distinct["kind"]]
+    return partial(function, **{name: distinct[own] for own, name in parameters.items()})
 
 
 def _sample(at: object, values: object, reach: int) -> dict[str, list[Any]]:
@@ -116,7 +113,3 @@ def _listed(name: str, value: object) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise TypeError(f"distinct: {name} must be a list, not {value!r}")
     return [*value]
-
-
-def _either(kinds: list[str]) -> str:
-    return f"{', '.join(kinds[:-1])} or {kinds[-1]}"

@@ -11,7 +11,7 @@ few cells at a time are enough.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +57,8 @@ class TimestampFilter(CountedFilter):
     compiled : bool
         Whether keys are inserted in a compiled loop; nothing else depends on it.
     """
+
+    _counts: ClassVar = {"insertions": 1 << 62}
 
     window: int
     block: int
@@ -134,9 +136,6 @@ class TimestampFilter(CountedFilter):
         """Forget everything."""
         self.insertions = 0
         self._cells = np.full(self.cells, self.expired, np.uint32)
-
-    def _counts(self) -> dict[str, int | None]:
-        return {"insertions": 1 << 62}
 
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
         return {"timestamps": (self._cells, self.expired)}

@@ -51,9 +51,7 @@ def make(run: Identity, time_limit: float = TIME_LIMIT) -> dict[str, Any]:
 
 
 def _start(run: Identity, time_limit: float) -> "subprocess.Popen[str]":
-    order = {"spec": run.spec.to_dict(), "device": run.device, "seed": run.seed}
-    order |= {"rtlil": run.rtlil, "flow": run.flow, "versions": run.versions}
-    order["time_limit"] = time_limit
+    order = vars(run) | {"spec": run.spec.to_dict(), "time_limit": time_limit}
     return subprocess.Popen(
         [sys.executable, "-P", "-c", PROGRAM, json.dumps(order)],
         # Nothing comes through it; its end tells of ours.

@@ -89,12 +89,7 @@ def measure(
         ``runs``, each with ``name``, ``lanes``, ``stream``, ``operations``,
         ``clocks``, ``operations_per_clock`` and ``mismatches``; ``seed`` and ``versions``.
 
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot hold a specification.
+    Errors: as `lately.sim.compiled_unit`.
     """
     from ..sim import compiled_unit
     from ..sim.toolchain import verilator_version

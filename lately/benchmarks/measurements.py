@@ -17,19 +17,11 @@ from .cases import Case
 FORMAT = 1
 """Version of the file format."""
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "seed": (int,),
-    "timing_mhz": (int, float),
-    "limit_mhz": (int, float),
-    "limit": (str,),
-    "lut": (int,),
-    "ff": (int,),
-    "bram": (int,),
-    "lanes": (int,),
-    "latency_cycles": (int,),
-    "critical_path": (str,),
-    "versions": (dict,),
-    "caveat": (str,),
+_KINDS: dict[type, tuple[str, ...]] = {
+    int: ("seed", "lut", "ff", "bram", "lanes", "latency_cycles"),
+    float: ("timing_mhz", "limit_mhz"),
+    str: ("limit", "critical_path", "caveat"),
+    dict: ("versions",),
 }
 
 
@@ -104,10 +96,11 @@ class Measurement:
 
 def _report(values: dict[str, Any]) -> SynthesisReport:
     report = SynthesisReport(**with_limits(values))
-    for name, kinds in _KINDS.items():
-        value = getattr(report, name)
-        if not isinstance(value, kinds):
-            raise ValueError(f"{name} must be of type {kinds[-1].__name__}, not {value!r}")
+    for kind, names in _KINDS.items():
+        for name in names:
+            value = getattr(report, name)
+            if not isinstance(value, (int, float) if kind is float else kind):
+                raise ValueError(f"{name} must be of type {kind.__name__}, not {value!r}")
     for name in ("timing_mhz", "limit_mhz"):
         if not 0 < (mhz := getattr(report, name)) < math.inf:
             raise ValueError(f"{name} must be above 0, not {mhz}")

@@ -27,12 +27,7 @@ def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) ->
         ratio, clocks per operation, seconds to open the model (compiled now
         or found in the cache), mismatches, and what they were measured with.
 
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot hold the specification.
+    Errors: as `lately.sim.compiled_unit`.
     """
     from ..sim import compiled_unit
     from ..sim.toolchain import verilator_version

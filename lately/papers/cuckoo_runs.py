@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..golden.cuckoo.dictionary import CuckooDictionary
+from ..golden.sizing import best_hashes
 from ..golden.timestamp.timing import TimingBloomFilter
 from ..intervals import clopper_pearson
 from ..studies.comparison import POSITIVE, student
@@ -43,11 +44,6 @@ def dictionary(counters: int, bits: int, window: int) -> Point:
 def timing(counters: int, hashes: int, window: int) -> Point:
     """Describe a timing Bloom filter of as many cells; `BEST` hashes are chosen by the stream."""
     return {"kind": "timing", "cells": counters, "hashes": hashes, "window": window}
-
-
-def best_hashes(cells: int, keys: float) -> int:
-    """Return the hash functions with the lowest rate: ln 2 times the cells to a key."""
-    return max(1, round(cells / keys * math.log(2)))
 
 
 def timing_bits(window: int, rate: float) -> float:

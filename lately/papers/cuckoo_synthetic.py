@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ..golden.sizing import best_hashes
 from ..studies.comparison import claim, ours
 from ..studies.study import Estimate, Finding, Outcome, Point, Result, Results, Series
 from .cuckoo_findings import (
@@ -18,7 +19,7 @@ from .cuckoo_findings import (
     same_rate,
     structures,
 )
-from .cuckoo_runs import best_hashes, dictionary, fresh_rate, measure, ratio, timing
+from .cuckoo_runs import dictionary, fresh_rate, measure, ratio, timing
 
 WINDOW = 1000
 """Window of Figures 4, 7 and 12."""

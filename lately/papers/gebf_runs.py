@@ -1,6 +1,5 @@
 """Runs of the studies of the GEBF paper: its filters, its queries, its streams."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from ..golden import GEBF, BlockedGEBF, CountedFilter, CountingBloomFilter, Stab
 from ..golden.baselines.stable import stable_decrements
 from ..golden.ring.layout import Layout
 from ..golden.ring.sliding import SlidingFilter
+from ..golden.sizing import best_hashes
 from ..studies import streams
 from ..studies.streams import Keys
 from .paper import Paper
@@ -77,11 +77,6 @@ class DoubleHashedGEBF(BlockedGEBF):
     """
 
     _layout_class = _DoubleHashedLayout
-
-
-def best_hashes(cells: int, keys: int) -> int:
-    """Return how many hash functions make false positives fewest: (cells / keys) ln 2, rounded."""
-    return max(1, round(math.log(2) * cells / keys))
 
 
 def guarded(

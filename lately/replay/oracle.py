@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..golden.hash.keys import sortable
 from ..golden.spec import FilterSpec
 
 GUARANTEED, SLACK, FRESH = 0, 1, 2
@@ -59,7 +60,7 @@ class Oracle:
 
         Keys have shape (n,), or (n, words) if they are wide.
         """
-        flat = _flat(keys)
+        flat = sortable(keys)
         number = self.insertions + 1 + np.arange(len(flat), dtype=np.int64)
         order = np.argsort(flat, kind="stable")
         ordered = flat[order]
@@ -75,7 +76,7 @@ class Oracle:
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Tell which keys the filter can report only by error; shapes as for `check_and_insert`."""
-        flat = _flat(keys)
+        flat = sortable(keys)
         now = np.full(len(flat), self.insertions + 1, np.int64)
         return self._judge(now, self._lookup(flat)).kind == FRESH
 
@@ -108,13 +109,3 @@ class Oracle:
         self._last[inside[known]] = last[known]
         self._keys = np.insert(self._keys, place[~known], keys[~known])
         self._last = np.insert(self._last, place[~known], last[~known])
-
-
-def _flat(keys: NDArray[np.uint64]) -> NDArray[Any]:
-    """View wide keys as one sortable element each."""
-    if keys.ndim == 1:
-        return keys
-    if keys.shape[1] == 1:
-        return keys[:, 0]
-    fields = [(f"word{index}", np.uint64) for index in range(keys.shape[1])]
-    return np.ascontiguousarray(keys).view(fields)[:, 0]

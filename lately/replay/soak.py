@@ -52,12 +52,7 @@ def soak(
         shifts, clears, wraps of the ring), clocks, seconds, and what it ran with.
         After an interrupt: of what was done until then.
 
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot hold the specification.
+    Errors: as `lately.sim.compiled_unit`.
     """
     from ..sim import compiled_unit
     from ..sim.toolchain import verilator_version

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 
 from ..golden.files import replace_file
@@ -33,16 +32,9 @@ def page(report: Report) -> str:
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {
-        "grid": _grid,
-        "differences": _differences,
-        "findings": partial(_table, ("", "paper", "ours", "95 % interval", "verdict", "note")),
-        "escaped": markdown.escape,
-        "image": image,
-    }
-    example = report.entries[0].name if report.entries else "apbf-table-2"
-    template = environment.get_template("page.md")
-    return template.render(report=report, example=example, summary=_summary(report))
+    environment.filters |= {"grid": _grid, "table": _table, "escaped": markdown.escape}
+    environment.filters |= {"anchor": _anchor, "image": image}
+    return environment.get_template("page.md").render(report=report, Verdict=Verdict)
 
 
 def write(report: Report, directory: str | os.PathLike[str]) -> list[str]:
@@ -105,21 +97,6 @@ def interval_text(finding: Finding) -> str:
 # Parts
 
 
-def _summary(report: Report) -> str:
-    rows = [
-        [
-            f"[{entry.title}](#{_anchor(entry.title)})",
-            entry.source,
-            *(str(entry.counts[verdict]) for verdict in Verdict),
-        ]
-        for entry in report.entries
-    ]
-    if len(rows) > 1:
-        rows.append(["all", "", *(str(report.counts[verdict]) for verdict in Verdict)])
-    header = ["study", "source", *(verdict.value for verdict in Verdict)]
-    return markdown.table(header, rows)
-
-
 _COLUMNS: dict[str, Callable[[Finding], str]] = {
     "": lambda finding: markdown.escape(finding.what),
     "paper": lambda finding: finding.paper or NOTHING,
@@ -132,7 +109,7 @@ _COLUMNS: dict[str, Callable[[Finding], str]] = {
 }
 
 
-def _table(columns: Sequence[str], findings: Iterable[Finding]) -> str:
+def _table(findings: Iterable[Finding], *columns: str) -> str:
     rows = [[_COLUMNS[column](finding) for column in columns] for finding in findings]
     return markdown.table(columns, rows)
 
@@ -156,13 +133,6 @@ def _cell(finding: Finding) -> str:
     if finding.verdict is Verdict.OURS or finding.verdict is Verdict.MET:
         return value_text(finding)
     return f"{finding.paper} **{value_text(finding)}**"
-
-
-def _differences(findings: Iterable[Finding]) -> str:
-    others = [one for one in findings if one.verdict not in (Verdict.MET, Verdict.OURS)]
-    if not others:
-        return "Every printed digit is reproduced.\n"
-    return _table(("", "paper", "ours", "not rounded", "verdict", "reason"), others)
 
 
 def _anchor(title: str) -> str:
