@@ -102,6 +102,15 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
     raise TypeError(f"keys: {_EXPECTED}, not {array.dtype}")
 
 
+def random_keys(random: np.random.Generator, count: int, key_bits: int) -> NDArray[np.uint64]:
+    """Draw `count` keys, each as likely, from a `random` generator; width, shape as `text_keys`."""
+    words = -(-key_bits // 64)
+    keys = random.integers(0, 1 << 64, (count, words), np.uint64)
+    if key_bits % 64:
+        keys[:, -1] &= np.uint64((1 << key_bits % 64) - 1)
+    return keys[:, 0] if words == 1 else keys
+
+
 def sortable(keys: NDArray[np.uint64]) -> NDArray[Any]:
     """View keys of shape (n,) or (n, words) as one element each, shape (n,)."""
     if keys.ndim == 1 or keys.shape[1] == 1:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..golden import FilterSpec, from_spec
+from ..golden.hash.keys import random_keys
 
 SEED = 1
 """Seed of the keys."""
@@ -33,7 +34,6 @@ def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) ->
     from ..sim.toolchain import verilator_version
 
     random = np.random.default_rng(SEED)
-    words = -(-spec.key_bits // 64)
     golden = from_spec(spec)
     began = time.perf_counter()
     with compiled_unit(spec) as unit:
@@ -41,13 +41,10 @@ def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) ->
         rates: dict[str, list[float]] = {"replay": [], "golden": []}
         mismatches = 0
         for _ in range(rounds):
-            keys = random.integers(0, 1 << 64, (operations, words), np.uint64)
-            if spec.key_bits % 64:
-                keys[:, -1] &= np.uint64((1 << spec.key_bits % 64) - 1)
-            flat = keys[:, 0] if words == 1 else keys
-            seen, seconds = _timed(unit.check_and_insert, flat)
+            keys = random_keys(random, operations, spec.key_bits)
+            seen, seconds = _timed(unit.check_and_insert, keys)
             rates["replay"].append(operations / seconds)
-            expected, seconds = _timed(golden.check_and_insert, flat)
+            expected, seconds = _timed(golden.check_and_insert, keys)
             rates["golden"].append(operations / seconds)
             mismatches += int((seen != expected).sum())
         cycles = unit.cycles

@@ -6,6 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
@@ -80,7 +81,7 @@ def perform(
     """
     if table is not None:
         table.write(_HEADER)
-    course = _Course(board, golden, table)
+    course = _Course(board, golden, table, mismatches=None if golden is None else 0)
     with _interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
         for texts in _texts(trace, skip, interrupted):
             course.skip(texts)
@@ -92,11 +93,12 @@ def perform(
         except HostError as error:
             course.error = str(error)
         seconds = time.perf_counter() - began
-    return course.figures() | {
+    counted = ("operations", "skipped", "seen", "mismatches", "first_mismatch", "error")
+    return {name: getattr(course, name) for name in counted} | {
         "malformed_lines": trace.rejects.count,
         "requests_repeated": board.repeated,
         "seconds": seconds,
-        "operations_per_second": course.done / seconds if seconds else None,
+        "operations_per_second": course.operations / seconds if seconds else None,
         "interrupted": interrupted(),
     }
 
@@ -114,53 +116,43 @@ def _texts(
         left -= len(records) if count is not None else 0
 
 
+@dataclass
 class _Course:
     """A stream in progress: its operations and verdicts so far."""
 
-    def __init__(
-        self, board: "Host", golden: "SlidingFilter | None", table: BinaryIO | None
-    ) -> None:
-        self._board = board
-        self._golden = golden
-        self._table = table
-        self.error: str | None = None
-        self.done = self.skipped = self.seen = self.mismatches = 0
-        self._first: int | None = None
+    board: "Host"
+    golden: "SlidingFilter | None"
+    table: BinaryIO | None
+    mismatches: int | None
+    first_mismatch: int | None = None
+    operations: int = 0
+    skipped: int = 0
+    seen: int = 0
+    error: str | None = None
 
     def skip(self, texts: list[str]) -> None:
         """Count keys that the board already holds; the model still needs them."""
-        if self._golden is not None:
-            self._golden.check_and_insert(self._hashed(texts))
+        if self.golden is not None:
+            self.golden.check_and_insert(self._hashed(texts))
         self.skipped += len(texts)
 
     def perform(self, texts: list[str]) -> None:
         """Check and insert the keys of some texts, and write their verdicts."""
         keys = self._hashed(texts)
-        verdicts = self._board.check_and_insert(keys)
-        start = self.skipped + self.done
-        if self._golden is not None:
-            wrong = _differing(self._golden, keys, verdicts)
-            if len(wrong) and self._first is None:
-                self._first = start + int(wrong[0])
-            self.mismatches += len(wrong)
-        if self._table is not None:
-            _write(self._table, start, texts, verdicts)
-        self.done += len(texts)
+        verdicts = self.board.check_and_insert(keys)
+        start = self.skipped + self.operations
+        if self.golden is not None:
+            wrong = _differing(self.golden, keys, verdicts)
+            if len(wrong) and self.first_mismatch is None:
+                self.first_mismatch = start + int(wrong[0])
+            self.mismatches = (self.mismatches or 0) + len(wrong)
+        if self.table is not None:
+            _write(self.table, start, texts, verdicts)
+        self.operations += len(texts)
         self.seen += int(verdicts.seen.sum())
 
-    def figures(self) -> dict[str, Any]:
-        """Return counts and the error, as JSON can hold them."""
-        return {
-            "operations": self.done,
-            "skipped": self.skipped,
-            "seen": self.seen,
-            "mismatches": None if self._golden is None else self.mismatches,
-            "first_mismatch": self._first,
-            "error": self.error,
-        }
-
     def _hashed(self, texts: list[str]) -> Any:
-        return text_keys(texts, key_bits=self._board.information.key_bits)
+        return text_keys(texts, key_bits=self.board.information.key_bits)
 
 
 def _differing(golden: "SlidingFilter", keys: Any, verdicts: "Verdicts") -> Any:

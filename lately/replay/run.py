@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import FilterSpec, SlidingFilter, from_spec
-from ..golden.hash.keys import text_keys
+from ..golden.hash.keys import random_keys, text_keys
 from ..hdl.profile import HardwareProfile
 from .oracle import Oracle, Truth
 from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult
@@ -248,13 +248,8 @@ class _Course:
         self.due = operations + self._spacing
 
     def _fresh_keys(self) -> NDArray[np.uint64]:
-        key_bits = self._golden.spec.key_bits
-        words = -(-key_bits // 64)
-        keys = self._random.integers(0, 1 << 64, (PROBES, words), np.uint64)
-        if key_bits % 64:
-            keys[:, -1] &= np.uint64((1 << key_bits % 64) - 1)
-        flat = keys[:, 0] if words == 1 else keys
-        return flat[self._oracle.traceless(flat)]
+        keys = random_keys(self._random, PROBES, self._golden.key_bits)
+        return keys[self._oracle.traceless(keys)]
 
 
 class _DistinctTexts:

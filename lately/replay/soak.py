@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..golden import FilterSpec, Operation, from_spec
+from ..golden.hash.keys import random_keys
 
 CHUNK = 1 << 20
 """Operations between two comparisons of counters, and between two choices of keys."""
@@ -156,11 +157,8 @@ def _choose(random: np.random.Generator, spec: FilterSpec, count: int) -> tuple[
     codes[places] = Operation.SHIFT
     codes[(places[: EVENTS // 4] + 1) % count] = Operation.SHIFT
     codes[random.integers(0, count)] = Operation.CLEAR
-    words = -(-spec.key_bits // 64)
-    keys = random.integers(0, 1 << 64, (count, words), np.uint64)
-    few = random.integers(0, 1 << 64, (max(2, spec.guaranteed_window // 5), words), np.uint64)
+    keys = random_keys(random, count, spec.key_bits)
+    few = random_keys(random, max(2, spec.guaranteed_window // 5), spec.key_bits)
     repeated = random.random(count) < 0.5
     keys[repeated] = few[random.integers(0, len(few), int(repeated.sum()))]
-    if spec.key_bits % 64:
-        keys[:, -1] &= np.uint64((1 << spec.key_bits % 64) - 1)
-    return codes, keys[:, 0] if words == 1 else keys
+    return codes, keys
