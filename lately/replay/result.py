@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import FilterSpec
-from ..intervals import Interval, clopper_pearson
+from ..intervals import clopper_pearson
 from .oracle import FRESH, GUARANTEED, SLACK
 
 PROBE_SEED = 20130101
@@ -186,12 +186,12 @@ class RunResult:
             "false_positives": int(fresh_seen),
             "fresh_queries": int(fresh),
             "false_positive_rate": _ratio(fresh_seen, fresh),
-            "false_positive_interval": _interval(fresh_seen, fresh),
+            "false_positive_interval": clopper_pearson(fresh_seen, fresh),
             "predicted_false_positive_rate": self.spec.mean_false_positive_rate,
             "stale_positives": int(slack_seen),
             "stale_queries": int(slack),
             "stale_positive_rate": _ratio(slack_seen, slack),
-            "stale_positive_interval": _interval(slack_seen, slack),
+            "stale_positive_interval": clopper_pearson(slack_seen, slack),
             "repeats": self.repeats,
             "repeats_found": self.repeats_found,
         }
@@ -206,7 +206,7 @@ class RunResult:
             "probe_seed": PROBE_SEED,
             "probe_false_positives": hits,
             "probe_false_positive_rate": _ratio(hits, probes),
-            "probe_false_positive_interval": _interval(hits, probes),
+            "probe_false_positive_interval": clopper_pearson(hits, probes),
         }
 
 
@@ -225,7 +225,3 @@ def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
 
 def _ratio(part: int, whole: int) -> float | None:
     return float(part / whole) if whole else None
-
-
-def _interval(hits: int, trials: int) -> Interval | None:
-    return clopper_pearson(int(hits), int(trials))

@@ -78,7 +78,9 @@ def _own(jobs: int) -> Iterator[Client]:
             try:
                 cluster = _start(jobs)
             except RuntimeError as error:
-                raise _unstartable(jobs, error) from None
+                reason = " ".join(str(error).split())
+                message = f"jobs: {jobs} processes cannot be started: {reason}"
+                raise SchedulerError(message) from None
             client = Client(cluster, set_as_default=False)
         try:
             yield client
@@ -105,11 +107,6 @@ def _start(jobs: int) -> LocalCluster:
             "dashboard_address": "127.0.0.1:0",
         },
     )
-
-
-def _unstartable(jobs: int, why: object) -> SchedulerError:
-    reason = " ".join(str(why).split())
-    return SchedulerError(f"jobs: {jobs} processes cannot be started: {reason}")
 
 
 def _end(cluster: LocalCluster) -> None:
