@@ -45,7 +45,9 @@ def test_bench(name, simulator, tmp_path, capfd):
         ),
         pytest.param(
             Collector,
-            "queue.valid_next.eq(coming)", "queue.valid_next.eq(coming & (answer.lanes[0].tag != 77))", "hot_key",
+            "queue.valid_next.eq(coming)",
+            "queue.valid_next.eq(coming & (answer.lanes[0].tag != 77))",
+            "hot_key",
             r"result \d+: expected .*, got ", id="lost answer",
         ),
         pytest.param(
