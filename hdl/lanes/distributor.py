@@ -66,7 +66,7 @@ class Distributor(wiring.Component):
         self._entry = Entry(lanes=lanes, slots=slots)
         self._beats = PagedMemory(depth=self.DEPTH, width=self._share.size)
         # Entries that may still go when a shard has no places left.
-        self._lag = self._beats.latency + 1
+        self._lag = self._beats.latency + 2
         super().__init__(
             {
                 "arrived": In(1),
@@ -110,22 +110,21 @@ class Distributor(wiring.Component):
             pipeline.enter(share, "share", stage=beats.latency),
             pipeline.enter(pops, "pops").at(beats.latency),
         )
-        credits = [
-            self._elaborate_credit(m, shard, there.value[shard]) for shard in range(self._shards)
-        ]
-        m.d.sync += room.eq(Cat(credits).all())
+        credits = []
         for shard in range(self._shards):
             self._elaborate_entry(m, shard, share, there.value[shard])
+            credits.append(self._elaborate_credit(m, shard))
+        m.d.sync += room.eq(Cat(credits).all())
         return m
 
-    def _elaborate_credit(self, m, shard, goes):
+    def _elaborate_credit(self, m, shard):
         """Return whether a shard has places for all entries that may still be on their way.
 
         A place is that of the entry that the shard takes apart, which has left its queue.
         """
         left = Signal(signed(SHARD_PLACES.bit_length() + 1), name=f"left{shard}",
                       init=SHARD_PLACES - 2 - self._lag)  # fmt: skip
-        m.d.sync += left.eq(left + self.taken[shard] - goes)
+        m.d.sync += left.eq(left + self.taken[shard] - self.valid[shard])
         return left >= 0
 
     def _elaborate_entry(self, m, shard, share, goes):
