@@ -25,6 +25,7 @@ from ..hdl.profile import (
     memory_shape,
     result_places,
 )
+from ..hdl.target_clocks import levels, target_mhz
 from .rates import Floats
 from .space import Ints, Shapes, clear_width, part_bits
 
@@ -154,13 +155,15 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
     low = np.minimum(swept, own)
     picked = shapes.parts * own + common
     # Which a clear drives, and therefore every segment has.
-    driven = segments * (shapes.parts * (own - low) + np.minimum(common, address - swept))
+    driven = segments * (shapes.parts * own + common)
     undriven = functions * (shapes.parts * low)
     stages = ceil_log(2, segments)
+    hashing = hash_latency(key_bits, levels=levels(device.name, target_mhz(device.name)))
     memory = _memory_latency(shapes, size)
     named: dict[str, Any] = {
         "unit": np.ones(len(shapes)),
         "key bits": np.full(len(shapes), key_bits),
+        "registers of the hash": np.full(len(shapes), hashing * key_bits),
         "index bits": functions * picked,
         "memories": memories,
         "bits of words": memories * blocks * np.minimum(2**swept, BLOCK_CLEAR_BITS),

@@ -51,7 +51,6 @@ def test_luts_and_flip_flops_are_within_the_stated_error():
         assert abs(area.ff[0] / counted["ff"] - 1) <= area.ff_error, spec
 
 
-@pytest.mark.xfail(strict=True, reason="fitted to few units of the present hardware, or to earlier")
 def test_stated_error_is_small():
     for model in cost.models().values():
         print(model["units"], model["lut_error"], model["ff_error"])
@@ -72,7 +71,7 @@ def test_coefficients_are_those_of_the_counts():
 
 @pytest.mark.slow
 def test_counts_are_those_of_synthesis():
-    for row in (ROWS[0], ROWS[60]):
+    for row in ROWS[:: len(ROWS) // 3]:
         found = count_unit(FilterSpec.from_dict(row["spec"]), device=DEVICES[row["device"]])
         assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])
 
