@@ -439,7 +439,7 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
 
 
 def paged_latency(depth: int) -> int:
-    """Return the cycles of a `PagedMemory` of so many words: address, read, choice of the page."""
+    """Return the cycles of a `PagedMemory` of `depth` words: address, read, choice of the page."""
     return 2 + int(ceil_log(4, -(-depth // PAGE_WORDS)))
 
 

@@ -16,6 +16,12 @@ class Share(data.StructLayout):
 
     Members: those of an `Entry` that all shards have in common; for each shard ``items``, and in
     ``there`` whether it gets an entry; and the ``states`` of all lanes.
+
+    Parameters
+    ----------
+    lanes, shards : int
+    slots : int
+        Beats that may be under way.
     """
 
     def __init__(self, *, lanes, shards, slots):
@@ -58,6 +64,8 @@ class Distributor(wiring.Component):
     """
 
     DEPTH = BEAT_PLACES
+    PLACES = SHARD_PLACES
+    """Places of a shard."""
 
     def __init__(self, *, lanes, shards, slots):
         self._lanes = lanes
@@ -86,10 +94,10 @@ class Distributor(wiring.Component):
         pops = Signal()
         written = Signal(range(self.DEPTH))
         read = Signal(range(self.DEPTH))
-        # Beats that are here.
-        count = Signal(range(self.DEPTH + 1))
+        # Beats that are here, less one.
+        more = Signal(signed(self.DEPTH.bit_length() + 1), init=-1)
         m.d.comb += [
-            pops.eq(room & count.any()),
+            pops.eq(room & ~more[-1]),
             beats.write.eq(self.arrived),
             beats.write_address.eq(written),
             beats.value.eq(self.share),
@@ -98,7 +106,7 @@ class Distributor(wiring.Component):
         m.d.sync += [
             written.eq(written + self.arrived),
             read.eq(read + pops),
-            count.eq(count + self.arrived - pops),
+            more.eq(more + self.arrived - pops),
             self.left.eq(pops),
         ]
         pipeline = Pipeline(m)
@@ -122,8 +130,8 @@ class Distributor(wiring.Component):
 
         A place is that of the entry that the shard takes apart, which has left its queue.
         """
-        left = Signal(signed(SHARD_PLACES.bit_length() + 1), name=f"left{shard}",
-                      init=SHARD_PLACES - 2 - self._lag)  # fmt: skip
+        left = Signal(signed(self.PLACES.bit_length() + 1), name=f"left{shard}",
+                      init=self.PLACES - 2 - self._lag)  # fmt: skip
         m.d.sync += left.eq(left + self.taken[shard] - self.valid[shard])
         return left >= 0
 

@@ -1,0 +1,124 @@
+"""What is proven of several lanes: each shard gets its entries, and turns where all others do."""
+
+from amaranth.hdl import Assume, Mux, Signal
+from amaranth.hdl._ast import AnyConst
+
+from ...golden.spec import APBBFSpec
+from ...hdl.lanes.dispatcher import Dispatcher
+from ...hdl.lanes.distributor import Distributor
+from ...hdl.profile import HardwareProfile
+from .formal import Bounded, Induction, Proof
+from .harness import Harness
+from .results import ordinal
+
+_LANES, _SHARDS, _SLOTS = 2, 3, 4
+
+
+# Few places, which come again soon.
+_SMALL = {"DEPTH": 4, "PLACES": 8}
+
+
+class Shares(Harness):
+    """A distributor; one entry in sixteen of one shard is followed, whichever they are.
+
+    Beats come while fewer than `DEPTH` are inside, and shards take entries that they have.
+    """
+
+    PATIENCE = 8
+    """Clocks for which a beat waits at most while all shards are empty."""
+
+    def __init__(self, *, distributor=Distributor, goal=None):
+        small = type("SmallDistributor", (distributor,), _SMALL)
+        self._distributor = small(lanes=_LANES, shards=_SHARDS, slots=_SLOTS)
+        super().__init__(part=self._distributor, goal=goal)
+
+    def build(self, m):
+        m.submodules.distributor = part = self._distributor
+        inside = Signal(range(part.DEPTH + 1))
+        m.d.sync += inside.eq(inside + part.arrived - part.left)
+        m.d.comb += Assume(~part.arrived | (inside != part.DEPTH))
+        empty = []
+        for shard in range(_SHARDS):
+            held = Signal(range(2 * part.PLACES), name=f"held{shard}")
+            m.d.sync += held.eq(held + part.valid[shard] - part.taken[shard])
+            m.d.comb += Assume(~part.taken[shard] | (held != 0))
+            # One place is that of the entry that is taken apart.
+            self.require(held < part.PLACES)
+            empty.append(held == 0)
+            if shard == 0:
+                self.reach("a shard is full", held == part.PLACES - 1)
+        self._follow(m, 0)
+        idle = Signal(range(self.PATIENCE + 2))
+        waits = (inside != 0) & empty[0] & empty[1] & empty[2] & ~part.left
+        m.d.sync += idle.eq(Mux(waits, idle + 1, 0))
+        self.require(idle <= self.PATIENCE)
+        self.reach("all places for beats are taken", inside == part.DEPTH)
+
+    def _follow(self, m, shard):
+        """Require that one entry of a shard is that of its beat."""
+        part = self._distributor
+        own = Signal(4, name=f"own{shard}")
+        m.d.comb += own.eq(AnyConst(len(own)))
+        came = ordinal(m, part.arrived & part.share.there[shard], 16, f"came{shard}")
+        went = ordinal(m, part.valid[shard], 16, f"went{shard}")
+        entry = getattr(part, f"entry{shard}")
+        states = getattr(part, f"states{shard}")
+        share = part.share
+        given = Signal(share.slot.shape().width + 3, name=f"given{shard}")
+        with m.If(part.arrived & share.there[shard] & (came == own)):
+            m.d.sync += given.eq(_told(share, share["items"][shard], share.states))
+        self.require(
+            ~part.valid[shard] | (came != went),
+            ~part.valid[shard] | (went != own) | (_told(entry, entry["items"], states) == given),
+        )
+
+
+def _told(entry, items, states):
+    """Return what of an entry is followed: its beat, the first lane's item, a bit of its state."""
+    state = states[0] & items[0]
+    return (entry.slot << 3) | (entry.waits << 2) | (items[0] << 1) | state
+
+
+class Turns(Harness):
+    """A dispatcher of two lanes."""
+
+    def __init__(self, *, dispatcher=Dispatcher, goal=None):
+        spec = APBBFSpec(
+            k=1, l=1, block_bits=8, hashes_per_block=2, blocks=12, lanes=_LANES, key_bits=8,
+            generation=20,
+        )  # fmt: skip
+        self._dispatcher = dispatcher(
+            profile=HardwareProfile(spec), tag_bits=1, slots=_SLOTS, generation_bits=5
+        )
+        super().__init__(part=self._dispatcher, goal=goal)
+
+    def build(self, m):
+        m.submodules.dispatcher = part = self._dispatcher
+        share = part.share
+        turns = share.shifts.any() | share.turn.as_value().any()
+        self.require(~turns | share.there.all(), share.shifts != 0b11)
+        self.reach("an insertion turns the ring", part.arrived & share.shifts.any())
+
+
+PROOFS = (
+    Proof(
+        name="shares of shards",
+        statement="A shard gets the entries of the beats that have some for it, each once and in "
+        "their order, with the states of their lanes, and never more than it has places for; a "
+        "beat does not wait where all shards are empty.",
+        design="distributor, 3 shards, 4 places for beats, 8 for entries",
+        build=Shares,
+        method=Bounded(18),
+        goals={"a shard is full": 20, "all places for beats are taken": 20},
+    ),
+    Proof(
+        name="turns of shards",
+        statement="A beat for which the ring turns or is cleared gives every shard an entry, so "
+        "that all turn at the same place of the order, and for one lane at most.",
+        design="dispatcher, 2 lanes, 3 shards",
+        build=Turns,
+        method=Induction(24),
+        goals={"an insertion turns the ring": 30},
+    ),
+)
+"""What is proven of units of several lanes."""
