@@ -163,14 +163,7 @@ class Dispatcher(wiring.Component):
         slot = self._elaborate_slot(m, pipeline, arrived)
         shared = {"there": there, "states": states, "shifts": shifts, "turn": command,
                   "waits": waits, "slot": slot}  # fmt: skip
-        shared |= {name: beat[name] for name in ("query", "insert")}
-        share = self.share.as_value()
-        for name, value in shared.items():
-            field = self.share.shape()[name]
-            part = share[field.offset : field.offset + field.width]
-            m.d.comb += part.eq(value.at(self.latency).value)
-        for shard, own in enumerate(items):
-            m.d.comb += self.share.items[shard].eq(own.at(self.latency).value)
+        self._elaborate_share(m, shared | {name: beat[name] for name in ("query", "insert")}, items)
         self._elaborate_record(m, beat, known, asked, numbers, there)
         return m
 
@@ -237,6 +230,16 @@ class Dispatcher(wiring.Component):
         with m.If(arrived.value):
             m.d.sync += slot.eq(slot + 1)
         return pipeline.enter(slot, "slot", stage=arrived.stage)
+
+    def _elaborate_share(self, m, shared, items):
+        """Say what the shards have to do: what is the same for all, and each one's items."""
+        share = self.share.as_value()
+        for name, value in shared.items():
+            field = self.share.shape()[name]
+            part = share[field.offset : field.offset + field.width]
+            m.d.comb += part.eq(value.at(self.latency).value)
+        for shard, own in enumerate(items):
+            m.d.comb += self.share.items[shard].eq(own.at(self.latency).value)
 
     def _elaborate_record(self, m, beat, known, asked, numbers, there):
         """Keep the part of a beat that its results need."""
