@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -122,7 +123,7 @@ def load_model(path: Path, signatures: Signatures) -> ctypes.CDLL:
     return library
 
 
-class Closable:
+class Closable(ABC):
     """Something that is closed at the end of its `with` statement."""
 
     def __enter__(self) -> Self:
@@ -131,6 +132,6 @@ class Closable:
     def __exit__(self, *_error: object) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Free what is held; nothing can be asked of it afterwards."""
-        raise NotImplementedError
