@@ -82,7 +82,7 @@ LANE_SLOTS = 128
 BEAT_PLACES = 64
 """Beats that wait for room in a shard, at most."""
 
-SHARD_PLACES = 16
+SHARD_PLACES = 32
 """Entries that wait in a shard, at most."""
 
 STEP_LATENCY = 3

@@ -74,7 +74,7 @@ class Distributor(wiring.Component):
         self._entry = Entry(lanes=lanes, slots=slots)
         self._beats = PagedMemory(depth=self.DEPTH, width=self._share.size)
         # Entries that may still go when a shard has no places left.
-        self._lag = self._beats.latency + 2
+        self._lag = self._beats.latency + 3
         super().__init__(
             {
                 "arrived": In(1),
@@ -97,13 +97,14 @@ class Distributor(wiring.Component):
         # Beats that are here, less one.
         more = Signal(signed(self.DEPTH.bit_length() + 1), init=-1)
         m.d.comb += [
-            pops.eq(room & ~more[-1]),
             beats.write.eq(self.arrived),
             beats.write_address.eq(written),
             beats.value.eq(self.share),
             beats.read_address.eq(read),
         ]
         m.d.sync += [
+            # Whether there is one more than the one that goes, if one does.
+            pops.eq(room & ~more[-1] & (more.any() | ~pops)),
             written.eq(written + self.arrived),
             read.eq(read + pops),
             more.eq(more + self.arrived - pops),
