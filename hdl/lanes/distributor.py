@@ -6,8 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
 from ..memory.paged import PagedMemory
+from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline, registered
 from ..profile import BEAT_PLACES, SHARD_PLACES
+from .beats import check_lanes
 from .sequencer import Entry
 
 
@@ -61,6 +63,13 @@ class Distributor(wiring.Component):
     entry0, ... : Out(Entry)
     states0, ... : Out(64 * lanes)
         One of each for each shard.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is not an integer.
+    ValueError
+        If it is out of range.
     """
 
     DEPTH = BEAT_PLACES
@@ -68,6 +77,9 @@ class Distributor(wiring.Component):
     """Places of a shard."""
 
     def __init__(self, *, lanes, shards, slots):
+        check_lanes(lanes)
+        require_integer("Shards", shards, least=1)
+        require_power_of_two("Slots", slots, least=2)
         self._lanes = lanes
         self._shards = shards
         self._share = Share(lanes=lanes, shards=shards, slots=slots)

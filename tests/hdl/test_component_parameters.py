@@ -17,6 +17,7 @@ from lately.hdl.frontend.schedule import (
 from lately.hdl.hash.functions import StateHash
 from lately.hdl.hash.secrets import Secrets
 from lately.hdl.hash.siphash import SipHash
+from lately.hdl.lanes.distributor import Distributor
 from lately.hdl.memory.paged import PagedMemory
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.words import PortableWordBank
@@ -34,6 +35,7 @@ segment = partial(PortableSegmentMemory, depth=64, clear_bits=4)
 queue = partial(ResultQueue, depth=16, tag_bits=2, verdict_bits=2)
 state_hash = partial(StateHash, key_bits=8, seed=1)
 detector = partial(RingDetector, segments=8, parts=2, run=2, starts=6)
+distributor = partial(Distributor, lanes=2, shards=3, slots=8)
 ring = partial(Ring, segments=4, run=2, clear_words=4)
 part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
 
@@ -57,6 +59,9 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (state_hash, {"levels": 0}, "Levels must be at least 1, not 0"),
         (Secrets, {"pipelines": 3, "ring_segments": 4}, "Pipelines must be at most 2, not 3"),
         (Secrets, {"pipelines": 1, "ring_segments": 0}, "Ring segments must be at least 1, not 0"),
+        (distributor, {"lanes": 3}, "Lanes must be 2 or 4, not 3"),
+        (distributor, {"shards": 0}, "Shards must be at least 1, not 0"),
+        (distributor, {"slots": 12}, "Slots must be a power of two, not 12"),
         (SipHash, {"key_bits": 0}, "Key width must be at least 1, not 0"),
         (memory, {"depth": 48}, "Depth must be a power of two, not 48"),
         (memory, {"width": 0}, "Width must be at least 1, not 0"),
