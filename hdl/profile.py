@@ -248,7 +248,7 @@ class HardwareProfile:
             "accept": 1,
             "hash": hash_latency(spec.key_bits, levels=self.levels),
             "dispatch": 8,
-            "distribution": 2 + paged_latency(BEAT_PLACES),
+            "distribution": 3 + paged_latency(BEAT_PLACES),
             "entries": 4 + QUEUE_LATENCY,
             "step": 1 + paged_latency(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
             **core,

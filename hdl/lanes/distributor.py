@@ -42,7 +42,7 @@ class Distributor(wiring.Component):
     """Keeps beats until all shards have room, and then gives each shard its share.
 
     There is no check for room of its own: whoever gives beats sees to it that at most `DEPTH`
-    are in it. Latency `LATENCY` cycles to the entries, if all shards have room; one beat per cycle.
+    are in it. One beat per cycle.
 
     Parameters
     ----------
