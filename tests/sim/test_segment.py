@@ -1,9 +1,13 @@
 """Segment memories: one bench for every variant, and the constructor's rules."""
 
+import os
+
+import cocotb_tools.config
 import pytest
 
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.variants import VARIANTS, segment_memory
+from lately.sim import toolchain
 from lately.sim.bench.runner import SIMULATORS, run_segment_bench
 
 SEED = 1977
@@ -28,6 +32,26 @@ SHAPES = [
     ("ice40-strict", 64, 8),
     ("gowin-strict", 64, 16),
 ]
+
+
+@pytest.mark.rtl
+def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
+    """Makefiles cannot hold such a path; the bench builds and runs nevertheless."""
+    spaced = tmp_path / "with spaces"
+    spaced.mkdir()
+    for name in ("libs_dir", "share_dir"):
+        link = spaced / name
+        link.symlink_to(getattr(cocotb_tools.config, name))
+        monkeypatch.setattr(cocotb_tools.config, name, link)
+    link = spaced / "verilator"
+    link.symlink_to(toolchain.verilator_root())
+    monkeypatch.setattr(toolchain, "verilator_root", lambda: link)
+    monkeypatch.setattr(os, "environ", os.environ.copy())
+    outcomes = run_segment_bench(
+        "portable", "verilator", tmp_path, depth=16, clear_bits=8, seed=SEED
+    )
+    assert outcomes
+    assert all(outcomes.values())
 
 
 @pytest.mark.rtl
