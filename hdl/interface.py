@@ -179,7 +179,7 @@ class UnitSignature(wiring.Signature):
         ----------
         payload : View or StructLayout
         number : int
-            Of the lane.
+            Index of the lane.
         """
         if self._lanes == 1:
             return payload
@@ -301,7 +301,7 @@ def fields(shape: Any, name: str = "", offset: int = 0) -> Iterator[tuple[str, i
     name : str
         Path of the whole.
     offset : int
-        Of the whole.
+        Bit of the whole value at which it begins.
     """
     if not isinstance(shape, data.Layout):
         yield name, offset, Shape.cast(shape).width

@@ -211,7 +211,7 @@ class Pipeline:
         Parameters
         ----------
         name : str
-            Of the result.
+            Name of the result.
         function : callable
             From plain values to one.
         values : Staged
@@ -257,7 +257,7 @@ class Pipeline:
         Parameters
         ----------
         name : str
-            Of the register.
+            Name of the register.
         function : callable
             From plain values to one.
         values : Staged

@@ -109,7 +109,7 @@ def counters(holder: Holder) -> list[Register]:
     Parameters
     ----------
     holder : Holder
-        Of the registers.
+        Who holds the registers that are listed.
     """
     return [register for register in REGISTERS if register.event and register.holder is holder]
 

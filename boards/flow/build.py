@@ -63,7 +63,7 @@ class TimingError(LatelyError):
 
 @dataclass(frozen=True, kw_only=True)
 class BuildReport(Placement):
-    """What a bitstream is; the figures are of all that is on the device.
+    """Report of a bitstream, with figures of everything on the device.
 
     Attributes
     ----------

@@ -18,7 +18,7 @@ class ClockError(LatelyError, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What the loops of a family can do, as its data sheet has it; frequencies in MHz.
+    """Limits of the PLLs of a family, as its data sheet has them; frequencies in MHz.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ class PLL(Elaboratable):
     Parameters
     ----------
     setting : Setting
-        Of the same family.
+        Setting of a PLL of the same family.
     pin : io.SingleEndedPort
         Of the oscillator, as `platform.request(..., dir="-")` gives it.
 

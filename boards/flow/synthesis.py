@@ -96,7 +96,7 @@ class Placement:
 
     @property
     def limited_by(self) -> str:
-        """What allows no higher clock: "timing" or `limit`."""
+        """Cause that allows no higher clock: "timing" or the name in `limit`."""
         return self.limit if self.limit_mhz < self.timing_mhz else "timing"
 
     def to_dict(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Placement:
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisReport(Placement):
-    """What a unit takes on a device, without the harness, and its clock.
+    """Cells that a unit takes on a device, without the harness, and its clock.
 
     Attributes
     ----------
@@ -296,7 +296,7 @@ def synthesize_unit(
     strict : bool
         Whether that is the one that uses no bit of a word of which another port writes a bit.
     organisation : str
-        Of the memory, as for `FilterUnit`.
+        Organisation of the memory, as for `FilterUnit`.
     device
         As `synthesize`, and so are the errors.
     options

@@ -87,7 +87,7 @@ class FrameReceiver(wiring.Component):
     length : Out(9)
         Its bytes, without the CRC.
     address : In(8)
-        Of the byte to be read.
+        Address of the byte to be read.
     byte : Out(8)
         Byte of the oldest request, `READ_LATENCY` cycles after `address`.
     release : In(1)
@@ -226,7 +226,7 @@ class Stuffer(wiring.Component):
 
 
 class Answer(data.StructLayout):
-    """What `FrameSender` is told of an answer: `type`, `sequence`, `status`, `slot`, `length`."""
+    """Header of an answer: `type`, `sequence`, `status`, `slot`, `length`."""
 
     def __init__(self, *, slots):
         super().__init__(

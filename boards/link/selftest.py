@@ -66,7 +66,7 @@ class Run(wiring.Component):
     Parameters
     ----------
     spec : FilterSpec
-        Of the unit.
+        Specification of the unit.
     patience : int
         Cycles without an acceptance or a result after which none will come.
     unit : FilterUnit

@@ -64,7 +64,7 @@ class BoardTop(Elaboratable):
     board : Board
         Where the pins are.
     setting : Setting
-        Of the PLL.
+        Setting of the PLL.
     """
 
     def __init__(self, link: wiring.Component, *, board: Board, setting: Setting) -> None:

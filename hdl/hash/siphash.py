@@ -96,7 +96,7 @@ class Arithmetic:
         a, b : list
             Words.
         name : str
-            Of the registers.
+            Prefix of the registers' names.
         """
         total = []
         carry = []
@@ -117,7 +117,7 @@ class Arithmetic:
         ----------
         words : list
         name : str
-            Of the registers.
+            Prefix of the registers' names.
         """
         total = []
         columns = [self._column(bits) for bits in zip(*words, strict=True)]

@@ -224,7 +224,7 @@ def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
     ----------
     spec : FilterSpec
     variant : str
-        Of the segment memories.
+        Name of the segment memories' variant.
     """
     shard_bits = spec.part_bits // spec.shards
     store = segment_map(variant, depth=shard_bits, clear_bits=spec.clear)
@@ -258,7 +258,7 @@ def sliced_map(spec: FilterSpec, variant: str) -> MemoryMap:
     ----------
     spec : FilterSpec
     variant : str
-        Of the banks.
+        Name of the banks' variant.
     """
     banks = HardwareProfile(spec, organisation="bit-sliced").banks
     blocks = bank_memories(variant, rows=spec.part_bits // banks, columns=spec.segments)

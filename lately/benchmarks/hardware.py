@@ -30,7 +30,7 @@ class Outcome:
 
     @property
     def caveats(self) -> dict[str, str]:
-        """What is to be said of the figures of a device, where there is something."""
+        """Caveats about figures, by device; devices without one are left out."""
         medians = [summary.median for summary in self.summaries]
         return {report.device: report.caveat for report in medians if report.caveat}
 

@@ -35,7 +35,7 @@ AROUND = 4
 
 
 class Ports(NamedTuple):
-    """What the ports of a unit say in one clock."""
+    """Values at the ports of a unit in one cycle."""
 
     rst: bool = False
     offered: bool = False
@@ -139,7 +139,7 @@ class Sampler:
     Parameters
     ----------
     spec : FilterSpec
-        Of the unit.
+        Specification of the unit.
     collector : Collector
         Counts what is seen.
     """

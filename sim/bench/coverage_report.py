@@ -19,7 +19,7 @@ UNITS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash-t
 """Presets whose units are run: all families, and one with re-keying."""
 
 SEED = 20260807
-"""Of the benches that are counted."""
+"""Seed of the benches that are counted."""
 
 TARGET = 95.0
 """Share of the reachable lines and toggles of every unit that must be reached, in percent."""
@@ -30,7 +30,7 @@ KINDS = ("lines", "toggles")
 
 @dataclass
 class UnitCoverage:
-    """What the bench reaches in one unit.
+    """Coverage that the bench reaches in one unit.
 
     Attributes
     ----------

@@ -47,9 +47,9 @@ class Stalls:
     Attributes
     ----------
     probability : float
-        Of a pause in a clock.
+        Probability of a pause in a cycle.
     seed : int
-        Of the pauses.
+        Seed of the pauses.
     """
 
     probability: float = 0.0

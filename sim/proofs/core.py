@@ -298,4 +298,4 @@ PROOFS = tuple(
     )
     for name, spec in _SPECS.items()
 )
-"""Of the pipeline, for each family."""
+"""Proofs of the pipeline, for each family."""

@@ -59,7 +59,7 @@ Method = Unbounded | Induction | Bounded | Reachable
 
 @dataclass(frozen=True)
 class Proof:
-    """What is to be proven.
+    """A statement to be proven.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Record:
-    """What came out of a proof.
+    """Outcome of a proof.
 
     Attributes
     ----------

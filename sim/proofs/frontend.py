@@ -187,4 +187,4 @@ PROOFS = (
         goals={"the last insertion of the window": 40},
     ),
 )
-"""Of the front end."""
+"""Proofs of the front end."""

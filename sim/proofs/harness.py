@@ -1,4 +1,4 @@
-"""What the proofs share.
+"""Base class of the components that are proven.
 
 Inputs of these components are free: whatever comes on them, in any clock,
 reset included, the assertions hold. Where an input has to keep rules, the
@@ -15,7 +15,7 @@ from ...hdl.control import Control
 
 
 class Harness(wiring.Component):
-    """What the proofs share.
+    """Component with assumptions, assertions and states to be reached.
 
     A harness requires conditions, which become assertions, and names states
     that are to be reachable. With a `goal` it asserts instead that the state

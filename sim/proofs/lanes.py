@@ -11,17 +11,17 @@ from .formal import Bounded, Induction, Proof
 from .harness import Harness
 from .results import ordinal
 
-_LANES, _SHARDS, _SLOTS = 2, 3, 4
+_LANES, _SHARDS, _SLOTS, _DEPTH = 2, 3, 4, 4
 
 
 # Few places, which come again soon.
-_SMALL = {"DEPTH": 4, "PLACES": 8}
+_SMALL = {"PLACES": 8}
 
 
 class Shares(Harness):
     """A distributor; one entry in sixteen of one shard is followed, whichever they are.
 
-    Beats come while fewer than `DEPTH` are inside, and shards take entries that they have.
+    Beats come while fewer than `depth` are inside, and shards take entries that they have.
     """
 
     PATIENCE = 8
@@ -29,14 +29,14 @@ class Shares(Harness):
 
     def __init__(self, *, distributor=Distributor, goal=None):
         small = type("SmallDistributor", (distributor,), _SMALL)
-        self._distributor = small(lanes=_LANES, shards=_SHARDS, slots=_SLOTS)
+        self._distributor = small(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, depth=_DEPTH)
         super().__init__(part=self._distributor, goal=goal)
 
     def build(self, m):
         m.submodules.distributor = part = self._distributor
-        inside = Signal(range(part.DEPTH + 1))
+        inside = Signal(range(part.depth + 1))
         m.d.sync += inside.eq(inside + part.arrived - part.left)
-        m.d.comb += Assume(~part.arrived | (inside != part.DEPTH))
+        m.d.comb += Assume(~part.arrived | (inside != part.depth))
         empty = []
         for shard in range(_SHARDS):
             held = Signal(range(2 * part.PLACES), name=f"held{shard}")
@@ -52,7 +52,7 @@ class Shares(Harness):
         waits = (inside != 0) & empty[0] & empty[1] & empty[2] & ~part.left
         m.d.sync += idle.eq(Mux(waits, idle + 1, 0))
         self.require(idle <= self.PATIENCE)
-        self.reach("all places for beats are taken", inside == part.DEPTH)
+        self.reach("all places for beats are taken", inside == part.depth)
 
     def _follow(self, m, shard):
         """Require that one entry of a shard is that of its beat."""

@@ -46,7 +46,7 @@ class Order:
     Parameters
     ----------
     m : Module
-        Of the queue's user.
+        Module that uses the queue.
     queue : ResultQueue
         Not elaborated yet.
     depth : int
@@ -171,7 +171,7 @@ class QueueOrder(Harness):
 
 
 class StandInCore(wiring.Component):
-    """What a unit needs of a core, and no more: it finds what the low bit of the key says.
+    """Stands in for a core in a unit: the low bit of the key decides whether it is found.
 
     `clean` is arbitrary.
     """
