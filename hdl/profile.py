@@ -76,11 +76,14 @@ COLUMN_RING_LATENCY = 2
 MINIMUM_BEATS = 8
 """Fewest cycles between two shifts with several lanes."""
 
-LANE_SLOTS = 128
-"""Beats that may be under way with several lanes."""
+LANE_SLOTS = 112
+"""Beats that may be under way with several lanes, beside those whose keys are being hashed."""
 
-BEAT_PLACES = 64
-"""Beats that wait for room in a shard, at most."""
+BEAT_PLACES = 48
+"""Beats that wait for room in a shard, at most, beside those whose keys are being hashed."""
+
+SECRET_SETTLE = 2
+"""Cycles by which a beat of several lanes waits for the secret that its clear brings in."""
 
 SHARD_PLACES = 32
 """Entries that wait in a shard, at most."""
@@ -246,15 +249,15 @@ class HardwareProfile:
             return {"hash": self._hash_latency, **core, "queue": QUEUE_LATENCY - 1}
         return {
             "accept": 1,
-            "hash": hash_latency(spec.key_bits, levels=self.levels),
+            "hash": self.lane_hash_latency,
             "dispatch": 8,
-            "distribution": 3 + paged_latency(BEAT_PLACES),
+            "distribution": 3 + paged_latency(self.beat_places),
             "entries": 4 + QUEUE_LATENCY,
             "step": 1 + paged_latency(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
             **core,
             "done": 2,
             "check": 8,
-            "results": 2 + paged_latency(LANE_SLOTS),
+            "results": 2 + paged_latency(self.lane_slots),
             "selection": ceil_log(2, spec.shards),
             "answers": QUEUE_LATENCY,
         }
@@ -265,6 +268,22 @@ class HardwareProfile:
         return max(
             CONTROL_LAG, hash_latency(self.spec.key_bits, self.spec.hash, levels=self.levels)
         )
+
+    @property
+    def lane_hash_latency(self) -> int:
+        """Cycles from the keys of a beat to their states."""
+        settle = SECRET_SETTLE if self.spec.hash == "siphash" else 0
+        return settle + hash_latency(self.spec.key_bits, self.spec.hash, levels=self.levels)
+
+    @property
+    def lane_slots(self) -> int:
+        """Beats that may be under way with several lanes, a power of two."""
+        return 1 << ceil_log(2, LANE_SLOTS + self.lane_hash_latency)
+
+    @property
+    def beat_places(self) -> int:
+        """Beats that may be on their way to the shards with several lanes, a power of two."""
+        return 1 << ceil_log(2, BEAT_PLACES + self.lane_hash_latency)
 
     @property
     def result_places(self) -> int:

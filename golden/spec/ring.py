@@ -74,7 +74,8 @@ class FilterSpec(Specification):
         self._hold("hash", known, f"must be one of {hashes}")
         self._hold("rekey", isinstance(self.rekey, bool), "must be True or False")
         self._hold("rekey", keyed or not self.rekey, f"must be False for hash {self.hash}")
-        self._hold("hash", self.lanes == 1 or not keyed, "must be h3 for several lanes")
+        one = self.lanes == 1 or not self.rekey
+        self._hold("rekey", one, "must be False for several lanes")
         self._check_segment()
         most = max(self.index_sizes)
         rule = "must give at most 2**32 cells or blocks in a part"

@@ -32,6 +32,8 @@ class Secrets(wiring.Component):
         A secret. Without re-keying, one that comes while another waits replaces it.
     turned, cleared : In(1)
         The ring turns, or is cleared, by an operation that looked at `adopt` in the clock before.
+    waits : Out(1)
+        Whether a secret waits.
     adopt : Out(1)
         Whether a turn brings in a secret that waits.
     secret0, secret1 : Out(128)
@@ -53,6 +55,7 @@ class Secrets(wiring.Component):
                 "i": In(stream.Signature(SECRET_BITS)),
                 "turned": In(1),
                 "cleared": In(1),
+                "waits": Out(1),
                 "adopt": Out(1),
             }
             | {f"secret{number}": Out(SECRET_BITS) for number in range(pipelines)}
@@ -60,7 +63,7 @@ class Secrets(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        waits = Signal()
+        waits = self.waits
         # The hash of the first key must know the secret, and that takes time.
         known = Signal(self.LEAD + 1)
         told = Signal()

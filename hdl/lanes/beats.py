@@ -212,22 +212,35 @@ def check_lanes(lanes):
         raise ValueError(f"Lanes must be 2 or 4, not {lanes!r}")
 
 
+def count_bits(slots):
+    """Return the width of counts of entries that are compared modulo a power of two.
+
+    Parameters
+    ----------
+    slots : int
+        Beats that may be under way, by which two counts may differ.
+    """
+    return max(8, slots.bit_length())
+
+
 class BeatRecord(data.StructLayout):
     """The part of a beat that is kept until its results arrive.
 
     Members: for each lane ``valid``, ``asked`` (a shard has the answer),
     ``known`` (an earlier lane has just inserted the key), ``query``, ``number``
     (of the shard) and ``tag``; ``required``, the number of entries that each
-    shard must have finished.
+    shard must have finished, modulo a power of two.
 
     Parameters
     ----------
     lanes, shards : int
+    slots : int
+        Beats that may be under way.
     tag_bits : int
         Width of the tag.
     """
 
-    def __init__(self, *, lanes, shards, tag_bits):
+    def __init__(self, *, lanes, shards, slots, tag_bits):
         lane = data.StructLayout(
             {
                 "valid": 1,
@@ -239,5 +252,8 @@ class BeatRecord(data.StructLayout):
             }
         )
         super().__init__(
-            {"lanes": data.ArrayLayout(lane, lanes), "required": data.ArrayLayout(8, shards)}
+            {
+                "lanes": data.ArrayLayout(lane, lanes),
+                "required": data.ArrayLayout(count_bits(slots), shards),
+            }
         )

@@ -6,8 +6,9 @@ from amaranth.lib.wiring import In, Out
 
 from ..memory.paged import PagedMemory
 from ..pipeline import Pipeline, delayed, registered
-from ..profile import FAN_IN, LANE_SLOTS, paged_latency
+from ..profile import FAN_IN, paged_latency
 from ..queue import ResultQueue
+from .beats import count_bits
 from .credits import Credits
 
 
@@ -15,7 +16,7 @@ class Collector(wiring.Component):
     """Gives out the results of beats in the order of the beats.
 
     Looks after beat upon beat, one per cycle, without waiting; where a shard
-    has not done its part yet, it comes back to that beat `POLL` cycles later.
+    has not done its part yet, it comes back to that beat `poll` cycles later.
     Once it lags behind, it need not come back.
 
     Parameters
@@ -41,17 +42,19 @@ class Collector(wiring.Component):
     """
 
     DEPTH = 64
-    LOOK = paged_latency(LANE_SLOTS) + 5
-    """Cycles from a beat's number until it is known whether its shards are done."""
-    POLL = LOOK + 3
-    UNDER_WAY = LOOK + 7
-    """Beats that may still pass when there are no more credits."""
+    UNDER_WAY = 7
+    """Beats that may pass without credits, beside those that are looked after."""
 
     def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
         self._record = record
         self._lanes = record["lanes"].shape.length
         self._shards = shards
         self._slots = slots
+        self._count_bits = count_bits(slots)
+        # Cycles from a beat's number until it is known whether its shards are done.
+        self._look = paged_latency(slots) + 5
+        self.poll = self._look + 3
+        """Cycles after which it looks after a beat again."""
         self._answer = answer
         self._verdict_bits = verdict_bits
         self._results_latency = results_latency
@@ -60,7 +63,7 @@ class Collector(wiring.Component):
                 "recorded": In(1),
                 "record": In(record),
                 "slot": In(range(slots)),
-                "done": In(8 * shards),
+                "done": In(self._count_bits * shards),
                 "read": Out(range(slots)),
                 "results": In(shards * self._lanes * verdict_bits),
                 "o": Out(stream.Signature(answer)),
@@ -74,8 +77,8 @@ class Collector(wiring.Component):
         m.submodules.queue = queue = ResultQueue(
             depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size, distributed=True
         )
-        m.submodules.credits = credits = Credits(limit=self.DEPTH - self.UNDER_WAY)
-        beat = Signal(8)
+        m.submodules.credits = credits = Credits(limit=self.DEPTH - self._look - self.UNDER_WAY)
+        beat = Signal(self._count_bits)
         m.d.comb += [
             records.write.eq(self.recorded),
             records.write_address.eq(self.slot),
@@ -105,7 +108,7 @@ class Collector(wiring.Component):
         m.d.comb += word.eq(records.word)
         record = pipeline.enter(word, "record", stage=records.latency)
         complete = self._elaborate_complete(m, pipeline, number, record)
-        pipeline.leave(complete, latency=self.LOOK)
+        pipeline.leave(complete, latency=self._look)
         # As late as that.
         alive = Signal(complete.stage)
         # In the cycle after `failing` the beats behind the one that fails are given up.
@@ -126,7 +129,7 @@ class Collector(wiring.Component):
     def _elaborate_complete(self, m, pipeline, number, record):
         """Return whether a beat is there, and all shards have finished their entries of it."""
         # The ordinal of the newest beat that can be read.
-        newest = Signal(8, init=-1)
+        newest = Signal(self._count_bits, init=-1)
         with m.If(self.recorded):
             m.d.sync += newest.eq(newest + 1)
         there = self._elaborate_reached(
@@ -138,7 +141,9 @@ class Collector(wiring.Component):
             self._elaborate_reached(
                 pipeline,
                 pipeline.combine(
-                    "count", lambda bits, shard=shard: bits.word_select(shard, 8), counts
+                    "count",
+                    lambda bits, shard=shard: bits.word_select(shard, self._count_bits),
+                    counts,
                 ),
                 pipeline.combine(
                     "required", lambda record, shard=shard: record.required[shard], record
@@ -157,11 +162,14 @@ class Collector(wiring.Component):
         return pipeline.register("complete", lambda flags: flags.all(), groups)
 
     def _elaborate_reached(self, pipeline, count, goal, name):
-        """Return whether a count modulo 256 has reached a goal near it."""
+        """Return whether a count, modulo a power of two, has reached a goal near it."""
+        top_bit = self._count_bits - 1
 
         def pairs(count, goal):
-            yield from ((count[at : at + 2], goal[at : at + 2]) for at in (0, 2, 4))
-            yield count[6], goal[6]
+            yield from (
+                (count[at : min(at + 2, top_bit)], goal[at : min(at + 2, top_bit)])
+                for at in (0, 2, 4, 6)
+            )
 
         # Whether the difference borrows from the bits above, and whether it passes a borrow on.
         less = pipeline.register(
@@ -172,7 +180,9 @@ class Collector(wiring.Component):
             f"{name}_same", lambda *both: Cat(own == other for own, other in pairs(*both)),
             count, goal,
         )  # fmt: skip
-        top = pipeline.register(f"{name}_top", lambda own, other: own[7] ^ other[7], count, goal)
+        top = pipeline.register(
+            f"{name}_top", lambda own, other: own[top_bit] ^ other[top_bit], count, goal
+        )
         below = pipeline.register(f"{name}_below", lambda a, b: a[1] | (b[1] & a[0]), less, same)
         borrows = pipeline.register(
             f"{name}_borrows", lambda a, b: a[3] | (b[3] & a[2]), less, same

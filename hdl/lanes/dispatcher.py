@@ -11,11 +11,14 @@ from ...golden.hash.functions import (
     index_fields,
     shard_rotations,
 )
+from ...golden.hash.siphash import SECRET_BITS
 from ..hash.functions import StateHash
+from ..hash.siphash import SipHash
 from ..interface import UnitSignature, operation_bits
 from ..pipeline import Pipeline
 from .beats import BeatRecord, SameBeatKeys, ShiftFinder
 from .distributor import Share
+from .sequencer import RingCommand
 
 
 class ShardSelect(wiring.Component):
@@ -81,12 +84,16 @@ class Dispatcher(wiring.Component):
     arrived : Out(1)
         A beat comes.
     share : Out(Share)
-        Of it.
+        Work of that beat, shard by shard.
     record : Out(BeatRecord)
     performed : Out(lanes + 1)
     inserted : Out(lanes)
     shifted : Out(1)
         Operations of a beat, insertions, and whether the ring shifts, to be counted.
+    secret : In(128)
+        With siphash only. Must have its value from the second cycle after a beat on.
+    cleared : Out(1)
+        With siphash only: this beat begins with a clear.
     """
 
     def __init__(self, *, profile, tag_bits, slots, generation_bits):
@@ -94,10 +101,12 @@ class Dispatcher(wiring.Component):
         self._lanes = spec.lanes
         self._shards = spec.shards
         self._hashes = [
-            StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=profile.levels)
+            SipHash(key_bits=spec.key_bits)
+            if spec.hash == "siphash"
+            else StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=profile.levels)
             for _ in range(spec.lanes)
         ]
-        self._hashed = self._hashes[0].latency
+        self._hashed = profile.lane_hash_latency
         self.latency = self._hashed + SameBeatKeys.LATENCY + 3
         self._finder = ShiftFinder(
             lanes=spec.lanes,
@@ -112,11 +121,16 @@ class Dispatcher(wiring.Component):
                 "beat": In(beat),
                 "arrived": Out(1),
                 "share": Out(Share(lanes=spec.lanes, shards=spec.shards, slots=slots)),
-                "record": Out(BeatRecord(lanes=spec.lanes, shards=self._shards, tag_bits=tag_bits)),
+                "record": Out(
+                    BeatRecord(
+                        lanes=spec.lanes, shards=self._shards, slots=slots, tag_bits=tag_bits
+                    )
+                ),
                 "performed": Out(spec.lanes + 1),
                 "inserted": Out(spec.lanes),
                 "shifted": Out(1),
             }
+            | ({"secret": In(SECRET_BITS), "cleared": Out(1)} if spec.hash == "siphash" else {})
         )
 
     def elaborate(self, platform):
@@ -152,6 +166,8 @@ class Dispatcher(wiring.Component):
             lambda everyone, *items: Cat(bits.any() | everyone for bits in items),
             everyone.at(items[0].stage), *items,
         )  # fmt: skip
+        if self._spec.hash == "siphash":
+            m.d.comb += self.cleared.eq(beat["command"].value == RingCommand.CLEAR)
         arrived = beat["arrived"].at(self.latency)
         performed = Cat(beat["valid"].value, command.value.any())
         m.d.comb += [
@@ -191,7 +207,10 @@ class Dispatcher(wiring.Component):
         states = []
         for lane, key_hash in enumerate(self._hashes):
             m.submodules[f"hash{lane}"] = key_hash
-            m.d.comb += key_hash.key.eq(self.beat.lanes[lane].key)
+            key = pipeline.enter(self.beat.lanes[lane].key, f"key{lane}", reset_less=True)
+            pipeline.drive(key_hash, key=key.at(self._hashed - key_hash.latency))
+            if "secret" in key_hash.signature.members:
+                m.d.comb += key_hash.secret.eq(self.secret)
             states.append(key_hash.state)
         return pipeline.enter(Cat(states), "states", stage=self._hashed)
 
@@ -246,7 +265,7 @@ class Dispatcher(wiring.Component):
         stage = self.latency
         for shard in range(self._shards):
             # The entries that a shard has got, with that of the beat.
-            before = Signal(8, name=f"entries{shard}")
+            before = Signal.like(self.record.required[shard], name=f"entries{shard}")
             m.d.comb += self.record.required[shard].eq(before + there.at(stage).value[shard])
             with m.If(beat["arrived"].at(stage).value):
                 m.d.sync += before.eq(self.record.required[shard])

@@ -8,16 +8,16 @@ from ...golden.hash.functions import STATE_BITS
 from ..memory.paged import PagedMemory
 from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline, registered
-from ..profile import BEAT_PLACES, SHARD_PLACES
+from ..profile import SHARD_PLACES
 from .beats import check_lanes
 from .sequencer import Entry
 
 
 class Share(data.StructLayout):
-    """What the shards have to do for a beat.
+    """Work that a beat gives to the shards.
 
-    Members: those of an `Entry` that all shards have in common; for each shard ``items``, and in
-    ``there`` whether it gets an entry; and the ``states`` of all lanes.
+    Members: the fields of `Entry` that all shards have in common, ``items`` of each shard,
+    ``there`` with a bit for each shard that gets an entry, and the ``states`` of all lanes.
 
     Parameters
     ----------
@@ -41,19 +41,21 @@ class Share(data.StructLayout):
 class Distributor(wiring.Component):
     """Keeps beats until all shards have room, and then gives each shard its share.
 
-    There is no check for room of its own: whoever gives beats sees to it that at most `DEPTH`
+    There is no check for room of its own: whoever gives beats sees to it that at most `depth`
     are in it. One beat per cycle.
 
     Parameters
     ----------
     lanes, shards, slots : int
+    depth : int
+        Beats that it keeps, a power of two.
 
     Members
     -------
     arrived : In(1)
         A beat comes.
     share : In(Share)
-        Of it.
+        Work of that beat, shard by shard.
     taken : In(shards)
         An entry has left the queue of a shard.
     left : Out(1)
@@ -72,19 +74,19 @@ class Distributor(wiring.Component):
         If it is out of range.
     """
 
-    DEPTH = BEAT_PLACES
     PLACES = SHARD_PLACES
     """Places of a shard."""
 
-    def __init__(self, *, lanes, shards, slots):
+    def __init__(self, *, lanes, shards, slots, depth):
         check_lanes(lanes)
         require_integer("Shards", shards, least=1)
         require_power_of_two("Slots", slots, least=2)
+        self.depth = depth
         self._lanes = lanes
         self._shards = shards
         self._share = Share(lanes=lanes, shards=shards, slots=slots)
         self._entry = Entry(lanes=lanes, slots=slots)
-        self._beats = PagedMemory(depth=self.DEPTH, width=self._share.size)
+        self._beats = PagedMemory(depth=depth, width=self._share.size)
         # Entries that may still go when a shard has no places left.
         self._lag = self._beats.latency + 3
         super().__init__(
@@ -104,10 +106,10 @@ class Distributor(wiring.Component):
         m.submodules.beats = beats = self._beats
         room = Signal()
         pops = Signal()
-        written = Signal(range(self.DEPTH))
-        read = Signal(range(self.DEPTH))
+        written = Signal(range(self.depth))
+        read = Signal(range(self.depth))
         # Beats that are here, less one.
-        more = Signal(signed(self.DEPTH.bit_length() + 1), init=-1)
+        more = Signal(signed(self.depth.bit_length() + 1), init=-1)
         m.d.comb += [
             beats.write.eq(self.arrived),
             beats.write_address.eq(written),

@@ -12,7 +12,7 @@ from ..profile import STEP_LATENCY
 
 
 class RingCommand(Enum, shape=2):
-    """What happens to the ring before the operations of a beat."""
+    """Change of the ring before the operations of a beat."""
 
     NONE = 0
     SHIFT = 1
@@ -56,7 +56,7 @@ def ordered_steps(m, wanted):
 
 
 class Entry(data.StructLayout):
-    """What a shard has to do for a beat.
+    """Work that a beat gives to one shard.
 
     Members: for each lane whether it has an operation here (``items``), and
     its ``query`` and ``insert``; ``shifts``, the lane whose insertion the ring
@@ -99,7 +99,7 @@ class Sequencer(wiring.Component):
     Parameters
     ----------
     entry : StructLayout
-        Of the queue.
+        Layout of an entry of the queue.
     clear_words : int
         Cycles that clearing the spare takes.
 

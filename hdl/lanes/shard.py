@@ -6,10 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
 from ..memory.paged import PagedMemory
+from ..parameters import require_power_of_two
 from ..pipeline import Pipeline
 from ..profile import SHARD_PLACES
 from ..queue import ResultQueue
 from ..ring.core import ring_core
+from .beats import count_bits
 from .sequencer import Entry, OrderedEntry, RingCommand, Sequencer, ordered_steps
 
 
@@ -23,9 +25,9 @@ class Shard(wiring.Component):
     Parameters
     ----------
     profile : HardwareProfile
-        Of all shards together.
+        Profile of the whole unit.
     number : int
-        Which of them.
+        Index of the shard.
     slots : int
         Beats that may be under way.
 
@@ -38,8 +40,8 @@ class Shard(wiring.Component):
         State of each lane.
     taken : Out(1)
         An entry has left the queue.
-    done : Out(8)
-        Entries that are done, modulo 256. Their results can be read.
+    done : Out(count_bits(slots))
+        Entries that are done, modulo a power of two. Their results can be read.
     slot : In
         Slot of which results are read.
     results : Out(lanes * verdict bits)
@@ -61,9 +63,7 @@ class Shard(wiring.Component):
         spec = profile.spec
         if number not in range(spec.shards):
             raise ValueError(f"Number must be below the {spec.shards} shards, not {number!r}")
-        # Counts of finished entries are compared modulo 256.
-        if slots not in (1 << bits for bits in range(1, 8)):
-            raise ValueError(f"Slots must be a power of two up to 128, not {slots!r}")
+        require_power_of_two("Slots", slots, least=2)
         self._profile = profile
         self._lanes = spec.lanes
         self._core = ring_core(
@@ -91,7 +91,7 @@ class Shard(wiring.Component):
                 "entry": In(self._entry),
                 "states": In(STATE_BITS * spec.lanes),
                 "taken": Out(1),
-                "done": Out(8),
+                "done": Out(count_bits(slots)),
                 "slot": In(range(slots)),
                 "results": Out(spec.lanes * self._verdict_bits),
             }

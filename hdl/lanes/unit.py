@@ -1,13 +1,16 @@
 """Several keys a cycle: one window, whose bits are divided among shards."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 
 from ...golden.errors import SpecificationError
+from ...golden.hash.siphash import SECRET_BITS
+from ..hash.secrets import Secrets
+from ..hash.siphash import SipHash
 from ..interface import UnitSignature
 from ..memory.map import floorplan_groups, memory_map
 from ..pipeline import registered
-from ..profile import DEFAULT_LEVELS, GENERATION_LEAD, LANE_SLOTS, HardwareProfile
+from ..profile import DEFAULT_LEVELS, GENERATION_LEAD, SECRET_SETTLE, HardwareProfile
 from ..registers import Holder, counters
 from ..statistics import count_events
 from .beats import BeatRecord
@@ -33,8 +36,8 @@ class LaneUnit(wiring.Component):
     on a key that an earlier lane of its beat inserts asks no shard; its
     outcome is known. A stream of one key thus flows at full rate.
 
-    Latency `latency` cycles from acceptance to answer, or less than `Collector.POLL`
-    more, if nothing waits.
+    Latency `latency` cycles from acceptance to answer, or less than `poll` more, if nothing
+    waits.
 
     Parameters
     ----------
@@ -56,6 +59,10 @@ class LaneUnit(wiring.Component):
     generation : In(generation_bits)
         Insertions in a generation, as for `FilterUnit`; a length below `minimum_generation` counts
         as that.
+    secret : In(stream.Signature(128))
+        With ``hash="siphash"`` only: the secret of the hash, 0 after reset. It applies from the
+        next beat on that begins with a CLEAR and is accepted at least `SECRET_LEAD` cycles later.
+        From its acceptance to that of this beat the unit takes a beat in `SECRET_PACE` cycles.
     operations, ... : Out(statistics_bits)
         The counters of `lately.hdl.registers` that units hold, as for `FilterUnit`.
 
@@ -65,14 +72,17 @@ class LaneUnit(wiring.Component):
         If the hardware cannot hold the specification, or it has one lane.
     """
 
-    SLOTS = LANE_SLOTS
-    """Beats that may be under way."""
-
     LAG = 8
     """Cycles from an acceptance until `i.ready` knows of it, and two to spare."""
 
     GENERATION_LEAD = GENERATION_LEAD
     """Cycles from a change of the generation length to the first operation it applies to."""
+
+    SECRET_LEAD = Secrets.LEAD + 2
+    """Cycles from a secret's acceptance to that of the first clear that brings it in."""
+
+    SECRET_PACE = 1 << (SECRET_SETTLE + SipHash.HOLD - 1).bit_length()
+    """Cycles between two beats while a secret waits: keys of the one before need theirs so long."""
 
     def __init__(
         self, spec, *, tag_bits=8, statistics_bits=32, memory="portable", levels=DEFAULT_LEVELS
@@ -84,29 +94,38 @@ class LaneUnit(wiring.Component):
         self._profile = HardwareProfile(spec, memory=memory, levels=levels)
         self._profile.check_buildable()
         self.generation_bits = spec.generation.bit_length() + 1
+        slots = self._profile.lane_slots
+        self._secrets = None
+        if spec.hash == "siphash":
+            self._secrets = Secrets(pipelines=1, ring_segments=spec.ring_segments)
         signature = UnitSignature.from_spec(
             spec,
             tag_bits=tag_bits,
             generation_bits=self.generation_bits,
             generation=spec.generation,
+            secret_bits=SECRET_BITS if self._secrets else 0,
             counters={one.name: statistics_bits for one in counters(Holder.UNIT)},
         )
-        self._record = BeatRecord(lanes=spec.lanes, shards=spec.shards, tag_bits=tag_bits)
+        self._record = BeatRecord(
+            lanes=spec.lanes, shards=spec.shards, slots=slots, tag_bits=tag_bits
+        )
         self._dispatcher = Dispatcher(
             profile=self._profile,
             tag_bits=tag_bits,
-            slots=self.SLOTS,
+            slots=slots,
             generation_bits=self.generation_bits,
         )
         self._shards = [
-            Shard(profile=self._profile, number=number, slots=self.SLOTS)
+            Shard(profile=self._profile, number=number, slots=slots)
             for number in range(spec.shards)
         ]
-        self._distributor = Distributor(lanes=spec.lanes, shards=spec.shards, slots=self.SLOTS)
+        self._distributor = Distributor(
+            lanes=spec.lanes, shards=spec.shards, slots=slots, depth=self._profile.beat_places
+        )
         self._collector = Collector(
             record=self._record,
             shards=spec.shards,
-            slots=self.SLOTS,
+            slots=slots,
             answer=signature.result,
             verdict_bits=len(self._shards[0].core.verdict.as_value()),
             results_latency=self._shards[0].latency,
@@ -115,7 +134,7 @@ class LaneUnit(wiring.Component):
 
     @property
     def spec(self):
-        """What was built."""
+        """Specification of the unit."""
         return self._spec
 
     @property
@@ -130,7 +149,7 @@ class LaneUnit(wiring.Component):
 
     @property
     def profile(self):
-        """Figures of what was built."""
+        """Figures of the unit: latency, memories, least generation."""
         return self._profile
 
     @property
@@ -142,6 +161,11 @@ class LaneUnit(wiring.Component):
     def latency(self):
         """Cycles from the acceptance of a beat to its answer on an idle output, at least."""
         return self._profile.latency
+
+    @property
+    def poll(self):
+        """Cycles within which an answer that is ready is found."""
+        return self._collector.poll
 
     def elaborate(self, platform):
         m = Module()
@@ -165,7 +189,7 @@ class LaneUnit(wiring.Component):
                 shard.states.eq(getattr(distributor, f"states{number}")),
                 distributor.taken[number].eq(shard.taken),
                 shard.slot.eq(collector.read),
-                collector.done.word_select(number, 8).eq(shard.done),
+                collector.done.word_select(number, len(shard.done)).eq(shard.done),
                 collector.results.word_select(number, width).eq(shard.results),
             ]
         events = {"valid": dispatcher.performed, "insert": dispatcher.inserted,
@@ -175,10 +199,12 @@ class LaneUnit(wiring.Component):
         credits = [
             self._elaborate_credits(m, name, limit - 1 - self.LAG, accepted, refund)
             for name, limit, refund in (
-                ("under_way", self.SLOTS, answered),
-                ("waiting", Distributor.DEPTH, distributor.left),
+                ("under_way", self._profile.lane_slots, answered),
+                ("waiting", self._profile.beat_places, distributor.left),
             )
         ]
+        if self._secrets is not None:
+            credits.append(self._elaborate_secrets(m))
         m.d.comb += [
             self.i.ready.eq(registered(m, Cat(credits).all(), "ready")),
             collector.recorded.eq(dispatcher.arrived),
@@ -189,6 +215,20 @@ class LaneUnit(wiring.Component):
             collector.o.ready.eq(self.o.ready),
         ]
         return m
+
+    def _elaborate_secrets(self, m):
+        """Bring in the secrets with the clears; return whether a beat may come, as to them."""
+        m.submodules.secrets = secrets = self._secrets
+        pace = Signal(range(self.SECRET_PACE))
+        m.d.sync += pace.eq(Mux(secrets.waits, pace + 1, 0))
+        m.d.comb += [
+            secrets.i.valid.eq(self.secret.valid),
+            secrets.i.payload.eq(self.secret.payload),
+            self.secret.ready.eq(secrets.i.ready),
+            secrets.cleared.eq(self._dispatcher.cleared),
+            self._dispatcher.secret.eq(secrets.secret0),
+        ]
+        return ~secrets.waits | pace.all()
 
     def _elaborate_credits(self, m, name, limit, spend, refund):
         m.submodules[name] = credits = Credits(limit=limit)

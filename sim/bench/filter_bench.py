@@ -45,7 +45,7 @@ if COVERAGE := os.environ.get("LATELY_COVERAGE"):
 class Bench(UnitBench):
     """A unit out of reset with its driver, monitor and scoreboard."""
 
-    streams = ("i", "secret") if SIPHASH else ("i",)
+    secret_lead = FilterUnit.SECRET_LEAD
     settled = UNIT.longest_pause + UNIT.latency
 
     @classmethod

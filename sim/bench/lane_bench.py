@@ -3,10 +3,10 @@
 import itertools
 
 import cocotb
-from cocotb.triggers import ClockCycles
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.utils import get_sim_time
 
 from ...golden import Operation
-from ...hdl.lanes.collector import Collector
 from ...hdl.lanes.unit import LaneUnit
 from ...hdl.verilog import TAG_BITS
 from .beats import Beat, BeatDriver, BeatScoreboard
@@ -25,6 +25,7 @@ CODES = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_
 class Bench(UnitBench):
     """A unit out of reset with its driver, monitor and scoreboard."""
 
+    secret_lead = LaneUnit.SECRET_LEAD
     settled = 4 * PROFILE.latency + 2 * PROFILE.clear_cycles
 
     @classmethod
@@ -106,18 +107,18 @@ async def queries_flow_in_all_lanes(dut) -> None:
 
 @cocotb.test()
 async def latency_is_as_specified(dut) -> None:
-    """On an idle unit an answer comes `latency` clocks after its beat, or less than `POLL` more."""
+    """On an idle unit an answer comes `latency` clocks after its beat, or less than `poll` more."""
     bench = await Bench.start(dut)
     # As much later each time as brings the beat to every clock between two looks.
-    pause = 10 * Collector.POLL + 1
-    for _ in range(Collector.POLL):
+    pause = 10 * UNIT.poll + 1
+    for _ in range(UNIT.poll):
         await bench.driver.send([bench.beat((Operation.QUERY, bench.key()))])
         await ClockCycles(dut.clk, pause)
     await bench.finish()
     pairs = zip(bench.driver.times, bench.monitor.times, strict=True)
     latencies = [(delivered - accepted) / PERIOD_NS for accepted, delivered in pairs]
     assert min(latencies) >= UNIT.latency, f"{min(latencies)} clocks"
-    assert max(latencies) < UNIT.latency + Collector.POLL, f"{max(latencies)} clocks"
+    assert max(latencies) < UNIT.latency + UNIT.poll, f"{max(latencies)} clocks"
 
 
 @cocotb.test()
@@ -254,7 +255,7 @@ async def every_age_is_told(dut) -> None:
 async def pauses_of_every_length(dut) -> None:
     """Either side, or both, pause for 1 to 9 clocks, with few beats under way and with many."""
     bench = await Bench.start(dut)
-    taking = Pattern([*range(1, 10)] * 3 + [LaneUnit.SLOTS + 32])
+    taking = Pattern([*range(1, 10)] * 3 + [PROFILE.lane_slots + 32])
     await bench.perform_with_pauses(lambda: bench.inserts(20), taking, unpaused=2)
 
 
@@ -262,9 +263,9 @@ async def pauses_of_every_length(dut) -> None:
 async def blocked_output_stops_the_input(dut) -> None:
     """With nobody taking answers the unit stops accepting, and goes on where it stopped."""
     bench = await Bench.start(dut)
-    beats = bench.inserts(2 * LaneUnit.SLOTS)
-    accepted = await bench.perform_blocked(beats, clocks=4 * LaneUnit.SLOTS)
-    assert UNIT.latency <= accepted <= LaneUnit.SLOTS, f"accepted {accepted} without an outlet"
+    beats = bench.inserts(2 * PROFILE.lane_slots)
+    accepted = await bench.perform_blocked(beats, clocks=4 * PROFILE.lane_slots)
+    assert UNIT.latency <= accepted <= PROFILE.lane_slots, f"accepted {accepted} without an outlet"
 
 
 @cocotb.test()
@@ -279,6 +280,42 @@ async def generation_is_programmable(dut) -> None:
         bench.scoreboard.golden.generation = max(generation, shortest)
         await ClockCycles(dut.clk, LaneUnit.GENERATION_LEAD)
         await bench.perform(bench.inserts((2 * longest + 3) // LANES))
+
+
+if SPEC.hash == "siphash":
+
+    @cocotb.test()
+    @cocotb.parametrize(into=[0.0, 0.7])
+    async def secret_comes_in_with_a_clear(dut, into: float) -> None:
+        """It is that of the clear's own beat, and not of the beat before it, at full rate.
+
+        While it waits, beats keep their distance; before and afterwards they need not.
+        """
+        bench = await Bench.start(dut)
+        sending = cocotb.start_soon(
+            bench.driver.send(
+                [bench.beat(*[(Operation.CHECK_AND_INSERT, bench.key())] * LANES,
+                            turn=Operation.CLEAR if number % 20 == 0 else Operation.NONE)
+                 for number in range(500)],
+                stalls=Stalls(into, SEED + 2),
+            )
+        )  # fmt: skip
+        pauses = []
+        for _ in range(8):
+            secret = bench.random.getrandbits(128)
+            await bench.load_secret(secret)
+            loaded = get_sim_time("ns")
+            while bench.scoreboard.golden.secrets != [secret] * SPEC.ring_segments:
+                assert not sending.done(), "no clear is left"
+                await RisingEdge(dut.clk)
+            adopted = bench.driver.times[-1]
+            await ClockCycles(dut.clk, bench.random.randrange(1, 60))
+            since = [time for time in bench.driver.times if time > loaded + 2 * PERIOD_NS]
+            waited = since[: 1 + next(n for n, time in enumerate(since) if time >= adopted)]
+            pauses += [(after - before) / PERIOD_NS for before, after in itertools.pairwise(waited)]
+        await sending
+        await bench.finish()
+        assert min(pauses) >= LaneUnit.SECRET_PACE
 
 
 @cocotb.test()

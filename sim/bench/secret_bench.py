@@ -2,30 +2,11 @@
 
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
-from cocotb.utils import get_sim_time
 
 from ...golden import Operation
-from ...hdl.unit import FilterUnit
 from .filter_bench import Bench
 from .parts import Stalls, tagged
-from .unit_bench import PERIOD_NS, SEED, SPEC
-
-
-async def load_secret(bench: Bench, secret: int) -> None:
-    """Load a secret when the unit takes it, and tell the reference; starts after an edge."""
-    bench.dut.secret__payload.value = secret
-    bench.dut.secret__valid.value = 1
-    await FallingEdge(bench.dut.clk)
-    for _ in range(10_000):
-        if bench.dut.secret__ready.value:
-            break
-        await FallingEdge(bench.dut.clk)
-    else:
-        raise AssertionError("no secret is taken")
-    now = get_sim_time("ns")
-    bench.scoreboard.rekey(now + FilterUnit.SECRET_LEAD * PERIOD_NS, secret)
-    await RisingEdge(bench.dut.clk)
-    bench.dut.secret__valid.value = 0
+from .unit_bench import SEED, SPEC
 
 
 @cocotb.test()
@@ -35,8 +16,8 @@ async def secret_counts_from_the_clear(dut) -> None:
     for secret in (bench.random.getrandbits(128), (1 << 128) - 1):
         await bench.drain()
         await RisingEdge(dut.clk)
-        await load_secret(bench, secret)
-        await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
+        await bench.load_secret(secret)
+        await ClockCycles(dut.clk, bench.secret_lead)
         await bench.driver.send(tagged([(Operation.CLEAR, 0)]))
         await bench.driver.send(bench.inserts(3 * SPEC.segments * SPEC.generation))
     await bench.finish()
@@ -58,7 +39,7 @@ if SPEC.rekey:
         loaded = []
         for _ in range(10):
             secret = bench.random.getrandbits(128)
-            await load_secret(bench, secret)
+            await bench.load_secret(secret)
             loaded.append(secret)
             await ClockCycles(dut.clk, bench.random.randrange(1, 4 * SPEC.generation))
         await sending
@@ -74,8 +55,8 @@ if SPEC.rekey:
             await bench.drain()
             await RisingEdge(dut.clk)
             secret = bench.random.getrandbits(128)
-            await load_secret(bench, secret)
-            await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
+            await bench.load_secret(secret)
+            await ClockCycles(dut.clk, bench.secret_lead)
             await bench.driver.send(tagged([(Operation.CLEAR, 0)]))
             await bench.driver.send(bench.inserts(SPEC.generation))
             assert bench.scoreboard.golden.secrets == [secret] * SPEC.ring_segments
@@ -90,10 +71,10 @@ if SPEC.rekey:
             await bench.drain()
             await RisingEdge(dut.clk)
             secret = bench.random.getrandbits(128)
-            await load_secret(bench, secret)
+            await bench.load_secret(secret)
             await FallingEdge(dut.clk)
             assert not dut.secret__ready.value, "a second secret would be taken"
-            await ClockCycles(dut.clk, FilterUnit.SECRET_LEAD)
+            await ClockCycles(dut.clk, bench.secret_lead)
             await bench.driver.send(tagged([(Operation.SHIFT, 0)]))
             await bench.driver.send(bench.inserts(SPEC.generation))
             assert bench.scoreboard.golden.secrets.count(secret) == 1

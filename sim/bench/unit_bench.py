@@ -16,6 +16,7 @@ import numpy as np
 from amaranth.hdl import UnusedElaboratable
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
+from cocotb.utils import get_sim_time
 from numpy.typing import NDArray
 
 from ...golden import FilterSpec
@@ -47,11 +48,14 @@ class UnitBench:
     ----------
     streams : tuple of str
         Input streams of the unit.
+    secret_lead : int
+        Cycles from a secret's acceptance to the first operation that it applies to.
     settled : int
         Clocks after reset, and after the last result, until the spare is clear.
     """
 
-    streams: tuple[str, ...] = ("i",)
+    streams: tuple[str, ...] = ("i", "secret") if SPEC.hash == "siphash" else ("i",)
+    secret_lead: int
     settled: int
 
     def __init__(self, dut, scoreboard: Scoreboard, driver: Any, monitor: Any) -> None:
@@ -88,6 +92,22 @@ class UnitBench:
         """Program the generation length in unit and reference."""
         self.dut.generation.value = generation
         self.scoreboard.golden.generation = generation
+
+    async def load_secret(self, secret: int) -> None:
+        """Load a secret when the unit takes it, and tell the reference; starts after an edge."""
+        dut = self.dut
+        dut.secret__payload.value = secret
+        dut.secret__valid.value = 1
+        await FallingEdge(dut.clk)
+        for _ in range(10_000):
+            if dut.secret__ready.value:
+                break
+            await FallingEdge(dut.clk)
+        else:
+            raise AssertionError("no secret is taken")
+        self.scoreboard.rekey(get_sim_time("ns") + self.secret_lead * PERIOD_NS, secret)
+        await RisingEdge(dut.clk)
+        dut.secret__valid.value = 0
 
     def key(self) -> int:
         """Return a random key, often one of a few."""

@@ -13,8 +13,9 @@ from ...golden.operations import Operation, Verdicts
 from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
 from ...hdl.interface import UnitSignature
+from ...hdl.lanes.unit import LaneUnit
 from ...hdl.memory.map import PhysicalMemory, memory_map
-from ...hdl.profile import GENERATION_LEAD, HardwareProfile
+from ...hdl.profile import GENERATION_LEAD, PAUSE, HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
@@ -98,7 +99,7 @@ class CompiledModel(Closable):
     spec : FilterSpec
         What to build.
     organisation, memory : str
-        Of the memory, as for `FilterUnit`.
+        Organisation and variant of the memory, as for `FilterUnit`.
     progress : callable, optional
         Called with the number of operations done since the last call.
 
@@ -112,6 +113,9 @@ class CompiledModel(Closable):
 
     LANES: tuple[int, ...]
     """Lanes that the unit may have."""
+
+    UNIT: type[FilterUnit] | type[LaneUnit]
+    """Component that is simulated."""
 
     def __init__(
         self,
@@ -170,6 +174,32 @@ class CompiledModel(Closable):
         """Drive the generation length, in insertions; it counts from the next shift on."""
         self._library.lately_generation(self._unit, generation)
         self.idle(GENERATION_LEAD)
+
+    def rekey(self, secret: int) -> None:
+        """Load a new secret, as the golden model's method.
+
+        It applies from the next clear on or, with re-keying, from the next shift.
+
+        Raises
+        ------
+        RekeyError
+            If the unit takes none now. Cycles have passed then, nothing else has changed.
+        SpecificationError
+            If ``spec.hash`` takes no secret.
+        TypeError, ValueError
+            If the secret is not an integer of 128 bits.
+        """
+        if self.spec.hash != "siphash":
+            raise SpecificationError(
+                f"secret: must not be given for hash {self.spec.hash}, which takes none"
+            )
+        check_secret(secret)
+        low, high = secret & (1 << 64) - 1, secret >> 64
+        # Until what is under way has had its effect.
+        self.idle(self.profile.latency + PAUSE)
+        if not self._library.lately_secret(self._unit, low, high):
+            raise RekeyError("rekey: must come when all segments of the ring have one secret")
+        self.idle(self.UNIT.SECRET_LEAD)
 
     def idle(self, cycles: int) -> None:
         """Let cycles pass without an operation.
@@ -256,7 +286,7 @@ class CompiledModel(Closable):
         pause_before, pause_after : float
             Shares of the cycles in which no beat is offered, and no answer taken.
         seed : int
-            Of the pauses.
+            Seed of the pauses.
 
         Raises
         ------
@@ -309,39 +339,17 @@ class CompiledModel(Closable):
 
 
 class CompiledUnit(CompiledModel):
-    """A filter unit of one lane, whose secret can be set; see `CompiledModel`."""
+    """A filter unit of one lane in compiled simulation; see `CompiledModel`."""
 
     LANES = (1,)
-
-    def rekey(self, secret: int) -> None:
-        """Load a new secret, as the golden model's method: it counts from the next shift on.
-
-        Raises
-        ------
-        RekeyError
-            If the unit takes none now. Cycles have passed then, nothing else has changed.
-        SpecificationError
-            If ``spec.hash`` takes no secret.
-        TypeError, ValueError
-            If the secret is not an integer of 128 bits.
-        """
-        if self.spec.hash != "siphash":
-            raise SpecificationError(
-                f"secret: must not be given for hash {self.spec.hash}, which takes none"
-            )
-        check_secret(secret)
-        low, high = secret & (1 << 64) - 1, secret >> 64
-        # Until what is under way has had its effect.
-        self.idle(self.profile.latency + FilterUnit.PAUSE)
-        if not self._library.lately_secret(self._unit, low, high):
-            raise RekeyError("rekey: must come when all segments of the ring have one secret")
-        self.idle(FilterUnit.SECRET_LEAD)
+    UNIT = FilterUnit
 
 
 class CompiledLanes(CompiledModel):
     """A unit of several lanes in compiled simulation; see `CompiledModel`."""
 
     LANES = (2, 4)
+    UNIT = LaneUnit
 
 
 def compiled_unit(

@@ -146,9 +146,9 @@ def test_shards_of_bits_are_whole():
     assert (spec.segment_blocks, spec.index_sizes[0]) == (12, 4)
 
 
-def test_lanes_need_h3():
-    wrong = {**APBF, "slice_bits": 96, "lanes": 2, "hash": "siphash"}
-    assert refusal(wrong) == "hash: must be h3 for several lanes, not 'siphash'"
+def test_lanes_have_one_secret():
+    wrong = {**APBF, "slice_bits": 96, "lanes": 2, "hash": "siphash", "rekey": True}
+    assert refusal(wrong) == "rekey: must be False for several lanes, not True"
 
 
 def test_clear_wrong():

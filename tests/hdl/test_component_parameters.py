@@ -35,7 +35,7 @@ segment = partial(PortableSegmentMemory, depth=64, clear_bits=4)
 queue = partial(ResultQueue, depth=16, tag_bits=2, verdict_bits=2)
 state_hash = partial(StateHash, key_bits=8, seed=1)
 detector = partial(RingDetector, segments=8, parts=2, run=2, starts=6)
-distributor = partial(Distributor, lanes=2, shards=3, slots=8)
+distributor = partial(Distributor, lanes=2, shards=3, slots=8, depth=16)
 ring = partial(Ring, segments=4, run=2, clear_words=4)
 part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
 

@@ -1,6 +1,7 @@
 """The units of several lanes against golden, under two simulators, sentence by sentence."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from mutants import broken
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.rtl
 
 SEED = 20261122
 
+KEYED = replace(preset("two-lanes-tiny"), hash="siphash")
 
 CASES = [
     ("two-lanes-tiny", "icarus"),
@@ -33,6 +35,15 @@ def test_bench(name, simulator, tmp_path, capfd):
     outcomes = run_filter_bench(preset(name), simulator, tmp_path, seed=SEED)
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
     assert len(outcomes) == 26
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.parametrize("simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.slow)])
+def test_secrets(simulator, tmp_path, capfd):
+    testcase = "secret_comes_in_with_a_clear" if simulator == "icarus" else None
+    outcomes = run_filter_bench(KEYED, simulator, tmp_path, seed=SEED, testcase=testcase)
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == (2 if testcase else 28)
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
@@ -57,6 +68,10 @@ def test_bench(name, simulator, tmp_path, capfd):
             "reset_in_mid_stream",
             r"result \d+ changed while it waited", id="unstable payload",
         ),
+        pytest.param(
+            LaneUnit, "pace.all()", "pace[:2].all()", "secret_comes_in_with_a_clear/into=0.0",
+            r"result \d+: expected ", id="beat too close to the clear",
+        ),
     ],
 )  # fmt: skip
 def test_broken_unit_is_found_out(
@@ -65,8 +80,9 @@ def test_broken_unit_is_found_out(
     user = {Collector: "lately.hdl.lanes.unit", LaneUnit: "lately.hdl.build"}[component]
     monkeypatch.setattr(f"{user}.{component.__name__}", broken(component, old, new))
     outcomes = run_filter_bench(
-        preset("two-lanes-tiny"), "icarus", tmp_path, seed=SEED, testcase=testcase
-    )
+        KEYED if "secret" in testcase else preset("two-lanes-tiny"),
+        "icarus", tmp_path, seed=SEED, testcase=testcase,
+    )  # fmt: skip
     assert outcomes == {testcase: False}
     log = (tmp_path / "icarus.log").read_text()
     assert re.search(message, log), log
