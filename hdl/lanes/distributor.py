@@ -88,7 +88,7 @@ class Distributor(wiring.Component):
         self._entry = Entry(lanes=lanes, slots=slots)
         self._beats = PagedMemory(depth=depth, width=self._share.size)
         # Entries that may still go when a shard has no places left.
-        self._lag = self._beats.latency + 3
+        self._lag = self._beats.latency + 4
         super().__init__(
             {
                 "arrived": In(1),
@@ -145,9 +145,13 @@ class Distributor(wiring.Component):
 
         A place is that of the entry that the shard takes apart, which has left its queue.
         """
+        change = Signal(signed(2), name=f"change{shard}")
         left = Signal(signed(self.PLACES.bit_length() + 1), name=f"left{shard}",
                       init=self.PLACES - 2 - self._lag)  # fmt: skip
-        m.d.sync += left.eq(left + self.taken[shard] - self.valid[shard])
+        m.d.sync += [
+            change.eq(self.taken[shard] - self.valid[shard]),
+            left.eq(left + change),
+        ]
         return left >= 0
 
     def _elaborate_entry(self, m, shard, share, goes):
