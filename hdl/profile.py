@@ -29,7 +29,7 @@ BLOCK_CLEAR_BITS = 16
 """Bits that a block RAM zeroes per cycle at most, and the width of its words."""
 
 CROWDED_BLOCKS = 56
-"""Block RAMs up to which one address register leads to each; two where there are more."""
+"""Block RAMs up to which one address register leads to each; more where there are more."""
 
 SELECTED_DIGITS = 2
 """Binary digits by which a bit is selected from the words of block RAMs in a clock."""
@@ -167,7 +167,8 @@ class HardwareProfile:
     def address_registers(self) -> int:
         """Registers that lead to each memory."""
         columns, rows = self.memory_shape
-        return int(address_registers(self.memories * columns * rows))
+        blocks = self.memories * columns * rows
+        return int(address_registers(blocks, lanes=self.spec.lanes))
 
     @property
     def shard_spec(self) -> FilterSpec:
@@ -371,23 +372,24 @@ def memory_shape(*, bits: Any, clear: Any, block_bits: int = BLOCK_BITS) -> tupl
     return columns, _at_least_one(bits // columns // block_bits)
 
 
-def address_registers(blocks: Any) -> Any:
+def address_registers(blocks: Any, *, lanes: int = 1) -> Any:
     """Return how many registers lead to each memory of a unit of so many block RAMs.
 
-    Many block RAMs lie far apart.
+    Many block RAMs lie far apart, but those of a shard of several lanes lie side by side.
     """
-    return 1 + (blocks > CROWDED_BLOCKS)
+    return 1 + (2 if lanes == 1 else 1) * (blocks > CROWDED_BLOCKS)
 
 
 def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
     """Return the cycles from an address to its bit, for a part of `bits`, `clear` at a time.
 
     `registers` lead to the memory, and two are the block RAM. The bit is selected from the words
-    of all block RAMs by `SELECTED_DIGITS` binary digits per clock.
+    of all block RAMs by `SELECTED_DIGITS` binary digits per clock; where more than two registers
+    lead to the memory, one leads from it.
     """
     _, rows = memory_shape(bits=bits, clear=clear)
     selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
-    return 2 + registers + _at_least_one(selection)
+    return 2 + registers + _at_least_one(selection) + (registers > 2)
 
 
 def fold_steps(key_bits: int) -> int:

@@ -41,7 +41,7 @@ class Collector(wiring.Component):
         Lanes of an answer that report their key, to be counted.
     """
 
-    DEPTH = 64
+    DEPTH = 32
     UNDER_WAY = 7
     """Beats that may pass without credits, beside those that are looked after."""
 

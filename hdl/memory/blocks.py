@@ -40,17 +40,26 @@ class BlockSegmentMemory(SegmentMemory):
         )
         self._inside_bits = kind.bits.bit_length() - 1
         self._width = min(self._clear_bits, BLOCK_CLEAR_BITS)
+        self._far = self._address_registers > 2
 
     def elaborate(self, platform):
         m = Module()
         pipe = Pipeline(m)
         swept = self._clear_bits.bit_length() - 1
-        address = pipe.enter(
-            Cat(self.address[:swept], Mux(self.clear, self.clear_address, self.address[swept:])),
-            "address",
-            reset_less=True,
-        )
         set, clear = pipe.enter(self.set, "set"), pipe.enter(self.clear, "clear")
+        accessed, sweeping = (
+            pipe.enter(value, name, reset_less=True).at(int(self._far))
+            for value, name in ((self.address, "accessed"), (self.clear_address, "sweeping"))
+        )
+        address = pipe.combine(
+            "address",
+            lambda accessed, sweeping, clear: Cat(
+                accessed[:swept], Mux(clear, sweeping, accessed[swept:])
+            ),
+            accessed,
+            sweeping,
+            clear.at(int(self._far)),
+        )
         read = self._address_registers
         words = []
         for row in range(self._grid.rows):
@@ -67,6 +76,8 @@ class BlockSegmentMemory(SegmentMemory):
         if not self.STRICT:
             # As the access before has left it.
             bit = bit | self._repeated(pipe, address, set, lambda address: address).at(bit.stage)
+        if self._far:
+            bit = bit.at(self.latency)
         m.d.comb += self.bit.eq(bit.value)
         pipe.leave(bit, latency=self.latency)
         return m
@@ -125,7 +136,7 @@ class BlockSegmentMemory(SegmentMemory):
         """Return one of the bits, after as many stages as the latency leaves."""
         stage = pipe.stage(*values)
         number = pipe.combine("number", self._number, address.at(stage))
-        for clocks in range(self.latency - stage, 0, -1):
+        for clocks in range(self.latency - self._far - stage, 0, -1):
             count = -(-len(number) // clocks)
             digits, number = number[:count], number[count:]
             # Where there are several digits, the last chooses what is not zeroed: two tables of

@@ -34,7 +34,8 @@ class SegmentMemory(wiring.Component):
         Bits zeroed by one clock of `clear`. Power of two, at most `depth`.
     address_registers : int
         Registers on the way from the ports to the memory, which lengthen `latency` in all variants;
-        a clear joins the address ahead of the first.
+        a clear joins the address ahead of the first, or with more than two behind it. With more
+        than two the bit comes from one more register, too.
 
     Members
     -------

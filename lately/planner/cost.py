@@ -146,7 +146,8 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
     # As the pipeline counts them, on every device.
     wide, deep = _columns_rows(shapes, size)
     selected = wide * deep
-    registers = address_registers(memories * selected)
+    # Those behind the clear; what is ahead of it is shared.
+    registers = np.minimum(2, address_registers(memories * selected))
     partitioned = shapes.family in ("apbf", "apbbf")
     functions = segments if partitioned else np.ones_like(segments)
     # What the parts of a segment have in common, and what each has of its own.

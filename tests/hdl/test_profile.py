@@ -79,8 +79,8 @@ def test_organisation_wrong():
         # 3 + 4 steps to the state; 32 memories of a block RAM, 4 bits: 2 + 2; 2 + 3 + 1 + 3
         # steps to the verdict; 2.
         ("default", 4096, 1, 4 + 4 + 5 + 2),
-        # 52 memories of 4 block RAMs, 8 bits: a register and 2 cycles of selection more.
-        ("large", 8192, 2, 4 + 7 + 6 + 2),
+        # 52 memories of 4 block RAMs, 8 bits: 3 registers and 2 cycles of selection more.
+        ("large", 8192, 3, 4 + 9 + 6 + 2),
         # 8 bits.
         ("tiny", 2, 1, 3 + 5 + 4 + 2),
     ],

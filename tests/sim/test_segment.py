@@ -85,7 +85,7 @@ def test_bench(memory, depth, clear_bits, simulator, tmp_path):
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("memory", "clear_bits", "address_registers"),
-    [("portable", 16, 2), ("ecp5", 16, 2), ("ecp5", 64, 3), ("gowin", 64, 2), ("ice40", 32, 2)],
+    [("portable", 16, 2), ("ecp5", 16, 2), ("ecp5", 64, 3), ("gowin", 64, 3), ("ice40", 32, 3)],
 )
 def test_bench_with_more_address_registers(memory, clear_bits, address_registers, tmp_path):
     outcomes = run_segment_bench(
