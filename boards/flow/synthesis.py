@@ -125,8 +125,12 @@ class SynthesisReport(Placement):
 
     @property
     def logic_cells(self) -> int:
-        """Logic cells of an iCE40, with the harness; 0 on other devices."""
-        return self.utilisation.get("ICESTORM_LC", 0)
+        """Logic cells of an iCE40; 0 on other devices.
+
+        Each register of the harness takes a cell, which is not counted, nor are its tables, which
+        share those cells.
+        """
+        return max(0, self.utilisation.get("ICESTORM_LC", 0) - self.harness_ff)
 
     @property
     def operations_per_second(self) -> float:

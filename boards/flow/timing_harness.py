@@ -3,8 +3,11 @@
 from amaranth.hdl import Cat, ClockDomain, Elaboratable, Module, Signal, Value
 from amaranth.lib import wiring
 
-SPACING = 2
-"""Registers between one input bit and the next, so that no wire of the chain spans the unit."""
+SPACING = 4
+"""Registers from one input bit to the next, so that the chain does not hold them together."""
+
+CHAIN_BITS = 2000
+"""Registers of the chain at most: yosys runs out of stack on longer ones."""
 
 
 class Harness(Elaboratable):
@@ -19,8 +22,8 @@ class Harness(Elaboratable):
     Parameters
     ----------
     unit : wiring.Component
-        What is timed, in domain ``sync``. It is submodule ``unit``. It may
-        have some 1000 input bits, or yosys runs out of stack on the chain.
+        What is timed, in domain ``sync``. It is submodule ``unit``. Beyond 500 input bits
+        there are fewer registers between them.
     reset : bool
         Whether the domain has a reset, from a register. Without, registers
         keep to their initial values, as those of an ECP5 do, whose global
@@ -67,9 +70,11 @@ class Harness(Elaboratable):
         m.d.comb += domain.clk.eq(self.clk)
         m.submodules.unit = self.unit
 
-        chain = Signal(SPACING * (self.input_bits + self._reset), reset_less=True)
+        bits = self.input_bits + self._reset
+        spacing = max(1, min(SPACING, CHAIN_BITS // bits))
+        chain = Signal(spacing * bits, reset_less=True)
         m.d.sync += chain.eq(Cat(self.serial_i, chain))
-        m.d.comb += self._inputs.eq(chain[SPACING - 1 :: SPACING])
+        m.d.comb += self._inputs.eq(chain[spacing - 1 :: spacing])
         if self._reset:
             m.d.comb += domain.rst.eq(chain[-1])
 
