@@ -1,0 +1,162 @@
+"""Answers of an inferential filter as thresholds, which hardware can look up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..filter import require_count
+from .distinct import Reals
+from .inferential import InferentialFilter, minimum_penalty
+from .timestamps import Evidence
+
+_MANY = 1 << 40
+"""Insertions after which no window is cut short by the beginning of the stream."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryClass:
+    """Queries that have the same prior, costs and window; see `InferentialFilter.query`.
+
+    Attributes
+    ----------
+    probability : float
+        p_x, the probability of the key to be the next one; 0 to 1, both excluded.
+    false_positive, false_negative : float
+        Cost of an error, at least 0 and finite.
+    window : int, optional
+        Insertions about which the query asks, by default those of the filter.
+    """
+
+    probability: float
+    false_positive: float
+    false_negative: float
+    window: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionTable:
+    """Thresholds that stand for the decisions of least expected penalty (section 2.6).
+
+    More cells with the oldest timestamp make it more likely that a key is in the window. So for
+    each class of queries, each age of that timestamp and each phase of the current block there is
+    a least number of such cells with which a key is reported. A phase stands for all insertions
+    into the block that share their `bits` highest digits; with as many digits as the block has,
+    answers are those of the filter. In the first window of a stream the filter counts fewer
+    insertions, and the table does not.
+
+    Attributes
+    ----------
+    thresholds : ndarray of uint8, shape (classes, ages, 2**bits)
+        Least number of cells, from 1 on, with which the answer is True; one more than `hashes`
+        where it never is. The last age is that of keys with expired cells: 1 stands for True.
+    hashes, block, bits : int
+        Cells of a key, insertions of a block, and digits of the phase.
+    """
+
+    thresholds: NDArray[np.uint8]
+    hashes: int
+    block: int
+    bits: int
+
+    @classmethod
+    def of(cls, filter: InferentialFilter, classes: Sequence[QueryClass], bits: int) -> Self:
+        """Compute the table of a filter.
+
+        Parameters
+        ----------
+        filter : InferentialFilter
+            Its parameters and its prior are used, not its cells.
+        classes : sequence of QueryClass
+            One at least.
+        bits : int
+            Digits of the phase, q, 0 to ``log2(filter.block)``.
+
+        Raises
+        ------
+        TypeError
+            If `bits` is not an integer.
+        ValueError
+            If there is no class, `bits` or a field of a class is out of range, or a decision is no
+            threshold.
+        """
+        require_count("bits", bits, least=0, most=filter.block.bit_length() - 1)
+        if not classes:
+            raise ValueError("classes: must be at least one, not none")
+        hashes, block = filter.hashes, filter.block
+        ages = np.append(np.arange(-(-filter.window // block) + 1), -1)
+        shape = (len(ages), block, hashes)
+        age, filled, cells = (
+            np.broadcast_to(values, shape).ravel()
+            for values in (
+                ages[:, None, None], np.arange(block)[:, None], np.arange(1, hashes + 1)
+            )
+        )  # fmt: skip
+        # A key of the current block has come in one of its insertions.
+        filled = np.where(age == 0, np.maximum(filled, 1), filled)
+        evidence = Evidence(age, cells, cells, filled, np.full(age.size, _MANY))
+        begins = -(-np.arange(1 << bits) * block >> bits)
+        thresholds = []
+        for one in classes:
+            posterior = _posterior(filter, evidence, one).reshape(shape)
+            # What a phase costs is the sum over its insertions.
+            shares = np.diff(begins, append=block)[:, None]
+            mean = np.add.reduceat(posterior, begins, axis=1) / shares
+            thresholds.append(_thresholds(_decided(np.clip(mean, 0, 1), one), hashes))
+        return cls(np.array(thresholds, np.uint8), hashes, block, bits)
+
+    @property
+    def entry_bits(self) -> int:
+        """Bits of an entry."""
+        return (self.hashes + 1).bit_length()
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all entries."""
+        return self.thresholds.size * self.entry_bits
+
+    def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
+        """Return the answer to each query, by what its cells show.
+
+        Parameters
+        ----------
+        evidence : Evidence
+            As `inspect` of the filter's model returns it, for n keys.
+        classes : array_like of int, shape (n,) or ()
+            Class of each query.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        Raises
+        ------
+        IndexError
+            If there is no such class.
+        """
+        phase = evidence.filled * (1 << self.bits) // self.block
+        cells = np.where(evidence.age < 0, 1, evidence.oldest)
+        chosen = np.asarray(classes, np.intp)
+        answers: NDArray[np.bool_] = cells >= self.thresholds[chosen, evidence.age, phase]
+        return answers
+
+
+def _posterior(filter: InferentialFilter, evidence: Evidence, one: QueryClass) -> Reals:
+    """Return the probability that keys with such evidence are in the window of a class."""
+    ages = filter._ages(evidence, np.asarray(one.probability, np.float64))
+    return ages.within(filter.model.checked_window(one.window))
+
+
+def _decided(posterior: Reals, one: QueryClass) -> NDArray[np.bool_]:
+    costs = {"false_positive": one.false_positive, "false_negative": one.false_negative}
+    return minimum_penalty(posterior, **costs)
+
+
+def _thresholds(decided: NDArray[np.bool_], hashes: int) -> NDArray[np.int64]:
+    """Return the first True along the last axis, counted from 1; one past the end without one."""
+    if (decided[..., :-1] & ~decided[..., 1:]).any():
+        raise ValueError("classes: a decision is no threshold of the number of cells")
+    first: NDArray[np.int64] = hashes + 1 - decided.sum(axis=-1)
+    return first
