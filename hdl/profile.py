@@ -274,7 +274,14 @@ class HardwareProfile:
     def lane_hash_latency(self) -> int:
         """Cycles from the keys of a beat to their states."""
         settle = SECRET_SETTLE if self.spec.hash == "siphash" else 0
-        return settle + hash_latency(self.spec.key_bits, self.spec.hash, levels=self.levels)
+        return settle + hash_latency(
+            self.spec.key_bits, self.spec.hash, levels=self.lane_hash_levels
+        )
+
+    @property
+    def lane_hash_levels(self) -> int:
+        """Levels of look-up tables of the hashes of lanes: half of others, as wires are long."""
+        return max(1, self.levels // 2)
 
     @property
     def lane_slots(self) -> int:

@@ -103,7 +103,7 @@ class Dispatcher(wiring.Component):
         self._hashes = [
             SipHash(key_bits=spec.key_bits)
             if spec.hash == "siphash"
-            else StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=profile.levels)
+            else StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=profile.lane_hash_levels)
             for _ in range(spec.lanes)
         ]
         self._hashed = profile.lane_hash_latency
