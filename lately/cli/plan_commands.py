@@ -1,5 +1,6 @@
 """Commands that find the cheapest filter, and check that it keeps its promise."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -99,7 +100,7 @@ def plan(
     if out is not None:
         found.chosen.spec.to_toml(out)
     if as_json:
-        more = {} if timed is None else {"timed": [model.to_dict() for model in timed]}
+        more = {} if timed is None else {"timed": [asdict(model) for model in timed]}
         print_json(found.to_dict() | more)
     else:
         _print(found, timed)
