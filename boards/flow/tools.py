@@ -167,7 +167,7 @@ class Flow:
         program = self._device.place_and_route[0]
         # Of another seed, maybe.
         self._reported.clear()
-        log = self._run(
+        self.run(
             program,
             *self._options,
             *("--json", "netlist.json"),
@@ -177,9 +177,6 @@ class Flow:
             *("--seed", str(seed)),
             *more,
         )
-        if log.status:
-            _check_placed(self._device, log)
-            raise SynthesisError(f"{program}: {log.error}")
         return self._json("report.json")
 
     def run(self, program: str, *arguments: str) -> None:
@@ -187,11 +184,15 @@ class Flow:
 
         Raises
         ------
+        DoesNotFitError
+            If it is nextpnr, and the device is too small.
         SynthesisError
             If it fails or reaches the time limit.
         """
         log = self._run(program, *arguments)
         if log.status:
+            if program == self._device.place_and_route[0]:
+                _check_placed(self._device, log)
             raise SynthesisError(f"{program}: {log.error}")
 
     def keep(self, directory: Path) -> None:
@@ -252,8 +253,7 @@ class Flow:
             self._progress(stage, fraction)
 
     def _json(self, name: str) -> dict[str, Any]:
-        values: dict[str, Any] = json.loads((self._folder / name).read_text())
-        return values
+        return json.loads((self._folder / name).read_text())
 
 
 def keep_files(folder: Path, directory: Path, names: Iterable[str]) -> None:
@@ -327,13 +327,8 @@ def versions(device: Device) -> dict[str, str]:
 def _check_placed(device: Device, log: Log) -> None:
     """Translate nextpnr's failure to find room, as only it knows about pins and packing."""
     counts = [match.groups() for line in log.lines if (match := _UTILISATION.match(line))]
-    refuse_excess(
-        device,
-        (
-            (_RESOURCES.get(kind, kind), int(needed), int(available))
-            for kind, needed, available in counts
-        ),
-    )
+    named = ((_RESOURCES.get(kind, kind), int(need), int(have)) for kind, need, have in counts)
+    refuse_excess(device, named)
     if _NO_ROOM.search(log.error):
         raise DoesNotFitError(f"{device.name}: {log.error}")
 

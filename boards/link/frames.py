@@ -13,6 +13,17 @@ SLOT_BYTES = 256
 CRC = catalog.CRC16_IBM_SDLC
 """Check of a frame, as in the catalogue of CRCs."""
 
+_LINE = {"valid": In(1), "data": In(8), "error": In(1)}
+_EVENTS = {"good": Out(1), "bad": Out(1), "dropped": Out(1)}
+REQUESTS = {
+    "pending": Out(1),
+    "length": Out(9),
+    "address": In(8),
+    "byte": Out(8),
+    "release": In(1),
+}
+"""Members of a `FrameReceiver` by which requests are read."""
+
 
 class Unstuffer(wiring.Component):
     """Tells flags from the bytes of a frame. Latency one cycle.
@@ -31,17 +42,8 @@ class Unstuffer(wiring.Component):
     """
 
     def __init__(self):
-        super().__init__(
-            {
-                "valid": In(1),
-                "data": In(8),
-                "error": In(1),
-                "byte": Out(1),
-                "content": Out(8),
-                "flag": Out(1),
-                "broken": Out(1),
-            }
-        )
+        content = {"byte": Out(1), "content": Out(8), "flag": Out(1), "broken": Out(1)}
+        super().__init__(_LINE | content)
 
     def elaborate(self, platform):
         m = Module()
@@ -107,21 +109,7 @@ class FrameReceiver(wiring.Component):
     def __init__(self, *, slots):
         check_slots(slots)
         self._slots = slots
-        super().__init__(
-            {
-                "valid": In(1),
-                "data": In(8),
-                "error": In(1),
-                "pending": Out(1),
-                "length": Out(9),
-                "address": In(8),
-                "byte": Out(8),
-                "release": In(1),
-                "good": Out(1),
-                "bad": Out(1),
-                "dropped": Out(1),
-            }
-        )
+        super().__init__(_LINE | REQUESTS | _EVENTS)
 
     def elaborate(self, platform):
         m = Module()
@@ -229,15 +217,8 @@ class Answer(data.StructLayout):
     """Header of an answer: `type`, `sequence`, `status`, `slot`, `length`."""
 
     def __init__(self, *, slots):
-        super().__init__(
-            {
-                "type": 8,
-                "sequence": 8,
-                "status": 8,
-                "slot": range(slots),
-                "length": range(MAX_ANSWER + 1),
-            }
-        )
+        header = {"type": 8, "sequence": 8, "status": 8}
+        super().__init__(header | {"slot": range(slots), "length": range(MAX_ANSWER + 1)})
 
 
 class FrameSender(wiring.Component):
@@ -268,15 +249,14 @@ class FrameSender(wiring.Component):
         check_slots(slots)
         self._slots = slots
         self._answer = Answer(slots=slots)
-        super().__init__(
-            {
-                "i": In(stream.Signature(self._answer)),
-                "write": In(1),
-                "address": In(range(MAX_ANSWER * slots)),
-                "byte": In(8),
-                "o": Out(stream.Signature(8)),
-            }
-        )
+        members = {
+            "i": In(stream.Signature(self._answer)),
+            "write": In(1),
+            "address": In(range(MAX_ANSWER * slots)),
+            "byte": In(8),
+            "o": Out(stream.Signature(8)),
+        }
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
@@ -363,8 +343,5 @@ class FrameSender(wiring.Component):
                 m.next = "FETCH"
 
     def _send(self, m, stuffer, byte, *, plain=0):
-        m.d.comb += [
-            stuffer.i.valid.eq(1),
-            stuffer.i.p.data.eq(byte),
-            stuffer.i.p.plain.eq(plain),
-        ]
+        item = stuffer.i.p
+        m.d.comb += [stuffer.i.valid.eq(1), item.data.eq(byte), item.plain.eq(plain)]

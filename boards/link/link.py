@@ -77,16 +77,8 @@ class Link(wiring.Component):
             keyed=spec.hash == "siphash",
             self_test_cycles=self_test_cycles(spec),
         )
-        super().__init__(
-            {
-                "rx": In(1, init=1),
-                "tx": Out(1, init=1),
-                "alive": Out(1),
-                "hit": Out(1),
-                "fault": Out(1),
-                "busy": Out(1),
-            }
-        )
+        lights = dict.fromkeys(("alive", "hit", "fault", "busy"), Out(1))
+        super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)} | lights)
 
     def elaborate(self, platform):
         m = Module()

@@ -8,7 +8,7 @@ from ...golden.hash.siphash import SECRET_BITS
 from ...golden.operations import Operation as GoldenOperation
 from ...hdl.interface import Operation
 from ...hdl.registers import WORD_BITS
-from .frames import Answer, FrameReceiver
+from .frames import REQUESTS, Answer, FrameReceiver
 from .protocol import (
     ANSWER,
     MAX_ANSWER,
@@ -66,34 +66,29 @@ class Requests(wiring.Component):
         self._information = information
         self._unit = unit
         slots = information.slots
-        self._answer = Answer(slots=slots)
         self._settle = unit.latency + 2 * unit.PAUSE + unit.GENERATION_LEAD + unit.SECRET_LEAD + 64
-        super().__init__(
-            {
-                "pending": In(1),
-                "length": In(9),
-                "address": Out(8),
-                "byte": In(8),
-                "release": Out(1),
-                "answer": Out(stream.Signature(self._answer)),
-                "write": Out(1),
-                "write_address": Out(range(MAX_ANSWER * slots)),
-                "write_byte": Out(8),
-                "i": Out(stream.Signature(unit.i.p.shape())),
-                "o": In(stream.Signature(unit.o.p.shape())),
-                "number": Out(range(len(STATISTICS))),
-                "word": In(WORD_BITS),
-                "set_generation": Out(1),
-                "value": Out(WORD_BITS),
-                "testing": Out(1),
-                "start": Out(1),
-                "running": In(1),
-                "failed": In(8),
-                "repeated": Out(1),
-                "out_of_order": Out(1),
-            }
-            | ({"secret": Out(stream.Signature(SECRET_BITS))} if information.keyed else {})
-        )
+        members = {name: member.flip() for name, member in REQUESTS.items()}
+        members |= {
+            "answer": Out(stream.Signature(Answer(slots=slots))),
+            "write": Out(1),
+            "write_address": Out(range(MAX_ANSWER * slots)),
+            "write_byte": Out(8),
+            "i": Out(stream.Signature(unit.i.p.shape())),
+            "o": In(stream.Signature(unit.o.p.shape())),
+            "number": Out(range(len(STATISTICS))),
+            "word": In(WORD_BITS),
+            "set_generation": Out(1),
+            "value": Out(WORD_BITS),
+            "testing": Out(1),
+            "start": Out(1),
+            "running": In(1),
+            "failed": In(8),
+            "repeated": Out(1),
+            "out_of_order": Out(1),
+        }
+        if information.keyed:
+            members["secret"] = Out(stream.Signature(SECRET_BITS))
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
@@ -193,9 +188,6 @@ class Requests(wiring.Component):
     def _slot(self):
         return self._sequence[: (self._information.slots - 1).bit_length()]
 
-    def _is(self, request):
-        return self._kinds[request]
-
     # States
 
     def _elaborate_header(self, m):
@@ -216,7 +208,7 @@ class Requests(wiring.Component):
         with m.State("JUDGE"):
             with m.If(~self._spoken):
                 self._end(m, Status.BAD_VERSION, state="SEND")
-            with m.Elif(self._is(Request.HELLO)):
+            with m.Elif(self._kinds[Request.HELLO]):
                 m.next = "NONCE"
                 with m.If(~self._lengths[NONCE_BYTES]):
                     self._end(m, Status.BAD_LENGTH, state="SEND")
@@ -252,12 +244,12 @@ class Requests(wiring.Component):
         states = {Request.SELF_TEST: "TEST", Request.STATISTICS: "SETTLE"}
         with m.State("START"):
             self._end(m, Status.BAD_TYPE)
-            with m.If(self._is(Request.OPERATIONS)):
+            with m.If(self._kinds[Request.OPERATIONS]):
                 self._end(m, Status.OK, state="SCAN")
             for request, length in lengths.items():
                 if request is Request.SECRET and not keyed:
                     continue
-                with m.If(self._is(request)):
+                with m.If(self._kinds[request]):
                     self._end(m, Status.OK, state=states.get(request, "VALUE"))
                     with m.If(~self._lengths[length]):
                         self._end(m, Status.BAD_LENGTH)
@@ -296,13 +288,13 @@ class Requests(wiring.Component):
             with m.If(self.i.ready):
                 m.d.sync += self._offered.eq(self._offered + 1)
                 m.next = "PERFORM"
-                with m.If(self._is(Request.SELF_TEST)):
+                with m.If(self._kinds[Request.SELF_TEST]):
                     m.next = "OFFERED"
         with m.State("OFFERED"):
             m.next = "COLLECT"
         with m.State("COLLECT"), m.If(self._complete):
             m.next = "REPLY"
-            with m.If(self._is(Request.SELF_TEST)):
+            with m.If(self._kinds[Request.SELF_TEST]):
                 m.d.sync += self._size.eq(0)
                 m.next = "TESTED"
 
@@ -340,7 +332,7 @@ class Requests(wiring.Component):
                 for request, state in states.items():
                     if state == "SECRET" and not self._information.keyed:
                         continue
-                    with m.If(self._is(request)):
+                    with m.If(self._kinds[request]):
                         m.next = state
 
     def _elaborate_statistics(self, m):
@@ -367,7 +359,7 @@ class Requests(wiring.Component):
         with m.State("TAKE"):
             m.d.sync += self._cycles.eq(0)
             m.next = "SETTLE"
-            with m.If(self._is(Request.GENERATION)):
+            with m.If(self._kinds[Request.GENERATION]):
                 m.next = "LENGTH"
         with m.State("LENGTH"):
             m.next = "SETTLE"

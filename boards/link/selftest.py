@@ -1,7 +1,7 @@
 """Self-test of a filter unit: what its memories must do and static timing cannot vouch for."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.analysis import segment_false_positive_rate
@@ -60,6 +60,11 @@ def allowed_strangers(spec: FilterSpec) -> int:
     return next((count for count in range(keys) if pdtrc(count, mean) <= RARE), keys)
 
 
+def _streams(unit):
+    """Return the members that are a unit's streams, from the other side."""
+    return {name: unit.signature.members[name].flip() for name in ("i", "o")}
+
+
 class Run(wiring.Component):
     """One operation for each key of a set, and the results in order.
 
@@ -106,23 +111,11 @@ class Run(wiring.Component):
         self._places = key_places(spec)
         require_integer("Patience", patience, least=1)
         self._patience = patience
+        orders = dict.fromkeys(("go", "single", "pairs", "strangers"), In(1))
+        results = dict.fromkeys(("done", "came", "seen", "first", "second", "wrong"), Out(1))
+        streams = _streams(unit)
         super().__init__(
-            {
-                "go": In(1),
-                "single": In(1),
-                "pairs": In(1),
-                "strangers": In(1),
-                "operation": In(Operation),
-                "done": Out(1),
-                "came": Out(1),
-                "seen": Out(1),
-                "age": Out(len(unit.o.p.age)),
-                "first": Out(1),
-                "second": Out(1),
-                "wrong": Out(1),
-                "i": Out(stream.Signature(unit.i.p.shape())),
-                "o": In(stream.Signature(unit.o.p.shape())),
-            }
+            orders | {"operation": In(Operation), "age": Out(len(unit.o.p.age))} | results | streams
         )
 
     def elaborate(self, platform):
@@ -130,17 +123,12 @@ class Run(wiring.Component):
         number, second, tag, issued = self._elaborate_count(m, "issue", self.i)
         place, answer_second, answer_tag, answered = self._elaborate_count(m, "answer", self.o)
         drain = Signal(range(_DRAIN + 1))
+        of_pair = Mux(second, Operation.QUERY, Operation.CHECK_AND_INSERT)
         m.d.comb += [
             self.i.valid.eq(self.go & ~issued),
             self.i.p.key.eq(self._key(number)),
             self.i.p.tag.eq(tag),
-            self.i.p.operation.eq(
-                Mux(
-                    self.pairs,
-                    Mux(second, Operation.QUERY, Operation.CHECK_AND_INSERT),
-                    self.operation,
-                )
-            ),
+            self.i.p.operation.eq(Mux(self.pairs, of_pair, self.operation)),
             self.o.ready.eq(1),
             self.done.eq(drain == _DRAIN),
         ]
@@ -224,15 +212,7 @@ class SelfTest(wiring.Component):
     def __init__(self, *, spec, unit):
         self._spec = spec
         self._run = Run(spec=spec, patience=2 * (unit.longest_pause + unit.latency + 64), unit=unit)
-        super().__init__(
-            {
-                "start": In(1),
-                "busy": Out(1),
-                "failed": Out(8),
-                "i": Out(stream.Signature(unit.i.p.shape())),
-                "o": In(stream.Signature(unit.o.p.shape())),
-            }
-        )
+        super().__init__({"start": In(1), "busy": Out(1), "failed": Out(8)} | _streams(unit))
 
     def elaborate(self, platform):
         m = Module()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import count
 from typing import cast
 
 from ..boards.flow.devices import DEVICES, Device
@@ -86,12 +87,8 @@ def gebf_choices() -> Iterator[GEBFSpec]:
     segment = 1 << (share - 1).bit_length()
     for hashes in range(1, 17):
         part = 1 << ((segment // hashes).bit_length() - 1)
-        spec = GEBFSpec(
-            window=GEBF_WINDOW,
-            epochs=GEBF_EPOCHS,
-            hashes=hashes,
-            bits=segments * hashes * part,
-        )
+        bits = segments * hashes * part
+        spec = GEBFSpec(window=GEBF_WINDOW, epochs=GEBF_EPOCHS, hashes=hashes, bits=bits)
         HardwareProfile(spec).check_buildable()
         yield spec
 
@@ -145,20 +142,21 @@ def _gowin(device: Device) -> Case:
     return Case(unit=unit, spec=spec, device=device.name)
 
 
+def _once(group: str, unit: str, spec: FilterSpec, device: str) -> Case:
+    """Return a case of a group that is placed with one seed and has no goals."""
+    return Case(unit=unit, spec=spec, device=device, group=group, seeds=SEEDS[:1])
+
+
 def _tiny() -> Iterator[Case]:
     for unit in ("tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny"):
-        yield Case(unit=unit, spec=preset(unit), device="ecp5-25k-6", group="tiny", seeds=SEEDS[:1])
-    yield Case(unit="tiny", spec=preset("tiny"), device="ice40-hx8k", group="tiny", seeds=SEEDS[:1])
+        yield _once("tiny", unit, preset(unit), "ecp5-25k-6")
+    yield _once("tiny", "tiny", preset("tiny"), "ice40-hx8k")
 
 
 def _lanes() -> Iterator[Case]:
     """As many blocks in each shard as the default has."""
-    for unit, grade, goals in (
-        ("default", 6, {}),
-        ("two-lanes", 6, {}),
-        ("four-lanes", 6, {"lut": 26000, "ff": 32000}),
-        ("four-lanes", 8, {"lut": 26000, "ff": 32000}),
-    ):
+    for unit, grade in (("default", 6), ("two-lanes", 6), ("four-lanes", 6), ("four-lanes", 8)):
+        goals = {"lut": 26000, "ff": 32000} if unit == "four-lanes" else {}
         case = _case(unit, preset(unit), f"ecp5-85k-{grade}", **goals)
         yield replace(case, group="lanes")
 
@@ -166,19 +164,11 @@ def _lanes() -> Iterator[Case]:
 def _growth() -> Iterator[Case]:
     """Double the blocks from a window near 2**10 for as long as the block RAMs suffice."""
     device = DEVICES["ecp5-85k-6"]
-    blocks = 32
-    while True:
+    for blocks in (32 << doubled for doubled in count()):
         spec = APBBFSpec(k=2, l=5, block_bits=64, hashes_per_block=4, blocks=blocks)
         if segment_block_rams(spec, device) > device.bram:
             return
-        yield Case(
-            unit=f"growth-{blocks}",
-            spec=spec,
-            device=device.name,
-            group="growth",
-            seeds=SEEDS[:1],
-        )
-        blocks *= 2
+        yield _once("growth", f"growth-{blocks}", spec, device.name)
 
 
 CASES: tuple[Case, ...] = (*_units(), *_tiny(), *_growth(), *_lanes())
@@ -195,18 +185,14 @@ def select(patterns: Iterable[str]) -> list[Case]:
     UnknownCaseError
         If a pattern matches none.
     """
-    patterns = list(patterns)
+    patterns = list(patterns) or ["*"]
     for pattern in patterns:
         if not any(_matches(case, pattern) for case in CASES):
             raise UnknownCaseError(
                 f"case: must match a case that --list names, or be one of the groups "
                 f"{', '.join(GROUPS)}, not {pattern!r}"
             )
-    return [
-        case
-        for case in CASES
-        if not patterns or any(_matches(case, pattern) for pattern in patterns)
-    ]
+    return [case for case in CASES if any(_matches(case, pattern) for pattern in patterns)]
 
 
 def _matches(case: Case, pattern: str) -> bool:

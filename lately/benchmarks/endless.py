@@ -25,7 +25,7 @@ def measure(
     insertions: int = 200_000_000,
     queries: int = 20_000_000,
     seed: int = 1,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
     """Insert and query a long stream of random keys, drawn piece by piece.
 
@@ -75,11 +75,11 @@ def _part(
     end: int,
     queries: int,
     seed: int,
-    progress: Callable[[int], None] | None,
+    progress: Callable[[int], None],
 ) -> dict[str, Any]:
     """Perform the insertions from `begin` to `end`, with queries after each chunk of them."""
-    seconds = 0.0
-    misses = hits = asked_recent = asked_fresh = 0
+    counts = ("queries_of_the_window", "queries_of_others", "false_negatives", "false_positives")
+    found = {"cpu_seconds": 0.0, "insertions": end - begin} | dict.fromkeys(counts, 0)
     recent = np.empty(0, np.uint64)
     for start in range(begin, end, CHUNK):
         stop = min(start + CHUNK, end)
@@ -94,19 +94,10 @@ def _part(
         began = time.process_time()
         filter.insert(keys)
         answers = filter.query(both)
-        seconds += time.process_time() - began
-        misses += int((~answers[: len(known)]).sum())
-        hits += int(answers[len(known) :].sum())
-        asked_recent += len(known)
-        asked_fresh += len(fresh)
-        if progress is not None:
-            progress(stop - start)
-    return {
-        "cpu_seconds": seconds,
-        "insertions": end - begin,
-        "queries_of_the_window": asked_recent,
-        "queries_of_others": asked_fresh,
-        "false_negatives": misses,
-        "false_positives": hits,
-        "peak_bytes": peak_bytes(),
-    }
+        found["cpu_seconds"] += time.process_time() - began
+        found["queries_of_the_window"] += len(known)
+        found["queries_of_others"] += len(fresh)
+        found["false_negatives"] += int((~answers[: len(known)]).sum())
+        found["false_positives"] += int(answers[len(known) :].sum())
+        progress(stop - start)
+    return found | {"peak_bytes": peak_bytes()}

@@ -84,7 +84,7 @@ def measure(
     rounds: int = 3,
     batch: int = BATCH,
     seed: int = 1,
-    progress: Callable[[str, str], None] | None = None,
+    progress: Callable[[str, str], None] = lambda name, runs: None,
 ) -> dict[str, Any]:
     """Measure all filters in turn, in several rounds, whose medians are compared.
 
@@ -104,8 +104,7 @@ def measure(
     runs: dict[Contestant, list[dict[str, Any]]] = {each: [] for each in contestants}
     for _ in range(rounds):
         for contestant in contestants:
-            if progress is not None:
-                progress(contestant.name, contestant.runs)
+            progress(contestant.name, contestant.runs)
             runs[contestant].append(run(contestant, stream, batch))
     return {
         "window": window,

@@ -36,12 +36,8 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        return {
-            "cases": [summary.to_dict() for summary in self.summaries],
-            "failures": self.failures,
-            "measured": self.measured,
-            "found": self.found,
-        }
+        others = {name: getattr(self, name) for name in ("failures", "measured", "found")}
+        return {"cases": [summary.to_dict() for summary in self.summaries]} | others
 
 
 class Plan(NamedTuple):

@@ -84,7 +84,10 @@ def _follow(process: "subprocess.Popen[str]", run: Identity) -> dict[str, Any]:
         if "mismatch" in message:
             raise MismatchError(message["mismatch"])
         if "measurement" in message:
-            return _expected(Measurement.from_dict(message["measurement"]), run).to_dict()
+            measurement = Measurement.from_dict(message["measurement"])
+            if measurement.identity != run:
+                raise MismatchError(_difference(measurement.identity, run))
+            return measurement.to_dict()
         if "stage" in message:
             tell(stage=message["stage"], share=message["share"])
         elif line.strip():
@@ -100,12 +103,6 @@ def _message(line: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return message if isinstance(message, dict) else {}
-
-
-def _expected(measurement: Measurement, run: Identity) -> Measurement:
-    if measurement.identity != run:
-        raise MismatchError(_difference(measurement.identity, run))
-    return measurement
 
 
 def _difference(found: Identity, run: Identity) -> str:
@@ -124,7 +121,8 @@ def work() -> None:
     try:
         order = json.loads(sys.argv[1])
         time_limit = order.pop("time_limit")
-        run = _ordered(order)
+        order |= {"spec": FilterSpec.from_dict(order["spec"])}
+        run = Identity(**order | {"versions": tuple(map(tuple, order["versions"]))})
         found = identity(run.spec, device(run.device), run.seed)
         if found != run:
             _tell(mismatch=_difference(found, run))
@@ -142,12 +140,6 @@ def work() -> None:
     # What the tools say of themselves counts, not what was expected.
     done = Measurement(spec=run.spec, rtlil=run.rtlil, flow=run.flow, report=report)
     _tell(measurement=done.to_dict())
-
-
-def _ordered(order: dict[str, Any]) -> Identity:
-    spec = FilterSpec.from_dict(order.pop("spec"))
-    versions = tuple((name, version) for name, version in order.pop("versions"))
-    return Identity(spec=spec, versions=versions, **order)
 
 
 def _hear_interrupts() -> None:

@@ -104,16 +104,15 @@ def measure(
                 before = unit.cycles
                 seen = unit.check_and_insert(keys)
                 clocks = unit.cycles - before
-                runs.append(
-                    {
-                        "name": name,
-                        "lanes": spec.lanes,
-                        "stream": stream,
-                        "operations": len(keys),
-                        "clocks": clocks,
-                        "operations_per_clock": len(keys) / clocks,
-                        "mismatches": int((seen != from_spec(spec).check_and_insert(keys)).sum()),
-                    }
-                )
+                run = {
+                    "name": name,
+                    "lanes": spec.lanes,
+                    "stream": stream,
+                    "operations": len(keys),
+                    "clocks": clocks,
+                    "operations_per_clock": len(keys) / clocks,
+                    "mismatches": int((seen != from_spec(spec).check_and_insert(keys)).sum()),
+                }
+                runs.append(run)
     versions = {"lately": version("lately"), "verilator": verilator_version()}
     return {"runs": runs, "seed": SEED, "versions": versions}

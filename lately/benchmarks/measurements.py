@@ -85,9 +85,8 @@ class Measurement:
         """
         try:
             spec, report = FilterSpec.from_dict(values["spec"]), _report(values["report"])
-            return cls(
-                spec=spec, rtlil=str(values["rtlil"]), flow=str(values["flow"]), report=report
-            )
+            texts = {name: str(values[name]) for name in ("rtlil", "flow")}
+            return cls(spec=spec, report=report, **texts)
         except KeyError as error:
             raise ValueError(f"a measurement lacks {error}") from None
         except (TypeError, AttributeError) as error:
@@ -269,22 +268,16 @@ class Summary:
             "verdicts": self.verdicts,
             "critical_path": median.critical_path,
             "versions": median.versions,
-            "runs": [
-                report.to_dict() for report in sorted(reports, key=lambda report: report.seed)
-            ],
+            "runs": [report.to_dict() for report in sorted(reports, key=lambda r: r.seed)],
         }
 
 
 def summarise(cases: Iterable[Case], measurements: Iterable[Measurement]) -> list[Summary]:
     """Return summaries of those cases that have measurements, in order."""
-    entries = list(measurements)
-    summaries = []
-    for case in cases:
-        target = (case.spec, case.device)
-        own = [entry for entry in entries if (entry.spec, entry.report.device) == target]
-        if own:
-            summaries.append(Summary(case, own))
-    return summaries
+    own: dict[tuple[FilterSpec, str], list[Measurement]] = {}
+    for entry in measurements:
+        own.setdefault((entry.spec, entry.report.device), []).append(entry)
+    return [Summary(case, own[at]) for case in cases if (at := (case.spec, case.device)) in own]
 
 
 # Comparison
@@ -336,10 +329,10 @@ def compare(summaries: Iterable[Summary], baseline: Iterable[Measurement]) -> Co
             if before is None:
                 lines[f"{name}: not in the baseline; renew it: {RENEW}"] = None
                 continue
-            others = _other_versions(now.report, before.report)
-            worse = [] if others else _worse(now.report, before.report)
-            lines |= dict.fromkeys([*others, *(f"{name}: {line}" for line in worse)])
-            if not others and not worse:
+            wrong = _other_versions(now.report, before.report)
+            wrong = wrong or [f"{name}: {line}" for line in _worse(now.report, before.report)]
+            lines |= dict.fromkeys(wrong)
+            if not wrong:
                 same = _figures(now.report) == _figures(before.report)
                 equal += same
                 better += not same

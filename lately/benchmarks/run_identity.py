@@ -29,10 +29,8 @@ def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
         If the hardware cannot hold the specification.
     """
     synthesis = (*target.synthesis, target.pads)
-    placement = (
-        *target.place_and_route,
-        *map(str, (ceil(unit_limit(target.name).mhz), *target.pins)),
-    )
+    numbers = (ceil(unit_limit(target.name).mhz), *target.pins)
+    placement = (*target.place_and_route, *map(str, numbers))
     if spec.shards > 1 and target.place_and_route[1] in SITES:
         placement += ("places", *WEIGHT)
     return Identity(

@@ -7,21 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import click
 import numpy as np
 
-from ..golden import Operation, from_spec
+from ..golden import FilterSpec, Operation, SlidingFilter, Verdicts, from_spec
 from ..golden import preset as named
 from ..golden.hash.keys import text_keys
-from ..host import HostError, preset_of
+from ..host import Host, HostError, preset_of
+from ..replay.traces import Trace
 from .progress import counting_bar
-
-if TYPE_CHECKING:
-    from ..golden import FilterSpec, SlidingFilter, Verdicts
-    from ..host import Host
-    from ..replay.traces import Trace
 
 CHUNK = 2048
 """Keys that are sent at a time."""
@@ -30,7 +26,7 @@ _HEADER = b"index,key,seen,age\n"
 _COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
 
 
-def golden_model(board: "Host", wanted: "FilterSpec | None", secret: int | None) -> "SlidingFilter":
+def golden_model(board: Host, wanted: FilterSpec | None, secret: int | None) -> SlidingFilter:
     """Return an empty model of the filter that the board has, or must have, with its secret.
 
     Raises
@@ -53,7 +49,7 @@ def golden_model(board: "Host", wanted: "FilterSpec | None", secret: int | None)
     return golden
 
 
-def begin(board: "Host", secret: int | None) -> None:
+def begin(board: Host, secret: int | None) -> None:
     """Clear the filter of a board, and have it hold one secret and no other."""
     board.clear()
     if secret is not None:
@@ -62,9 +58,9 @@ def begin(board: "Host", secret: int | None) -> None:
 
 
 def perform(
-    board: "Host",
-    trace: "Trace",
-    golden: "SlidingFilter | None",
+    board: Host,
+    trace: Trace,
+    golden: SlidingFilter | None,
     skip: int,
     limit: int | None,
     table: BinaryIO | None,
@@ -103,9 +99,7 @@ def perform(
     }
 
 
-def _texts(
-    trace: "Trace", count: int | None, interrupted: Callable[[], bool]
-) -> Iterator[list[str]]:
+def _texts(trace: Trace, count: int | None, interrupted: Callable[[], bool]) -> Iterator[list[str]]:
     """Yield the texts of some records, or of all, a stretch at a time."""
     left = CHUNK if count is None else count
     while left and not interrupted():
@@ -120,8 +114,8 @@ def _texts(
 class _Course:
     """A stream in progress: its operations and verdicts so far."""
 
-    board: "Host"
-    golden: "SlidingFilter | None"
+    board: Host
+    golden: SlidingFilter | None
     table: BinaryIO | None
     mismatches: int | None
     first_mismatch: int | None = None
@@ -155,14 +149,14 @@ class _Course:
         return text_keys(texts, key_bits=self.board.information.key_bits)
 
 
-def _differing(golden: "SlidingFilter", keys: Any, verdicts: "Verdicts") -> Any:
+def _differing(golden: SlidingFilter, keys: Any, verdicts: Verdicts) -> Any:
     """Return the places where verdict or age differ from the model's."""
     operations = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
     expected = golden.apply(operations, keys)
     return np.flatnonzero((expected.seen != verdicts.seen) | (expected.age != verdicts.age))
 
 
-def _write(table: BinaryIO, start: int, texts: list[str], verdicts: "Verdicts") -> None:
+def _write(table: BinaryIO, start: int, texts: list[str], verdicts: Verdicts) -> None:
     text = io.StringIO(newline="")
     rows = zip(texts, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True)
     csv.writer(text, lineterminator="\n").writerows(

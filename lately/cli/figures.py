@@ -1,6 +1,6 @@
 """Commands that return figures: printed, or written as JSON, and judged by their mismatches."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -13,15 +13,16 @@ Figures = dict[str, Any]
 """Figures that a command measured, as JSON can hold them."""
 
 
-def show(as_json: bool, value: object, table: str, figures: Figures) -> None:
-    """Print a value as JSON or, if that is not asked for, figures in a `table`."""
+def show(as_json: bool, value: object, tables: str | Sequence[str], figures: Figures) -> None:
+    """Print a value as JSON or, if that is not asked for, figures in a table or several."""
     if as_json:
         print_json(value)
     else:
         # Imported here, as it takes longer than a short command.
         from .tables import print_figures
 
-        print_figures(table, figures)
+        for table in [tables] if isinstance(tables, str) else tables:
+            print_figures(table, figures)
 
 
 def figures_command(

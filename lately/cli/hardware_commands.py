@@ -6,14 +6,7 @@ from typing import Any
 import click
 
 from .figures import show
-from .options import (
-    json_option,
-    make_directory,
-    parse_seeds,
-    print_json,
-    time_limit_option,
-    workers,
-)
+from .options import json_option, make_directory, parse_seeds, time_limit_option, workers
 from .progress import parallel_bar
 from .reporting import fail_with
 
@@ -87,12 +80,7 @@ def bench_hardware(
     with parallel_bar("Reading the hardware", "runs") as progress:
         outcome = measure(cases, store, seeds=chosen, progress=progress, **how)
     found = None if known is None else measurements.compare(outcome.summaries, known)
-    if as_json:
-        print_json(outcome.to_dict() | {"check": None if found is None else found.to_dict()})
-    else:
-        from .tables import print_figures
-
-        figures = {"summaries": outcome.summaries, "outcome": outcome, "comparison": found}
-        for table in ("speeds", "areas", "measured"):
-            print_figures(table, figures)
+    told = outcome.to_dict() | {"check": None if found is None else found.to_dict()}
+    figures = {"summaries": outcome.summaries, "outcome": outcome, "comparison": found}
+    show(as_json, told, ("speeds", "areas", "measured"), figures)
     fail_with([*outcome.failures, *(found.regressions if found else ())])

@@ -1,18 +1,18 @@
 """Commands that find the cheapest filter, and check that it keeps its promise."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .options import count_option, json_option, print_json, workers
+from .figures import show
+from .options import count_option, json_option, workers
 from .progress import parallel_bar
 from .reporting import fail_with
 from .reproduce_commands import print_reproduction
 
 if TYPE_CHECKING:
-    from ..planner.plan import Plan
     from ..planner.requirement import Requirement
-    from ..planner.timed import TimedModel
 
 
 @click.group("plan", invoke_without_command=True, short_help="Find the cheapest filter.")
@@ -85,8 +85,9 @@ def plan(
     if context.invoked_subcommand is not None:
         return
     from ..planner.chart import check_format, draw_plan
+    from ..planner.cost import models
     from ..planner.plan import plan as search
-    from ..planner.timed import timed_models
+    from ..planner.timed import COUNTED, timed_models
 
     requirement = _requirement(**asked)
     if plot is not None:
@@ -98,23 +99,11 @@ def plan(
         draw_plan(found, plot)
     if out is not None:
         found.chosen.spec.to_toml(out)
-    if as_json:
-        more = {} if timed is None else {"timed": [model.to_dict() for model in timed]}
-        print_json(found.to_dict() | more)
-    else:
-        _print(found, timed)
-
-
-def _print(plan: "Plan", timed: "list[TimedModel] | None") -> None:
-    from ..planner.cost import models
-    from ..planner.timed import COUNTED
-    from .tables import print_figures
-
-    device = plan.requirement.device
-    errors = None if device is None else models()[device.family]
-    print_figures("plan", {"plan": plan, "candidates": plan.candidates, "errors": errors})
-    if timed is not None:
-        print_figures("spans", {"models": timed, "counted": COUNTED})
+    more = {} if timed is None else {"timed": [asdict(model) for model in timed]}
+    device = requirement.device
+    figures = vars(found) | {"plan": found, "errors": device and models()[device.family]}
+    figures |= {"models": timed, "counted": COUNTED}
+    show(as_json, found.to_dict() | more, ["plan"] if timed is None else ["plan", "spans"], figures)
 
 
 def _requirement(

@@ -1,7 +1,7 @@
 """Constraints that keep smaller filters from meeting a requirement."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,6 @@ class Binding:
     value: int
     constraint: str
     reached: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        return asdict(self)
 
     def __str__(self) -> str:
         # Four digits, so that what is just above a round figure shows it.
@@ -86,13 +82,10 @@ def _smaller(
         less = _below(values, int(getattr(shape, attribute)[0]))
         if less is None or not name:
             continue
-        if attribute == "parts" and _power_only(spec, requirement) and less & (less - 1):
+        if name == "hashes" and spec.blocked and not requirement.any_size:
             less = 1 << less.bit_length() - 1
-        yield name, less, shape.with_one(attribute, less), size
-
-
-def _power_only(spec: FilterSpec, requirement: Requirement) -> bool:
-    return spec.family == "blocked-gebf" and not requirement.any_size
+        changed: dict[str, Any] = {attribute: np.array([less])}
+        yield name, less, replace(shape, **changed), size
 
 
 def _below(values: Any, value: int) -> int | None:

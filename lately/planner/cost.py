@@ -89,17 +89,12 @@ def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
     """
     model = models()[device.family]
     named = features(shapes, size, device, key_bits)
-    predicted = {
-        kind: sum(model[kind][name] * values for name, values in named.items())
+    lut, ff = (
+        sum((model[kind][name] * values for name, values in named.items()), np.zeros(len(shapes)))
         for kind in ("lut", "ff")
-    }
-    return Area(
-        bram=block_rams(shapes, size, device, key_bits),
-        lut=np.asarray(predicted["lut"], np.float64),
-        ff=np.asarray(predicted["ff"], np.float64),
-        lut_error=model["lut_error"],
-        ff_error=model["ff_error"],
     )
+    blocks = block_rams(shapes, size, device, key_bits)
+    return Area(blocks, lut, ff, model["lut_error"], model["ff_error"])
 
 
 def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Ints:
@@ -128,8 +123,7 @@ def of_spec(spec: FilterSpec) -> tuple[Shapes, Ints]:
 def models() -> Mapping[str, Any]:
     """Return the coefficients of each family of devices, by name of the feature, and the errors."""
     text = resources.files(__package__).joinpath("costs.json").read_text("utf-8")
-    values: Mapping[str, Any] = json.loads(text)
-    return values
+    return json.loads(text)
 
 
 def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[str, Floats]:
@@ -186,19 +180,17 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
 
 
 def _verdict_bits(shapes: Shapes) -> Ints:
-    bits: Ints = 1 + ceil_log(2, shapes.generations + 1)
-    return bits
+    return 1 + ceil_log(2, shapes.generations + 1)
 
 
 def _memory_latency(shapes: Shapes, size: Ints) -> Ints:
     # As the pipeline counts block RAMs, on every device.
     wide, deep = _columns_rows(shapes, size)
-    cycles: Ints = memory_latency(
+    return memory_latency(
         bits=part_bits(shapes, size),
         clear=clear_width(shapes, size),
         registers=address_registers(_memories(shapes) * wide * deep),
     )
-    return cycles
 
 
 def _places(shapes: Shapes, size: Ints, key_bits: int) -> Ints:
@@ -211,8 +203,7 @@ def _places(shapes: Shapes, size: Ints, key_bits: int) -> Ints:
         generations=shapes.generations,
     )
     hashing = max(CONTROL_LAG, hash_latency(key_bits))
-    places: Ints = result_places(hashing + memory + detector + QUEUE_LATENCY - 1)
-    return places
+    return result_places(hashing + memory + detector + QUEUE_LATENCY - 1)
 
 
 def _memories(shapes: Shapes) -> Ints:

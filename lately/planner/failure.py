@@ -1,6 +1,7 @@
 """Why nothing meets a requirement, and what could be met."""
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -56,30 +57,26 @@ def _rate_message(requirement: Requirement, lowest: float | None) -> str:
 def _device_message(requirement: Requirement) -> str:
     device = requirement.device
     assert device is not None
-    needs = []
-    for family in requirement.families:
-        every = sized(family, requirement, fitting=False)
-        needs += [next(by_cost(every, requirement), None)]
-    best = min((one for one in needs if one is not None), key=lambda one: one.cost)
+    every = (sized(family, requirement, fitting=False) for family in requirement.families)
+    needs = (one for each in every for one in islice(by_cost(each, requirement), 1))
+    best = min(needs, key=lambda one: one.cost)
     area = cost.area(best.shapes, np.array([best.part_size]), device, requirement.key_bits)
-    have = {"block RAMs": device.bram, "LUTs": device.lut, "flip-flops": device.ff}
-    need = {
-        "block RAMs": f"{area.bram[0]:,}",
-        "LUTs": f"up to {float(area.lut[0]) * (1 + area.lut_error):,.0f}",
-        "flip-flops": f"up to {float(area.ff[0]) * (1 + area.ff_error):,.0f}",
-    }
+    beyond = area.excess(device)
     binds = " and ".join(
-        f"{need[name]} {name} of {have[name]:,}"
-        for name, beyond in area.excess(device).items()
-        if beyond[0]
+        f"{need} {name} of {have:,}"
+        for name, need, have in (
+            ("block RAMs", f"{area.bram[0]:,}", device.bram),
+            ("LUTs", f"up to {float(area.lut[0]) * (1 + area.lut_error):,.0f}", device.lut),
+            ("flip-flops", f"up to {float(area.ff[0]) * (1 + area.ff_error):,.0f}", device.ff),
+        )
+        if beyond[name][0]
     )
     lowest = lowest_rate(requirement)
-    rate = ""
-    if lowest is not None and lowest < _USELESS:
-        rate = f"this window at a rate of {_up(lowest)}"
     window = largest_window(requirement)
-    size = "" if window is None else f"a window of {window:,} at this rate"
-    nearest = " or ".join(text for text in (size, rate) if text) or "nothing of this slack"
+    could = [] if window is None else [f"a window of {window:,} at this rate"]
+    if lowest is not None and lowest < _USELESS:
+        could.append(f"this window at a rate of {_up(lowest)}")
+    nearest = " or ".join(could) or "nothing of this slack"
     return (
         f"device: {device.name} cannot hold a {requirement.text().split(' on ')[0]}: the cheapest, "
         f"of family {best.spec.family}, needs {binds}; it holds {nearest}"
@@ -89,15 +86,12 @@ def _device_message(requirement: Requirement) -> str:
 def largest_window(requirement: Requirement) -> int | None:
     """Return the largest window that meets the rest, to two digits; None if there is none."""
     digits = [d * 10**e for e in range(10) for d in range(10, 100)]
-    windows = sorted({*range(2, 10), *digits})
-    windows = [window for window in windows if window < requirement.window]
+    windows = [window for window in (*range(2, 10), *digits) if window < requirement.window]
     low, high = -1, len(windows)
     while high - low > 1:
         middle = (low + high) // 2
-        if _can(replace(requirement, window=windows[middle])):
-            low = middle
-        else:
-            high = middle
+        can = _can(replace(requirement, window=windows[middle]))
+        low, high = (middle, high) if can else (low, middle)
     return windows[low] if low >= 0 else None
 
 

@@ -1,7 +1,7 @@
 """The plan: candidates, the cheapest of them, and why nothing smaller does."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -83,7 +83,7 @@ class Candidate:
             "limit_mhz": self.limit_mhz,
             "most_operations_per_second": self.limit_mhz and self.limit_mhz * 1e6,
             "area": self.area,
-            "binds": [binding.to_dict() for binding in self.bindings],
+            "binds": [asdict(binding) for binding in self.bindings],
         }
 
 

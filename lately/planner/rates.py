@@ -50,8 +50,7 @@ def _upper_bound(shapes: Shapes, full: Floats) -> Floats:
     """
     after_filling = np.minimum(shapes.run, shapes.generations)
     after_full = np.maximum(0, shapes.generations - shapes.run)
-    bound: Floats = full**shapes.run * (1 + after_filling + after_full * (1 - full))
-    return bound
+    return full**shapes.run * (1 + after_filling + after_full * (1 - full))
 
 
 def worst_rates(shapes: Shapes, size: Ints) -> Floats:
@@ -62,8 +61,7 @@ def worst_rates(shapes: Shapes, size: Ints) -> Floats:
     full = _segment_rates(shapes, size, shapes.run * shapes.generation)
     if (shapes.run == 1).all():
         with np.errstate(divide="ignore"):
-            rates: Floats = -np.expm1(shapes.ring_segments * np.log1p(-full))
-        return rates
+            return -np.expm1(shapes.ring_segments * np.log1p(-full))
     return _run_rates(shapes, size, full)
 
 
@@ -72,9 +70,8 @@ def log_rates(shapes: Shapes, size: Ints) -> Floats:
 
     Parameters, result: as for `worst_rates`.
     """
-    written: Floats = (shapes.run * shapes.generation).astype(np.float64)
-    load: Floats = written / size if shapes.blocked else written
-    cells = shapes.block_cells if shapes.blocked else size
+    load: Floats = (shapes.run * shapes.generation).astype(np.float64)
+    load, cells = (load / size, shapes.block_cells) if shapes.blocked else (load, size)
     part = -np.expm1(load * np.log1p(-1 / np.maximum(cells, 2)))
     bits: Floats = (shapes.run * shapes.parts).astype(np.float64)
     return bits * np.log(np.maximum(part, _LEAST)) + np.log(shapes.generations + 1)
@@ -134,7 +131,7 @@ def _run_rates(shapes: Shapes, size: Ints, full: Floats) -> Floats:
         ends = np.where(reached, np.exp(product_to - product_from), 0.0)
         free = 1 - np.where(begin > 0, done[np.maximum(begin - 1, 0), now], 0.0)
         done[last, :alive] = done[last - 1, :alive] + ends * miss * free
-    return _unsorted(done[ring, columns], order)
+    return done[ring, columns][np.argsort(order)]
 
 
 def _filling(shapes: Shapes, size: Ints, full: Floats) -> Floats:
@@ -145,13 +142,6 @@ def _filling(shapes: Shapes, size: Ints, full: Floats) -> Floats:
         young = place + 1 < shapes.run
         row = full.copy()
         if young.any():
-            chosen = np.flatnonzero(young)
-            row[chosen] = _segment_rates(shapes[chosen], size[chosen], load[chosen])
+            row[young] = _segment_rates(shapes[young], size[young], load[young])
         rows.append(row)
     return np.array(rows)
-
-
-def _unsorted(values: Floats, order: NDArray[np.intp]) -> Floats:
-    result = np.empty_like(values)
-    result[order] = values
-    return result

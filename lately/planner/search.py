@@ -130,21 +130,18 @@ def by_cost(found: Sized, requirement: Requirement) -> Iterator[Found]:
     while waiting:
         rank, index, judged = heapq.heappop(waiting)
         spec = found.shapes.spec(index, int(grid[numbers[index]]), requirement)
+        one = found.shapes[np.array([index])]
         if judged:
-            one = found.shapes[np.array([index])]
             yield Found(spec, rank[0], one, int(grid[numbers[index]]))
-            continue
-        if spec.worst_false_positive_rate > requirement.false_positive_rate:
+        elif spec.worst_false_positive_rate > requirement.false_positive_rate:
             # Rounding made the estimate too low.
             numbers[index] += 1
-            if numbers[index] > found.most[index]:
-                continue
-            one = found.shapes[np.array([index])]
-            (rank,) = _ranks(one, grid[numbers[[index]]], requirement)
-            heapq.heappush(waiting, (rank, index, False))
-            continue
-        exact = (*rank[:2], spec.worst_false_positive_rate, *rank[3:])
-        heapq.heappush(waiting, (exact, index, True))
+            if numbers[index] <= found.most[index]:
+                (rank,) = _ranks(one, grid[numbers[[index]]], requirement)
+                heapq.heappush(waiting, (rank, index, False))
+        else:
+            exact = (*rank[:2], spec.worst_false_positive_rate, *rank[3:])
+            heapq.heappush(waiting, (exact, index, True))
 
 
 def _ranks(found: Shapes, size: Ints, requirement: Requirement) -> list[Rank]:
@@ -167,8 +164,7 @@ def _costs(found: Shapes, size: Ints, requirement: Requirement) -> Floats:
 def _fits(found: Shapes, size: Ints, requirement: Requirement) -> Bools:
     assert requirement.device is not None
     area = cost.area(found, size, requirement.device, requirement.key_bits)
-    excess: Bools = np.logical_or.reduce([*area.excess(requirement.device).values()])
-    return ~excess
+    return ~np.logical_or.reduce([*area.excess(requirement.device).values()])
 
 
 def lowest_rate(requirement: Requirement) -> float | None:

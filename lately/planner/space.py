@@ -72,11 +72,6 @@ class Shapes:
         arrays = {f.name: getattr(self, f.name)[chosen] for f in fields(self)[2:]}
         return replace(self, **arrays)
 
-    def with_one(self, attribute: str, value: int) -> Self:
-        """Return the same with the array `attribute` filled with a value."""
-        arrays: dict[str, Any] = {attribute: np.full(len(self), value)}
-        return replace(self, **arrays)
-
     @property
     def generation(self) -> Ints:
         """Insertions between two shifts, shape (n,): ceil(N / l)."""
@@ -104,10 +99,8 @@ class Shapes:
 
     def spec(self, index: int, size: int, requirement: Requirement) -> FilterSpec:
         """Build the specification of the shape of number `index`, in a size as `sizes` has."""
-        run, generations, parts, block_bits = (
-            int(values[index])
-            for values in (self.run, self.generations, self.parts, self.block_bits)
-        )
+        arrays = (self.run, self.generations, self.parts, self.block_bits)
+        run, generations, parts, block_bits = (int(array[index]) for array in arrays)
         values: dict[str, Any] = {"family": self.family, "window": self.window}
         if self.family == "apbf":
             values |= {"k": run, "l": generations, "slice_bits": size}
@@ -167,8 +160,7 @@ def clear_width(shapes: Shapes, size: Ints) -> Ints:
     """
     depth = part_bits(shapes, size)
     needed = -(-depth // np.maximum(1, shapes.generation - 1))
-    wide: Ints = 1 << np.ceil(np.log2(np.maximum(needed, 1))).astype(np.int64)
-    return wide
+    return 1 << np.ceil(np.log2(np.maximum(needed, 1))).astype(np.int64)
 
 
 def too_large(shapes: Shapes, size: Ints, requirement: Requirement) -> NDArray[np.bool_]:

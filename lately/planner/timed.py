@@ -1,8 +1,8 @@
 """Models for a window that is a span of time, beside the filters that count insertions."""
 
 import math
-from dataclasses import asdict, dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 
@@ -46,10 +46,6 @@ class TimedModel:
     worst_false_positive_rate: float
     slack: float
     when_the_rate_changes: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what JSON can hold."""
-        return asdict(self)
 
 
 def timed_models(requirement: Requirement) -> list[TimedModel]:

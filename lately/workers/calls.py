@@ -98,19 +98,17 @@ def run(
         try:
             work.do(calls, idle or (lambda: None))
         except MismatchError as error:
-            raise _told(error, scheduler) from None
+            if scheduler is None:
+                told = f"the sources changed meanwhile, run it again: {error}"
+            else:
+                told = f"scheduler: {error}; it needs the same as here, and to be started anew"
+            raise MismatchError(told) from None
         except _LostError:
             raise SchedulerError(f"scheduler: lost the one at {scheduler}; run it again") from None
 
 
 class _LostError(Exception):
     """The scheduler does not answer any more."""
-
-
-def _told(error: MismatchError, scheduler: str | None) -> MismatchError:
-    if scheduler is None:
-        return MismatchError(f"the sources changed meanwhile, run it again: {error}")
-    return MismatchError(f"scheduler: {error}; it needs the same as here, and to be started anew")
 
 
 class _Work:

@@ -64,15 +64,11 @@ def _silence() -> None:
 
 @contextmanager
 def _own(jobs: int) -> Iterator[Client]:
+    # A fork would copy the threads' locks, the progress bar's among them.
+    settings = {"distributed.worker.multiprocessing-method": "spawn"}
     with (
         tempfile.TemporaryDirectory(prefix="lately-", ignore_cleanup_errors=True) as folder,
-        dask.config.set(
-            {
-                # A fork would copy the threads' locks, the progress bar's among them.
-                "distributed.worker.multiprocessing-method": "spawn",
-                "temporary-directory": folder,
-            }
-        ),
+        dask.config.set(settings | {"temporary-directory": folder}),
     ):
         with _shielded():
             try:
@@ -121,11 +117,9 @@ def _end(cluster: LocalCluster) -> None:
                 process.kill()
     # They see that their parent has gone, and tidy up.
     deadline = time.monotonic() + TIMEOUT
-    while (left := [process for process in left if _is_alive(process)]) and (
-        time.monotonic() < deadline
-    ):
+    while any(map(_is_alive, left)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    for process in left:
+    for process in filter(_is_alive, left):
         with suppress(psutil.NoSuchProcess):
             process.kill()
 
