@@ -42,7 +42,10 @@ class Limits:
 
     @classmethod
     def of(cls, *, after: bool, **values: list[Any]) -> Self:
-        """Return limits from the `values` of `limits.toml`, where two divisors are a range."""
+        """Return limits from `after` and the other `values` of `limits.toml`.
+
+        Two divisors are a range.
+        """
         fields: dict[str, Any] = {
             name: tuple(value) if name.endswith("mhz") or len(value) > 2 else range(*value)
             for name, value in values.items()
