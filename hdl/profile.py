@@ -280,7 +280,7 @@ class HardwareProfile:
 
     @property
     def lane_hash_levels(self) -> int:
-        """Levels of look-up tables of the hashes of lanes: half of others, as wires are long."""
+        """Levels of look-up tables of the lanes' hashes, half of the others, as wires are long."""
         return max(1, self.levels // 2)
 
     @property
