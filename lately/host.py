@@ -4,9 +4,9 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,7 +70,7 @@ class _Open:
     attempts: int = 0
 
 
-class Host:
+class Host(AbstractContextManager["Host"]):
     """A board at a serial port.
 
     Requests are kept under way, as many as the board has room for, so that
@@ -135,22 +135,21 @@ class Host:
         self._decoder = Decoder()
         self._open: dict[int, _Open] = {}
         self._answers: dict[int, bytes] = {}
-        self._sequence = 0
         self._went_back = False
         self._slots = 1
         with _explained(port):
             self._serial = _open_port(port, baud)
         try:
-            self.information = self._greet()
+            # A session begins with a nonce, and with any number.
+            self._sequence = os.urandom(1)[0]
+            greeting = self._ask(Request.HELLO, os.urandom(NONCE_BYTES))
+            self.information = Information.unpack(greeting[NONCE_BYTES:])
             self._slots = self.information.slots
             if spec is not None:
                 self.check_spec(spec)
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
@@ -419,14 +418,6 @@ class Host:
         reason = _REASONS.get(Status(status)) if known else None
         raise HostError(f"{self.port}: {reason or f'must answer a status, not {status}'}")
 
-    # Beginning
-
-    def _greet(self) -> Information:
-        """Begin a session."""
-        self._sequence = os.urandom(1)[0]
-        nonce = os.urandom(NONCE_BYTES)
-        return Information.unpack(self._ask(Request.HELLO, nonce)[NONCE_BYTES:])
-
     def check_spec(self, spec: FilterSpec) -> None:
         """Refuse a board that holds another filter.
 
@@ -453,8 +444,8 @@ class Host:
 
 def preset_of(information: Information) -> str | None:
     """Return the name of the preset that a board was built from, if it was one."""
-    names = [name for name, spec in PRESETS.items() if spec_digest(spec) == information.digest]
-    return names[0] if names else None
+    found = (name for name, spec in PRESETS.items() if spec_digest(spec) == information.digest)
+    return next(found, None)
 
 
 def failed_checks(failed: Check) -> dict[str, bool]:

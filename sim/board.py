@@ -23,17 +23,6 @@ _CHUNK = 2_000
 _BYTES = 1 << 12
 
 
-def board_verilog(board: wiring.Component) -> str:
-    """Return a top as Verilog, the same text for the same component.
-
-    Parameters
-    ----------
-    board : wiring.Component
-    """
-    text: str = verilog.convert(board, name="board", emit_src=False)
-    return text
-
-
 class SimulatedBoard(Closable):
     """A board top in compiled simulation, whose serial line is a pseudo-terminal.
 
@@ -158,7 +147,7 @@ def board_model(board: wiring.Component, *, clock_hz: int, baud: int) -> Path:
         If a tool is missing or fails.
     """
     return cached_model(
-        board_verilog(board),
+        verilog.convert(board, name="board", emit_src=False),
         top="board",
         driver=_DRIVER,
         header=defines(f"CLOCKS_PER_BIT ({clock_hz}.0 / {baud})"),

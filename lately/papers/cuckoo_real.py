@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..studies.comparison import SHARES, claim, ours, student
-from ..studies.streams import Keys
+from ..studies.streams import Keys, zipf
 from ..studies.study import Chart, Finding, Outcome, Point, Result, Results, Series
 from .cuckoo_findings import (
     LABELS,
@@ -20,7 +20,7 @@ from .cuckoo_findings import (
     rate_series,
     structures,
 )
-from .cuckoo_runs import build, dictionary, measure, synthetic, timing
+from .cuckoo_runs import UNIVERSE, build, dictionary, measure, timing
 from .real_streams import FILES, real
 
 WINDOW = 10_000
@@ -103,7 +103,7 @@ def measure_age(point: Point) -> Result:
     share of errors of at most each of `ERRORS`, and their mean.
     """
     keys = (
-        synthetic(point["count"], 0.0, point["seed"])
+        zipf(point["count"], UNIVERSE, 0.0, point["seed"])
         if point["stream"] == "uniform"
         else real(point["stream"], point["count"])
     )

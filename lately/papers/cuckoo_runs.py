@@ -66,11 +66,6 @@ def build(setup: Point, seed: int) -> Filter:
 # Streams
 
 
-def synthetic(count: int, z: float, seed: int) -> Keys:
-    """Draw keys after Zipf from `UNIVERSE`."""
-    return zipf(count, UNIVERSE, z, seed)
-
-
 def attacked(keys: Keys, window: int, seed: int) -> Keys:
     """Replay, after each key, one of the last `window` with a probability of one half."""
     rng = np.random.default_rng(seed)
@@ -113,7 +108,7 @@ def _different(keys: Keys, window: int) -> float:
 
 def _stream(point: Point, window: int) -> Keys | None:
     if "z" in point:
-        return synthetic(2 * window + point["measured"], point["z"], point["seed"])
+        return zipf(2 * window + point["measured"], UNIVERSE, point["z"], point["seed"])
     keys = real(point["real"], point["measured"])
     if keys is not None and point["attack"]:
         return attacked(keys, window, point["seed"])

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import mean
-from typing import Self
 
 from ..studies.comparison import claim, ours, student
-from ..studies.study import Chart, Estimate, Finding, Outcome, Result, Results, Series
+from ..studies.study import Chart, Estimate, Finding, Outcome, Results, Series
 from .inferential_runs import BALANCED, MOSTLY, PAPER, REAL, Experiment, absent, available
 
 _ENOUGH = 100
@@ -45,24 +44,6 @@ class Curve:
     wrong: list[int]
     """Wrong answers of the standard filter in all runs."""
 
-    @classmethod
-    def of(cls, experiment: Experiment, own: list[tuple[int, list[Result]]]) -> Self:
-        """Return the curve of runs by bits per item."""
-        columns = {name: [[run[name] for run in runs] for _, runs in own] for name in own[0][1][0]}
-
-        def shares(name: str) -> list[Estimate]:
-            return list(map(share, columns[name], columns["standard"]))
-
-        return cls(
-            experiment,
-            bits=[bits for bits, _ in own],
-            shares=shares("inferential"),
-            recurring=shares("recurring"),
-            errors=list(map(estimate, columns["posterior_error"])),
-            calibration=list(map(estimate, columns["calibration_error"])),
-            wrong=[int(sum(values)) for values in columns["standard_false"]],
-        )
-
     @property
     def name(self) -> str:
         """Stream and window."""
@@ -79,8 +60,20 @@ def _curves(results: Results) -> list[Curve]:
             # Without any error there is no share of its cost.
             and sum(run["standard"] for run in result["runs"]) > 0
         ]
-        if own:
-            curves.append(Curve.of(experiment, own))
+        if not own:
+            continue
+        columns = {name: [[run[name] for run in runs] for _, runs in own] for name in own[0][1][0]}
+        curves.append(
+            Curve(
+                experiment,
+                bits=[bits for bits, _ in own],
+                shares=list(map(share, columns["inferential"], columns["standard"])),
+                recurring=list(map(share, columns["recurring"], columns["standard"])),
+                errors=list(map(estimate, columns["posterior_error"])),
+                calibration=list(map(estimate, columns["calibration_error"])),
+                wrong=[int(sum(values)) for values in columns["standard_false"]],
+            )
+        )
     return curves
 
 

@@ -57,12 +57,10 @@ def select(names: Iterable[str], studies: tuple[Study, ...] = STUDIES) -> list[S
     for name in names:
         found = {s.name for s in studies if name == ALL or fnmatchcase(s.name, name)}
         if not found:
-            raise UnknownStudyError(_unknown(name, [study.name for study in studies]))
+            near = get_close_matches(name, [study.name for study in studies], n=3, cutoff=0.5)
+            hint = f"; near it: {', '.join(near)}" if near else ""
+            raise UnknownStudyError(
+                f"study: must be {ALL!r} or one that --list names, not {name!r}{hint}"
+            )
         chosen |= found
     return [study for study in studies if study.name in chosen]
-
-
-def _unknown(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"; near it: {', '.join(near)}" if near else ""
-    return f"study: must be {ALL!r} or one that --list names, not {name!r}{hint}"

@@ -53,13 +53,10 @@ def rate_points(quick: bool) -> list[Point]:
     ]
 
 
-Group = Results
-"""Points that differ in their seed alone; the first has the curve."""
-
-
 def conclude_rate(measured: Results) -> Outcome:
     """Hold the false-positive rate in steady state against the error rate of the filter."""
-    groups: dict[tuple[Any, ...], Group] = {}
+    # Points that differ in their seed alone; the first has the curve.
+    groups: dict[tuple[Any, ...], Results] = {}
     for point, result in measured:
         key = (point["start"], point["error"], point["k"], point["l"])
         groups.setdefault(key, []).append((point, result))
@@ -104,7 +101,7 @@ def _steady_mean(point: Point, result: Result) -> float:
     return float(np.mean(rates))
 
 
-def _rate_finding(what: str, group: Group) -> Finding:
+def _rate_finding(what: str, group: Results) -> Finding:
     first = group[0][0]
     error = first["error"]
     means = [_steady_mean(point, result) for point, result in group]
@@ -127,7 +124,7 @@ def _rate_finding(what: str, group: Group) -> Finding:
     return Finding(what, f"around {decimal(error)}", mean, low, high, verdict, " ".join(notes))
 
 
-def _peak_finding(groups: dict[tuple[Any, ...], Group], start: float) -> Finding:
+def _peak_finding(groups: dict[tuple[Any, ...], Results], start: float) -> Finding:
     """Greatest rate of all filters with a start, over that of the steady state."""
     ratios = {}
     for (own, error, k, l), group in groups.items():
@@ -145,7 +142,7 @@ def _peak_finding(groups: dict[tuple[Any, ...], Group], start: float) -> Finding
     )
 
 
-def _rate_series(k: int, l: int, group: Group) -> list[Series]:
+def _rate_series(k: int, l: int, group: Results) -> list[Series]:
     point, result = group[0]
     spans, rates = zip(*result["curve"], strict=True)
     at, hits, _ = zip(*result["samples"], strict=True)

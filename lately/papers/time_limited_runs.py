@@ -120,13 +120,12 @@ def measure_slices(point: Point) -> Result:
     for k, l in point["combinations"]:
         stream = Stream(point, k, l)
         names = ("spans", "slices", "first", "bits", "reported", "within")
-        rows: dict[str, list[float]] = {name: [] for name in names}
-        for _ in stream.stops():
-            sizes = stream.model.slice_sizes
-            values = (stream.spans, len(sizes), sizes[0], sum(sizes))
-            for name, value in zip(names, (*values, stream.reported, stream.within), strict=True):
-                rows[name].append(value)
-        result[f"{k}, {l}"] = rows
+        rows = [
+            (stream.spans, len(sizes), sizes[0], sum(sizes), stream.reported, stream.within)
+            for sizes in (stream.model.slice_sizes for _ in stream.stops())
+        ]
+        columns = map(list, zip(*rows, strict=True))
+        result[f"{k}, {l}"] = dict(zip(names, columns, strict=True))
     return result
 
 
@@ -161,16 +160,12 @@ def measure_rate(point: Point) -> Result:
         inside = stream.keys[: stream.at][stream.times[: stream.at] >= stream.now - SPAN]
         missed += int((~stream.model.query(inside, stream.now)).sum())
         asked += len(inside)
-    curve = _curve(point) if point["curve"] else []
+    curve = []
+    if point["curve"]:
+        stream = Stream(point, point["k"], point["l"], point["seed"])
+        for _ in stream.stops():
+            curve.append([stream.spans, stream.model.estimated_false_positive_rate(stream.now)])
     return {"curve": curve, "samples": samples, "missed": missed, "asked": asked}
-
-
-def _curve(point: Point) -> list[list[float]]:
-    stream = Stream(point, point["k"], point["l"], point["seed"])
-    return [
-        [stream.spans, stream.model.estimated_false_positive_rate(stream.now)]
-        for _ in stream.stops()
-    ]
 
 
 # For conclusions
@@ -179,11 +174,6 @@ def _curve(point: Point) -> list[list[float]]:
 def decimal(rate: float) -> str:
     """Return a rate as the paper writes it, 0.00001 and not 1e-05."""
     return np.format_float_positional(rate, trim="-")
-
-
-def in_steady_state(rows: dict[str, list[float]]) -> NDArray[np.bool_]:
-    """Whether each stop is in the steady state, shape (stops,)."""
-    return np.array(rows["spans"]) > SPANS - STEADY
 
 
 def bits_per_element(rows: dict[str, list[float]], elements: str) -> NDArray[np.float64]:
@@ -195,7 +185,7 @@ def bits_range(results: list[Result], elements: str) -> tuple[float, float]:
     """Least and most bits per element in the steady state, over all k and l."""
     values = np.concatenate(
         [
-            bits_per_element(rows, elements)[in_steady_state(rows)]
+            bits_per_element(rows, elements)[np.array(rows["spans"]) > SPANS - STEADY]
             for result in results
             for rows in result.values()
         ]

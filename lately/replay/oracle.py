@@ -47,7 +47,7 @@ class Oracle:
         self._generation = spec.generation
         self._guaranteed = spec.window_generations
         self._traceless = spec.ring_segments
-        self._keys: NDArray[Any] | None = None
+        self._keys: Any = None
         self._last = np.empty(0, np.int64)
 
     @property
@@ -93,19 +93,24 @@ class Oracle:
 
     def _lookup(self, keys: NDArray[Any]) -> NDArray[np.int64]:
         """Return numbers of the last insertion, 0 where there is none."""
-        if self._keys is None or not len(self._keys):
-            return np.zeros(len(keys), np.int64)
-        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return np.where(self._keys[place] == keys, self._last[place], 0)
+        if self._keys is None:
+            self._keys = keys[:0]
+        place, new = places(self._keys, keys)
+        last = np.zeros(len(keys), np.int64)
+        last[~new] = self._last[place[~new]]
+        return last
 
     def _remember(self, keys: NDArray[Any], last: NDArray[np.int64]) -> None:
         """Take over sorted distinct keys."""
-        if self._keys is None:
-            self._keys, self._last = keys, last
-            return
-        place = np.searchsorted(self._keys, keys)
-        inside = np.minimum(place, max(len(self._keys) - 1, 0))
-        known = self._keys[inside] == keys if len(self._keys) else np.zeros(len(keys), bool)
-        self._last[inside[known]] = last[known]
-        self._keys = np.insert(self._keys, place[~known], keys[~known])
-        self._last = np.insert(self._last, place[~known], last[~known])
+        place, new = places(self._keys, keys)
+        self._last[place[~new]] = last[~new]
+        self._keys = np.insert(self._keys, place[new], keys[new])
+        self._last = np.insert(self._last, place[new], last[new])
+
+
+def places(known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return where values are among sorted ones, or belong, and which of them are not there."""
+    place = np.searchsorted(known, values)
+    new = place == len(known)
+    new[~new] = known[place[~new]] != values[~new]
+    return place, new

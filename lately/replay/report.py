@@ -31,12 +31,6 @@ COLOURS = {
 }
 """Okabe and Ito's palette, darkened for lines on white; the page has its own for a dark screen."""
 
-_POINT: dict[str, Any] = {
-    "fmt": ".",
-    "color": COLOURS["blue"],
-    "ecolor": COLOURS["band"],
-    "elinewidth": 1.5,
-}
 _NOTHING = "\N{EN DASH}"
 _POINTS = 32
 
@@ -208,32 +202,46 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
 
 
 def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.int64]) -> None:
-    hits = [sum(point.probe_hits for point in group) for group in groups]
-    probes = [sum(point.probes for point in group) for group in groups]
-    if not all(probes):
+    hits = np.array([sum(point.probe_hits for point in group) for group in groups])
+    probes = np.array([sum(point.probes for point in group) for group in groups])
+    if not probes.all():
         return
-    bounds = np.array([clopper_pearson(*pair) for pair in zip(hits, probes, strict=True)])
-    rates = np.array(hits) / probes
     # A group is drawn over its span, which begins where the one before it ends.
     middles = (np.concatenate([[0], ends[:-1]]) + ends) / 2
-    some = rates > 0
+    some = hits > 0
     if some.any():
-        axes.errorbar(
-            middles[some],
-            rates[some],
-            (rates[some] - bounds[some, 0], bounds[some, 1] - rates[some]),
-            label="measured, fresh random keys",
-            **_POINT,
-        )
+        label = "measured, fresh random keys"
+        _draw_shares(axes, middles[some], hits[some], probes[some], label=label)
     if not some.all():
         axes.plot(
             middles[~some],
-            bounds[~some, 1],
+            _bounds(hits[~some], probes[~some])[1],
             "v",
             color=COLOURS["band"],
             markersize=4.5,
             label="none reported: 95% bound",
         )
+
+
+def _bounds(hits: NDArray[np.int64], trials: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the lower and the upper bounds of rates, shape (2, n)."""
+    pairs = zip(hits.tolist(), trials.tolist(), strict=True)
+    return np.array([clopper_pearson(*pair) for pair in pairs]).T
+
+
+def _draw_shares(
+    axes: "Axes",
+    x: NDArray[np.float64],
+    hits: NDArray[np.int64],
+    trials: NDArray[np.int64],
+    **looks: Any,
+) -> None:
+    """Draw rates with their intervals."""
+    shares = hits / trials
+    low, high = _bounds(hits, trials)
+    errors = np.maximum(0, (shares - low, high - shares))
+    looks |= {"fmt": ".", "color": COLOURS["blue"], "ecolor": COLOURS["band"], "elinewidth": 1.5}
+    axes.errorbar(x, shares, errors, **looks)
 
 
 def _scale_rates(axes: "Axes", estimated: NDArray[np.float64], predicted: float) -> None:
@@ -314,7 +322,10 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
         axes.axvspan(edges[0], window, color=COLOURS["green"], alpha=0.09, linewidth=0)
         axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
         axes.axvline(window, color=COLOURS["green"], linewidth=1.2)
-    _draw_shares(lower, edges, counts)
+    filled = np.flatnonzero(counts.sum(axis=1))
+    if len(filled):
+        middles = np.sqrt(edges[filled] * edges[filled + 1].astype(float))
+        _draw_shares(lower, middles, counts[filled, 1], counts[filled].sum(axis=1), markersize=5)
     top = max(float(all_.max()), 1e-9) * 1.2
     upper.set(xscale="log", xlim=(edges[0], max(edges[-1], 3 * end)), ylim=(0, top))
     for text, at, side, colour in (
@@ -328,23 +339,6 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     lower.set(ylim=(-0.06, 1.06), ylabel="seen")
     lower.set_xlabel("operations since the key was last inserted")
     _format(upper, lower)
-
-
-def _draw_shares(axes: "Axes", edges: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    filled = np.flatnonzero(counts.sum(axis=1))
-    if not len(filled):
-        return
-    trials = counts[filled].sum(axis=1)
-    shares = counts[filled, 1] / trials
-    pairs = zip(counts[filled, 1].tolist(), trials.tolist(), strict=True)
-    bounds = np.array([clopper_pearson(*pair) for pair in pairs])
-    axes.errorbar(
-        np.sqrt(edges[filled] * (edges[filled + 1].astype(float))),
-        shares,
-        np.maximum(0, (shares - bounds[:, 0], bounds[:, 1] - shares)),
-        markersize=5,
-        **_POINT,
-    )
 
 
 def _trimmed(result: RunResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..golden import FilterSpec, SlidingFilter, from_spec
 from ..golden.hash.keys import random_keys, text_keys
 from ..hdl.profile import HardwareProfile
-from .oracle import Oracle, Truth
+from .oracle import Oracle, Truth, places
 from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult
 from .traces import Record, Trace
 
@@ -104,7 +104,9 @@ def run(
         while records := trace.read(_CHUNK if limit is None else min(_CHUNK, limit - replay.done)):
             replay.perform(records)
             if progress is not None:
-                progress(replay.done, _fraction(trace, replay.done, limit))
+                share = trace.fraction
+                done = replay.done
+                progress(done, share if limit is None else max(done / limit, share or 0.0))
         return replay.finish(time.perf_counter() - began)
 
 
@@ -124,7 +126,8 @@ class _Replay:
         self._golden = from_spec(spec)
         self._oracle = Oracle(spec)
         self._course = _Course(self._golden, self._oracle)
-        self._texts = _DistinctTexts()
+        # Hashes of different texts, of 64 bits and unrelated to the keys.
+        self._texts = np.empty(0, np.int64)
         self.done = 0
         self.result = RunResult(
             spec=spec,
@@ -138,7 +141,9 @@ class _Replay:
         """Check and insert the keys of some records."""
         texts = [text for text, _ in records]
         keys = text_keys(texts, key_bits=self.result.spec.key_bits)
-        self._texts.add(texts)
+        hashes = np.unique(np.fromiter(map(hash, texts), np.int64, len(texts)))
+        place, new = places(self._texts, hashes)
+        self._texts = np.insert(self._texts, place[new], hashes[new])
         # In one piece: the hardware's pipeline is drained after each.
         rtl = None if self._unit is None else self._unit.check_and_insert(keys)
         start = 0
@@ -202,7 +207,7 @@ class _Replay:
         result.seconds = seconds
         result.shifts = self._golden.shifts
         result.distinct_keys = self._oracle.distinct_keys
-        result.distinct_texts = max(self._texts.count, result.distinct_keys)
+        result.distinct_texts = max(len(self._texts), result.distinct_keys)
         result.malformed_lines = self._trace.rejects.count
         result.malformed_examples = self._trace.rejects.examples
         if self._unit is not None:
@@ -252,24 +257,6 @@ class _Course:
         return keys[self._oracle.traceless(keys)]
 
 
-class _DistinctTexts:
-    """Number of different texts, from 64-bit hashes that are unrelated to the keys."""
-
-    def __init__(self) -> None:
-        self._hashes = np.empty(0, np.int64)
-
-    def add(self, texts: Sequence[str]) -> None:
-        hashes = np.unique(np.fromiter(map(hash, texts), np.int64, len(texts)))
-        place = np.searchsorted(self._hashes, hashes)
-        new = place == len(self._hashes)
-        new[~new] = self._hashes[place[~new]] != hashes[~new]
-        self._hashes = np.insert(self._hashes, place[new], hashes[new])
-
-    @property
-    def count(self) -> int:
-        return len(self._hashes)
-
-
 @contextmanager
 def _open_unit(engine: str | Engine, spec: FilterSpec) -> Iterator[Unit | None]:
     if engine == "golden":
@@ -294,10 +281,3 @@ def _differing_counters(unit: Unit, golden: SlidingFilter) -> dict[str, tuple[in
         if name in unit.statistics
     }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _fraction(trace: Trace, done: int, limit: int | None) -> float | None:
-    read = trace.fraction
-    if limit is None:
-        return read
-    return max(done / limit, read or 0.0)

@@ -94,7 +94,10 @@ def open_records(
         return format, _log_records(everything, fields, rejects), fields, clock
     if format == "csv":
         return format, *_open_csv(name, everything, key, time, rejects)
-    return format, _line_records(everything, rejects), *_no_columns(key, time)
+    if key or time:
+        option = "key" if key else "time"
+        raise TraceError(f"{option}: must not be given for lines, which have no columns")
+    return format, _line_records(everything, rejects), (), None
 
 
 def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None) -> str:
@@ -105,13 +108,6 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
     if stem.endswith(".csv") or key or time or (len(header) > 1 and "key" in header):
         return "csv"
     return "lines"
-
-
-def _no_columns(key: Sequence[str], time: str | None) -> tuple[tuple[str, ...], None]:
-    if key or time:
-        option = "key" if key else "time"
-        raise TraceError(f"{option}: must not be given for lines, which have no columns")
-    return (), None
 
 
 def _line_records(lines: Iterator[str], rejects: Rejects) -> Iterator[Record]:
@@ -249,16 +245,12 @@ def _seconds(text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
-        return _iso_seconds(text.strip())
+        moment = datetime.fromisoformat(text.strip())
+        # A time without a zone is taken for UTC, so that the same file reads alike everywhere.
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if math.isinf(seconds):
         raise ValueError("infinite")
     return seconds
-
-
-def _iso_seconds(text: str) -> float:
-    moment = datetime.fromisoformat(text)
-    # A time without a zone is taken for UTC, so that the same file reads alike everywhere.
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _columns(header: Sequence[str]) -> str:

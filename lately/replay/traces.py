@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import BinaryIO, cast
 
@@ -13,7 +14,7 @@ FORMATS = ("auto", "log", "csv", "lines")
 """Formats of a trace; "auto" tells them apart by its first lines."""
 
 
-class Trace:
+class Trace(AbstractContextManager["Trace"]):
     """Records of a stream, in order; blank lines are none, malformed ones are counted.
 
     Iterating yields `Record` tuples and raises `TraceError` where compressed
@@ -45,9 +46,6 @@ class Trace:
         self.format, self._source, self.key, self.time = open_records(
             name, lines, self.rejects, format=format, key=key, time=time
         )
-
-    def __enter__(self) -> "Trace":
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()

@@ -1,7 +1,6 @@
 """Drawings of matplotlib in a fraction of their bytes."""
 
 import re
-from collections.abc import Iterator
 from itertools import count
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -95,12 +94,8 @@ def _flatten(element: Element) -> None:
         if all(child.tag == _PATH and child.attrib.keys() == {"d"} for child in element):
             element[0].set("d", "".join(child.attrib["d"] for child in element))
             del element[1:]
-    element[:] = list(_members(element))
-
-
-def _members(element: Element) -> Iterator[Element]:
-    for child in element:
-        if child.tag == _GROUP and not child.attrib:
-            yield from child
-        else:
-            yield child
+    element[:] = [
+        member
+        for child in element
+        for member in (child if child.tag == _GROUP and not child.attrib else (child,))
+    ]

@@ -3,6 +3,7 @@
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -262,7 +263,7 @@ class CompiledModel(Closable):
         """
         checked = self._hash.check_keys(keys)
         operations = np.full(len(checked), Operation.CHECK_AND_INSERT, np.uint8)
-        return self._run(operations, checked).seen
+        return self.apply(operations, checked).seen
 
     def apply(
         self,
@@ -293,39 +294,22 @@ class CompiledModel(Closable):
         ToolError
             If there are not as many results as operations.
         """
-        codes = np.ascontiguousarray(operations, np.uint8)
+        wanted = np.ascontiguousarray(operations, np.uint8)
         pauses = (round(256 * pause_before), round(256 * pause_after))
-        return self._run(codes, self._hash.check_keys(keys), skips, pauses, seed)
-
-    def _run(
-        self,
-        operations: NDArray[np.uint8],
-        keys: NDArray[np.uint64],
-        skips: NDArray[np.bool_] | None = None,
-        pauses: tuple[int, int] = (0, 0),
-        seed: int = 1,
-    ) -> Verdicts:
-        beats = Beats(operations, self.spec.lanes, skips)
-        codes, lane_keys = beats.spread(operations, keys, self.spec.lanes)
+        beats = Beats(wanted, self.spec.lanes, skips)
+        codes, lane_keys = beats.spread(wanted, self._hash.check_keys(keys), self.spec.lanes)
         # The last of each, which the driver leaves as it is, is for operations without a lane.
         seen = np.zeros(len(codes) + 1, np.bool_)
         age = np.full(len(codes) + 1, -1, np.int16)
         self._library.lately_begin(self._unit, seed)
-        self._drive(beats.alone, codes, lane_keys, seen, age, pauses)
+        self._drive((beats.alone, codes, lane_keys, seen, age), pauses)
         return Verdicts(seen[beats.places], age[beats.places].astype(np.int64))
 
-    def _drive(
-        self,
-        alone: NDArray[np.uint8],
-        codes: NDArray[np.uint8],
-        keys: NDArray[np.uint64],
-        seen: NDArray[np.bool_],
-        age: NDArray[np.int16],
-        pauses: tuple[int, int],
-    ) -> None:
-        """Have the driver send the beats and fill in the results."""
+    def _drive(self, arrays: tuple[NDArray[Any], ...], pauses: tuple[int, int]) -> None:
+        """Have the driver send beats, the first three arrays, and fill in results, the others."""
+        alone, codes, *_ = arrays
         lanes = self.spec.lanes
-        pointers = [array.ctypes.data for array in (alone, codes, keys, seen, age)]
+        pointers = [array.ctypes.data for array in arrays]
         chunk = max(1, _CHUNK // lanes)
         # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
         for start in range(0, len(alone), chunk):
