@@ -35,14 +35,25 @@ def measure_table_1(point: Point) -> Result:
     return {"rows": [analysis.bloom_metrics(k) for k in hashes]}
 
 
-def measure_table(row: Callable[..., dict[str, float]], point: Point) -> Result:
-    """Compute the rows of another table, of which `row` takes the numbers that name it."""
-    return {"rows": [row(*numbers) for numbers in point["rows"]]}
+def measure_table_2(point: Point) -> Result:
+    """Compute the rows (k, l) of Table 2, and each false-positive rate in the exact profile."""
+    return {
+        "rows": [
+            analysis.apbf_metrics(k, l, profile="linear")
+            | {"exact_fp": analysis.apbf_false_positive_rate(k, l)}
+            for k, l in point["rows"]
+        ]
+    }
 
 
-def _profile_metrics(k: int, l: int) -> dict[str, float]:
-    exact = analysis.apbf_false_positive_rate(k, l)
-    return analysis.apbf_metrics(k, l, profile="linear") | {"exact_fp": exact}
+def measure_table_3(point: Point) -> Result:
+    """Compute the rows (k, l, B, b) of Table 3."""
+    return {"rows": [analysis.apbbf_metrics(*row) for row in point["rows"]]}
+
+
+def measure_table_4(point: Point) -> Result:
+    """Compute the rows (k, l, B, b) of Table 4."""
+    return {"rows": [_costs(*row) for row in point["rows"]]}
 
 
 def _costs(k: int, l: int, block_bits: int, hashes_per_block: int) -> dict[str, float]:
@@ -143,9 +154,9 @@ STUDIES = tuple(
     PAPER.study(f"apbf-table-{number}", partial(points, number), measure, partial(conclude, number))
     for number, measure in {
         "1": measure_table_1,
-        "2": partial(measure_table, _profile_metrics),
-        "3": partial(measure_table, analysis.apbbf_metrics),
-        "4": partial(measure_table, _costs),
+        "2": measure_table_2,
+        "3": measure_table_3,
+        "4": measure_table_4,
     }.items()
 )
 """Tables 1 to 4."""
