@@ -109,7 +109,10 @@ class Oracle:
 
 
 def places(known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return where values are among sorted ones, or belong, and which of them are not there."""
+    """Return where each value is among the known ones, or belongs, and whether it is new.
+
+    The sorted `known` has shape (m,); `values` and both results have shape (n,).
+    """
     place = np.searchsorted(known, values)
     new = place == len(known)
     new[~new] = known[place[~new]] != values[~new]
