@@ -229,7 +229,8 @@ class Schedule(wiring.Component):
         near = Const(0, 1)
         if self._watches:
             near = Signal()
-            m.d.sync += near.eq(counter.left < END_LEFT)
+            # While an operation waits that turns the ring, the gate is closed anyway.
+            m.d.sync += near.eq((counter.left < END_LEFT) & ~self.fill)
         m.d.sync += [
             self.turned.eq(self.event & counter.full),
             below.eq(length.below),

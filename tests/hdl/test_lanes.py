@@ -560,7 +560,7 @@ def test_keys_of_one_shard(unit):
     spec = unit.spec
     key_hash = KeyHash(
         key_bits=spec.key_bits, sizes=spec.index_sizes, functions=spec.hash_functions,
-        seed=spec.seed, shards=spec.shards,
+        seed=spec.seed, hash=spec.hash, shards=spec.shards,
     )  # fmt: skip
     keys = np.arange(1 << spec.key_bits, dtype=np.uint64)
     keys = keys[key_hash.shard(key_hash.state(key_hash.check_keys(keys))) == 0]

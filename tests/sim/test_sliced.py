@@ -9,8 +9,10 @@ from amaranth.sim import Simulator
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, from_spec, preset
 from lately.hdl import FilterUnit
+from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.schedule import Schedule
-from lately.hdl.profile import END_LEFT, WATCHED_GENERATION
+from lately.hdl.interface import Operation
+from lately.hdl.profile import END_LEFT, PAUSE, WATCHED_GENERATION
 from lately.sim import CompiledUnit
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 
@@ -144,6 +146,40 @@ def test_end_is_told_between_its_bounds(length):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
+
+
+def test_shift_waits_for_one_sweep_only():
+    """One that waited for the spare opens the input again, though the next sweep has begun."""
+    words, sweep = 7, 200
+    front = FrontEnd(
+        generation_bits=8, minimum_generation=WATCHED_GENERATION, clear_words=words, watches=True
+    )
+    shifts, cleans, taken = [], [], []
+
+    async def bench(ctx):
+        ctx.set(front.credit, 1)
+        ctx.set(front.generation, 2 * WATCHED_GENERATION)
+        await ctx.tick().repeat(60)
+        ctx.set(front.i.payload, Operation.SHIFT)
+        ctx.set(front.i.valid, 1)
+        for clock in range(3 * sweep):
+            if ctx.get(front.i.ready):
+                taken.append(clock)
+            if ctx.get(front.control.shift):
+                shifts.append(clock)
+            clean = not shifts or clock >= shifts[-1] + sweep
+            if clean and not ctx.get(front.clean):
+                cleans.append(clock)
+            ctx.set(front.clean, clean)
+            await ctx.tick()
+
+    simulator = Simulator(front)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    # The first finds a clean spare, the second waits for the sweep, and the third comes behind it.
+    assert taken[1] < sweep
+    assert cleans[0] <= shifts[1] < taken[2] <= cleans[0] + PAUSE
 
 
 def test_organisation_wrong():
