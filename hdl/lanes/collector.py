@@ -79,14 +79,18 @@ class Collector(wiring.Component):
         )
         m.submodules.credits = credits = Credits(limit=self.DEPTH - self._look - self.UNDER_WAY)
         beat = Signal(self._count_bits)
+        # On the way from the dispatcher.
+        recorded = registered(m, self.recorded, "came_in")
         m.d.comb += [
-            records.write.eq(self.recorded),
-            records.write_address.eq(self.slot),
-            records.value.eq(self.record),
+            records.write.eq(recorded),
+            records.write_address.eq(registered(m, self.slot, "slot_in", reset_less=True)),
+            records.value.eq(registered(m, self.record, "record_in", reset_less=True)),
             records.read_address.eq(beat),
         ]
         pipeline = Pipeline(m)
-        passes, record = self._elaborate_check(m, pipeline, beat, records, credits.available)
+        passes, record = self._elaborate_check(
+            m, pipeline, beat, recorded, records, credits.available
+        )
         coming, answer = self._elaborate_answer(m, pipeline, passes, record)
         came = registered(m, coming, "came")
         m.d.comb += [
@@ -101,13 +105,13 @@ class Collector(wiring.Component):
         ]
         return m
 
-    def _elaborate_check(self, m, pipeline, beat, records, available):
+    def _elaborate_check(self, m, pipeline, beat, recorded, records, available):
         """Look after beats; return whether one passes, and its record."""
         number = pipeline.enter(beat, "beat")
         word = Signal(self._record)
         m.d.comb += word.eq(records.word)
         record = pipeline.enter(word, "record", stage=records.latency)
-        complete = self._elaborate_complete(m, pipeline, number, record)
+        complete = self._elaborate_complete(m, pipeline, number, recorded, record)
         pipeline.leave(complete, latency=self._look)
         # As late as that.
         alive = Signal(complete.stage)
@@ -126,11 +130,11 @@ class Collector(wiring.Component):
         self._elaborate_beat(m, beat, goes, fails, passed)
         return passes, pipeline.combine("lanes", lambda record: record.lanes, record)
 
-    def _elaborate_complete(self, m, pipeline, number, record):
+    def _elaborate_complete(self, m, pipeline, number, recorded, record):
         """Return whether a beat is there, and all shards have finished their entries of it."""
         # The ordinal of the newest beat that can be read.
         newest = Signal(self._count_bits, init=-1)
-        with m.If(self.recorded):
+        with m.If(recorded):
             m.d.sync += newest.eq(newest + 1)
         there = self._elaborate_reached(
             pipeline, pipeline.enter(newest, "newest").at(1), number.at(1), "there"

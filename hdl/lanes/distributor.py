@@ -119,11 +119,13 @@ class Distributor(wiring.Component):
         m.d.sync += [
             # Whether there is one more than the one that goes, if one does.
             pops.eq(room & ~more[-1] & (more.any() | ~pops)),
-            written.eq(written + self.arrived),
-            read.eq(read + pops),
             more.eq(more + self.arrived - pops),
             self.left.eq(pops),
         ]
+        with m.If(self.arrived):
+            m.d.sync += written.eq(written + 1)
+        with m.If(pops):
+            m.d.sync += read.eq(read + 1)
         pipeline = Pipeline(m)
         share = Signal(self._share)
         m.d.comb += share.eq(beats.word)

@@ -157,7 +157,11 @@ class Shard(wiring.Component):
         written = Signal(range(self.DEPTH))
         # The clear after reset comes before the first entry.
         read = Signal(range(self.DEPTH), init=self.DEPTH - 1)
-        m.d.sync += [written.eq(written + self.valid), read.eq(read + sequencer.takes)]
+        # As enables, whose ways are shorter than those through a carry.
+        with m.If(self.valid):
+            m.d.sync += written.eq(written + 1)
+        with m.If(sequencer.takes):
+            m.d.sync += read.eq(read + 1)
         words = []
         for number, states in enumerate(self._states):
             m.submodules[f"states{number}"] = states

@@ -76,7 +76,7 @@ class PagedMemory(wiring.Component):
     Errors: as `require_integer`.
     """
 
-    SHARE = 256
+    SHARE = 128
     """Bits of all pages, at most, for each place that share registers for addresses."""
 
     def __init__(self, *, depth, width, number=0, memories=1):
@@ -130,7 +130,8 @@ class PagedMemory(wiring.Component):
             words_of_page = memory.Memory(shape=len(value), depth=self._page, init=[])
             m.submodules[f"page{group}_{number}"] = words_of_page
             write_port = words_of_page.write_port()
-            read_port = words_of_page.read_port()
+            # What is read joins the first choice ahead of a register: half as many of those.
+            read_port = words_of_page.read_port(domain="comb")
             writing = pipeline.register(
                 f"writing{group}_{number}",
                 lambda write, address, own=number: write & (address[low:] == own),
@@ -144,10 +145,11 @@ class PagedMemory(wiring.Component):
                 read_port.addr.eq(address.value[:low]),
             ]
             words.append(
-                pipeline.enter(read_port.data, f"page{group}_{number}", stage=2, reset_less=True)
+                pipeline.enter(
+                    read_port.data, f"page{group}_{number}", stage=1, reset_less=True, levels=1
+                )
             )
-        page = address[low:].at(2)
-        word = pipeline.select(words, page, f"word{group}_").settled()
+        word = pipeline.select(words, address[low:], f"word{group}_").settled()
         pipeline.leave(word, latency=self.latency)
         return word.value
 

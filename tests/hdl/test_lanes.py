@@ -39,7 +39,9 @@ def simulate(component, bench):
 # Parts
 
 
-@pytest.mark.parametrize(("depth", "latency"), [(8, 2), (16, 2), (32, 3), (128, 4)])
+@pytest.mark.parametrize(
+    ("depth", "latency"), [(8, 2), (16, 2), (32, 2), (64, 3), (128, 3), (256, 4)]
+)
 @pytest.mark.parametrize(("width", "number"), [(9, 0), (9, 3), (70, 1)])
 def test_paged_memory(depth, latency, width, number):
     memories = number + 1
@@ -433,7 +435,7 @@ def test_parts_of_a_sequence(unit, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("under_way", "enough"), [(Collector.UNDER_WAY, True), (Collector.UNDER_WAY - 8, False)]
+    ("under_way", "enough"), [(Collector.UNDER_WAY, True), (Collector.UNDER_WAY - 11, False)]
 )
 def test_answers_are_not_taken(under_way, enough, monkeypatch):
     """A unit in full flow whose answers nobody takes loses none; with less room it would."""
