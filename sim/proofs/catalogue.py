@@ -7,11 +7,13 @@ from importlib.metadata import version
 from typing import Any
 
 from ...golden.errors import LatelyError
-from . import core, frontend, lanes, rekey, results, segments
+from . import collector, core, frontend, lanes, rekey, results, segments
 from .formal import Proof, Record, run_proof
 
 PROOFS: tuple[Proof, ...] = tuple(
-    proof for module in (segments, frontend, core, rekey, results, lanes) for proof in module.PROOFS
+    proof
+    for module in (segments, frontend, core, rekey, results, lanes, collector)
+    for proof in module.PROOFS
 )
 """What is proven."""
 

@@ -5,8 +5,10 @@ from functools import partial
 import pytest
 from mutants import broken
 
+from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.dispatcher import Dispatcher
 from lately.hdl.lanes.distributor import Distributor
+from lately.sim.proofs.collector import AnswerPlaces, Answers
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 from lately.sim.proofs.lanes import Shares, Turns
 
@@ -39,3 +41,36 @@ def test_broken_dispatcher_fails():
     """Shards without an operation of the beat do not turn."""
     dispatcher = broken(Dispatcher, "turn.any() | cross", "turn.any()")
     assert status_of(partial(Turns, dispatcher=dispatcher), Bounded(30)) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("alive[-1] & flag & ~fails", "alive[-1] & ~fails", id="too soon"),
+        pytest.param("there, *done,", "*done,", id="a beat that is not there"),
+        pytest.param("Mux(fails, back[2:], next_high)", "next_high", id="does not go back"),
+        pytest.param(" & ~fails.replicate(len(alive))", "", id="beats behind one that fails"),
+        pytest.param("at=shard * self._lanes + lane", "at=lane", id="another shard"),
+        pytest.param("lanes, lane=lane: lanes[lane]", "lanes: lanes[0]", id="another lane"),
+        pytest.param("read_address.eq(beat)", "read_address.eq(beat + 1)", id="another beat"),
+        pytest.param("stage + self._results_latency", "stage + 1", id="an old verdict"),
+        pytest.param("b[3] & b[2]", "b[3]", id="a borrow too many"),
+        pytest.param("lane.seen & came for", "lane.seen for", id="hits of no answer"),
+        pytest.param("goes.eq(available &", "goes.eq(0 &", id="none ever comes"),
+    ],
+)
+def test_broken_collector_fails(old, new):
+    collector = broken(Collector, old, new)
+    assert status_of(partial(Answers, collector=collector), Bounded(32)) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("goes.eq(available &", "goes.eq(", id="without credits"),
+        pytest.param("UNDER_WAY = 7", "UNDER_WAY = 5", id="too many credits"),
+    ],
+)
+def test_broken_collector_overflows(old, new):
+    collector = broken(Collector, old, new)
+    assert status_of(partial(AnswerPlaces, collector=collector), Bounded(60)) == "failed"

@@ -1,0 +1,202 @@
+"""What is proven of the answers of several lanes: each is that of its beat, in order, in time."""
+
+from amaranth.hdl import Assume, Cat, Mux, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
+from amaranth.lib import data
+
+from ...hdl.lanes.beats import BeatRecord, count_bits
+from ...hdl.lanes.collector import Collector
+from ...hdl.pipeline import delayed
+from .formal import Bounded, Induction, Proof
+from .harness import Harness, opened
+from .results import ahead, kept_while_waiting, ordinal
+
+_LANES, _SHARDS, _SLOTS = 2, 3, 4
+
+# Places that run out while there are few beats.
+_SMALL = {"DEPTH": 16}
+
+# Counts of entries that soon wrap, or carry into another digit.
+_STARTS = (-2, 62, 14)
+
+_VERDICT_BITS = 2
+_RESULTS_LATENCY = 2
+
+
+def _collector(collector):
+    """Return a collector of that class whose tags and ages have one bit."""
+    answer = {"valid": 1, "tag": 1, "seen": 1, "age": _VERDICT_BITS - 1}
+    return collector(
+        record=BeatRecord(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, tag_bits=1),
+        shards=_SHARDS,
+        slots=_SLOTS,
+        answer=data.StructLayout({"lanes": data.ArrayLayout(data.StructLayout(answer), _LANES)}),
+        verdict_bits=_VERDICT_BITS,
+        results_latency=_RESULTS_LATENCY,
+    )
+
+
+class Answers(Harness):
+    """A collector; one beat in twice the slots is followed, whichever they are.
+
+    Beats come while fewer than `slots` wait for their answers, and shards finish entries that
+    they have. What is read of a shard is arbitrary, but for the verdicts that it has finished of
+    the beat that is followed, until another beat has its slot.
+    """
+
+    PATIENCE = 26
+    """Clocks for which an answer waits at most while its beat is complete and `o` ready."""
+
+    def __init__(self, *, collector=Collector, goal=None):
+        small = type("SmallCollector", (collector,), _SMALL)
+        self._collector = _collector(small)
+        super().__init__(part=self._collector, goal=goal)
+
+    def build(self, m):
+        part = self._collector
+        m.submodules.collector, inner = opened(part)
+        taken = part.o.valid & part.o.ready
+        came = ordinal(m, part.recorded, 2 * _SLOTS, "came")
+        went = ordinal(m, taken, 2 * _SLOTS, "went")
+        under_way = ahead(came, went)
+        m.d.comb += [
+            Assume(~part.recorded | (under_way != _SLOTS)),
+            Assume(~part.recorded | (part.slot == came[: len(part.slot)])),
+        ]
+        own = Signal.like(came)
+        m.d.comb += own.eq(AnyConst(len(own)))
+        # Whether the slot is that of the beat that is followed.
+        present = Signal()
+        own_slot = own[: len(part.slot)]
+        with m.If(part.recorded & (part.slot == own_slot)):
+            m.d.sync += present.eq(came == own)
+        comes = part.recorded & (came == own)
+        finished = Cat(self._finished(m, shard, comes) for shard in range(_SHARDS))
+        reads = present & (part.read == own_slot)
+        expected = self._expected(m, comes, finished & reads.replicate(_SHARDS))
+        first = present & (went == own)
+        answers = part.o.valid & (went == own)
+        idle = Signal(range(self.PATIENCE + 2))
+        waits = first & finished.all() & part.o.ready & ~part.o.valid
+        m.d.sync += idle.eq(Mux(waits, idle + 1, 0))
+        self.require(
+            ~part.o.valid | (under_way != 0),
+            ~answers | (present & finished.all()),
+            ~answers | (part.o.p.as_value() == expected),
+            kept_while_waiting(m, part.o),
+            idle <= self.PATIENCE,
+        )
+        self._require_hits(m, taken, under_way)
+        again = Signal()
+        with m.If(inner["fails"] & first & reads & ~finished.all()):
+            m.d.sync += again.eq(1)
+        self.reach("a beat is looked after again", answers & again)
+        self.reach("all slots are taken as an answer comes", part.o.valid & (under_way == _SLOTS))
+        # The fifth beat comes to the slot of the first.
+        self.reach("a slot comes again", part.recorded & (came == _SLOTS))
+        self.reach("there are no credits", part.o.valid & ~inner["credits.available"])
+
+    def _finished(self, m, shard, comes):
+        """Let a shard have and finish entries; return whether it has those of the own beat."""
+        part = self._collector
+        width = count_bits(_SLOTS)
+        start = _STARTS[shard] % (1 << width)
+        given = Signal(width, name=f"given{shard}", init=start)
+        done = Signal(width, name=f"finished{shard}", init=start)
+        finishes = Signal(name=f"finishes{shard}")
+        more = Signal(name=f"more{shard}")
+        required = part.record.required[shard]
+        m.d.sync += [given.eq(given + (part.recorded & more)), done.eq(done + finishes)]
+        m.d.comb += [
+            finishes.eq(AnySeq(1)),
+            more.eq(AnySeq(1)),
+            Assume(~finishes | (done != given)),
+            Assume(~part.recorded | (required == (given + more)[:width])),
+            Assume(part.done.word_select(shard, width) == done),
+        ]
+        goal = Signal(width, name=f"goal{shard}")
+        with m.If(comes):
+            m.d.sync += goal.eq(required)
+        return ~(done - goal)[width - 1]
+
+    def _expected(self, m, comes, reads):
+        """Give the verdicts of the own beat to who reads them; return its answer."""
+        part = self._collector
+        answer = []
+        for number in range(_LANES):
+            coming = part.record.lanes[number]
+            m.d.comb += Assume(coming.number < _SHARDS)
+            lane = Signal(coming.shape(), name=f"lane{number}")
+            with m.If(comes):
+                m.d.sync += lane.eq(coming)
+            verdict = Signal(_VERDICT_BITS, name=f"verdict{number}")
+            m.d.comb += verdict.eq(AnyConst(_VERDICT_BITS))
+            for shard in range(_SHARDS):
+                read = delayed(m, reads[shard], _RESULTS_LATENCY, f"read{number}_{shard}_")
+                found = part.results.word_select(shard * _LANES + number, _VERDICT_BITS)
+                holds = read & lane.asked & (lane.number == shard)
+                m.d.comb += Assume(~holds | (found == verdict))
+            seen = (lane.asked & verdict[0]) | (lane.known & lane.query)
+            answer += [lane.valid, lane.tag, seen, lane.asked & verdict[1]]
+        return Cat(answer)
+
+    def _require_hits(self, m, taken, under_way):
+        """Require that the hits are those of answers, each counted before it is taken."""
+        part = self._collector
+        for lane in range(_LANES):
+            hits = ordinal(m, part.hit[lane], 2 * _SLOTS, f"hits{lane}")
+            seen = ordinal(m, taken & part.o.p.lanes[lane].seen, 2 * _SLOTS, f"seen{lane}")
+            self.require(ahead(hits, seen) <= under_way)
+
+
+class AnswerPlaces(Harness):
+    """How many answers a collector has under way, whatever comes and whenever they are taken.
+
+    That no answer comes of nothing is assumed here, and proven of the queue by `QueueOrder`.
+    """
+
+    def __init__(self, *, collector=Collector, goal=None):
+        self._collector = _collector(collector)
+        super().__init__(part=self._collector, goal=goal)
+
+    def build(self, m):
+        part = self._collector
+        m.submodules.collector, inner = opened(part)
+        taken = part.o.valid & part.o.ready
+        held = Signal(range(2 * part.DEPTH))
+        m.d.sync += held.eq(held + inner["passes"] - taken)
+        m.d.comb += Assume(~part.o.valid | (held != 0))
+        left = inner["credits.left"]
+        coming = inner["credits.change"] + inner["credits.refunded"] - inner["credits.spent"]
+        self.require(held <= part.DEPTH, left + coming == left.init - held)
+        self.reach("all places but the spare one are taken", held == part.DEPTH - 1)
+
+
+PROOFS = (
+    Proof(
+        name="answers of beats",
+        statement="The n-th answer is that of the n-th beat, with its tags and, of each lane, the "
+        "verdict of its shard. It does not come before all shards have finished what the beat "
+        f"requires of them, and at most {Answers.PATIENCE} clocks after that and the answer before "
+        "while answers are taken; it waits unchanged until it is taken. Hits are counted once.",
+        design="collector, 2 lanes, 3 shards, 4 slots, 16 places for answers",
+        build=Answers,
+        method=Bounded(32),
+        goals={
+            "a beat is looked after again": 40,
+            "all slots are taken as an answer comes": 40,
+            "a slot comes again": 40,
+            "there are no credits": 40,
+        },
+    ),
+    Proof(
+        name="places for answers",
+        statement="There are never more answers under way to the queue and in it than it has "
+        "places for, whatever comes and whenever answers are taken.",
+        design="collector, 2 lanes, 3 shards, 4 slots, 32 places for answers",
+        build=AnswerPlaces,
+        method=Induction(24),
+        goals={"all places but the spare one are taken": 60},
+    ),
+)
+"""What is proven of collectors."""
