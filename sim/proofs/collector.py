@@ -44,7 +44,7 @@ class Answers(Harness):
     the beat that is followed, until another beat has its slot.
     """
 
-    PATIENCE = 26
+    PATIENCE = 27
     """Clocks for which an answer waits at most while its beat is complete and `o` ready."""
 
     def __init__(self, *, collector=Collector, goal=None):
