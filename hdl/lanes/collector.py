@@ -79,12 +79,12 @@ class Collector(wiring.Component):
         )
         m.submodules.credits = credits = Credits(limit=self.DEPTH - self._look - self.UNDER_WAY)
         beat = Signal(self._count_bits)
-        # On the way from the dispatcher.
+        # Reads see it a cycle later.
         recorded = registered(m, self.recorded, "came_in")
         m.d.comb += [
-            records.write.eq(recorded),
-            records.write_address.eq(registered(m, self.slot, "slot_in", reset_less=True)),
-            records.value.eq(registered(m, self.record, "record_in", reset_less=True)),
+            records.write.eq(self.recorded),
+            records.write_address.eq(self.slot),
+            records.value.eq(self.record),
             records.read_address.eq(beat),
         ]
         pipeline = Pipeline(m)

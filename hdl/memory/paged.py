@@ -53,7 +53,7 @@ class PagedMemory(wiring.Component):
     """Words in pages, which are selected two binary digits per clock.
 
     One write and one read per clock. A read sees the writes of all earlier
-    clocks. Latency `latency` clocks from `read_address` to `word`.
+    clocks but the last. Latency `latency` clocks from `read_address` to `word`.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class PagedMemory(wiring.Component):
                 ("read", self._elaborate_map(self.read_address, *self._maps[group])),
             )
         )
-        value = pipeline.enter(value, f"value{group}", reset_less=True).at(1).value
+        value = pipeline.enter(value, f"value{group}", reset_less=True).at(2).value
         address = read.at(1)
         words = []
         for number in range(self._pages):
@@ -135,12 +135,12 @@ class PagedMemory(wiring.Component):
             writing = pipeline.register(
                 f"writing{group}_{number}",
                 lambda write, address, own=number: write & (address[low:] == own),
-                write,
-                written,
+                write.at(1),
+                written.at(1),
             )
             m.d.comb += [
                 write_port.en.eq(writing.value),
-                write_port.addr.eq(written.at(1).value[:low]),
+                write_port.addr.eq(written.at(2).value[:low]),
                 write_port.data.eq(value),
                 read_port.addr.eq(address.value[:low]),
             ]

@@ -63,8 +63,8 @@ def test_paged_memory(depth, latency, width, number):
             ctx.set(memory.write_address, address)
             ctx.set(memory.value, value)
             ctx.set(memory.read_address, reading)
-            # A read sees all writes but that of its own clock.
-            if writes and (done := writes[-1]):
+            # A read sees all writes but those of its own clock and the one before.
+            if len(writes) > 1 and (done := writes[-2]):
                 held[done[0]] = done[1]
             asked.append(held[reading])
             writes.append((address, value) if write else None)
