@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from ..hash.compiled_hash import CompiledHash
 from ..hash.functions import shard_rotations
-from ..operations import Ages, Operation
+from ..operations import Ages
 from . import compiled_loops as loops
 from .layout import Layout
 from .position import RingPosition
@@ -93,11 +93,6 @@ class CompiledSegments:
             self._memory[:] = octets.view("<u8")
 
     # Operations
-
-    def ages(self, keys: NDArray[np.uint64], ring: RingPosition) -> Ages:
-        """Return the age of each key; shapes (n, words) and (n,)."""
-        codes = np.full(len(keys), Operation.QUERY, np.uint8)
-        return self.perform(codes, keys, ring)
 
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition

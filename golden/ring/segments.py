@@ -32,19 +32,6 @@ class Segments:
     def bits(self, values: NDArray[np.bool_]) -> None:
         self._memory[:] = values
 
-    def ages(self, keys: NDArray[np.uint64], ring: RingPosition) -> Ages:
-        """Return the age of each key; shapes (n, words) and (n,)."""
-        ages = np.empty(len(keys), np.int64)
-        for start in range(0, len(keys), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            states = _States(self._layout.hash, keys[part])
-            matches = [
-                self._memory[segment][positions].all(axis=0)
-                for segment, positions in self._places(states, ring)
-            ]
-            ages[part] = self._reduced(np.array(matches))
-        return ages
-
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> Ages:

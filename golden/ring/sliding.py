@@ -143,7 +143,7 @@ class SlidingFilter(CountedFilter):
         return self._perform_all(Operation.CHECK_AND_INSERT, keys).seen
 
     def _age(self, keys: Words) -> Ages:
-        return self._segments.ages(keys, self._ring)
+        return self._segments.perform(_repeated(Operation.QUERY, keys), keys, self._ring)
 
     def _apply(self, operations: ArrayLike, *operands: Any) -> Verdicts:
         (keys,) = operands
@@ -350,7 +350,7 @@ class SlidingFilter(CountedFilter):
         return check_secret(secret)
 
     def _perform_all(self, operation: Operation, keys: Words) -> Verdicts:
-        return self._perform(np.full(len(keys), operation, np.uint8), keys)
+        return self._perform(_repeated(operation, keys), keys)
 
     def _perform(self, codes: NDArray[np.uint8], keys: Words) -> Verdicts:
         age = self._segments.perform(codes, keys, self._ring)
@@ -362,6 +362,10 @@ class SlidingFilter(CountedFilter):
     @property
     def _words(self) -> int:
         return -(-self.spec.key_bits // 64)
+
+
+def _repeated(operation: Operation, keys: Words) -> NDArray[np.uint8]:
+    return np.full(len(keys), operation, np.uint8)
 
 
 def _segments(layout: Layout) -> "Segments | CompiledSegments":
