@@ -4,11 +4,14 @@ They never forget, so a stream fills them. They are the baselines for filters
 with a window, and the parts that `buffered` and `forgetful` are made of.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import SpecificationError
 from ..filter import Answers, Words
+from ..ring.slices import chunks
 from ..spec.compared import BlockedBloomSpec, BloomSpec, PartitionedBloomSpec
 from .bits import BitArray, BitArrays
 
@@ -52,24 +55,21 @@ class BloomFilter(BitArrays):
         return self._segments[0].memory.copy()
 
     def _insert(self, keys: Words) -> None:
-        for start in range(0, len(keys), _CHUNK):
-            self._segments[0].write(self._positions(keys[start : start + _CHUNK]))
+        for part in chunks(len(keys), _CHUNK):
+            self._segments[0].write(self._positions(keys[part]))
         self.insertions += len(keys)
 
     def _query(self, keys: Words) -> Answers:
-        seen = np.empty(len(keys), np.bool_)
-        for start in range(0, len(keys), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            seen[part] = self._segments[0].match(self._positions(keys[part]))
-        return seen
+        return self._answers(keys, self._segments[0].match)
 
     def _check_and_insert(self, keys: Words) -> Answers:
-        seen = np.empty(len(keys), np.bool_)
-        for start in range(0, len(keys), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            seen[part] = self._segments[0].match_and_write(self._positions(keys[part]))
+        seen = self._answers(keys, self._segments[0].match_and_write)
         self.insertions += len(keys)
         return seen
+
+    def _answers(self, keys: Words, ask: Callable[[NDArray[np.intp]], Answers]) -> Answers:
+        parts = [ask(self._positions(keys[part])) for part in chunks(len(keys), _CHUNK)]
+        return np.concatenate([np.empty(0, np.bool_), *parts])
 
 
 class PartitionedBloomFilter(BloomFilter):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..filter import Answers, Words
+from ..ring.slices import chunks
 from ..sizing import bloom_rate, bloom_sizes
 from ..spec.compared import A2BufferingSpec, DoubleBufferingSpec
 from .bits import BitArray, BitArrays
@@ -44,16 +45,14 @@ class _TwoFilters(BitArrays):
         self._check_and_insert(keys)
 
     def _check_and_insert(self, keys: Words) -> Answers:
-        seen = np.empty(len(keys), np.bool_)
-        for start in range(0, len(keys), _CHUNK):
-            positions = self._positions(keys[start : start + _CHUNK])
-            done = 0
-            while done < len(positions):
-                answers = self._stretch(positions[done:])
-                seen[start + done : start + done + len(answers)] = answers
-                done += len(answers)
+        answers = [np.empty(0, np.bool_)]
+        for part in chunks(len(keys), _CHUNK):
+            positions = self._positions(keys[part])
+            while len(positions):
+                answers.append(self._stretch(positions))
+                positions = positions[len(answers[-1]) :]
         self.insertions += len(keys)
-        return seen
+        return np.concatenate(answers)
 
     @abstractmethod
     def _stretch(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:

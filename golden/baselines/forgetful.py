@@ -2,7 +2,6 @@
 
 import math
 from functools import lru_cache, partial
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from ..errors import SpecificationError
 from ..filter import Answers, Words
 from ..operations import Ages
+from ..ring.slices import find_runs
 from ..sizing import HASHES, shared_cells, smallest
 from ..spec.compared import ForgetfulBloomSpec
 from .bits import BitArray, BitArrays
@@ -103,7 +103,7 @@ class ForgetfulBloomFilter(BitArrays):
 
     def _age(self, keys: Words) -> Ages:
         positions = self._positions(keys)
-        return _youngest_pairs([segment.match(positions) for segment in self._segments])
+        return find_runs([segment.match(positions) for segment in self._segments], 2, len(keys))
 
     def _age_and_insert(self, keys: Words) -> Ages:
         return self._insert(keys, asked=True)
@@ -112,20 +112,16 @@ class ForgetfulBloomFilter(BitArrays):
         ages = np.full(len(keys), -1, np.int64)
         done = 0
         while done < len(keys):
-            if self.filled == self.generation:
-                # The query that belongs to this insertion still asks the segments as they were.
-                if asked:
-                    ages[done] = self._ask(self._positions(keys[done : done + 1]))[0]
-                self._shift()
-                self._write(self._positions(keys[done : done + 1]))
-                done += 1
-                continue
-            count = min(len(keys) - done, self.generation - self.filled, _CHUNK)
-            positions = self._positions(keys[done : done + count])
+            left = self.generation - self.filled
+            part = slice(done, min(len(keys), done + max(1, min(left, _CHUNK))))
+            positions = self._positions(keys[part])
             if asked:
-                ages[done : done + count] = self._ask(positions)
+                ages[part] = self._ask(positions)
+            if not left:
+                # The query that belongs to this insertion has asked the segments as they were.
+                self._shift()
             self._write(positions)
-            done += count
+            done = part.stop
         self.insertions += len(keys)
         return ages
 
@@ -133,7 +129,7 @@ class ForgetfulBloomFilter(BitArrays):
         """Return the ages of keys that are inserted one after another, without a shift."""
         written = [segment.overlay(positions) for segment in self._segments[:2]]
         read = [segment.match(positions) for segment in self._segments[2:]]
-        return _youngest_pairs(written + read)
+        return find_runs(written + read, 2, len(positions))
 
     def _write(self, positions: NDArray[np.intp]) -> None:
         for segment in self._segments[:2]:
@@ -146,12 +142,6 @@ class ForgetfulBloomFilter(BitArrays):
         self._segments.insert(0, oldest)
         self.filled = 0
         self.shifts += 1
-
-
-def _youngest_pairs(matches: list[Answers]) -> Ages:
-    """Return the first of two consecutive segments that match, each of shape (n,); else -1."""
-    pairs = np.array([younger & older for younger, older in pairwise(matches)])
-    return np.where(pairs.any(axis=0), pairs.argmax(axis=0), -1)
 
 
 def forgetful_rate(generation: int, past: int, bits: int, hashes: int) -> float:

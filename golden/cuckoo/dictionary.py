@@ -21,6 +21,7 @@ from .. import compilation
 from ..filter import Answers, Words, require_count
 from ..hash.keys import Keys, one_or_all, sortable
 from ..operations import Ages
+from ..ring.slices import chunks
 from ..spec.cuckoo import CuckooSpec
 from .sizes import MOST_POSITIONS, cuckoo_error_bound, cuckoo_signature_bits
 from .storage import WORD, CuckooTables, names_of
@@ -171,21 +172,17 @@ class CuckooDictionary(CuckooTables):
 
     def _last_update(self, keys: Words) -> Ages:
         ages = np.empty(len(keys), np.int64)
-        for start in range(0, len(keys), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in chunks(len(keys), _CHUNK):
             ages[part] = self._ages_of(keys[part])
         return ages
 
-    def _addresses(self, keys: Words) -> tuple[Ages, Ages, Ages]:
+    def _addresses(self, states: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
         """Return both addresses of each key, and its signature above the bits of one."""
-        return self._addresses_under(self._hash.state(keys))
-
-    def _addresses_under(self, states: NDArray[np.uint64]) -> tuple[Ages, Ages, Ages]:
         first, second, signature = self._hash.indices(states, 0)
         return first, second + self.positions, signature * (2 * self.positions)
 
     def _ages_of(self, keys: Words) -> Ages:
-        first, second, signature = self._addresses(keys)
+        first, second, signature = self._addresses(self._hash.state(keys))
         absent = self.window + 1
         ages = np.full(len(keys), absent, np.int64)
         for at, other in (first, second), (second, first):
@@ -210,8 +207,7 @@ class CuckooDictionary(CuckooTables):
     def _insert(self, keys: Words) -> Ages:
         """Insert keys; return ages from before, more than `window` for an absent key."""
         ages = np.empty(len(keys), np.int64)
-        for start in range(0, len(keys), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in chunks(len(keys), _CHUNK):
             ages[part] = self._insert_part(keys[part])
         return ages
 
@@ -237,7 +233,7 @@ class CuckooDictionary(CuckooTables):
         coin = np.array([self._coin], np.uint64)
         ages = np.empty(len(keys), np.int64)
         loop.insert_keys(
-            self._times_view, self._codes_view, *self._addresses_under(states),
+            self._times_view, self._codes_view, *self._addresses(states),
             np.ascontiguousarray(keys[:, 0]), listed.keys, listed.stamps, listed.slots,
             listed.times, numbers, coin, ages,
         )  # fmt: skip
@@ -253,7 +249,7 @@ class CuckooDictionary(CuckooTables):
         times, codes, overflow = self._times, self._codes, self._overflow
         n, span, positions, now = self.window, 2 * self.window, self.positions, self._now
         width = -(-positions // n)
-        addresses = (each.tolist() for each in self._addresses(keys))
+        addresses = (each.tolist() for each in self._addresses(self._hash.state(keys)))
         ages = []
         for name, first, second, signature in zip(names_of(keys), *addresses, strict=True):
             now = now % span + 1

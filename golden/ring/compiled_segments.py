@@ -9,6 +9,7 @@ from ..operations import Ages
 from . import compiled_loops as loops
 from .layout import Layout
 from .position import RingPosition
+from .slices import chunks
 
 _CHUNK = 1 << 15
 _MOST = 1 << 62
@@ -102,8 +103,7 @@ class CompiledSegments:
         The `codes` have shape (n,), the `keys` (n, words); the `ring` is changed.
         """
         ages = np.empty(len(codes), np.int64)
-        for start in range(0, len(codes), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in chunks(len(codes), _CHUNK):
             secrets = _secrets(ring)
             states = self._hash.states(keys[part], secrets)
             vector = _vector(ring, secrets)

@@ -10,6 +10,7 @@ from ..hash.functions import KeyHash
 from ..operations import Ages, Operation
 from .layout import Layout
 from .position import RingPosition
+from .slices import chunks
 
 _CHUNK = 1 << 15
 
@@ -42,8 +43,7 @@ class Segments:
         queries found, shape (n,); -1 where nothing was asked.
         """
         ages = np.empty(len(codes), np.int64)
-        for start in range(0, len(codes), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for part in chunks(len(codes), _CHUNK):
             ages[part] = self._perform_chunk(
                 codes[part], _States(self._layout.hash, keys[part]), ring
             )

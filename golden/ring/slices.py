@@ -1,4 +1,4 @@
-"""Slices of bits, as the time-limited filters search and write them."""
+"""Slices of bits, searched and written, and slices of the keys for that."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,10 +10,10 @@ CHUNK = 1 << 15
 """Keys that are hashed at a time."""
 
 
-def chunks(count: int) -> Iterator[slice]:
-    """Cut `count` keys into stretches of `CHUNK` at most."""
-    for start in range(0, count, CHUNK):
-        yield slice(start, min(count, start + CHUNK))
+def chunks(count: int, size: int = CHUNK) -> Iterator[slice]:
+    """Cut `count` keys into stretches of `size` at most."""
+    for start in range(0, count, size):
+        yield slice(start, min(count, start + size))
 
 
 def find_runs(matches: Iterable[NDArray[np.bool_]], k: int, count: int) -> NDArray[np.int64]:
