@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..filter import require_count
-from .distinct import Reals
 from .inferential import InferentialFilter, minimum_penalty
 from .timestamps import Evidence
 
@@ -100,11 +99,15 @@ class DecisionTable:
         begins = -(-np.arange(1 << bits) * block >> bits)
         thresholds = []
         for one in classes:
-            posterior = _posterior(filter, evidence, one).reshape(shape)
+            window = filter.model.checked_window(one.window)
+            inferred = filter._ages(evidence, np.asarray(one.probability, np.float64))
+            posterior = inferred.within(window).reshape(shape)
             # What a phase costs is the sum over its insertions.
             shares = np.diff(begins, append=block)[:, None]
             mean = np.add.reduceat(posterior, begins, axis=1) / shares
-            thresholds.append(_thresholds(_decided(np.clip(mean, 0, 1), one), hashes))
+            costs = {"false_positive": one.false_positive, "false_negative": one.false_negative}
+            decided = minimum_penalty(np.clip(mean, 0, 1), **costs)
+            thresholds.append(_thresholds(decided, hashes))
         return cls(np.array(thresholds, np.uint8), hashes, block, bits)
 
     @property
@@ -141,17 +144,6 @@ class DecisionTable:
         chosen = np.asarray(classes, np.intp)
         answers: NDArray[np.bool_] = cells >= self.thresholds[chosen, evidence.age, phase]
         return answers
-
-
-def _posterior(filter: InferentialFilter, evidence: Evidence, one: QueryClass) -> Reals:
-    """Return the probability that keys with such evidence are in the window of a class."""
-    ages = filter._ages(evidence, np.asarray(one.probability, np.float64))
-    return ages.within(filter.model.checked_window(one.window))
-
-
-def _decided(posterior: Reals, one: QueryClass) -> NDArray[np.bool_]:
-    costs = {"false_positive": one.false_positive, "false_negative": one.false_negative}
-    return minimum_penalty(posterior, **costs)
 
 
 def _thresholds(decided: NDArray[np.bool_], hashes: int) -> NDArray[np.int64]:
