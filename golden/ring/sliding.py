@@ -317,30 +317,23 @@ class SlidingFilter(CountedFilter):
         return numbers, {"bits": np.packbits(self._segments.bits)}
 
     def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        self._load_numbers(numbers["ring"], *numbers["counters"])
+        operations, insertions, hits, shifts = numbers["counters"]
+        self._ring.set_numbers(numbers["ring"], insertions, shifts)
+        if not all(type(number) is int and number >= 0 for number in (operations, hits)):
+            raise ValueError(f"counters {operations}, {hits} do not fit the specification")
+        self.operations, self.hits = operations, hits
         if self._private:
             self._ring.set_secrets(*numbers["secrets"])
-        self._load_bits(arrays["bits"])
+        packed, shape = arrays["bits"], self._segments.bits.shape
+        size = shape[0] * shape[1]
+        if packed.size != -(-size // 8):
+            raise ValueError(f"{packed.size} bytes do not fit the specification")
+        self._segments.bits = np.unpackbits(packed, count=size).reshape(shape).astype(np.bool_)
 
     def _identity(self) -> Any:
         return self._ring.identity()
 
     # Inside
-
-    def _load_numbers(
-        self, state: list[Any], operations: Any, insertions: Any, hits: Any, shifts: Any
-    ) -> None:
-        self._ring.set_numbers(state, insertions, shifts)
-        if not all(type(number) is int and number >= 0 for number in (operations, hits)):
-            raise ValueError(f"counters {operations}, {hits} do not fit the specification")
-        self.operations, self.hits = operations, hits
-
-    def _load_bits(self, packed: NDArray[np.uint8]) -> None:
-        shape = self._segments.bits.shape
-        size = shape[0] * shape[1]
-        if packed.size != -(-size // 8):
-            raise ValueError(f"{packed.size} bytes do not fit the specification")
-        self._segments.bits = np.unpackbits(packed, count=size).reshape(shape).astype(np.bool_)
 
     def _checked_secret(self, secret: int) -> int:
         if self.spec.hash != "siphash":
