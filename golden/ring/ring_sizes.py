@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import analysis
 from ..sizing import HASHES, smallest
-from ..spec import FilterSpec
+from ..spec import APBFSpec, FilterSpec
 
 GENERATIONS = range(1, 33)
 """Generations in the window that are tried: more need more segments, and leave less slack."""
@@ -23,6 +23,12 @@ APBBF_BLOCK_BITS = 256
 
 GEBF_BLOCK_BITS = 512
 """Bits of a block of a blocked GEBF: a cache line."""
+
+
+def apbf_rate(*, k: int, l: int, slice_bits: int, generation: int) -> float:
+    """Return the mean false-positive rate of an APBF; `k` and `l` as for `APBF`."""
+    spec = APBFSpec(k=k, l=l, slice_bits=slice_bits, generation=generation)
+    return spec.mean_false_positive_rate
 
 
 def _keeps(family: str, fpr: float, values: dict[str, Any]) -> bool:
