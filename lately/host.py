@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,8 +136,14 @@ class Host(AbstractContextManager["Host"]):
         self._answers: dict[int, bytes] = {}
         self._went_back = False
         self._slots = 1
+        import serial
+
         with _explained(port):
-            self._serial = _open_port(port, baud)
+            # A short wait, so that what has waited for too long is sent again in time.
+            self._serial = serial.serial_for_url(
+                port, baudrate=baud, timeout=0.02, write_timeout=30, exclusive=True
+            )
+            self._serial.reset_input_buffer()
         try:
             # A session begins with a nonce, and with any number.
             self._sequence = os.urandom(1)[0]
@@ -273,7 +278,13 @@ class Host(AbstractContextManager["Host"]):
                 )
             check_secret(secret)
         if generation is not None:
-            self._set_generation(generation)
+            most = (1 << self.information.generation.bit_length() + 1) - 1
+            if not isinstance(generation, int):
+                raise TypeError(f"generation: must be an integer, not {generation!r}")
+            if not 1 <= generation <= most:
+                limits = f"1 to {most} for this board"
+                raise ValueError(f"generation: must be {limits}, not {generation}")
+            self._ask(Request.GENERATION, struct.pack("<I", generation))
         if secret is not None:
             self._ask(Request.SECRET, secret.to_bytes(SECRET_BYTES, "little"))
 
@@ -293,14 +304,6 @@ class Host(AbstractContextManager["Host"]):
         return Check(answer[0])
 
     # Requests
-
-    def _set_generation(self, generation: int) -> None:
-        most = (1 << self.information.generation.bit_length() + 1) - 1
-        if not isinstance(generation, int):
-            raise TypeError(f"generation: must be an integer, not {generation!r}")
-        if not 1 <= generation <= most:
-            raise ValueError(f"generation: must be 1 to {most} for this board, not {generation}")
-        self._ask(Request.GENERATION, struct.pack("<I", generation))
 
     def _records(self, operations: ArrayLike, keys: ArrayLike) -> NDArray[np.uint8]:
         """Return the bytes of each operation, shape (n, bytes)."""
@@ -451,17 +454,6 @@ def preset_of(information: Information) -> str | None:
 def failed_checks(failed: Check) -> dict[str, bool]:
     """Say of each check of the self-test, by its name in lower case, whether it passed."""
     return {check.name.lower(): check not in failed for check in Check if check.name}
-
-
-def _open_port(port: str, baud: int) -> Any:
-    import serial
-
-    # A short wait, so that what has waited for too long is sent again in time.
-    opened = serial.serial_for_url(
-        port, baudrate=baud, timeout=0.02, write_timeout=30, exclusive=True
-    )
-    opened.reset_input_buffer()
-    return opened
 
 
 @contextmanager

@@ -55,9 +55,8 @@ def _run(point: Point, seed: int) -> tuple[float, float]:
 
 def conclude_lowest(results: Results) -> Outcome:
     """Tell how the rates of Figure 7 fall."""
-    findings = []
-    for filter, rates in _by_filter(results):
-        findings += [_left_over(filter, rates), _bend(filter, rates)]
+    kinds = (_left_over, _bend)
+    findings = [kind(*found) for found in _by_filter(results) for kind in kinds]
     return Outcome(findings, [_chart(7, results)], PAPER.notes("apbf-figure-7"))
 
 

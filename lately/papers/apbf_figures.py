@@ -4,7 +4,7 @@ import numpy as np
 
 from ..golden import APBF, analysis
 from ..studies.comparison import SHARES, over_seeds, proportion, student
-from ..studies.study import Finding, Outcome, Point, Result, Results, Series
+from ..studies.study import Outcome, Point, Result, Results, Series
 from .apbf_runs import PAPER, build, distinct
 
 K, L = 10, 15
@@ -86,7 +86,12 @@ def conclude_forgetting(results: Results) -> Outcome:
     missed = asked - sum(sum(result["reported"][:L]) for _, result in results)
     findings = [proportion("keys of the window: share not reported", "0", missed, asked)]
     expected = [_reported(age) for age in range(shares.shape[1])]
-    findings += [_forgotten(i, shares[:, L + i].tolist(), expected[L + i]) for i in range(K)]
+    for i in range(K):
+        # The paper prints three of them, 'and so on'.
+        printed = ("1", "0.5", "0.25")[i] if i < 3 else ""
+        name = f"generation {i + 1} of the slack: share reported"
+        of_seeds, note = shares[:, L + i].tolist(), f"expected: {expected[L + i]:.4f}"
+        findings.append(over_seeds(name, printed, of_seeds, within=SHARES, note=note))
     excess = (shares[:, L : L + K].sum(axis=1) / L).tolist()
     formula = f"{analysis.apbf_npws(K, L):.4f} by the formula, which leaves out false positives"
     findings.append(over_seeds("peak NPWS", "", excess, note=formula))
@@ -100,13 +105,6 @@ def conclude_forgetting(results: Results) -> Outcome:
     chart = PAPER.chart("apbf-figure-4", series, k=K, l=L)
     background = analysis.apbf_false_positive_rate(K, L)
     return Outcome(findings, [chart], PAPER.notes("apbf-figure-4", background=background))
-
-
-def _forgotten(i: int, shares: list[float], expected: float) -> Finding:
-    # The paper prints three of them, 'and so on'.
-    printed = ("1", "0.5", "0.25")[i] if i < 3 else ""
-    name = f"generation {i + 1} of the slack: share reported"
-    return over_seeds(name, printed, shares, within=SHARES, note=f"expected: {expected:.4f}")
 
 
 def _reported(age: int) -> float:

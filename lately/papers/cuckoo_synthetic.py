@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ..golden.sizing import best_hashes
 from ..studies.comparison import claim, ours
-from ..studies.study import Estimate, Finding, Outcome, Point, Result, Results, Series
+from ..studies.study import Estimate, Outcome, Point, Result, Results, Series
 from .cuckoo_findings import (
     LABELS,
     PAPER,
@@ -73,8 +73,12 @@ def conclude_zipf(results: Results) -> Outcome:
             for name, values in runs.items()
         }
         charts.append(PAPER.chart("cuckoo-figure-4", rate_series(runs, bits), z=z))
+    note = "1 if the same; a skewed window has fewer different keys, and so a lower rate"
     for name, even, skewed in zip(("plain", "signed"), *ends.values(), strict=True):
-        findings.append(_skew(name, ratio(even, skewed)))
+        quotient = ratio(even, skewed)
+        what = f"{LABELS[name]}, most counters: rate at z = 0 over that at z = 1"
+        same = quotient[1] <= 1 <= quotient[2]
+        findings.append(claim(what, "no significant difference", quotient, same, note, near=True))
     findings.append(no_misses(results))
     charts.append(PAPER.chart("cuckoo-figure-7", lists))
     return Outcome(findings, charts, PAPER.notes("cuckoo-figure-4"))
@@ -82,13 +86,6 @@ def conclude_zipf(results: Results) -> Outcome:
 
 def _at(z: float, counters: int) -> str:
     return f"z = {z:g}, {counters:,} counters"
-
-
-def _skew(name: str, quotient: Estimate) -> Finding:
-    note = "1 if the same; a skewed window has fewer different keys, and so a lower rate"
-    what = f"{LABELS[name]}, most counters: rate at z = 0 over that at z = 1"
-    same = quotient[1] <= 1 <= quotient[2]
-    return claim(what, "no significant difference", quotient, same, note, near=True)
 
 
 # Figures 9 and 10

@@ -2,7 +2,7 @@
 
 from ..studies.comparison import measured, never
 from ..studies.streams import Keys
-from ..studies.study import Chart, Finding, Outcome, Point, Result, Results, Series
+from ..studies.study import Chart, Finding, Outcome, Point, Result, Results, Series, chosen
 from . import gebf_readings
 from .gebf_readings import FRESH, LIVE, METRICS
 from .gebf_runs import (
@@ -56,13 +56,11 @@ def _all_filters(keys: Keys, queries: Queries, window: int, point: Point) -> Res
 
 def conclude_synthetic(results: Results) -> Outcome:
     """Hold the medians against the printed ones, over uniform streams and over all."""
-    printed = [
-        (point, result) for point, result in results if point["bits_per_key"] == BITS_PER_KEY
-    ]
+    printed = chosen(results, bits_per_key=BITS_PER_KEY)
     findings = []
     for named, streams in (("uniform", KINDS[:1]), ("all", KINDS)):
-        chosen = [(p, r) for p, r in printed if p["stream"] in streams]
-        findings += _synthetic_findings(chosen, named)
+        own = [(p, r) for p, r in printed if p["stream"] in streams]
+        findings += _synthetic_findings(own, named)
     findings.append(_never_missed("GEBF, blocked or not", results))
     configurations, kinds = len(results) * len(FILTERS), _kinds_table(printed)
     notes = PAPER.notes("gebf-synthetic", configurations=configurations, kinds=kinds)
@@ -107,7 +105,7 @@ def _holds(results: Results, name: str, metric: str) -> bool:
 
 def _budget_chart(results: Results) -> Chart:
     budgets = sorted({point["bits_per_key"] for point, _ in results})
-    at = [[(p, r) for p, r in results if p["bits_per_key"] == bits] for bits in budgets]
+    at = [chosen(results, bits_per_key=bits) for bits in budgets]
     lines = [series(name, budgets, [(own, name) for own in at]) for name in FILTERS]
     printed = PAPER.data["printed"]["synthetic"]
     figures = [float(paper) for _, metric, paper in printed if metric == FRESH]
@@ -118,9 +116,9 @@ def _budget_chart(results: Results) -> Chart:
 def _kinds_table(results: Results) -> str:
     rows = []
     for kind in KINDS:
-        chosen = [(p, r) for p, r in results if p["stream"] == kind]
-        for name in FILTERS if chosen else ():
-            values = (f"{median(chosen, name, metric):.5f}" for metric in METRICS.values())
+        own = chosen(results, stream=kind)
+        for name in FILTERS if own else ():
+            values = (f"{median(own, name, metric):.5f}" for metric in METRICS.values())
             rows.append((kind, name, *values))
     return table(f"| stream | filter | {' | '.join(METRICS)} |", rows)
 
@@ -155,10 +153,8 @@ def conclude_logs(results: Results) -> Outcome:
     absent = sorted({p["log"] for p, r in results if "absent" in r})
     findings = []
     for log in LOGS:
-        chosen = [
-            (p, r) for p, r in present if (p["log"], p["bits_per_key"]) == (log, BITS_PER_KEY)
-        ]
-        findings += _log_findings(log, chosen) if chosen else []
+        own = chosen(present, log=log, bits_per_key=BITS_PER_KEY)
+        findings += _log_findings(log, own) if own else []
     notes = PAPER.notes("gebf-logs")
     if present:
         findings.append(_never_missed("all logs, GEBF, blocked or not", present))
@@ -176,8 +172,8 @@ def _log_findings(log: str, results: Results) -> list[Finding]:
         note = "Another log than the paper's: its order of the filters is found again."
         if not holds:
             note = "Another log than the paper's, and not its order of the filters."
-        chosen = results, name, METRICS[metric]
-        value = (median(*chosen), *over_seeds(*chosen))
+        column = results, name, METRICS[metric]
+        value = (median(*column), *over_seeds(*column))
         findings.append(measured(f"{log}, {name}: {metric}", paper, value, note=note))
     return findings
 

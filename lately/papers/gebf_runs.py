@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -182,10 +183,6 @@ READINGS: dict[str, Builder] = {
 # Streams and queries
 
 
-def _zipf(z: float) -> Callable[[int], Keys]:
-    return lambda seed: streams.zipf(INSERTIONS, 1 << 20, z, seed)
-
-
 def _bursty(share: float) -> Callable[[int], Keys]:
     return lambda seed: streams.bursty(
         INSERTIONS, UNIVERSE, length=1000, hot=20, share=share, seed=seed
@@ -193,8 +190,11 @@ def _bursty(share: float) -> Callable[[int], Keys]:
 
 
 STREAMS: dict[str, Callable[[int], Keys]] = {
-    "uniform": lambda seed: streams.uniform(INSERTIONS, UNIVERSE, seed),
-    **{f"Zipf, z = {z}": _zipf(z) for z in (0.4, 0.6, 0.8, 1.0, 1.2)},
+    "uniform": partial(streams.uniform, INSERTIONS, UNIVERSE),
+    **{
+        f"Zipf, z = {z}": partial(streams.zipf, INSERTIONS, 1 << 20, z)
+        for z in (0.4, 0.6, 0.8, 1.0, 1.2)
+    },
     **{f"bursty, share {share:.0%}": _bursty(share) for share in (0.02, 0.1, 0.5)},
 }
 """Streams of the study of readings; each takes a seed."""

@@ -3,12 +3,10 @@
 import statistics
 from collections.abc import Iterable, Sequence
 
+from ..intervals import Interval
 from ..studies import comparison as verdicts
 from ..studies.comparison import SHARES, student
 from ..studies.study import Finding, Results, Series, Verdict
-
-Interval = tuple[float, float]
-"""Ends of a confidence interval."""
 
 
 def median(results: Results, name: str, metric: str) -> float:

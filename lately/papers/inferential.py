@@ -3,7 +3,7 @@
 import numpy as np
 
 from ..studies.comparison import claim, ours
-from ..studies.study import Finding, Outcome, Point, Result, Results
+from ..studies.study import Finding, Outcome, Point, Result, Results, chosen
 from .inferential_curves import conclude_penalties, estimate
 from .inferential_runs import (
     MOSTLY,
@@ -62,8 +62,7 @@ def conclude_ratio(results: Results) -> Outcome:
     for experiment in available():
         ratios = [
             result["inside"] / result["outside"]
-            for point, result in results
-            if (point["stream"], point["window"]) == (experiment.stream, experiment.window)
+            for _, result in chosen(results, stream=experiment.stream, window=experiment.window)
         ]
         if ratios:
             findings.append(_ratio_finding(experiment, ratios))
@@ -132,24 +131,24 @@ def measure_penalties(point: Point) -> Result:
         k: trial(trial_stream, sizes(window, bits, k), point["pilot"], _PILOT)
         for k in point["hashes"]
     }
-    chosen = {name: min(pilot, key=lambda k: pilot[k][name]) for name in FILTERS}
+    best_k = {name: min(pilot, key=lambda k: pilot[k][name]) for name in FILTERS}
     runs = []
     for seed in point["seeds"]:
         stream = _stream(point, seed)
         found = {
             k: trial(stream, sizes(window, bits, k), point["queries"], seed)
-            for k in set(chosen.values())
+            for k in set(best_k.values())
         }
-        best = found[chosen["inferential"]]
+        best = found[best_k["inferential"]]
         errors = {
             "posterior_error": posterior_error(best),
             "calibration_error": calibration_error(best),
         }
         inferred = {name: best[name] for name in ("denied", "false")}
-        standard = {name: found[chosen["standard"]][name] for name in ("missed", "standard_false")}
-        costs = {name: found[k][name] for name, k in chosen.items()}
+        standard = {name: found[best_k["standard"]][name] for name in ("missed", "standard_false")}
+        costs = {name: found[k][name] for name, k in best_k.items()}
         runs.append(costs | errors | inferred | standard)
-    return {**chosen, "runs": runs}
+    return {**best_k, "runs": runs}
 
 
 def _stream(point: Point, seed: int) -> Stream:

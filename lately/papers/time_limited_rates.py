@@ -134,12 +134,8 @@ def _peak_finding(groups: dict[tuple[Any, ...], Results], start: float) -> Findi
             steady = float(_steady_rates(result).max())
             ratios[peak / steady] = f"At an error rate of {decimal(error)}, with k = {k}, l = {l}."
     greatest = max(ratios)
-    return computed(
-        f"{STARTS[start]}: greatest rate on the way, over the greatest in steady state",
-        "",
-        greatest,
-        note=ratios[greatest],
-    )
+    what = f"{STARTS[start]}: greatest rate on the way, over the greatest in steady state"
+    return computed(what, "", greatest, note=ratios[greatest])
 
 
 def _rate_series(k: int, l: int, group: Results) -> list[Series]:

@@ -52,7 +52,11 @@ def conclude_table(measured: Results) -> Outcome:
         for name, paper, ours in zip(
             ("least", "most"), bits, bits_range(results, "reported"), strict=True
         ):
-            findings.append(_bits_finding(error, name, paper, ours))
+            off = abs(math.floor(ours) - paper)
+            shown = off or round(ours) != math.floor(ours)
+            note = f"{ours:.1f} before it is cut off." if shown else ""
+            what = f"error rate {decimal(error)}: {name} bits per element"
+            findings.append(claim(what, str(paper), ours, not off, note, near=off == 1))
         low, high = bits_range(results, "within")
         within.append(f"{low:.1f} to {high:.1f} for {decimal(error)}")
         series.append((error, *bits_range(results, "reported")))
@@ -70,13 +74,6 @@ def conclude_table(measured: Results) -> Outcome:
     window = measured[0][0]["window"]
     notes = PAPER.notes("time-limited-table-2", window=window, within=", ".join(within))
     return Outcome(findings, [chart], notes)
-
-
-def _bits_finding(error: float, name: str, paper: int, ours: float) -> Finding:
-    off = abs(math.floor(ours) - paper)
-    note = f"{ours:.1f} before it is cut off." if off or round(ours) != math.floor(ours) else ""
-    what = f"error rate {decimal(error)}: {name} bits per element"
-    return claim(what, str(paper), ours, not off, note, near=off == 1)
 
 
 # Figures 1 to 3

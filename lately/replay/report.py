@@ -365,12 +365,11 @@ def _format(upper: "Axes", lower: "Axes") -> None:
 
 def _legend(axes: "Axes") -> None:
     """Put the legend between title and plot, where it hides nothing."""
-    handles, labels = axes.get_legend_handles_labels()
+    entries = zip(*axes.get_legend_handles_labels(), strict=True)
     # Measurement first: errorbars would otherwise come after the lines.
-    order = sorted(range(len(labels)), key=lambda index: not labels[index].startswith("measured"))
+    first = sorted(entries, key=lambda entry: not entry[1].startswith("measured"))
     axes.legend(
-        [handles[index] for index in order],
-        [labels[index] for index in order],
+        *zip(*first, strict=True),
         loc="lower left",
         bbox_to_anchor=(-0.015, 0.995),
         ncols=2,

@@ -134,7 +134,16 @@ class RunResult:
             "engine": self.engine,
             "source": self.source,
             "spec": self.spec.to_dict(),
-            **self._effort(),
+            "operations": self.operations,
+            "cycles": self.cycles,
+            "cycles_per_operation": (
+                None if self.cycles is None else _ratio(self.cycles, self.operations)
+            ),
+            "shifts": self.shifts,
+            "mismatches": self.mismatches,
+            "memory_mismatches": self.memory_mismatches,
+            "seconds": self.seconds,
+            "operations_per_second": self.operations / self.seconds if self.seconds else None,
             **self._verdict_figures(),
             **self._probe_figures(),
             "distinct_keys": self.distinct_keys,
@@ -161,20 +170,6 @@ class RunResult:
                 }
                 for index in filled
             ],
-        }
-
-    def _effort(self) -> dict[str, Any]:
-        return {
-            "operations": self.operations,
-            "cycles": self.cycles,
-            "cycles_per_operation": (
-                None if self.cycles is None else _ratio(self.cycles, self.operations)
-            ),
-            "shifts": self.shifts,
-            "mismatches": self.mismatches,
-            "memory_mismatches": self.memory_mismatches,
-            "seconds": self.seconds,
-            "operations_per_second": self.operations / self.seconds if self.seconds else None,
         }
 
     def _verdict_figures(self) -> dict[str, Any]:

@@ -212,7 +212,11 @@ class _Replay:
         result.malformed_examples = self._trace.rejects.examples
         if self._unit is not None:
             result.cycles = self._unit.cycles
-            result.counter_mismatches = _differing_counters(self._unit, self._golden)
+            counted = self._unit.statistics
+            for name in filter(counted.__contains__, _COUNTERS):
+                pair = int(counted[name]), int(getattr(self._golden, name))
+                if pair[0] != pair[1]:
+                    result.counter_mismatches[name] = pair
             differing = self._unit.memory != self._golden.memory
             result.memory_mismatches = int(differing.sum())
         return result
@@ -236,7 +240,8 @@ class _Course:
         """Record the state after some operations."""
         if self.checkpoints and self.checkpoints[-1].operations == operations:
             return
-        keys = self._fresh_keys()
+        keys = random_keys(self._random, PROBES, self._golden.key_bits)
+        keys = keys[self._oracle.traceless(keys)]
         self.checkpoints.append(
             Checkpoint(
                 operations=operations,
@@ -251,10 +256,6 @@ class _Course:
             self.checkpoints = self.checkpoints[1::2]
             self._spacing *= 2
         self.due = operations + self._spacing
-
-    def _fresh_keys(self) -> NDArray[np.uint64]:
-        keys = random_keys(self._random, PROBES, self._golden.key_bits)
-        return keys[self._oracle.traceless(keys)]
 
 
 @contextmanager
@@ -272,12 +273,3 @@ def _open_unit(engine: str | Engine, spec: FilterSpec) -> Iterator[Unit | None]:
         raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {engine!r}")
     with engine(spec) as unit:
         yield unit
-
-
-def _differing_counters(unit: Unit, golden: SlidingFilter) -> dict[str, tuple[int, int]]:
-    pairs = {
-        name: (int(unit.statistics[name]), int(getattr(golden, name)))
-        for name in _COUNTERS
-        if name in unit.statistics
-    }
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -4,7 +4,6 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, BinaryIO, cast
 
 from .trace_formats import TraceError
@@ -35,24 +34,18 @@ def _decompress(name: str, buffered: "io.BufferedReader[Any]") -> tuple[str, io.
     return kind, buffered
 
 
-@contextmanager
-def _damage_reported(name: str, compression: str) -> Iterator[None]:
+def _text_lines(
+    name: str, compression: str, data: io.BufferedReader, text: io.TextIOWrapper
+) -> Iterator[str]:
     try:
-        yield
+        if b"\0" in data.peek(1 << 12)[: 1 << 12]:
+            raise TraceError(f"{name}: must be UTF-8 text, but has NUL bytes at its start")
+        yield from text
     except (EOFError, OSError, zlib.error) as error:
         # An error of the file itself has a number, one of what it holds has none.
         if getattr(error, "errno", None) is not None:
             raise
         raise TraceError(f"{name}: must be whole {compression} data, but: {error}") from None
-
-
-def _text_lines(
-    name: str, compression: str, data: io.BufferedReader, text: io.TextIOWrapper
-) -> Iterator[str]:
-    with _damage_reported(name, compression):
-        if b"\0" in data.peek(1 << 12)[: 1 << 12]:
-            raise TraceError(f"{name}: must be UTF-8 text, but has NUL bytes at its start")
-        yield from text
 
 
 def open_text(name: str, raw: BinaryIO) -> tuple[str, io.TextIOWrapper, Iterator[str]]:

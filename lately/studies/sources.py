@@ -6,11 +6,11 @@ import importlib.util
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from importlib import metadata
 from importlib.machinery import ModuleSpec
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +109,8 @@ def _imports(name: str) -> frozenset[str]:
                 names |= _defining(base, alias.name)
         elif isinstance(node, ast.Call):
             names |= _called(node, package)
-    parents = {parent for name in names for parent in _with_parents(name)}
-    return frozenset(name for name in parents if _ours(name))
+    parents = (accumulate(name.split("."), "{}.{}".format) for name in names)
+    return frozenset(name for name in chain.from_iterable(parents) if _ours(name))
 
 
 def _called(node: ast.Call, package: str) -> frozenset[str]:
@@ -183,11 +183,6 @@ def _whole(name: str) -> frozenset[str]:
 def _ours(name: str) -> bool:
     """Whether a name is that of a module of the package."""
     return name.split(".")[0] == PACKAGE and _spec(name) is not None
-
-
-def _with_parents(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    return (".".join(parts[:count]) for count in range(1, len(parts) + 1))
 
 
 @cache

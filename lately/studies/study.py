@@ -14,6 +14,12 @@ Result = dict[str, Any]
 Results = list[tuple[Point, Result]]
 """Points with their results."""
 
+
+def chosen(results: Results, **values: Any) -> Results:
+    """Return the results of the points that have these values."""
+    return [(p, r) for p, r in results if all(p[name] == one for name, one in values.items())]
+
+
 Estimate = tuple[float, float, float]
 """A value, and the ends of its 95 % confidence interval."""
 
