@@ -20,7 +20,7 @@ for _command in (bench_hardware, bench_lanes, bench_golden, bench_stream):
 
 
 @bench.command("replay", short_help="Compiled replay beside the golden model.")
-@filter_options()
+@filter_options
 @count_option("--operations", 1_000_000, "Number of check-and-inserts per round.")
 @count_option("--rounds", 5, "Number of rounds; the medians are compared.")
 @figures_command("replay", "mismatches", lambda figures: figures["mismatches"])
@@ -41,7 +41,7 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
 
 
 @bench.command("soak", short_help="Compiled hardware beside golden, for long.")
-@filter_options()
+@filter_options
 @count_option("--operations", 100_000_000, "Total number of operations.")
 @seed_option
 @figures_command(

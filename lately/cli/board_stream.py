@@ -22,7 +22,6 @@ from .progress import counting_bar
 CHUNK = 2048
 """Keys that are sent at a time."""
 
-_HEADER = b"index,key,seen,age\n"
 _COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
 
 
@@ -76,7 +75,7 @@ def perform(
         Counts, rates and the error that ended the stream, as JSON can hold them.
     """
     if table is not None:
-        table.write(_HEADER)
+        table.write(b"index,key,seen,age\n")
     course = _Course(board, golden, table, mismatches=None if golden is None else 0)
     with _interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
         for texts in _texts(trace, skip, interrupted):

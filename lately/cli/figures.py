@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from .options import Command, json_option, print_json
-from .reporting import INTERRUPTED, fail_unless_zero
+from .reporting import INTERRUPTED
 
 Figures = dict[str, Any]
 """Figures that a command measured, as JSON can hold them."""
@@ -46,7 +46,8 @@ def figures_command(
             if out is not None:
                 write_json(figures, out)
             show(as_json, figures, table, figures)
-            fail_unless_zero(name, count(figures))
+            if found := count(figures):
+                raise click.ClickException(f"{name}: must be 0, not {found}")
             if figures.get("interrupted"):
                 raise click.exceptions.Exit(INTERRUPTED)
 

@@ -18,7 +18,6 @@ from .options import (
 from .reporting import INTERRUPTED, fail_with
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec
     from ..host import Host
 
 Board = Callable[[], Any]
@@ -247,7 +246,9 @@ def stream(
     from ..replay.traces import open_trace
     from .board_stream import begin, golden_model, perform
 
-    wanted = _wanted(spec, preset)
+    if spec is not None and preset is not None:
+        raise click.UsageError("give one of --spec and --preset, not both")
+    wanted = None if spec is None and preset is None else choose_spec(spec, preset)
     secret = None if secret_file is None else _read_secret(secret_file)
     with ExitStack() as stack:
         records = stack.enter_context(open_trace(trace, **reading))
@@ -272,12 +273,6 @@ def stream(
         )
     if figures["interrupted"]:
         raise click.exceptions.Exit(INTERRUPTED)
-
-
-def _wanted(spec: str | None, preset: str | None) -> "FilterSpec | None":
-    if spec is not None and preset is not None:
-        raise click.UsageError("give one of --spec and --preset, not both")
-    return choose_spec(spec, preset) if spec is not None or preset is not None else None
 
 
 def _parse(texts: tuple[str, ...], key_bits: int, hashed: bool) -> list[Any]:

@@ -64,26 +64,6 @@ strict_option = click.option(
 """--strict, of commands that put a unit on a device."""
 
 
-def filter_options(default: str = "default") -> Callable[[Command], Command]:
-    """Return a decorator that adds --spec and --preset, for `choose_spec`."""
-    return _together(
-        click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
-        click.option("--preset", metavar="NAME", help=f"Preset filter.  [default: {default}]"),
-    )
-
-
-def trace_options(command: Command) -> Command:
-    """Add --format and --key, which say how to read a trace."""
-    return _together(
-        choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
-        click.option(
-            "--key",
-            metavar="NAMES",
-            help="Fields (log) or columns (CSV) that make up the key, separated by commas.",
-        ),
-    )(command)
-
-
 def workers(what: str) -> Callable[[Command], Command]:
     """Return a decorator that adds --jobs, "`what` at a time", and --scheduler.
 
@@ -116,6 +96,24 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
         return command
 
     return add
+
+
+filter_options = _together(
+    click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
+    click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
+)
+"""--spec and --preset, for `choose_spec`."""
+
+
+trace_options = _together(
+    choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
+    click.option(
+        "--key",
+        metavar="NAMES",
+        help="Fields (log) or columns (CSV) that make up the key, separated by commas.",
+    ),
+)
+"""--format and --key, which say how to read a trace."""
 
 
 def choose_spec(

@@ -55,12 +55,6 @@ def fail_with(lines: Sequence[str]) -> None:
         raise click.ClickException(lines[-1])
 
 
-def fail_unless_zero(name: str, count: object) -> None:
-    """Fail unless a count of events, or all counts of several by name, are zero."""
-    if count:
-        raise click.ClickException(f"{name}: must be 0, not {count}")
-
-
 def _complain(message: str, status: int) -> int:
     click.echo(f"lately: error: {' '.join(message.split())}", err=True)
     return status

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command("run", short_help="Replay a stream through RTL, golden model and exact oracle.")
 @click.argument("trace")
-@filter_options()
+@filter_options
 @click.option(
     "--window", type=int, metavar="N", help="Find a filter that guarantees N insertions ..."
 )

@@ -18,7 +18,7 @@ from .progress import stage_bar
 
 
 @click.command("synth", short_help="Take a filter unit to post-route figures on a device.")
-@filter_options()
+@filter_options
 @click.option("--device", "name", metavar="NAME", help="Target device; see --list.")
 @count_option("--seed", 1, "Seed of the placement.", least=0)
 @click.option(
