@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import FilterSpec, from_spec
-from ..golden.hash.functions import KeyHash
 from ..golden.hash.keys import text_keys
+from ..golden.ring.layout import Layout
 from ..replay.traces import open_trace
 
 SEED = 1
@@ -35,7 +35,7 @@ def drawn_streams(
     random = np.random.default_rng(SEED)
     keys = random.integers(0, 1 << 64, operations, np.uint64)
     hot = np.where(random.random(operations) < HOT, keys[0], keys)
-    hashes = [_shard_hash(spec) for spec in specs if spec.shards > 1]
+    hashes = [Layout.of(spec, True).hash for spec in specs if spec.shards > 1]
     chosen = np.empty(0, np.uint64)
     while len(chosen) < operations:
         drawn = random.integers(0, 1 << 64, operations, np.uint64)
@@ -45,16 +45,6 @@ def drawn_streams(
         chosen = np.concatenate([chosen, drawn])
     one = np.full(operations, keys[0])
     return {"random": keys, "hot key": hot, "one key": one, "one shard": chosen[:operations]}
-
-
-def _shard_hash(spec: FilterSpec) -> KeyHash:
-    return KeyHash(
-        key_bits=spec.key_bits,
-        sizes=spec.index_sizes,
-        functions=spec.hash_functions,
-        seed=spec.seed,
-        shards=spec.shards,
-    )
 
 
 def file_streams(paths: Iterable[str]) -> Iterator[tuple[str, NDArray[np.uint64]]]:

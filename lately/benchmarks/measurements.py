@@ -67,12 +67,7 @@ class Measurement:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
-        return {
-            "spec": self.spec.to_dict(),
-            "rtlil": self.rtlil,
-            "flow": self.flow,
-            "report": asdict(self.report),
-        }
+        return vars(self) | {"spec": self.spec.to_dict(), "report": asdict(self.report)}
 
     @classmethod
     def from_dict(cls, values: Any) -> Self:

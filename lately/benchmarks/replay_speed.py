@@ -1,16 +1,15 @@
 """Benchmarks: how fast things run here, as ratios within one run."""
 
-import platform
 import statistics
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
 from ..golden import FilterSpec, from_spec
 from ..golden.hash.keys import random_keys
+from ..replay.soak import software
 
 SEED = 1
 """Seed of the keys."""
@@ -31,7 +30,6 @@ def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) ->
     Errors: as `lately.sim.compiled_unit`.
     """
     from ..sim import compiled_unit
-    from ..sim.toolchain import verilator_version
 
     random = np.random.default_rng(SEED)
     golden = from_spec(spec)
@@ -61,12 +59,7 @@ def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) ->
         "ratio": medians["replay"] / medians["golden"],
         "range": {name: [min(values), max(values)] for name, values in rates.items()},
         "spec": spec.to_dict(),
-        "versions": {
-            "lately": version("lately"),
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-            "verilator": verilator_version(),
-        },
+        "versions": software(),
     }
 
 

@@ -56,7 +56,6 @@ def soak(
     Errors: as `lately.sim.compiled_unit`.
     """
     from ..sim import compiled_unit
-    from ..sim.toolchain import verilator_version
 
     began = time.perf_counter()
     interrupted = False
@@ -78,13 +77,16 @@ def soak(
         "seed": seed,
         "seconds": time.perf_counter() - began,
         "spec": spec.to_dict(),
-        "versions": {
-            "lately": version("lately"),
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-            "verilator": verilator_version(),
-        },
+        "versions": software(),
     }
+
+
+def software() -> dict[str, str]:
+    """Return the versions of what compiled hardware and golden model are compared with."""
+    from ..sim.toolchain import verilator_version
+
+    versions = {"lately": version("lately"), "numpy": np.__version__}
+    return versions | {"python": platform.python_version(), "verilator": verilator_version()}
 
 
 class _Course:
