@@ -60,7 +60,9 @@ def conclude_synthetic(results: Results) -> Outcome:
     findings = []
     for named, streams in (("uniform", KINDS[:1]), ("all", KINDS)):
         own = [(p, r) for p, r in printed if p["stream"] in streams]
-        findings += _synthetic_findings(own, named)
+        for name, metric, paper in PAPER.data["printed"]["synthetic"]:
+            what, holds = f"{named} streams, {name}: {metric}", _holds(own, name, metric)
+            findings.append(beside(what, paper, own, name, METRICS[metric], holds))
     findings.append(_never_missed("GEBF, blocked or not", results))
     configurations, kinds = len(results) * len(FILTERS), _kinds_table(printed)
     notes = PAPER.notes("gebf-synthetic", configurations=configurations, kinds=kinds)
@@ -74,20 +76,6 @@ def _never_missed(what: str, results: Results) -> Finding:
 
 
 _GUARDED = ("GEBF r = 4", "GEBF r = 8", "blocked GEBF r = 8")
-
-
-def _synthetic_findings(results: Results, streams: str) -> list[Finding]:
-    return [
-        beside(
-            f"{streams} streams, {name}: {metric}",
-            paper,
-            results,
-            name,
-            METRICS[metric],
-            _holds(results, name, metric),
-        )
-        for name, metric, paper in PAPER.data["printed"]["synthetic"]
-    ]
 
 
 def _holds(results: Results, name: str, metric: str) -> bool:

@@ -75,13 +75,9 @@ def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> P
 
 def requirement(point: Point) -> Requirement:
     """Return the requirement of a point."""
-    return Requirement(
-        window=point["window"],
-        false_positive_rate=point["false_positive_rate"],
-        slack=point["slack"],
-        families=tuple(point["families"]),
-        any_size=point["any_size"],
-    )
+    names = ("window", "false_positive_rate", "slack", "any_size")
+    asked = {name: point[name] for name in names}
+    return Requirement(**asked, families=tuple(point["families"]))
 
 
 def measure(point: Point) -> Result:
@@ -93,10 +89,7 @@ def measure(point: Point) -> Result:
         "worst": [rates.worst_hits, rates.worst_trials],
         "mean": [rates.mean_hits, rates.mean_trials],
         "predicted": [spec.worst_false_positive_rate, spec.mean_false_positive_rate],
-        "fills": rates.fills,
-        "spread": rates.spread,
-        "missed": rates.missed,
-        "due": rates.due,
+        **{name: getattr(rates, name) for name in ("fills", "spread", "missed", "due")},
         "trace": measure_trace(spec, seed=point["seed"]),
     }
 
