@@ -119,14 +119,8 @@ def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
             draw(upper, figure.add_subplot(grid[1, column], sharex=upper), result)
         _draw_fills(figure.add_subplot(grid[:, 1]), result)
         with replace_file(path) as file:
-            figure.savefig(
-                file,
-                format=form,
-                dpi=160,
-                bbox_inches="tight",
-                facecolor="white",
-                metadata={"Date": None} if form == "svg" else None,
-            )
+            metadata = {"Date": None} if form == "svg" else None
+            figure.savefig(file, format=form, dpi=160, metadata=metadata)
 
 
 # Figures
@@ -154,13 +148,8 @@ def _svg(result: RunResult, height: float, draw: Callable[..., None], plots: int
         heights = {"height_ratios": (2, 1), "hspace": 0.14} if plots == 2 else {}
         axes = figure.subplots(plots, 1, sharex=True, squeeze=False, gridspec_kw=heights)
         draw(*axes[:, 0], result)
-        figure.savefig(
-            text,
-            format="svg",
-            bbox_inches="tight",
-            transparent=True,
-            metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
-        )
+        unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(text, format="svg", transparent=True, metadata=unsaid)
     drawing = text.getvalue()
     drawing = drawing[drawing.index("<svg") :]
     drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)

@@ -56,14 +56,7 @@ def save(figure: "Figure", path: str | os.PathLike[str], description: str = "") 
     """Write a figure; an SVG is made `small` and has a description. Errors as `draw`."""
     form = Path(path).suffix.lower().removeprefix(".")
     drawn = io.BytesIO()
-    figure.savefig(
-        drawn,
-        format=form,
-        dpi=90,
-        bbox_inches="tight",
-        facecolor="white",
-        metadata=dict.fromkeys(_METADATA[form]),
-    )
+    figure.savefig(drawn, format=form, dpi=90, metadata=dict.fromkeys(_METADATA[form]))
     content = drawn.getvalue()
     with replace_file(path) as file:
         file.write(small(content, description) if form == "svg" else content)
