@@ -98,22 +98,21 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
     return add
 
 
-filter_options = _together(
-    click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
-    click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
-)
-"""--spec and --preset, for `choose_spec`."""
+def filter_options(command: Command) -> Command:
+    """Add --spec and --preset, for `choose_spec`."""
+    return _together(
+        click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
+        click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
+    )(command)
 
 
-trace_options = _together(
-    choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
-    click.option(
-        "--key",
-        metavar="NAMES",
-        help="Fields (log) or columns (CSV) that make up the key, separated by commas.",
-    ),
-)
-"""--format and --key, which say how to read a trace."""
+def trace_options(command: Command) -> Command:
+    """Add --format and --key, which say how to read a trace."""
+    key = "Fields (log) or columns (CSV) that make up the key, separated by commas."
+    return _together(
+        choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
+        click.option("--key", metavar="NAMES", help=key),
+    )(command)
 
 
 def choose_spec(

@@ -8,7 +8,7 @@ from mutants import broken
 from lately.hdl.lanes.collector import Collector
 from lately.hdl.lanes.dispatcher import Dispatcher
 from lately.hdl.lanes.distributor import Distributor
-from lately.sim.proofs.collector import AnswerPlaces, Answers
+from lately.sim.proofs.answers import AnswerPlaces, Answers
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 from lately.sim.proofs.lanes import Shares, Turns
 
