@@ -467,12 +467,8 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
 
 
 def paged_latency(depth: int) -> int:
-    """Return the cycles of a `PagedMemory` of `depth` words: address, read, choice of the page.
-
-    The first of two halves is chosen with the read, two binary digits per cycle after that.
-    """
-    digits = int(ceil_log(2, -(-depth // PAGE_WORDS)))
-    return 2 + digits // 2
+    """Return the cycles of a `PagedMemory` of `depth` words, whose read makes the first choice."""
+    return 2 + int(ceil_log(2, -(-depth // PAGE_WORDS))) // 2
 
 
 def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:
