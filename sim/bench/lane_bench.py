@@ -312,7 +312,8 @@ if SPEC.hash == "siphash":
             await ClockCycles(dut.clk, bench.random.randrange(1, 60))
             since = [time for time in bench.driver.times if time > loaded + 2 * PERIOD_NS]
             waited = since[: 1 + next(n for n, time in enumerate(since) if time >= adopted)]
-            pauses += [(after - before) / PERIOD_NS for before, after in itertools.pairwise(waited)]
+            cycles = [round(time / PERIOD_NS) for time in waited]
+            pauses += [after - before for before, after in itertools.pairwise(cycles)]
         await sending
         await bench.finish()
         assert min(pauses) >= LaneUnit.SECRET_PACE
