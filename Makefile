@@ -38,7 +38,7 @@ test-quick: $(DEV) ## Run the tests that take less than 90 seconds
 		$(QUICK:%=tests/%.py)
 
 test-long: tools icarus $(DEV) ## Run all tests, property tests with a random seed
-	@$(BIN)/pytest -n $(JOBS) --hypothesis-profile=random
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=random
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
 	@$(BIN)/python -m lately.sim.bench.coverage_report
