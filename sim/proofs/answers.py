@@ -1,5 +1,7 @@
 """What is proven of the answers of several lanes: each is that of its beat, in order, in time."""
 
+from typing import ClassVar
+
 from amaranth.hdl import Assume, Cat, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import data
@@ -13,9 +15,6 @@ from .results import ahead, kept_while_waiting, ordinal
 
 _LANES, _SHARDS, _SLOTS = 2, 3, 4
 
-# Places that run out while there are few beats.
-_SMALL = {"DEPTH": 16}
-
 # Counts of entries that soon wrap, or carry into another digit.
 _STARTS = (-2, 62, 14)
 
@@ -23,20 +22,26 @@ _VERDICT_BITS = 2
 _RESULTS_LATENCY = 2
 
 
-def _collector(collector):
-    """Return a collector of that class whose tags and ages have one bit."""
-    answer = {"valid": 1, "tag": 1, "seen": 1, "age": _VERDICT_BITS - 1}
-    return collector(
-        record=BeatRecord(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, tag_bits=1),
-        shards=_SHARDS,
-        slots=_SLOTS,
-        answer=data.StructLayout({"lanes": data.ArrayLayout(data.StructLayout(answer), _LANES)}),
-        verdict_bits=_VERDICT_BITS,
-        results_latency=_RESULTS_LATENCY,
-    )
+class _OfCollector(Harness):
+    """A collector whose tags and ages have one bit, with other sizes than its own."""
+
+    SIZES: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, *, collector=Collector, goal=None):
+        answer = {"valid": 1, "tag": 1, "seen": 1, "age": _VERDICT_BITS - 1}
+        lanes = data.ArrayLayout(data.StructLayout(answer), _LANES)
+        self._collector = type("SizedCollector", (collector,), self.SIZES)(
+            record=BeatRecord(lanes=_LANES, shards=_SHARDS, slots=_SLOTS, tag_bits=1),
+            shards=_SHARDS,
+            slots=_SLOTS,
+            answer=data.StructLayout({"lanes": lanes}),
+            verdict_bits=_VERDICT_BITS,
+            results_latency=_RESULTS_LATENCY,
+        )
+        super().__init__(part=self._collector, goal=goal)
 
 
-class Answers(Harness):
+class Answers(_OfCollector):
     """A collector; one beat in twice the slots is followed, whichever they are.
 
     Beats come while fewer than `slots` wait for their answers, and shards finish entries that
@@ -47,10 +52,8 @@ class Answers(Harness):
     PATIENCE = 27
     """Clocks for which an answer waits at most while its beat is complete and `o` ready."""
 
-    def __init__(self, *, collector=Collector, goal=None):
-        small = type("SmallCollector", (collector,), _SMALL)
-        self._collector = _collector(small)
-        super().__init__(part=self._collector, goal=goal)
+    # Places that run out while there are few beats.
+    SIZES: ClassVar[dict[str, int]] = {"DEPTH": 16}
 
     def build(self, m):
         part = self._collector
@@ -149,15 +152,11 @@ class Answers(Harness):
             self.require(ahead(hits, seen) <= under_way)
 
 
-class AnswerPlaces(Harness):
+class AnswerPlaces(_OfCollector):
     """How many answers a collector has under way, whatever comes and whenever they are taken.
 
     That no answer comes of nothing is assumed here, and proven of the queue by `QueueOrder`.
     """
-
-    def __init__(self, *, collector=Collector, goal=None):
-        self._collector = _collector(collector)
-        super().__init__(part=self._collector, goal=goal)
 
     def build(self, m):
         part = self._collector
