@@ -61,6 +61,8 @@ class CoreSignature(wiring.Signature):
         Cycles from a key to its verdict.
     clear_cycles : int
         Cycles after a shift or clear from which on `clean` can be relied on.
+    timed : bool
+        Whether only what starts below a limit is reported.
 
     Members
     -------
@@ -68,6 +70,8 @@ class CoreSignature(wiring.Signature):
     key : In(key_bits)
     secret0, ... : In(128)
         One for each of `secrets`, see `lately.hdl.hash.siphash.SipHash`.
+    limit : In(range(ages + 1))
+        If timed, with `control`: ages below it count.
     valid_next : Out(1)
         `valid` of the next cycle.
     valid, hit, insert, shift : Out(1)
@@ -81,7 +85,7 @@ class CoreSignature(wiring.Signature):
     Errors: as `require_integer`.
     """
 
-    def __init__(self, *, key_bits, ages, latency, clear_cycles, secrets=0):
+    def __init__(self, *, key_bits, ages, latency, clear_cycles, secrets=0, timed=False):
         require_integer("Key width", key_bits, least=1)
         require_integer("Ages", ages, least=1)
         require_integer("Secrets", secrets)
@@ -102,4 +106,5 @@ class CoreSignature(wiring.Signature):
                 "fault": Out(1),
             }
             | {f"secret{number}": In(SECRET_BITS) for number in range(secrets)}
+            | ({"limit": In(range(ages + 1))} if timed else {})
         )

@@ -52,8 +52,9 @@ class UnitSignature(wiring.Signature):
     A request has ``key``, ``operation``, ``tag`` (a word of the user's that
     comes back with the result), ``time`` and ``window``. A result has
     ``seen``, ``age`` (youngest generation that the key can be of, 0 for the
-    current one; 0 if it was not seen), ``status`` and ``tag``. A field other
-    than the tag that has no bits does not exist.
+    current one; 0 if it was not seen), ``status``, ``time`` (the low bits of
+    the tick counter) and ``tag``. A field other than the tag that has no bits
+    does not exist.
 
     Parameters
     ----------
@@ -65,8 +66,8 @@ class UnitSignature(wiring.Signature):
         Requests per beat.
     time_bits, window_bits : int
         Widths of the time of an operation, and of the window that a query asks for.
-    status_bits : int
-        Width of the status of a result.
+    status_bits, result_time_bits : int
+        Widths of the status and of the time of a result.
     removes : bool
         Whether operations have the bit ``remove``.
     generation_bits, generation : int
@@ -74,6 +75,10 @@ class UnitSignature(wiring.Signature):
         run time, and its value at reset.
     secret_bits : int
         Width of `secret`, a stream of secrets that can be loaded at run time.
+    tick_bits : int
+        Width of `period`, the clocks between two ticks; 1 for the port `tick` in its place.
+    covered_bits : int
+        Width of `covered`, the ticks of which every key is still reported.
     counters : mapping of str to int
         Outputs that count, with their widths.
 
@@ -95,10 +100,13 @@ class UnitSignature(wiring.Signature):
         time_bits: int = 0,
         window_bits: int = 0,
         status_bits: int = 0,
+        result_time_bits: int = 0,
         removes: bool = False,
         generation_bits: int = 0,
         generation: int = 0,
         secret_bits: int = 0,
+        tick_bits: int = 0,
+        covered_bits: int = 0,
         counters: Mapping[str, int] | None = None,
     ) -> None:
         require_integer("Key bits", key_bits, least=1)
@@ -106,8 +114,10 @@ class UnitSignature(wiring.Signature):
         require_integer("Lanes", lanes, least=1)
         require_integer("Generation", generation)
         widths = {"Tag bits": tag_bits, "Time bits": time_bits, "Window bits": window_bits,
-                  "Status bits": status_bits, "Generation bits": generation_bits,
-                  "Secret bits": secret_bits} | (counters or {})  # fmt: skip
+                  "Status bits": status_bits, "Result time bits": result_time_bits,
+                  "Generation bits": generation_bits, "Secret bits": secret_bits,
+                  "Tick bits": tick_bits, "Covered bits": covered_bits}  # fmt: skip
+        widths |= counters or {}
         for name, bits in widths.items():
             require_integer(name, bits)
         self._lanes = lanes
@@ -120,7 +130,7 @@ class UnitSignature(wiring.Signature):
         # The tag is the highest field, so that a queue can append it to the rest.
         self._result = self._payload(
             {"seen": 1, "age": range(generations)}
-            | _existing(status=status_bits)
+            | _existing(status=status_bits, time=result_time_bits)
             | {"tag": tag_bits},
             {},
         )
@@ -129,6 +139,9 @@ class UnitSignature(wiring.Signature):
         if generation_bits:
             members["generation"] = In(generation_bits, init=generation)
         members |= {name: Out(bits) for name, bits in (counters or {}).items()}
+        members |= {name: Out(bits) for name, bits in _existing(covered=covered_bits).items()}
+        if tick_bits:
+            members |= {"tick": In(1)} if tick_bits == 1 else {"period": In(tick_bits)}
         if secret_bits:
             members["secret"] = In(stream.Signature(secret_bits))
         super().__init__(members)

@@ -67,6 +67,12 @@ END_LEFT = 16
 WATCHED_GENERATION = END_LEFT + 8
 """Shortest generation that is not near its end from the beginning, if the spare may be dirty."""
 
+TICKS_WAITING = 15
+"""Ticks that wait for their effect at most."""
+
+TIMED_GENERATION = 16
+"""Shortest generation at which operations flow, if the window is one in time."""
+
 COLUMN_RING_LATENCY = 2
 """Cycles from control to the columns of bit-sliced segments."""
 
@@ -141,6 +147,11 @@ def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
     _, rows = memory_shape(bits=bits, clear=clear)
     selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
     return 2 + registers + _at_least_one(selection) + (registers > 2)
+
+
+def stamp_bits(span: int) -> int:
+    """Return the bits of a time in a window of `span` ticks: ages to twice that are told apart."""
+    return (2 * span + 1).bit_length()
 
 
 def fold_steps(key_bits: int) -> int:

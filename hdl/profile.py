@@ -20,6 +20,7 @@ from .latencies import (
     SECRET_SETTLE,
     SHARD_PLACES,
     SHIFT_PAUSE,
+    TIMED_GENERATION,
     WATCHED_GENERATION,
     WORD_LATENCY,
     address_registers,
@@ -121,7 +122,8 @@ class HardwareProfile:
     @property
     def minimum_generation(self) -> int:
         """Shortest generation in which operations are not let in one at a time, in insertions."""
-        return max(self._cleared_generation, WATCHED_GENERATION if self.sliced else 0)
+        watched = WATCHED_GENERATION if self.sliced else 0
+        return max(self._cleared_generation, watched, TIMED_GENERATION if self.spec.timed else 0)
 
     @property
     def _cleared_generation(self) -> int:
@@ -134,6 +136,19 @@ class HardwareProfile:
         if self.spec.lanes == 1:
             return self.clear_cycles + 1
         return self.spec.lanes * max(MINIMUM_BEATS, self.clear_cycles + 1)
+
+    @property
+    def least_period(self) -> int:
+        """Least cycles between two ticks of a window in time; 0 if it counts insertions.
+
+        Every tick takes effect before the next one: what expires is found segment by segment,
+        and a generation is not old before the spare is clean.
+        """
+        if not self.spec.timed:
+            return 0
+        scanned = 8 * (self.spec.window_generations + 2)
+        cleaned = self.longest_pause + TIMED_GENERATION
+        return max(scanned, -(-cleaned // (self.spec.generation_span - 1)))
 
     @property
     def longest_pause(self) -> int:
@@ -167,6 +182,7 @@ class HardwareProfile:
             ),
         }
         if spec.lanes == 1:
+            core |= {"span": 1} if spec.timed else {}
             return {"hash": self._hash_latency, **core, "queue": QUEUE_LATENCY - 1}
         return {
             "accept": 1,
@@ -258,6 +274,21 @@ class HardwareProfile:
         )
         if self.sliced:
             self._check_sliced()
+        if spec.timed:
+            self._check_timed()
+
+    def _check_timed(self) -> None:
+        spec = self.spec
+        _require(spec.lanes == 1, f"lanes: must be 1 for a window in time, not {spec.lanes}")
+        _require(
+            spec.generation >= TIMED_GENERATION,
+            f"generation: must be at least {TIMED_GENERATION} for a window in time, "
+            f"not {spec.generation}",
+        )
+        _require(
+            spec.generation_span >= 2,
+            f"generation_span: must be at least 2 ticks for hardware, not {spec.generation_span}",
+        )
 
     def _check_sliced(self) -> None:
         spec = self.spec

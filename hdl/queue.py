@@ -21,7 +21,7 @@ class ResultQueue(wiring.Component):
     ----------
     depth : int
         Places. Power of two.
-    tag_bits, verdict_bits : int
+    tag_bits, verdict_bits, status_bits : int
         Widths.
     distributed : bool
         Whether results must be in look-up tables: wide ones would be in a block RAM otherwise,
@@ -30,9 +30,11 @@ class ResultQueue(wiring.Component):
     Members
     -------
     tag_valid, tag : In
+    status_valid, status : In
+        In the same order too, each before its verdict; only if it has bits.
     valid_next, verdict : In
         Each verdict in the cycle after `valid_next`.
-    o : Out(stream.Signature({"verdict", "tag"}))
+    o : Out(stream.Signature({"verdict", "status", "tag"}))
         Verdict in the low bits.
 
     Errors: as `require_integer`.
@@ -40,10 +42,11 @@ class ResultQueue(wiring.Component):
 
     LATENCY = QUEUE_LATENCY
 
-    def __init__(self, *, depth, tag_bits, verdict_bits, distributed=False):
+    def __init__(self, *, depth, tag_bits, verdict_bits, status_bits=0, distributed=False):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Tag width", tag_bits)
         require_integer("Verdict width", verdict_bits)
+        require_integer("Status width", status_bits)
         self._depth = depth
         self._attributes = {"ram_style": "distributed"} if distributed else {}
         super().__init__(
@@ -52,8 +55,9 @@ class ResultQueue(wiring.Component):
                 "tag": In(tag_bits),
                 "valid_next": In(1),
                 "verdict": In(verdict_bits),
-                "o": Out(stream.Signature(verdict_bits + tag_bits)),
+                "o": Out(stream.Signature(verdict_bits + status_bits + tag_bits)),
             }
+            | ({"status_valid": In(1), "status": In(status_bits)} if status_bits else {})
         )
 
     def elaborate(self, platform):
@@ -87,6 +91,11 @@ class ResultQueue(wiring.Component):
             self._elaborate_words(m, "verdicts", came, self.verdict, read, taken),
             self._elaborate_words(m, "tags", self.tag_valid, self.tag, read, taken),
         ]
+        if "status" in self.signature.members:
+            status = self._elaborate_words(
+                m, "statuses", self.status_valid, self.status, read, taken
+            )
+            words.insert(1, status)
         m.d.comb += self.o.p.eq(Cat(words))
         return m
 

@@ -28,6 +28,8 @@ class Holder(Enum):
     """Part of a board that holds a register."""
 
     UNIT = "unit"
+    WINDOW = "window"
+    """A unit whose window is one in time; boards have none."""
     LINE = "line"
 
 
@@ -99,6 +101,10 @@ REGISTERS = (
              meaning="Insertions in a generation, from the next one on."),
     Register(name="secret", access=Access.WRITE, width=128,
              meaning="Secret of the hash, from the next clear or, with re-keying, shift on."),
+    Register(name="shortened", event="shortened", holder=Holder.WINDOW,
+             meaning="Shifts that retired a segment within the span."),
+    Register(name="overfilled", event="overfilled", holder=Holder.WINDOW,
+             meaning="Insertions beyond the capacity of their generation."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 
@@ -115,8 +121,9 @@ def counters(holder: Holder) -> list[Register]:
 
 
 def readable() -> list[Register]:
-    """Return the registers that can be read, in the order in which they are."""
-    return [register for register in REGISTERS if register.readable]
+    """Return the registers that boards read, in the order in which they do."""
+    readable = [register for register in REGISTERS if register.readable]
+    return [register for register in readable if register.holder is not Holder.WINDOW]
 
 
 def registers_header(unit: Any) -> str:
@@ -135,7 +142,7 @@ def registers_header(unit: Any) -> str:
              f"#define LATELY_WORDS {len(words)}"]  # fmt: skip
     for register in REGISTERS:
         width, reset = register.width, register.reset
-        if register.holder is Holder.UNIT:
+        if register.holder is not Holder.LINE:
             if register.name not in unit.signature.members:
                 continue
             if width is None:

@@ -11,7 +11,7 @@ from .parameters import require_integer
 from .registers import Holder, counters
 
 
-def count_events(m, unit, events):
+def count_events(m, unit, events, *, holder=Holder.UNIT):
     """Count the events of the registers that units hold, at the unit's outputs of their names.
 
     Parameters
@@ -21,8 +21,10 @@ def count_events(m, unit, events):
     unit : Component
     events : mapping of str to Value
         By the name of the event; each bit is one.
+    holder : Holder
+        Whose registers they are.
     """
-    for register in counters(Holder.UNIT):
+    for register in counters(holder):
         count = getattr(unit, register.name)
         if not len(count):
             continue

@@ -1,25 +1,30 @@
 """Filters as units: streams in and out, nothing lost under back-pressure."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
 
 from ..golden.errors import SpecificationError
 from ..golden.hash.siphash import SECRET_BITS
 from .frontend.front import FrontEnd
+from .frontend.prescaler import Prescaler
+from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
 from .interface import UnitSignature
 from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, result_places
 from .memory.map import memory_map
 from .parameters import require_integer
+from .pipeline import registered
 from .profile import HardwareProfile
 from .queue import ResultQueue
 from .registers import Holder, counters
 from .ring.core import ring_core
 from .statistics import count_events
 
+_STATUS_WIDTHS = ("status_bits", "result_time_bits")
+
 
 class FilterUnit(wiring.Component):
-    """A count-based sliding-window filter.
+    """A sliding-window filter.
 
     The unit accepts one operation per cycle for as long as its results are taken, also through
     shifts and, with separate segments, for any sequence of keys. Every operation gives one
@@ -49,13 +54,28 @@ class FilterUnit(wiring.Component):
     levels : int
         Levels of look-up tables between two registers: fewer for a fast clock, more for a small
         unit of low latency. See `lately.hdl.target_clocks.levels`.
+    ticks : str
+        Where the ticks of a window in time come from, one of `TICKS`: "tick", a port that is high
+        for a cycle for each; "period", a counter of the clocks that the port of this name says.
+        Ticks must be `lately.hdl.profile.HardwareProfile.least_period` cycles apart; of those
+        that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait for their effect.
+    time_bits : int, optional
+        Width of the tick counter; by default and at least `lately.hdl.latencies.stamp_bits`.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 
     Members
     -------
     i, o
-        See `lately.hdl.interface.UnitSignature`.
+        See `lately.hdl.interface.UnitSignature`. With a window in time, ``status`` is 1 where the
+        window of the answer was shortened, 2 where its false-positive rate may exceed its bound,
+        and 0 otherwise; ``time`` is the tick counter.
+    tick, or period : In
+        With a window in time only: see `ticks`. A tick takes effect between two operations, takes
+        no cycle of theirs, and is told by the ``time`` of their results.
+    covered : Out(range(span + 2))
+        With a window in time only: ticks, the present one included, of which every key is still
+        reported; ``span + 1`` unless the window is shortened.
     generation : In(generation_bits)
         Insertions in a generation, at least 1; the promises of the specification hold for
         ``spec.generation``. A change applies from the first generation on that begins, by a
@@ -84,6 +104,12 @@ class FilterUnit(wiring.Component):
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
 
+    TICKS = ("tick", "period")
+    """Sources of ticks."""
+
+    PERIOD_BITS = 24
+    """Width of `period`."""
+
     GENERATION_LEAD = FrontEnd.LEAD
     """Cycles from a change of the generation length to the first operation it applies to."""
 
@@ -108,6 +134,8 @@ class FilterUnit(wiring.Component):
         memory="portable",
         organisation="separate",
         levels=DEFAULT_LEVELS,
+        ticks="tick",
+        time_bits=None,
         core=None,
     ):
         self._profile = HardwareProfile(
@@ -130,15 +158,19 @@ class FilterUnit(wiring.Component):
         self._core = core
         require_integer("Statistics bits", statistics_bits)
         self.generation_bits = spec.generation.bit_length() + 1
+        self._window = self._make_window(ticks, time_bits) if spec.timed else None
         self._front = FrontEnd(
             generation_bits=self.generation_bits,
             minimum_generation=self._profile.minimum_generation,
             clear_words=self._core.clear_cycles,
             watches=organisation != "separate",
+            window=self._window,
+            when_full=spec.when_full,
         )
         self._secrets = None
         if secrets := self._core.signature.secrets:
             self._secrets = Secrets(pipelines=secrets, ring_segments=spec.ring_segments)
+        held = counters(Holder.UNIT) + (counters(Holder.WINDOW) if spec.timed else [])
         super().__init__(
             UnitSignature.from_spec(
                 spec,
@@ -146,9 +178,36 @@ class FilterUnit(wiring.Component):
                 generation_bits=self.generation_bits,
                 generation=spec.generation,
                 secret_bits=SECRET_BITS if secrets else 0,
-                counters={one.name: statistics_bits for one in counters(Holder.UNIT)},
+                counters={one.name: statistics_bits for one in held},
+                **self._window_ports(),
             )
         )
+
+    def _make_window(self, ticks, time_bits):
+        spec = self._spec
+        if ticks not in self.TICKS:
+            raise ValueError(f"Ticks must be {' or '.join(self.TICKS)}, not {ticks!r}")
+        self._prescaler = None
+        if ticks == "period":
+            self._prescaler = Prescaler(width=self.PERIOD_BITS, least=self._profile.least_period)
+        return TimeWindow(
+            run=spec.run,
+            generations=spec.window_generations,
+            span=spec.span,
+            generation_span=spec.generation_span,
+            time_bits=time_bits,
+        )
+
+    def _window_ports(self):
+        """Return the parameters of the signature that a window in time adds."""
+        if self._window is None:
+            return {}
+        return {
+            "status_bits": len(self._window.status),
+            "result_time_bits": len(self._window.time),
+            "tick_bits": self.PERIOD_BITS if self._prescaler else 1,
+            "covered_bits": len(self._window.covered),
+        }
 
     @property
     def spec(self):
@@ -189,6 +248,7 @@ class FilterUnit(wiring.Component):
             depth=self._depth,
             tag_bits=len(self.i.p.tag),
             verdict_bits=len(core.verdict.as_value()),
+            status_bits=sum(self._window_ports().get(name, 0) for name in _STATUS_WIDTHS),
         )
         accepted = Signal()
         tag = Signal.like(self.i.p.tag, reset_less=True)
@@ -212,9 +272,28 @@ class FilterUnit(wiring.Component):
         ]
         if self._secrets is not None:
             self._elaborate_secrets(m)
+        if self._window is not None:
+            self._elaborate_window(m, queue)
         events = {one.event: getattr(core, one.event) for one in counters(Holder.UNIT)}
         count_events(m, self, events)
         return m
+
+    def _elaborate_window(self, m, queue):
+        front, window = self._front, self._window
+        tick = getattr(self, "tick", None)
+        if self._prescaler is not None:
+            m.submodules.prescaler = self._prescaler
+            m.d.comb += self._prescaler.period.eq(self.period)
+            tick = self._prescaler.tick
+        m.d.comb += [
+            window.tick.eq(tick),
+            self._core.limit.eq(front.limit),
+            queue.status_valid.eq(registered(m, front.control.valid, "status_valid")),
+            queue.status.eq(Cat(window.status, window.time)),
+            self.covered.eq(window.covered),
+        ]
+        events = {one.event: getattr(window, one.event) for one in counters(Holder.WINDOW)}
+        count_events(m, self, events, holder=Holder.WINDOW)
 
     def _elaborate_secrets(self, m):
         m.submodules.secrets = secrets = self._secrets

@@ -38,6 +38,10 @@ class FrontEnd(wiring.Component):
     watches : bool
         Whether clearing may take longer. If so, operations come one at a time too where the
         generation ends soon and the spare is not clean.
+    window : TimeWindow, optional
+        What else ends generations.
+    when_full : str, optional
+        As for `Schedule`.
 
     Members
     -------
@@ -54,6 +58,8 @@ class FrontEnd(wiring.Component):
     turned : Out(1)
         Whether `control` has a shift or clear.
     control : Out(Control)
+    limit : Out
+        With a `window`: as that has it; with `control`.
 
     Raises
     ------
@@ -66,12 +72,23 @@ class FrontEnd(wiring.Component):
     SHIFT_PAUSE = SHIFT_PAUSE
     PAUSE = PAUSE
 
-    def __init__(self, *, generation_bits, minimum_generation, clear_words, watches=False):
+    def __init__(
+        self,
+        *,
+        generation_bits,
+        minimum_generation,
+        clear_words,
+        watches=False,
+        window=None,
+        when_full=None,
+    ):
+        self.window = window
         self.schedule = Schedule(
             generation_bits=generation_bits,
             minimum_generation=minimum_generation,
             clear_words=clear_words,
             watches=watches,
+            when_full=when_full,
         )
         self.gate = Gate(start=self.LEAD + 2)
         super().__init__(
@@ -84,6 +101,7 @@ class FrontEnd(wiring.Component):
                 "turned": Out(1),
                 "control": Out(Control),
             }
+            | ({"limit": Out(len(window.limit))} if window else {})
         )
 
     def elaborate(self, platform):
@@ -105,8 +123,25 @@ class FrontEnd(wiring.Component):
             self.control.valid.eq(gate.valid),
             self.control.query.eq(gate.query),
             self.control.insert.eq(gate.insert),
-            self.control.shift.eq(gate.event & schedule.full & ~gate.clears),
+            self.control.shift.eq(schedule.turn & ~gate.clears),
             self.control.clear.eq(gate.clears),
             self.control.adopt.eq(self.adopt),
         ]
+        if self.window is not None:
+            self._elaborate_window(m)
         return m
+
+    def _elaborate_window(self, m):
+        window, gate, schedule = self.window, self.gate, self.schedule
+        m.submodules.window = window
+        m.d.comb += [
+            window.insert.eq(gate.insert),
+            window.turn.eq(schedule.turn),
+            window.clear.eq(gate.clears),
+            window.beyond.eq(schedule.beyond),
+            window.clean.eq(schedule.spare_clean),
+            schedule.old.eq(window.old),
+            schedule.out.eq(window.out),
+            schedule.hurry.eq(window.hurry),
+            self.limit.eq(window.limit),
+        ]

@@ -78,12 +78,14 @@ class GenerationCounter(wiring.Component):
     length : In(width)
         Insertions of the next generation.
     event : In(1)
-        An insertion, or whatever else begins a generation when `full`.
+        An insertion, or whatever else begins a generation.
+    turn : In(1)
+        With `event`: whether it begins one.
     fill : In(1)
-        Makes the next event begin a generation, which holds no insertion yet; not together with
-        an event.
+        Makes the generation full, and the next one hold no insertion yet; not together with an
+        event.
     full : Out(1)
-        Whether no insertion is left: the next event begins a generation.
+        Whether no insertion is left.
     left : Out(signed(width + 1))
         Insertions that are left, less one.
 
@@ -96,6 +98,7 @@ class GenerationCounter(wiring.Component):
             {
                 "length": In(width),
                 "event": In(1),
+                "turn": In(1),
                 "fill": In(1),
                 "full": Out(1),
                 "left": Out(signed(width + 1), init=-1),
@@ -108,8 +111,8 @@ class GenerationCounter(wiring.Component):
         begin = Signal.like(self.left)
         m.d.sync += begin.eq(self.length - Mux(self.fill, 1, 2))
         m.d.comb += self.full.eq(self.left[-1])
-        with m.If(self.event):
-            m.d.sync += self.left.eq(Mux(self.full, begin, self.left - 1))
+        with m.If(self.event & (self.turn | ~self.full)):
+            m.d.sync += self.left.eq(Mux(self.turn, begin, self.left - 1))
         with m.If(self.fill):
             m.d.sync += self.left.eq(-1)
         return m
@@ -149,7 +152,10 @@ class SpareTimer(wiring.Component):
 
 
 class Schedule(wiring.Component):
-    """Ends generations by count: the first insertion after a full one carries the shift.
+    """Ends generations: the first insertion after a full one, or an old one, carries the shift.
+
+    By count alone if `when_full` is None. Otherwise a full or old generation goes on while the
+    oldest segment counts, or with "shorten" an old one only.
 
     Tells when operations must come one at a time, because a shift could find the spare unclean:
     in generations shorter than `minimum_generation`, and with `watches` near the end of one.
@@ -165,6 +171,8 @@ class Schedule(wiring.Component):
     watches : bool
         Whether clearing may take longer. Then operations come one at a time too where fewer than
         `lately.hdl.latencies.END_LEFT` insertions are left and the spare is not clean.
+    when_full : str, optional
+        "shorten" or "overfill", if the window is one in time.
 
     Members
     -------
@@ -176,8 +184,12 @@ class Schedule(wiring.Component):
         An operation waits that turns the ring.
     clean : In(1)
         Whether the store says that the spare is clean.
-    full : Out(1)
+    old, out, hurry : In(1)
+        If the window is one in time: as `TimeWindow` has them.
+    turn : Out(1)
         The event turns the ring.
+    beyond : Out(1)
+        The event is an insertion beyond the capacity of its generation.
     turned : Out(1)
         The event a cycle ago did.
     spare_clean : Out(1)
@@ -188,8 +200,11 @@ class Schedule(wiring.Component):
     Errors: as `require_integer`.
     """
 
-    def __init__(self, *, generation_bits, minimum_generation, clear_words, watches=False):
+    def __init__(
+        self, *, generation_bits, minimum_generation, clear_words, watches=False, when_full=None
+    ):
         require_integer("Generation bits", generation_bits, least=1)
+        self._when_full = when_full
         self.minimum_generation = minimum_generation
         self._watches = watches
         self.length = GenerationLength(width=generation_bits, minimum=minimum_generation)
@@ -201,7 +216,11 @@ class Schedule(wiring.Component):
                 "event": In(1),
                 "fill": In(1),
                 "clean": In(1, init=1),
-                "full": Out(1),
+                "old": In(1),
+                "out": In(1),
+                "hurry": In(1),
+                "turn": Out(1),
+                "beyond": Out(1),
                 "turned": Out(1),
                 "spare_clean": Out(1),
                 "one_at_a_time": Out(1, init=1),
@@ -218,8 +237,10 @@ class Schedule(wiring.Component):
             counter.length.eq(length.length),
             counter.event.eq(self.event),
             counter.fill.eq(self.fill),
+            counter.turn.eq(self.turn),
             timer.start.eq(self.turned),
-            self.full.eq(counter.full),
+            self.turn.eq(self.event & self._elaborate_due(m)),
+            self.beyond.eq(self.event & counter.full & ~self.turn),
             self.spare_clean.eq(timer.clean & self.clean),
         ]
         # The length of the generation that runs, which was loaded with it, is too short.
@@ -230,12 +251,23 @@ class Schedule(wiring.Component):
         if self._watches:
             near = Signal()
             # While an operation waits that turns the ring, the gate is closed anyway.
-            m.d.sync += near.eq((counter.left < END_LEFT) & ~self.fill)
+            m.d.sync += near.eq(((counter.left < END_LEFT) | self.hurry) & ~self.fill)
         m.d.sync += [
-            self.turned.eq(self.event & counter.full),
+            self.turned.eq(self.turn),
             below.eq(length.below),
             self.one_at_a_time.eq(short | below | length.below_soon | (near & ~self.spare_clean)),
         ]
-        with m.If(self.event & counter.full):
+        with m.If(self.turn):
             m.d.sync += short.eq(below)
         return m
+
+    def _elaborate_due(self, m):
+        """Return whether an event turns the ring."""
+        full = self.counter.full
+        if self._when_full is None:
+            return full
+        forced = Signal()
+        m.d.sync += forced.eq(self.fill | (forced & ~self.event))
+        if self._when_full == "shorten":
+            return full | (self.old & ~self.out)
+        return forced | ((full | self.old) & ~self.out)

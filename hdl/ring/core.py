@@ -1,6 +1,6 @@
 """Core of a ring filter: hashes, a store and a detector, put together."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 
 from ..control import CoreSignature
@@ -32,6 +32,8 @@ class FilterCore(wiring.Component):
         See `CoreSignature`.
     control_lag : int
         Cycles by which the control comes after its key.
+    timed : bool
+        See `CoreSignature`.
 
     Members
     -------
@@ -43,7 +45,9 @@ class FilterCore(wiring.Component):
         If the hashes differ in latency, or are not as many as the store has addresses for.
     """
 
-    def __init__(self, *, hashes, store, detector, clear_cycles, control_lag=CONTROL_LAG):
+    def __init__(
+        self, *, hashes, store, detector, clear_cycles, control_lag=CONTROL_LAG, timed=False
+    ):
         latencies = sorted({key_hash.latency for key_hash in hashes})
         if len(latencies) != 1:
             raise ValueError(f"Hashes must have one latency, not {latencies}")
@@ -57,7 +61,8 @@ class FilterCore(wiring.Component):
         # A fast hash waits for the control.
         self.addresses_latency = max(control_lag, latencies[0])
         """Cycles from a key to its addresses."""
-        self.latency = self.addresses_latency + store.latency + detector.latency
+        self.latency = self.addresses_latency + store.latency + detector.latency + timed
+        self._timed = timed
         super().__init__(
             CoreSignature(
                 key_bits=len(hashes[0].key),
@@ -65,6 +70,7 @@ class FilterCore(wiring.Component):
                 latency=self.latency,
                 clear_cycles=clear_cycles,
                 secrets=len(hashes) if "secret" in hashes[0].signature.members else 0,
+                timed=timed,
             )
         )
 
@@ -92,16 +98,26 @@ class FilterCore(wiring.Component):
         query = control["query"].at(read)
         found = pipe.drive(detector, bits=bits, base=base, query=query) + detector.latency
         verdict = pipe.enter(detector.verdict, "verdict", stage=found)
+        if self._timed:
+            limit = pipe.enter(self.limit, "limit", stage=self.control_lag, reset_less=True)
+            verdict = pipe.register("timely", _timely, verdict, limit)
+            found += 1
         flags = {name: control[name].at(found) for name in ("valid", "insert", "shift")}
         m.d.comb += [
             self.clean.eq(store.clean),
             self.valid_next.eq(control["valid"].at(found - 1).value),
-            self.verdict.eq(verdict.value),
-            self.hit.eq(flags["valid"].value & detector.verdict.seen),
+            self.verdict.as_value().eq(verdict.value),
+            self.hit.eq(flags["valid"].value & self.verdict.seen),
             *(getattr(self, name).eq(flag.value) for name, flag in flags.items()),
         ]
         pipe.leave(verdict, latency=self.latency)
         return m
+
+
+def _timely(verdict, limit):
+    """Return a verdict without what starts at the limit or behind it."""
+    seen = verdict.seen & (verdict.age < limit)
+    return Cat(seen, verdict.age & seen.replicate(len(verdict.age)))
 
 
 STORES = {"separate": SegmentStore, "bit-sliced": SlicedStore}
@@ -166,4 +182,5 @@ def ring_core(
         ),
         clear_cycles=profile.spare_lag,
         control_lag=control_lag,
+        timed=spec.timed,
     )

@@ -1,0 +1,274 @@
+"""What of the ring is within the span, and which generations are old: windows in time."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..latencies import TICKS_WAITING, stamp_bits
+from ..parameters import require_integer
+from ..pipeline import registered
+
+
+class TimeWindow(wiring.Component):
+    """Keeps the times of the segments of a time-limited ring, and makes time go on.
+
+    The rules are those of `lately.golden.TurnPolicy`. A segment counts while its last insertion is
+    at most `span` ticks ago. The `run` youngest share the time of the last insertion; each of the
+    others, *settled*, took it when it began to receive no more. Those that count come before those
+    that do not, so that one number tells them apart.
+
+    A tick takes effect between two operations and takes no clock of theirs. Which segments it lets
+    expire is found out beforehand, one after another, so that nothing is compared in the clock in
+    which it counts; that is marked for good, so that no silence wraps. A tick waits until it is
+    known, and one that makes a generation old until the spare is clean.
+
+    Times are compared modulo ``2**lately.hdl.latencies.stamp_bits(span)``.
+
+    Parameters
+    ----------
+    run : int
+        Youngest segments, which an insertion writes (k).
+    generations : int
+        Settled segments (l).
+    span : int
+        Ticks for which a key is kept.
+    generation_span : int
+        Ticks after which a generation is old.
+    time_bits : int
+        Bits of the tick counter, at least those by which times are compared.
+    stamped : bool
+        Whether a tick goes on to `target`, instead of to the next number.
+
+    Members
+    -------
+    tick : In(1)
+        Time goes on. Up to `lately.hdl.latencies.TICKS_WAITING` ticks may wait for their effect.
+    target, far : In
+        If stamped, with `tick`, while no other waits: the time to which it goes on, and whether
+        that is more than `span` ticks away. No operation may be under way until `idle`.
+    idle : Out(1)
+        No tick waits.
+    insert, turn, clear : In(1)
+        An operation inserts, turns the ring, clears.
+    beyond : In(1)
+        It inserts beyond the capacity of its generation.
+    clean : In(1)
+        Whether the spare is clean.
+    old, out : Out(1)
+        For the operation of this clock: whether its generation is old, and whether the oldest
+        segment of the ring counts.
+    hurry : Out(1)
+        Whether a tick waits for the spare.
+    limit : Out(range(generations + 2))
+        For the operation of the last clock: the settled segments that count, and one; 0 if none of
+        the ring does.
+    status : Out(2)
+        For the operation of two clocks ago, before its effects: a `Status`.
+    time : Out(time_bits)
+        For the same: the tick counter.
+    covered : Out(range(span + 2))
+        Ticks, the present one included, of which every key is still reported.
+    shortened, overfilled : Out(1)
+        A segment that counted was retired; an insertion was beyond the capacity.
+
+    Errors: as `require_integer`.
+    """
+
+    SETTLE = 5
+    """Clocks from a change to what has expired by then."""
+
+    def __init__(self, *, run, generations, span, generation_span, time_bits=None, stamped=False):
+        require_integer("Run", run, least=1)
+        require_integer("Generations", generations, least=1)
+        require_integer("Span", span, least=1)
+        require_integer("Generation span", generation_span, least=1 if stamped else 2)
+        self._bits = stamp_bits(span)
+        require_integer("Time bits", time_bits or self._bits, least=self._bits)
+        self._run = run
+        self._generations = generations
+        self._span = span
+        self._generation_span = generation_span
+        self._stamped = stamped
+        time_bits = time_bits or self._bits
+        ports = {"target": In(time_bits), "far": In(1)} if stamped else {}
+        super().__init__(
+            {
+                "tick": In(1),
+                **ports,
+                "idle": Out(1),
+                "insert": In(1),
+                "turn": In(1),
+                "clear": In(1),
+                "beyond": In(1),
+                "clean": In(1),
+                "old": Out(1),
+                "out": Out(1),
+                "hurry": Out(1),
+                "limit": Out(range(generations + 2)),
+                "status": Out(2),
+                "time": Out(time_bits),
+                "covered": Out(range(span + 2), init=span + 1),
+                "shortened": Out(1),
+                "overfilled": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        # What came in the clock before takes effect in this one, ahead of its tick.
+        self._insert = registered(m, self.insert, "insert_before")
+        self._turn = registered(m, self.turn & ~self.clear, "turn_before")
+        self._clear = registered(m, self.clear, "clear_before")
+        self._beyond = registered(m, self.beyond, "beyond_before")
+        self._coming = Signal()
+        self._tick = registered(m, self._coming, "tick_now")
+        self._change = self._turn | self._tick | self._clear
+        self._elaborate_times(m)
+        self._elaborate_ring(m)
+        self._elaborate_scan(m)
+        self._elaborate_ticks(m)
+        self._elaborate_status(m)
+        return m
+
+    def _elaborate_times(self, m):
+        """Keep the tick counter, and the times of insertions; tell which expire with the tick."""
+        self._now = Signal.like(self.time, name="now")
+        self._target = Signal.like(self.time, name="target_time", init=0 if self._stamped else 1)
+        self._far = Signal()
+        with m.If(self._tick):
+            m.d.sync += [self._now.eq(self._target), self._far.eq(0)]
+        if self._stamped:
+            with m.If(self.tick):
+                m.d.sync += [self._target.eq(self.target), self._far.eq(self.far)]
+        else:
+            with m.If(self._tick):
+                m.d.sync += self._target.eq(self._target + 1)
+        # The generation has insertions; from a tick before this one; some came since the tick.
+        self._begun = Signal()
+        begun_before = Signal()
+        self._inserted = Signal()
+        self._last = Signal(self._bits)
+        first = Signal(self._bits)
+        aimed = self.tick if self._stamped else self._tick
+        begun = (self._begun & ~self._turn | self._insert) & ~self._clear
+        m.d.sync += [
+            self._begun.eq(begun),
+            begun_before.eq(Mux(aimed, begun, begun_before & ~(self._turn | self._clear))),
+            self._inserted.eq((self._inserted | self._insert) & ~(aimed | self._clear)),
+        ]
+        with m.If(self._insert):
+            m.d.sync += self._last.eq(self._now)
+        with m.If(self._insert & (self._turn | ~self._begun)):
+            m.d.sync += first.eq(self._now)
+        self._ages = begun_before & self._expired(m, "first", first, self._generation_span - 1)
+
+    def _expired(self, m, name, time, limit):
+        """Return whether a time is more than `limit` before the target, two clocks later."""
+        age = registered(m, (self._target - time)[: self._bits], f"{name}_age")
+        return registered(m, (age > limit) | self._far, f"{name}_expired")
+
+    def _elaborate_ring(self, m):
+        """Count the settled segments that count, now and with the next tick."""
+        self._young = Signal()
+        self._settled = Signal(range(self._generations + 1))
+        self._remaining = Signal.like(self._settled, name="remaining")
+        self._drop = Signal()
+        most = self._generations
+        expired = self._expired(m, "last", self._last, self._span)
+        young_then = self._young & (self._inserted | ~expired)
+
+        def turned(count, young):
+            more = Mux(count == most, most, count + 1)
+            return Mux(self._turn, Mux(young, more, 0), count)
+
+        remaining = turned(self._remaining, young_then)
+        with m.If(self._clear):
+            m.d.sync += [self._young.eq(0), self._settled.eq(0), self._remaining.eq(0)]
+        with m.Else():
+            m.d.sync += [
+                self._young.eq(self._insert | Mux(self._tick, young_then, self._young)),
+                self._settled.eq(Mux(self._tick, remaining, turned(self._settled, self._young))),
+                self._remaining.eq(Mux(self._drop, self._remaining - 1, remaining)),
+            ]
+        m.d.comb += self.limit.eq(Mux(self._young, self._settled + 1, 0))
+        # After a turn nothing asks for it until the ring's new state is known.
+        passing = self._tick | self._coming
+        m.d.sync += self.out.eq(Mux(passing, self._remaining == most, self._settled == most))
+
+    def _elaborate_scan(self, m):
+        """Look at the oldest of the settled segments until one does not expire with the tick."""
+        depth = 1 << self._generations.bit_length()
+        m.submodules.times = times = memory.Memory(shape=self._bits, depth=depth, init=[])
+        place = Signal(range(depth))
+        write_port = times.write_port()
+        read_port = times.read_port(domain="comb")
+        m.d.comb += [
+            write_port.en.eq(self._turn),
+            write_port.addr.eq(place),
+            write_port.data.eq(self._last),
+        ]
+        with m.If(self._turn):
+            m.d.sync += place.eq(place + 1)
+        address = Signal(range(depth))
+        m.d.sync += address.eq(place - Mux(self._turn, self._generations, self._remaining))
+        m.d.comb += read_port.addr.eq(address)
+        self._oldest = read_port.data
+        value = registered(m, self._oldest, "oldest_time")
+        expired = self._expired(m, "oldest", value, self._span)
+        settling = Signal(self.SETTLE)
+        self._known = Signal()
+        ready = settling[-1] & ~self._change
+        found = expired & (self._remaining != 0)
+        m.d.comb += self._drop.eq(ready & found)
+        restart = self._change | self._drop | (self.tick if self._stamped else 0)
+        m.d.sync += [
+            settling.eq(Mux(restart, 1, settling << 1)),
+            self._known.eq((self._known | (ready & ~found)) & ~restart),
+        ]
+
+    def _elaborate_ticks(self, m):
+        """Let time go on as soon as it is known what expires, and the spare is clean."""
+        waiting = Signal(range(TICKS_WAITING + 1))
+        ages = Signal()
+        m.d.comb += [
+            ages.eq(self._ages & ~self.old),
+            self.idle.eq(waiting == 0),
+            self._coming.eq(
+                ~self.idle & self._known & ~self._turn & ~self._clear & (self.clean | ~ages)
+            ),
+        ]
+        full = waiting == TICKS_WAITING
+        m.d.sync += [
+            waiting.eq(waiting + (self.tick & ~full) - self._coming),
+            self.old.eq((self.old | (self._coming & self._ages)) & ~(self.turn | self.clear)),
+            self.hurry.eq(~self.idle & self._known & ages & ~self.clean),
+        ]
+
+    def _elaborate_status(self, m):
+        """Tell what of span and rate is kept."""
+        most = self._run + self._generations
+        retired = self._turn & (self._settled == self._generations)
+        lost = Signal(self._bits)
+        shortened = Signal()
+        expired = self._expired(m, "lost", lost, self._span)
+        kept = self._remaining == self._generations
+        # The youngest position whose segment has too many keys.
+        overfull = Signal(range(most + 1), init=most)
+        exceeded = self._young & (overfull < self._run + self._settled)
+        m.d.sync += [
+            shortened.eq(
+                Mux(retired, ~self._tick | kept, shortened & ~(self._tick & expired)) & ~self._clear
+            ),
+            self.status.eq(Mux(shortened, 1, Cat(0, exceeded))),
+            self.time.eq(self._now),
+            self.covered.eq(Mux(shortened, self._now - lost, self._span + 1)),
+        ]
+        with m.If(registered(m, retired, "retired")):
+            m.d.sync += lost.eq(self._oldest)
+        with m.If(self._clear):
+            m.d.sync += overfull.eq(most)
+        with m.Elif(self._beyond):
+            m.d.sync += overfull.eq(0)
+        with m.Elif(self._turn & (overfull != most)):
+            m.d.sync += overfull.eq(overfull + 1)
+        m.d.comb += [self.shortened.eq(retired), self.overfilled.eq(self._beyond)]
