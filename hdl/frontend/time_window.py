@@ -233,9 +233,7 @@ class TimeWindow(wiring.Component):
         m.d.comb += [
             ages.eq(self._ages & ~self.old),
             self.idle.eq(waiting == 0),
-            self._coming.eq(
-                ~self.idle & self._known & ~self._turn & ~self._clear & (self.clean | ~ages)
-            ),
+            self._coming.eq(~self.idle & self._known & ~self._change & (self.clean | ~ages)),
         ]
         full = waiting == TICKS_WAITING
         m.d.sync += [

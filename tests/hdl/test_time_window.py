@@ -1,0 +1,266 @@
+"""Windows in time: what turns the ring and what counts, against golden's rules, clock by clock."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+from amaranth.sim import Simulator
+
+from lately.golden import Operation
+from lately.golden.ring.turn_policy import TurnPolicy, Turns
+from lately.hdl.frontend.prescaler import Prescaler
+from lately.hdl.frontend.schedule import Schedule
+from lately.hdl.frontend.time_window import TimeWindow
+from lately.hdl.latencies import TICKS_WAITING, TIMED_GENERATION
+
+SEED = 8128
+CODES = {"insert": Operation.INSERT, "shift": Operation.SHIFT, "clear": Operation.CLEAR}
+
+
+class Ring(wiring.Component):
+    """A schedule and a time window, as the front end connects them."""
+
+    def __init__(self, policy, *, words):
+        self.window = TimeWindow(
+            run=policy.writes,
+            generations=policy.settled,
+            span=policy.span,
+            generation_span=policy.generation_span,
+            time_bits=24,
+        )
+        self.schedule = Schedule(
+            generation_bits=9,
+            minimum_generation=TIMED_GENERATION,
+            clear_words=words,
+            when_full=policy.when_full,
+        )
+        flags = dict.fromkeys(("tick", "insert", "event", "clear", "fill"), In(1))
+        super().__init__(flags | {"generation": In(9, init=policy.generation)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.window = window = self.window
+        m.submodules.schedule = schedule = self.schedule
+        m.d.comb += [
+            window.tick.eq(self.tick),
+            window.insert.eq(self.insert),
+            window.clear.eq(self.clear),
+            window.turn.eq(schedule.turn),
+            window.beyond.eq(schedule.beyond),
+            window.clean.eq(schedule.spare_clean),
+            schedule.old.eq(window.old),
+            schedule.out.eq(window.out),
+            schedule.event.eq(self.event),
+            schedule.fill.eq(self.fill),
+            schedule.generation.eq(self.generation),
+        ]
+        return m
+
+
+class Course:
+    """Drives a ring clock by clock, and keeps what was done and what was told."""
+
+    def __init__(self, policy, *, words):
+        self.policy = policy
+        self.words = words
+        self.ring = Ring(policy, words=words)
+        self.done = []
+        self.told = []
+        self.ticks = 0
+        self.counts = {"shortened": 0, "overfilled": 0}
+
+    def run(self, actions):
+        """Perform actions: names in `CODES`, "tick", both joined by a plus, or empty ones."""
+
+        async def bench(ctx):
+            self._ctx = ctx
+            # As the gate does after reset.
+            await ctx.tick().repeat(2 * self.ring.schedule.length.PERIOD + 1)
+            await self._alone("clear")
+            for action in actions:
+                names = action.split("+")
+                if "shift" in names or "clear" in names:
+                    await self._alone(names[0])
+                else:
+                    await self._clock("insert" in names, tick="tick" in names)
+            self.settled = len(self.done)
+            for _ in range(1000):
+                await self._clock(False)
+            assert ctx.get(self.ring.window.idle), "a tick still waits"
+
+        simulator = Simulator(self.ring)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(bench)
+        simulator.run()
+        return self
+
+    async def _alone(self, name):
+        """As the gate: wait for the spare, then turn the ring."""
+        self._ctx.set(self.ring.fill, 1)
+        await self._clock(False)
+        while not self._ctx.get(self.ring.schedule.spare_clean):
+            await self._clock(False)
+        await self._clock(False)
+        self._ctx.set(self.ring.fill, 0)
+        await self._clock(False, code=CODES[name])
+        for _ in range(8 if name == "shift" else 8 + self.words):
+            await self._clock(False)
+
+    async def _clock(self, insert, *, tick=False, code=Operation.NONE):
+        ctx, ring, window = self._ctx, self.ring, self.ring.window
+        code = Operation.INSERT if insert else code
+        ctx.set(ring.tick, tick)
+        ctx.set(ring.insert, insert)
+        ctx.set(ring.event, code != Operation.NONE)
+        ctx.set(ring.clear, code == Operation.CLEAR)
+        names = ("limit", "status", "time", "covered")
+        told = {name: ctx.get(getattr(window, name)) for name in names}
+        self.done.append(code)
+        self.told.append(told | {"turn": ctx.get(ring.schedule.turn)})
+        for name in self.counts:
+            self.counts[name] += ctx.get(getattr(window, name))
+        self.ticks += tick
+        await ctx.tick()
+
+    def check(self):
+        """Compare every clock with golden's rules at the times that were told."""
+        turns, statuses = Turns(self.policy), []
+        for clock, code in enumerate(self.done[:-2]):
+            now = self.told[clock + 2]["time"]
+            where = f"clock {clock}, tick {now}, {code!r}"
+            statuses.append(turns.status(now).code)
+            assert self.told[clock + 2]["status"] == statuses[-1], where
+            passed = turns.follow(np.array([code], np.uint8), np.array([now]))
+            # After a CLEAR or SHIFT the golden rules have no query of their own.
+            limit = max(0, int(passed.alive[0]) - self.policy.writes + 1)
+            assert self.told[clock + 1]["limit"] == limit, where
+            turned = passed.turned[0] or code in (Operation.SHIFT, Operation.CLEAR)
+            assert self.told[clock]["turn"] == turned, where
+        last = self.told[-1]
+        assert last["time"] == self.ticks, "a tick was lost"
+        assert last["covered"] == turns.guaranteed_span(self.ticks) + 1
+        assert self.counts == {name: getattr(turns, name) for name in self.counts}
+        return turns, statuses
+
+
+def course(*, policy=None, words=4, **changes):
+    """Return a course of a small ring."""
+    sizes = {"writes": 2, "settled": 3, "generation": 20, "span": 9, "generation_span": 4}
+    return Course(policy or TurnPolicy(**(sizes | changes)), words=words)
+
+
+def least_period(policy, words):
+    """Return the least clocks between ticks, as the profile has it."""
+    cleaned = words + 40
+    return max(8 * (policy.settled + 2), -(-cleaned // (policy.generation_span - 1)))
+
+
+@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+@pytest.mark.parametrize("number", range(6))
+def test_random_streams(when_full, number):
+    choose = random.Random(SEED + number)
+    draw = choose.randrange
+    settled, span, words = draw(1, 7), draw(8, 60), draw(1, 40)
+    policy = TurnPolicy(
+        writes=draw(1, 5),
+        settled=settled,
+        generation=max(TIMED_GENERATION, words + 1) + draw(30),
+        span=span,
+        generation_span=max(2, draw(span // settled + 1, span + 2)),
+        when_full=when_full,
+    )
+    period = least_period(policy, words)
+    actions, rate, left = [], 1.0, period
+    for _ in range(5000):
+        if choose.random() < 0.01:
+            rate = choose.choice([1.0, 0.5, 0.05, 0.01, 0.0])
+        left -= 1
+        names = ["insert"] if choose.random() < rate else []
+        if not left:
+            names.append("tick")
+            left = choose.choice([period, period, 2 * period])
+        elif choose.random() < 0.002:
+            names = [choose.choice(["shift", "clear"])]
+        actions.append("+".join(names))
+    turns, statuses = course(policy=policy, words=words).run(actions).check()
+    assert turns.shifts > 5
+    print(f"seed {SEED + number}: {policy}, {turns.shifts} turns, {turns.shortened} shortened, "
+          f"{turns.overfilled} overfilled, statuses {np.bincount(statuses)}")  # fmt: skip
+
+
+@pytest.mark.parametrize("age", range(12))
+def test_an_insertion_counts_for_the_whole_span_and_not_a_tick_longer(age):
+    window = course().run(["insert", *[*[""] * 40, "tick"] * age, *[""] * 40])
+    window.check()
+    assert (window.told[-1]["limit"] > 0) == (age <= 9)
+
+
+def test_a_silence_that_would_wrap_the_times_brings_nothing_back():
+    window = course()
+    wraps = 3 << window.ring.window._bits
+    window.run(["insert", *[*[""] * 40, "tick"] * wraps]).check()
+    limits = [told["limit"] for told in window.told if told["time"] > 9]
+    # The limit is a clock ahead of the time.
+    assert not any(limits)
+
+
+@pytest.mark.parametrize("distance", range(10))
+def test_tick_at_every_distance_from_a_turn(distance):
+    """By count, by age and by a SHIFT, of a ring whose oldest segment counts or expires then."""
+    turn = ["insert"] * 21
+    for end in (turn, ["insert", *[*[""] * 45, "tick"] * 4, "insert"], ["shift"]):
+        fill = [*turn, *[""] * 30, "tick", *[""] * 45] * 3
+        for age in (8, 9):
+            wait = [*["tick", *[""] * 45] * age]
+            actions = [*fill, *wait, *end, *["insert"] * distance, "tick", *["insert"] * 40]
+            course(when_full="shorten").run(actions).check()
+
+
+@pytest.mark.parametrize("age", [3, 4])
+def test_a_generation_is_old_exactly_at_its_span(age):
+    window = course().run(["insert", *[*[""] * 40, "tick"] * age, *[""] * 40, "insert"])
+    turns, _ = window.check()
+    assert turns.shifts == (age == 4)
+
+
+@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+def test_a_full_ring_of_one_tick_shortens_or_overfills(when_full):
+    turns, statuses = course(when_full=when_full).run(["insert"] * 101).check()
+    assert (turns.shortened, turns.overfilled) == ((2, 0) if when_full == "shorten" else (0, 21))
+    assert statuses[-1] == (1 if when_full == "shorten" else 2)
+
+
+def test_ticks_that_come_close_wait_for_their_effect():
+    actions = ["insert", *["tick"] * TICKS_WAITING, *[""] * 2000]
+    course().run(actions).check()
+
+
+def test_a_tick_that_makes_a_generation_old_waits_for_the_spare():
+    """So the next turn finds it clean, however close ticks are."""
+    window = course(words=200, generation=300, span=3, generation_span=2)
+    actions = ["shift", "insert", *["tick", *[""] * 30] * 2, *["insert"] * 400]
+    window.run(actions).check()
+    turns = [clock for clock, told in enumerate(window.told) if told["turn"]]
+    assert min(np.diff(turns)) > 200
+
+
+@pytest.mark.parametrize(("period", "real"), [(0, 6), (5, 6), (6, 6), (7, 7), (255, 255)])
+def test_a_prescaler_ticks_at_its_period(period, real):
+    prescaler = Prescaler(width=8, least=6)
+    ticks = []
+
+    async def bench(ctx):
+        ctx.set(prescaler.period, period)
+        for clock in range(2000):
+            if ctx.get(prescaler.tick):
+                ticks.append(clock)
+            await ctx.tick()
+
+    simulator = Simulator(prescaler)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert set(np.diff(ticks[1:])) == {real}
