@@ -44,7 +44,7 @@ MODELS = {
     "ForgetfulBloomFilter": {"generation": 4, "past": 3, "bits": 203, "hashes": 2},
     "Swamp": {"window": 7, "fingerprint_bits": 9},
 }
-SHIFTING = {"APBF", "APBBF", "GEBF", "BlockedGEBF"}
+SHIFTING = {"APBF", "APBBF", "GEBF", "BlockedGEBF", "PooledTimeLimitedAPBF"}
 KEYS = np.arange(60)
 
 
@@ -82,7 +82,7 @@ def one_by_one(model, operations, keys, *stamps):
         if operation == Operation.INSERT:
             model.insert(*arguments)
         if operation == Operation.SHIFT:
-            model.shift()
+            model.shift(*(int(stamp[at]) for stamp in stamps))
         if operation == Operation.CLEAR:
             model.clear()
         ages.append(age)
