@@ -9,8 +9,9 @@ from typing import overload
 from .baselines import bloom, buffered, counting, forgetful, stable, swamp
 from .cuckoo import dictionary
 from .filter import Filter
-from .ring import apbf, gebf, time_limited, time_limited_pool
+from .ring import apbf, gebf, time_limited, time_limited_pool, timed_ring
 from .ring.sliding import SlidingFilter
+from .ring.timed_ring import TimeLimitedRing
 from .spec import FilterSpec
 from .spec.base import Specification
 from .timestamp import inferential, timing
@@ -27,6 +28,7 @@ MODULES = (
     dictionary,
     time_limited,
     time_limited_pool,
+    timed_ring,
     inferential,
     timing,
 )
@@ -51,8 +53,11 @@ def from_spec(spec: Specification) -> Filter: ...
 def from_spec(spec: Specification, **options: int) -> Filter:
     """Build the golden model that a specification of any family describes.
 
-    The `options` are, for a ring filter, its `secret`; errors as for the class.
+    That of a ring with a `span` is a `TimeLimitedRing`. The `options` are, for
+    a ring filter, its `secret`; errors as for the class.
     """
+    if isinstance(spec, FilterSpec) and spec.timed:
+        return TimeLimitedRing.from_spec(spec, **options)
     return _KINDS[spec.family].from_spec(spec, **options)
 
 

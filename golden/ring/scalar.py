@@ -21,6 +21,10 @@ class ScalarRing(ABC):
     secret: int
 
     @abstractmethod
+    def place(self, key: int, function: int, secret: int) -> tuple[int, int]:
+        """Block of a key in a segment of that hash function and secret, and its bits there."""
+
+    @abstractmethod
     def insert(self, key: int) -> None:
         """Insert a key, after a shift if the generation is full."""
 
@@ -80,15 +84,19 @@ class ScalarAPBBF(ScalarRing):
         generations = (self.n - 1) // self.g if self.n else 0
         return (i - generations) % (self.k + self.l + 1)
 
-    def _bits(self, i: int, key: int) -> tuple[int, int]:
-        """Block of a key in logical segment i, and its bits there."""
-        indices = self.h(key, self.pos(i), self.secrets[self.pos(i)])
-        indices[0] += self.h.shard(key, self.secrets[self.pos(i)]) * self.shard_size
+    def place(self, key: int, function: int, secret: int) -> tuple[int, int]:
+        """Block of a key in a segment of that hash function and secret, and its bits there."""
+        indices = self.h(key, function, secret)
+        indices[0] += self.h.shard(key, secret) * self.shard_size
         block = indices[0] if self.blocked else 0
         cells = indices[-self.b :]
         return block, sum(
             1 << (part * (self.B // self.b) + cell) for part, cell in enumerate(cells)
         )
+
+    def _bits(self, i: int, key: int) -> tuple[int, int]:
+        """Block of a key in logical segment i, and its bits there."""
+        return self.place(key, self.pos(i), self.secrets[self.pos(i)])
 
     def _matches(self, i: int, key: int) -> bool:
         block, bits = self._bits(i, key)
@@ -180,15 +188,19 @@ class ScalarGEBF(ScalarRing):
         self.current = 0
         self.in_epoch = 0
 
-    def _bits(self, key: int, segment: int) -> tuple[int, int]:
-        indices = self.h(key, 0, self.secrets[segment])
-        base = self.h.shard(key, self.secrets[segment]) * self.shard_size
+    def place(self, key: int, function: int, secret: int) -> tuple[int, int]:
+        """Block of a key in a segment of that secret, and its bits there; functions are one."""
+        indices = self.h(key, 0, secret)
+        base = self.h.shard(key, secret) * self.shard_size
         block = base + indices[0] if self.blocked else 0
         bits = 0
         for part, cell in enumerate(indices[-self.k :]):
             cell += 0 if self.blocked else base
             bits |= 1 << (part * self.probe_range * self.partitioned + cell)
         return block, bits
+
+    def _bits(self, key: int, segment: int) -> tuple[int, int]:
+        return self.place(key, 0, self.secrets[segment])
 
     def insert(self, key: int) -> None:
         """Insert into the current segment, after moving on if its epoch is over."""

@@ -5,11 +5,12 @@ integer, bit i of which is its bit i.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, floor, log
 from typing import Any
 
 from ..hash.scalar_hash import ScalarHash
+from .scalar import ScalarRing
 
 
 @dataclass
@@ -21,12 +22,21 @@ class ScalarSlice:
     bits: int = 0
     n: int = 0
     t: int | None = None
-    overfull: bool = False
 
     @property
     def c(self) -> int:
         """Insertions that fill it to one half (section 6.1)."""
         return floor(self.m * log(2))
+
+
+@dataclass
+class TimedSlice:
+    """Slice of a ring in time: the number of its hash function, its blocks, its time."""
+
+    h: int
+    blocks: dict[int, int] = field(default_factory=dict)
+    t: int | None = None
+    overfull: bool = False
 
 
 class _ScalarTimed(ABC):
@@ -154,67 +164,105 @@ class ScalarTimeLimitedAPBF(_ScalarTimed):
         return count + i * target
 
 
-class ScalarPooledTimeLimitedAPBF(_ScalarTimed):
-    """Time-limited APBF of a bounded pool; parameters as for `PooledTimeLimitedAPBF`."""
+class ScalarTimeLimitedRing:
+    """Ring of any family whose window is a span of time; a slice is a dict of blocks.
+
+    Parameters
+    ----------
+    ring : ScalarRing
+        Filter of the family, which gives the places of keys.
+    k, l : int
+        Slices that an insertion writes, and the others of the ring.
+    generation, span, generation_span, when_full
+        As `TurnPolicy` has them.
+    """
 
     def __init__(
         self,
+        ring: ScalarRing,
         *,
         k: int,
         l: int,
+        generation: int,
         span: int,
-        slice_bits: int,
-        generation: int | None = None,
-        generation_span: int | None = None,
-        when_full: str = "shorten",
-        **hashing: Any,
+        generation_span: int,
+        when_full: str,
     ) -> None:
-        self.k, self.T, self.when_full = k, span, when_full
-        self.g = max(1, floor(slice_bits * log(2) / k)) if generation is None else generation
-        self.d = span // l + 1 if generation_span is None else generation_span
-        functions = k + l + 1
-        self.hash = ScalarHash(sizes=[slice_bits], functions=functions, **hashing)
-        # The spare is the last of the list.
-        *self.s, self.spare = [ScalarSlice(slice_bits, h) for h in range(functions)]
-        self.n = 0
-        self.first = 0
-        self.last = None
-        self.lost: int | None = None
-        self.shortened = self.overfilled = 0
+        self.ring = ring
+        self.k, self.l, self.T = k, l, span
+        self.g, self.d, self.when_full = generation, generation_span, when_full
+        self.shortened = self.overfilled = self.shifts = 0
+        self.clear()
 
-    def bit(self, i: int, key: int) -> int:
-        """Bit of slice s_i that a key stands for."""
-        return self.hash(key, self.s[i].h)[0]
+    def clear(self) -> None:
+        """Forget everything but the counters."""
+        # The spare is the last of the list.
+        *self.s, self.spare = [TimedSlice(h) for h in range(self.k + self.l + 1)]
+        self.n = self.first = 0
+        self.capacity = self.g
+        self.last: int | None = None
+        self.lost: int | None = None
+
+    def current(self, i: int, t: int) -> bool:
+        """Whether slice s_i has been updated within the span (equation 3)."""
+        t_i = self.last if i < self.k else self.s[i].t
+        return t_i is not None and not t_i < t - self.T
+
+    def matches(self, i: int, key: int, t: int) -> bool:
+        """Whether slice s_i counts and has all bits of the key."""
+        block, bits = self.ring.place(key, self.s[i].h, self.ring.secret)
+        return self.current(i, t) and self.s[i].blocks.get(block, 0) & bits == bits
+
+    def age(self, key: int, t: int) -> int:
+        """Return the smallest j with k matches from slice j on, or -1."""
+        for j in range(self.l + 1):
+            if all(self.matches(i, key, t) for i in range(j, j + self.k)):
+                return j
+        return -1
+
+    def query(self, key: int, t: int) -> bool:
+        """Whether a key is reported."""
+        return self.age(key, t) >= 0
+
+    def check_and_insert(self, key: int, t: int) -> bool:
+        """Query, then insert."""
+        seen = self.query(key, t)
+        self.insert(key, t)
+        return seen
 
     def insert(self, key: int, t: int) -> None:
         """Insert, after a shift if it is due and the pool allows it."""
-        full = self.n >= self.g
+        full = self.n >= self.capacity
         old = self.n > 0 and t - self.first >= self.d
-        if not self.current(len(self.s) - 1, t):
+        if not self.current(self.k + self.l - 1, t):
             if full or old:
-                self.shift()
+                self.shift(t)
         elif full and self.when_full == "shorten":
-            self.lost = self.s[-1].t
-            self.shortened += 1
-            self.shift()
+            self.shift(t)
         elif full:
             self.overfilled += 1
             for s in self.s[: self.k]:
                 s.overfull = True
         if self.n == 0:
             self.first = t
-        for i in range(self.k):
-            self.s[i].bits |= 1 << self.bit(i, key)
+        for s in self.s[: self.k]:
+            block, bits = self.ring.place(key, s.h, self.ring.secret)
+            s.blocks[block] = s.blocks.get(block, 0) | bits
         self.n += 1
         self.last = t
 
-    def shift(self) -> None:
-        """Put the spare in front, and make the last slice the spare."""
+    def shift(self, t: int) -> None:
+        """Put the spare in front, and make the last slice the spare; it may still count."""
+        if self.current(self.k + self.l - 1, t):
+            self.lost = self.s[-1].t
+            self.shortened += 1
         self.s[self.k - 1].t = self.last
         oldest = self.s.pop()
         self.s.insert(0, self.spare)
-        self.spare = ScalarSlice(oldest.m, oldest.h)
+        self.spare = TimedSlice(oldest.h)
         self.n = 0
+        self.capacity = self.g
+        self.shifts += 1
 
     def status(self, t: int) -> str:
         """Status at a time, as the value of `PoolStatus`."""

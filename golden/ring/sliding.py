@@ -22,10 +22,12 @@ from numpy.typing import ArrayLike, NDArray
 from .. import analysis, compilation
 from ..convenience import State
 from ..errors import RekeyError, SpecificationError
-from ..filter import Answers, CountedFilter, Words
+from ..filter import Answers, CountedFilter, Words, require_count
 from ..hash.siphash import check_secret
 from ..operations import Ages, Operation, Verdicts
 from ..spec import FilterSpec, GuardedEpochSpec
+from ..spec.base import require
+from ..spec.span import TIME_FIELDS
 from .layout import Layout
 from .position import RingPosition
 from .segments import Segments
@@ -86,6 +88,8 @@ class SlidingFilter(CountedFilter):
         secret = parameters.pop("secret", 0)
         self._spec = spec or self.specification(**parameters)
         self._check_family(self._spec)
+        rule = f"must not be given for {type(self).__name__}, which counts insertions"
+        require(not self._spec.timed, "span", rule, self._spec.span)
         self._prepare()
         keyed = check_secret(secret) or self._private
         self._ring = RingPosition.first(self._spec, self._checked_secret(secret) if keyed else 0)
@@ -99,7 +103,8 @@ class SlidingFilter(CountedFilter):
 
     @classmethod
     def _signature(cls) -> list[inspect.Parameter]:
-        taken = [item for item in super()._signature() if item.name not in cls._other_fields]
+        others = (*cls._other_fields, *TIME_FIELDS)
+        taken = [item for item in super()._signature() if item.name not in others]
         own: dict[str, Any] = {"secret": 0}
         if issubclass(cls.specification, GuardedEpochSpec):
             own["partitioned"] = True
@@ -175,10 +180,7 @@ class SlidingFilter(CountedFilter):
 
     @generation.setter
     def generation(self, value: int) -> None:
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"generation: must be an integer, not {value!r}")
-        if value < 1:
-            raise ValueError(f"generation: must be at least 1, not {value!r}")
+        require_count("generation", value)
         self._ring.generation = int(value)
 
     # Secrets

@@ -13,7 +13,8 @@ from typing import ClassVar, NamedTuple, Self
 
 from .. import analysis
 from ..hash.functions import HASHES
-from .base import UNSET, Specification, optional, require, required
+from .base import UNSET, optional, require, required
+from .span import SpanSpecification
 
 SHARDS: Mapping[int, int] = {1: 1, 2: 3, 4: 6}
 """Shards that the keys of so many lanes are spread over."""
@@ -34,7 +35,7 @@ class Geometry(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilterSpec(Specification):
+class FilterSpec(SpanSpecification):
     """A sliding-window filter whose segments form a ring, the kind for which hardware exists.
 
     Fields that are left out get the value that the papers size for;
@@ -81,6 +82,7 @@ class FilterSpec(Specification):
         rule = "must give at most 2**32 cells or blocks in a part"
         require(most <= 1 << 32, self.size_field, rule, most)
         self._complete()
+        self._complete_times(self.window_generations)
 
     @abstractmethod
     def _check_segment(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 from lately import golden
 from lately.golden import (
     Filter,
+    FilterSpec,
     Operation,
     Specification,
     SpecificationError,
@@ -44,11 +45,21 @@ MODELS = {
     "ForgetfulBloomFilter": {"generation": 4, "past": 3, "bits": 203, "hashes": 2},
     "Swamp": {"window": 7, "fingerprint_bits": 9},
 }
-SHIFTING = {"APBF", "APBBF", "GEBF", "BlockedGEBF"}
+RINGS = {
+    f"{family} in time": {"family": family, "span": 50, **MODELS[name]}
+    for family, name in {
+        "apbf": "APBF", "apbbf": "APBBF", "gebf": "GEBF", "blocked-gebf": "BlockedGEBF",
+    }.items()
+}  # fmt: skip
+"""Specifications of rings whose window is a span of time."""
+
+SHIFTING = {*RINGS, "APBF", "APBBF", "GEBF", "BlockedGEBF", "PooledTimeLimitedAPBF"}
 KEYS = np.arange(60)
 
 
 def build(name):
+    if name in RINGS:
+        return from_spec(FilterSpec(**RINGS[name], seed=5))
     return getattr(golden, name)(**MODELS[name], seed=5)
 
 
@@ -63,7 +74,7 @@ def used(name):
     return model
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(params=[*MODELS, *RINGS])
 def model(request):
     return used(request.param)
 
@@ -82,7 +93,7 @@ def one_by_one(model, operations, keys, *stamps):
         if operation == Operation.INSERT:
             model.insert(*arguments)
         if operation == Operation.SHIFT:
-            model.shift()
+            model.shift(*(int(stamp[at]) for stamp in stamps))
         if operation == Operation.CLEAR:
             model.clear()
         ages.append(age)
@@ -115,7 +126,7 @@ def test_constructor_takes_the_fields_of_the_specification(name):
         kind(**MODELS[name], other=1)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
 def test_apply_is_one_operation_after_another(name):
     model = used(name)
     rng = np.random.default_rng(7)
@@ -153,9 +164,11 @@ def test_memory_is_a_copy(model):
     assert np.array_equal(model.memory, before)
 
 
-def test_clear_is_a_new_filter(model):
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_clear_is_a_new_filter(name):
+    model = used(name)
     model.clear()
-    assert model == build(type(model).__name__)
+    assert model == build(name)
 
 
 def test_state_file(model, tmp_path):
@@ -194,7 +207,7 @@ def test_operations_wrong(model, operations, error, message):
     assert model == before
 
 
-@pytest.mark.parametrize("name", ["PooledTimeLimitedAPBF", "TimeLimitedAPBF"])
+@pytest.mark.parametrize("name", ["PooledTimeLimitedAPBF", "TimeLimitedAPBF", *RINGS])
 def test_timestamps_of_mixed_operations(name):
     model, before = used(name), used(name)
     with pytest.raises(ValueError, match="timestamps: must never decrease, not 199 after 200"):

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from small_filters import timed_twin
 
 from lately.golden import APBF, SpecificationError, StateFileError, load
 from lately.golden.filter import Filter
-from lately.golden.ring.scalar_time_limited import (
-    ScalarPooledTimeLimitedAPBF,
-    ScalarTimeLimitedAPBF,
-)
+from lately.golden.ring.scalar_time_limited import ScalarTimeLimitedAPBF
 from lately.golden.ring.slices import find_runs, test_and_set
 from lately.golden.ring.time_limited import TimeLimitedAPBF, slice_bits, slice_capacity
-from lately.golden.ring.time_limited_pool import PooledTimeLimitedAPBF, PoolStatus
+from lately.golden.ring.time_limited_pool import PooledTimeLimitedAPBF
+from lately.golden.ring.turn_policy import PoolStatus
+from lately.golden.spec import APBFSpec
 from lately.golden.states import FORMATS, read_state, write_state
 from lately.golden.times import check_now, check_timestamps
 from lately.intervals import clopper_pearson
@@ -121,14 +121,14 @@ def test_pool_is_its_twin(data):
         "seed": data.draw(st.integers(0, 3), "seed"),
         "key_bits": 8,
     }
-    model, twin = PooledTimeLimitedAPBF(**chosen), ScalarPooledTimeLimitedAPBF(**chosen)
+    model, twin = PooledTimeLimitedAPBF(**chosen), timed_twin(APBFSpec(**chosen))
     for batch in data.draw(operations(span), "batches"):
         perform(model, twin, batch)
         memory = model.memory
         for i, part in enumerate([*twin.s, twin.spare]):
             physical = (model.ring_position + i) % len(memory)
             assert part.h == physical
-            assert as_integer(memory[physical]) == part.bits
+            assert as_integer(memory[physical]) == part.blocks.get(0, 0)
         assert model.settled_times == [s.t for s in twin.s]
         assert model.last_insertion == twin.last
         assert (model.shortened, model.overfilled) == (twin.shortened, twin.overfilled)
@@ -773,19 +773,19 @@ WRONG_POOLED = [
     (
         {"generation_span": 200},
         SpecificationError,
-        "generation_span: must be at least 201 for l = 5 generations to take longer than "
+        "generation_span: must be at least 201 for 5 generations to take longer than "
         "span = 1000, not 200",
     ),
     (
         {"generation_span": 1002},
         SpecificationError,
-        "generation_span: must be at most 1001, not 1002",
+        "generation_span: must be at most 1001, one more than span, not 1002",
     ),
     ({"when_full": 1}, TypeError, "when_full: must be a string, not 1"),
     (
         {"when_full": "panic"},
         SpecificationError,
-        "when_full: must be one of shorten, overfill, not panic",
+        "when_full: must be one of shorten, overfill, not 'panic'",
     ),
 ]
 
@@ -880,24 +880,28 @@ DAMAGED_TIME_LIMITED = [
     (lambda numbers, arrays: arrays.update(bits=arrays["bits"].astype(float)), "bits: "),
 ]
 DAMAGED_POOLED = [
-    (setting("ring", 0, to=10), "ring position: 10 does not fit the filter"),
-    (setting("ring", 1, to=401), "insertions of the generation: 401 does not fit the filter"),
-    (setting("ring", to=[1, 2, 3]), "too many values"),
-    (setting("times", 1, to=1 << 62), "last insertion: 4611686018427387904 does not fit"),
-    (setting("times", 0, to=1 << 61), "first insertion: 2305843009213693952 does not fit"),
-    (setting("times", 2, to=1 << 61), "time of what was lost: 2305843009213693952 does not fit"),
-    (setting("counters", 0, to="1"), "insertions: '1' does not fit the filter"),
-    (setting("counters", 1, to=401), "shifts: 401 does not fit the filter"),
-    (setting("counters", 2, to=401), "shortened: 401 does not fit the filter"),
-    (setting("counters", 3, to=401), "overfilled: 401 does not fit the filter"),
-    (setting("settled", to=[-1] * 8), "settled times: 8 does not fit the filter"),
-    (setting("settled", 0, to=3), "settled time: 3 does not fit the filter"),
-    (setting("settled", 4, to=1 << 61), "settled time: 2305843009213693952 does not fit"),
-    (setting("settled", 5, to=1 << 60), "settled time: 1152921504606846976 does not fit"),
-    (setting("overfull", to=[False] * 8), "overfull slices: 8 does not fit the filter"),
-    (setting("overfull", 0, to=1), "overfull slices: [1, "),
-    (lambda numbers, arrays: numbers.pop("ring"), "'ring'"),
-    (lambda numbers, arrays: arrays.update(bits=arrays["bits"][:-1]), "bits: "),
+    (setting("ring", "ring", 0, to=10), "numbers [10, "),
+    (setting("turns", "generation", 0, to=401), "insertions of the generation: 401 does not fit"),
+    (setting("turns", "generation", 1, to=0), "length of the generation: 0 does not fit"),
+    (setting("turns", "generation", 2, to=True), "generation: True does not fit the filter"),
+    (setting("turns", "generation", to=[1, 2]), "not enough values"),
+    (setting("turns", "times", 3, to=1 << 62), "last operation: 4611686018427387904 does not fit"),
+    (setting("turns", "times", 1, to=1 << 61), "last insertion: 2305843009213693952 does not fit"),
+    (setting("turns", "times", 0, to=1 << 61), "first insertion: 2305843009213693952 does not"),
+    (setting("turns", "times", 2, to=1 << 61), "time of what was lost: 2305843009213693952 "),
+    (setting("turns", "counters", 0, to="1"), "insertions: '1' does not fit the filter"),
+    (setting("turns", "counters", 1, to=-1), "shifts: -1 does not fit the filter"),
+    (setting("turns", "counters", 2, to=401), "shortened: 401 does not fit the filter"),
+    (setting("turns", "counters", 3, to=401), "overfilled: 401 does not fit the filter"),
+    (setting("turns", "settled", to=[-1] * 8), "settled times: 8 does not fit the filter"),
+    (setting("turns", "settled", 0, to=3), "settled time: 3 does not fit the filter"),
+    (setting("turns", "settled", 4, to=1 << 61), "settled time: 2305843009213693952 does not fit"),
+    (setting("turns", "settled", 5, to=1 << 60), "settled time: 1152921504606846976 does not fit"),
+    (setting("turns", "overfull", to=[False] * 8), "overfull slices: 8 does not fit the filter"),
+    (setting("turns", "overfull", 0, to=1), "overfull slices: [1, "),
+    (setting("counters", 1, to=-1), "hits: -1 does not fit the filter"),
+    (lambda numbers, arrays: numbers["ring"].pop("ring"), "'ring'"),
+    (lambda numbers, arrays: arrays.update(bits=arrays["bits"][:-1]), "374 bytes do not fit"),
 ]
 
 

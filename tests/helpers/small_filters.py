@@ -13,9 +13,11 @@ from lately.golden import (
     BlockedGEBF,
     FilterSpec,
     Operation,
+    from_spec,
 )
 from lately.golden.hash.scalar_hash import ScalarHash
 from lately.golden.ring.scalar import ScalarAPBBF, ScalarAPBF, ScalarGEBF
+from lately.golden.ring.scalar_time_limited import ScalarTimeLimitedRing
 
 CLASSES = {"apbf": APBF, "apbbf": APBBF, "gebf": GEBF, "blocked-gebf": BlockedGEBF}
 
@@ -124,6 +126,19 @@ def twin_of(model):
         block_bits=getattr(spec, "block_bits", None),
         partitioned=model.partitioned,
         **shared,
+    )
+
+
+def timed_twin(spec):
+    """Twin of the ring of a specification with a span."""
+    return ScalarTimeLimitedRing(
+        twin_of(from_spec(spec.untimed)),
+        k=spec.run,
+        l=spec.window_generations,
+        generation=spec.generation,
+        span=spec.span,
+        generation_span=spec.generation_span,
+        when_full=spec.when_full,
     )
 
 

@@ -1,0 +1,342 @@
+"""Rings of all families whose window is a span of time: a turn policy before a ring of segments."""
+
+import inspect
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..convenience import State
+from ..filter import Answers, Words, require_count
+from ..hash.keys import Keys
+from ..operations import Ages, Operation, Verdicts
+from ..spec import FilterSpec
+from ..spec.base import require
+from ..timed_filter import TimedFilter
+from ..times import NEVER, TIME_LIMIT, Times, check_now
+from .apbf import APBBF, APBF
+from .gebf import GEBF, BlockedGEBF
+from .slices import check_whole
+from .sliding import SlidingFilter
+from .turn_policy import PoolStatus, TurnPolicy, Turns
+
+_RINGS: dict[str, type[SlidingFilter]] = {
+    kind.specification.family: kind for kind in (APBF, APBBF, GEBF, BlockedGEBF)
+}
+
+
+class TimedVerdicts(NamedTuple):
+    """Results of a sequence of operations with times."""
+
+    seen: NDArray[np.bool_]
+    """As `Verdicts`."""
+    age: Ages
+    """As `Verdicts`: generations since the youngest run of slices that the key matches."""
+    status: NDArray[np.uint8]
+    """`PoolStatus.code` after each operation, at its time, shape (n,)."""
+    guaranteed_span: NDArray[np.int64]
+    """Greatest age at which every key is reported, after each operation, shape (n,); or -1."""
+
+
+class TimedRing(TimedFilter):
+    """Base of the ring filters whose window is a span of time.
+
+    Memory, hash functions and answers are those of the family's filter that counts
+    insertions, with two differences: `Turns` decides when the ring turns, and a key
+    is reported only if the youngest run of slices that it matches still counts. As
+    slices never get younger from one position to the next, no other run would.
+
+    Attributes
+    ----------
+    operations, hits : int
+        Operations so far, and those that reported a key, as `SlidingFilter` has them.
+    """
+
+    _supported = tuple(Operation)
+    _spec: FilterSpec
+
+    def _begin(self, spec: FilterSpec, secret: int = 0) -> None:
+        """Make an empty ring."""
+        self._spec = spec
+        self._ring = _RINGS[spec.family].from_spec(spec.untimed, secret=secret)
+        # It turns when it is told to; so it does from the clear on.
+        self._ring.generation = TIME_LIMIT
+        self._ring.clear()
+        self._turns = Turns(TurnPolicy.of(spec))
+        self._hash = self._ring._hash
+        self._last = NEVER
+        self.operations = self.hits = 0
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate, averaged over full generations, keys distinct."""
+        return self._spec.mean_false_positive_rate
+
+    @property
+    def worst_false_positive_rate(self) -> float:
+        """Expected rate of fresh keys just before a shift, all slices within the span.
+
+        It is a bound in all states but `PoolStatus.RATE_EXCEEDED`.
+        """
+        return self._spec.worst_false_positive_rate
+
+    # Guarantees
+
+    def status(self, now: int) -> PoolStatus:
+        """Tell whether span and false-positive rate are kept at the time `now`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is not a time, or before the last insertion; as `check_now`.
+        """
+        return self._turns.status(int(check_now(now, 1, self._last)[0]))
+
+    def guaranteed_span(self, now: int) -> int:
+        """Greatest age at which every key is reported at the time `now`.
+
+        It is `span` unless the window is shortened, and -1 if not even all keys
+        that were inserted at `now` are reported. Errors: as `status`.
+        """
+        return self._turns.guaranteed_span(int(check_now(now, 1, self._last)[0]))
+
+    # Operations
+
+    def perform(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> TimedVerdicts:
+        """Perform a mixed sequence of operations; what they did to the guarantees is told, too.
+
+        Parameters, errors: as `apply`.
+        """
+        words, times = self._inserted(keys, timestamps)
+        return self._perform(self._checked_operations(operations, len(words)), words, times)
+
+    def shift(self, now: int) -> None:
+        """Start a new generation at the time `now`, as the operation SHIFT.
+
+        If the oldest slice still counts, keys are lost: it shortens the window.
+        No later operation may be before `now`. Errors: as `status`.
+        """
+        times = check_now(now, 1, self._last)
+        self._perform_all(Operation.SHIFT, np.zeros((1, -(-self.key_bits // 64)), np.uint64), times)
+
+    def clear(self) -> None:
+        """Forget everything, as the operation CLEAR; the counters go on.
+
+        All segments take the newest secret, and times may begin anew.
+        """
+        self._ring.clear()
+        self._turns.clear()
+        self._last = NEVER
+        self.operations += 1
+
+    @property
+    def generation(self) -> int:
+        """Insertions that fill a generation. A new value counts from the next shift or clear on.
+
+        Raises
+        ------
+        TypeError
+            On setting a value that is not an integer.
+        ValueError
+            On setting less than 1.
+        """
+        return self._turns.generation
+
+    @generation.setter
+    def generation(self, value: int) -> None:
+        require_count("generation", value)
+        self._turns.generation = int(value)
+
+    def _insert(self, keys: Words, times: Times) -> None:
+        self._perform_all(Operation.INSERT, keys, times)
+
+    def _query(self, keys: Words, times: Times) -> Answers:
+        return self._age(keys, times) >= 0
+
+    def _check_and_insert(self, keys: Words, times: Times) -> Answers:
+        return self._perform_all(Operation.CHECK_AND_INSERT, keys, times).seen
+
+    def _age(self, keys: Words, times: Times) -> Ages:
+        return self._within(self._ring._age(keys), self._turns.alive(times))
+
+    def _apply(self, operations: ArrayLike, *operands: Any) -> Verdicts:
+        codes = self._checked_operations(operations, len(operands[0]))
+        return Verdicts(*self._perform(codes, *operands)[:2])
+
+    def _perform_all(self, operation: Operation, keys: Words, times: Times) -> TimedVerdicts:
+        return self._perform(np.full(len(keys), operation, np.uint8), keys, times)
+
+    def _perform(self, codes: NDArray[np.uint8], keys: Words, times: Times) -> TimedVerdicts:
+        passage = self._turns.follow(codes, times)
+        self._last = self._turns.latest
+        # An operation that turns is its query, a shift and its insertion.
+        turned, asks = passage.turned, codes == Operation.CHECK_AND_INSERT
+        steps = 1 + turned + (turned & asks)
+        final = np.cumsum(steps) - 1
+        begin = final - steps + 1
+        each = np.repeat(codes, steps)
+        each[begin[turned & asks]] = Operation.QUERY
+        each[final[turned] - 1] = Operation.SHIFT
+        each[final[turned]] = Operation.INSERT
+        found = self._ring._apply(each, np.repeat(keys, steps, axis=0)).age[begin]
+        age = self._within(found, passage.alive)
+        self.operations += len(codes)
+        self.hits += int((age >= 0).sum())
+        return TimedVerdicts(age >= 0, age, passage.status, passage.guaranteed_span)
+
+    def _within(self, age: Ages, alive: NDArray[np.int64]) -> Ages:
+        """Ages of the runs that count, -1 for the others."""
+        return np.where(age + self._spec.run <= alive, age, -1)
+
+    # State
+
+    @property
+    def insertions(self) -> int:
+        """Insertions since construction."""
+        return self._turns.insertions
+
+    @property
+    def shifts(self) -> int:
+        """Shifts since construction, forced ones included."""
+        return self._turns.shifts
+
+    @property
+    def shortened(self) -> int:
+        """Shifts that retired a slice within the span."""
+        return self._turns.shortened
+
+    @property
+    def overfilled(self) -> int:
+        """Insertions beyond the capacity of their generation."""
+        return self._turns.overfilled
+
+    @property
+    def settled_times(self) -> list[int | None]:
+        """Time of the last insertion into each slice that takes no more, else None."""
+        return [None if time == NEVER else time for time in self._turns.settled]
+
+    @property
+    def last_insertion(self) -> int | None:
+        """Time of the last insertion, None before the first."""
+        return None if self._turns.last == NEVER else self._turns.last
+
+    @property
+    def ring_position(self) -> int:
+        """Physical slice that is the youngest now."""
+        return self._ring.ring_position
+
+    def _state(self) -> State:
+        numbers, arrays = self._ring._state()
+        own = {"counters": [self.operations, self.hits], "turns": self._turns.numbers()}
+        return {"ring": numbers, **own}, arrays
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        self.operations, self.hits = numbers["counters"]
+        for name in ("operations", "hits"):
+            check_whole(name, getattr(self, name), 0)
+        self._turns.restore(numbers["turns"])
+        self._ring._restore(numbers["ring"], arrays)
+        self._last = self._turns.latest
+
+    def _identity(self) -> Any:
+        turns = self._turns.numbers()
+        del turns["counters"]
+        return self._ring._identity(), turns
+
+
+class TimeLimitedRing(TimedRing):
+    """Ring filter of any family whose window is a span of time.
+
+    Every key is reported for `span`, whatever the rate of insertions, with
+    `when_full` "overfill", or for `guaranteed_span` with "shorten". Nothing is
+    reported later than `span` after the last insertion. Slices are retired and
+    queried by their times as sections 6.1 and 6.4 of the paper of the time-limited
+    filter ask; those of the other families are their segments.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        Specification with a `span`. Its `generation` insertions fill a generation.
+    secret : int
+        As for `SlidingFilter`.
+
+    Raises
+    ------
+    SpecificationError
+        If the specification has no `span`; else as `SlidingFilter`.
+    """
+
+    specification = FilterSpec
+
+    def __init__(self, spec: FilterSpec, *, secret: int = 0) -> None:
+        require(spec.timed, "span", f"must be given for {type(self).__name__}", spec.span)
+        self.seed, self.key_bits, self.span = spec.seed, spec.key_bits, spec.span
+        self._begin(spec, secret)
+
+    def _prepare(self) -> None:
+        """Leave all to the constructor, which takes a specification."""
+
+    @classmethod
+    def _signature(cls) -> list[inspect.Parameter]:
+        parameter = inspect.Parameter
+        return [
+            parameter("spec", parameter.POSITIONAL_OR_KEYWORD, annotation=FilterSpec),
+            parameter("secret", parameter.KEYWORD_ONLY, default=0, annotation=int),
+        ]
+
+    @property
+    def spec(self) -> FilterSpec:
+        """Specification of the filter."""
+        return self._spec
+
+    @classmethod
+    def from_spec(cls, spec: FilterSpec, *, secret: int = 0) -> Self:  # type: ignore[override]
+        """Build the filter that `spec` describes, with its `secret`; as the constructor."""
+        return cls(spec, secret=secret)
+
+    # Secrets
+
+    def rekey(self, secret: int) -> None:
+        """Load a new `secret`; as `SlidingFilter.rekey`, with its errors."""
+        self._ring.rekey(secret)
+
+    @property
+    def rekey_ready(self) -> bool:
+        """Whether `rekey` takes a secret now, as `SlidingFilter` has it."""
+        return self._ring.rekey_ready
+
+    @property
+    def secrets(self) -> list[int]:
+        """Secrets of the segments of the ring, youngest to oldest; zeros if the hash has none."""
+        return self._ring.secrets
+
+    # Bits
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all segments, the spare included."""
+        return self.spec.storage_bits
+
+    @property
+    def memory(self) -> NDArray[np.bool_]:
+        """Bits of all physical segments and the empty spare, as `SlidingFilter.memory`."""
+        return self._ring.memory
+
+    def segment(self, index: int) -> NDArray[np.bool_]:
+        """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
+        return self._ring.segment(index)
+
+    # Files
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Specification, from which a state file builds the filter."""
+        return {"spec": self.spec.to_dict()}
+
+    @classmethod
+    def _build(cls, parameters: dict[str, Any]) -> Self:
+        return cls(FilterSpec.from_dict(parameters["spec"]))
+
+    @property
+    def _private(self) -> bool:
+        return self._ring._private

@@ -1,0 +1,421 @@
+"""Rings of all families with a span of time: their twin, and each promise at its edge."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_filters import (
+    as_keys,
+    segments_of,
+    spare_of,
+    specs,
+    timed_twin,
+)
+
+from lately.golden import (
+    GEBF,
+    FilterSpec,
+    Operation,
+    PoolStatus,
+    SpecificationError,
+    TimeLimitedRing,
+    TurnPolicy,
+    Turns,
+    from_spec,
+    load,
+    preset,
+)
+from lately.golden.ring.turn_policy import STATUSES
+
+FAMILIES = {
+    "apbf": {"k": 4, "l": 5, "slice_bits": 1 << 20, "generation": 10},
+    "apbbf": {
+        "k": 3, "l": 5, "block_bits": 64, "hashes_per_block": 4, "blocks": 1 << 16,
+        "generation": 10,
+    },
+    "gebf": {"window": 50, "epochs": 5, "hashes": 4, "bits": 6 << 22},
+    "blocked-gebf": {
+        "window": 50, "epochs": 5, "hashes": 4, "bits": 6 << 22, "block_bits": 256,
+    },
+}  # fmt: skip
+"""So large that a chance match is not to be expected; 5 generations of 10 insertions."""
+
+EACH = pytest.mark.parametrize("family", FAMILIES)
+BOTH = pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+
+
+def ring(family, span=1000, **changed):
+    return TimeLimitedRing(FilterSpec(family=family, span=span, **FAMILIES[family] | changed))
+
+
+# Against the twin
+
+
+@st.composite
+def timed_specs(draw):
+    spec = draw(specs())
+    span = draw(st.sampled_from([1, 2, 5, 13, 40, 1000]))
+    least = span // spec.window_generations + 1
+    return replace(
+        spec,
+        span=span,
+        generation_span=draw(st.integers(least, span + 1)),
+        when_full=draw(st.sampled_from(["shorten", "overfill"])),
+    )
+
+
+def stream(spec, seed, count):
+    """Operations, keys and times: bursts, equal times, slow spells and silences."""
+    rng = np.random.default_rng(seed)
+    span = spec.span
+    steps = rng.choice([0, 1, span // 4 + 1, span // 2, span, span + 1, 3 * span, 1 << 40], count)
+    steps *= rng.random(count) < rng.choice([0.01, 0.1, 0.5])
+    steps += (rng.random(count) < rng.choice([0, 0.3, 1])) * rng.integers(0, 3, count)
+    codes = rng.choice(6, count, p=[0.04, 0.2, 0.34, 0.36, 0.04, 0.02])
+    pool = [int(key) for key in rng.integers(0, 1 << min(62, spec.key_bits), 12)]
+    return codes, [pool[i] for i in rng.integers(0, 12, count)], np.cumsum(steps)
+
+
+def one_by_one(twin, code, key, now):
+    """Perform an operation on the twin; its age, and the guarantees after it."""
+    age = -1
+    if code in (Operation.QUERY, Operation.CHECK_AND_INSERT):
+        age = twin.age(key, now)
+    if code in (Operation.INSERT, Operation.CHECK_AND_INSERT):
+        twin.insert(key, now)
+    elif code == Operation.SHIFT:
+        twin.shift(now)
+    elif code == Operation.CLEAR:
+        twin.clear()
+    return age, twin.status(now), twin.guaranteed_span(now)
+
+
+@settings(max_examples=150, deadline=None)
+@given(spec=timed_specs(), seed=st.integers(0, 1 << 32), data=st.data())
+def test_twin(spec, seed, data):
+    """24,000 operations: every answer, guarantee, counter and bit."""
+    model, twin = TimeLimitedRing(spec), timed_twin(spec)
+    codes, keys, times = stream(spec, seed, 160)
+    cuts = sorted(data.draw(st.sets(st.integers(1, 159), max_size=4), "cuts"))
+    for part in np.split(np.arange(160), cuts):
+        batch = [keys[i] for i in part]
+        expected = [one_by_one(twin, codes[i], keys[i], int(times[i])) for i in part]
+        got = model.perform(codes[part], as_keys(batch, spec.key_bits), times[part])
+        assert got.age.tolist() == [age for age, _, _ in expected]
+        assert got.seen.tolist() == [age >= 0 for age, _, _ in expected]
+        assert [STATUSES[code] for code in got.status] == [status for _, status, _ in expected]
+        assert got.guaranteed_span.tolist() == [span for _, _, span in expected]
+        blocks = range(spec.segment_blocks)
+        assert segments_of(model) == [[s.blocks.get(b, 0) for b in blocks] for s in twin.s]
+        assert not spare_of(model).any()
+        assert model.settled_times == [s.t for s in twin.s]
+        for name in ("shortened", "overfilled", "shifts"):
+            assert getattr(model, name) == getattr(twin, name)
+        now = int(times[part[-1]])
+        for later in (now, now + spec.span, now + spec.span + 1):
+            assert model.status(later) == twin.status(later)
+            assert model.guaranteed_span(later) == twin.guaranteed_span(later)
+            ages = model.age(as_keys(batch, spec.key_bits), later)
+            assert ages.tolist() == [twin.age(key, later) for key in batch]
+        twin.g = model.generation = data.draw(st.integers(1, 9), "generation")
+
+
+# What is promised, at its edge
+
+
+@BOTH
+@EACH
+def test_reported_at_the_span_and_not_after(family, when_full):
+    model = ring(family, when_full=when_full)
+    model.insert([7], [50])
+    assert model.query([7] * 4, [50, 51, 1050, 1051]).tolist() == [True, True, True, False]
+    assert model.age([7, 7], [1050, 1051]).tolist() == [0, -1]
+
+
+@BOTH
+@EACH
+def test_check_and_insert_at_the_span_and_after(family, when_full):
+    """Though its own insertion turns the ring first, or finds it empty."""
+    for age, seen in ((1000, True), (1001, False)):
+        model = ring(family, when_full=when_full)
+        verdicts = model.perform([3, 3], [7, 7], [0, age])
+        assert verdicts.seen.tolist() == [False, seen]
+        assert (model.shifts, model.shortened) == (1, 0)
+        assert (model.operations, model.hits, model.insertions) == (2, seen, 2)
+
+
+def bursty_times(count, seed):
+    """Steps of 0 to 9, with a burst in one tick, and silences of up to three spans."""
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(0, 10, count)
+    steps[count // 2 : count // 2 + 200] = 0
+    steps[rng.integers(0, count, 8)] = rng.integers(300, 3000, 8)
+    return np.cumsum(steps)
+
+
+def asked_later(times, ages):
+    """Insertions of keys 0, 1, ... at `times`, each asked for at an age: codes, keys, times."""
+    count = len(times)
+    codes = np.repeat([Operation.INSERT, Operation.QUERY], count)
+    all_times = np.concatenate([times, times + ages])
+    order = np.lexsort((codes == Operation.QUERY, all_times))
+    return codes[order], np.tile(np.arange(count), 2)[order], all_times[order]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@EACH
+def test_overfill_reports_at_the_very_span_at_any_rate(family, seed):
+    model = ring(family, when_full="overfill")
+    codes, keys, times = asked_later(bursty_times(3000, seed), 1000)
+    verdicts = model.perform(codes, keys, times)
+    assert verdicts.seen[codes == Operation.QUERY].all()
+    assert (verdicts.guaranteed_span == 1000).all()
+    assert model.overfilled > 500
+    assert model.shortened == 0
+
+
+@EACH
+def test_shorten_reports_at_the_very_span_at_the_rate_it_is_made_for(family):
+    model = ring(family)
+    codes, keys, times = asked_later(np.arange(0, 10_000, 21), 1000)
+    verdicts = model.perform(codes, keys, times)
+    assert verdicts.seen[codes == Operation.QUERY].all()
+    assert not verdicts.status.any()
+    assert model.shifts == 10_000 // 210
+
+
+@EACH
+def test_shorten_reports_for_the_guaranteed_span_and_not_longer(family):
+    """At four times that rate; the key of the loss itself is the next older one."""
+    model = ring(family)
+    times = np.arange(0, 5000, 5)
+    model.insert(np.arange(93), times[:93])
+    for stop in range(100, 1001, 7):
+        model.insert(np.arange(stop - 7, stop), times[stop - 7 : stop])
+        now = int(times[stop - 1])
+        kept = model.guaranteed_span(now)
+        assert 200 <= kept < 300
+        assert model.query(np.flatnonzero(times[:stop] >= now - kept), now).all()
+        (lost,) = np.flatnonzero(times == now - kept - 1)
+        assert not model.query([lost], now)[0]
+    lost = now - kept - 1
+    assert model.status(lost + 1000) is PoolStatus.WINDOW_SHORTENED
+    assert model.guaranteed_span(lost + 1000) == 999
+    assert model.status(lost + 1001) is PoolStatus.OK
+    assert model.guaranteed_span(lost + 1001) == 1000
+
+
+@EACH
+def test_nothing_is_reported_after_the_span_of_the_last_insertion(family):
+    model = ring(family, when_full="overfill")
+    times = bursty_times(500, 3)
+    model.insert(np.arange(500), times)
+    assert model.query([499], times[-1] + 1000)[0]
+    assert not model.query(np.arange(500), times[-1] + 1001).any()
+
+
+@pytest.mark.parametrize("silence", [1001, 3000, 1 << 20, 1 << 40, (1 << 62) - 400])
+@BOTH
+@EACH
+def test_silence(family, when_full, silence):
+    model = ring(family, when_full=when_full)
+    model.insert(np.arange(300), np.arange(300))
+    now = 299 + silence
+    assert not model.query(np.arange(300), now).any()
+    assert model.status(now) is PoolStatus.OK
+    assert model.guaranteed_span(now) == 1000
+    verdicts = model.perform([3, 1, 3, 1], [5, 5, 6, 299], [now] * 4)
+    assert verdicts.seen.tolist() == [False, True, False, False]
+    # Of k > 1 slices that are written, k - 1 were overfull before, and are it still.
+    traces = when_full == "overfill" and model.spec.run > 1
+    assert {STATUSES[code] for code in verdicts.status} == {"rate exceeded" if traces else "ok"}
+
+
+@EACH
+def test_generation_ends_by_number_at_the_insertion_that_finds_it_full(family):
+    model = ring(family)
+    verdicts = model.perform([2] * 10 + [1, 0, 3, 1], [*range(10), 0, 0, 10, 0], [0] * 14)
+    assert model.shifts == 1
+    assert verdicts.age.tolist() == [-1] * 10 + [0, -1, -1, 1]
+
+
+@EACH
+def test_generation_ends_by_age_at_the_very_tick(family):
+    """201 after its first insertion, not its last; only an insertion turns."""
+    model = ring(family)
+    model.insert([0, 1], [100, 150])
+    for now, code, shifts in ((300, 2, 0), (301, 1, 0), (301, 0, 0), (301, 3, 1), (501, 2, 1)):
+        model.perform([code], [now], [now])
+        assert model.shifts == shifts
+    model.insert([2], [502])
+    assert model.shifts == 2
+
+
+@EACH
+def test_overfull_slices_tell_until_the_last_of_them_is_past_the_span(family):
+    model = ring(family, when_full="overfill")
+    k = model.spec.run
+    verdicts = model.perform([2] * 62, np.arange(62), [0] * 62)
+    # Five settled generations and the present one of 10.
+    assert [STATUSES[code] for code in verdicts.status[59:]] == ["ok"] + ["rate exceeded"] * 2
+    assert model.overfilled == 2
+    assert model.status(1000) is PoolStatus.RATE_EXCEEDED
+    assert model.status(1001) is PoolStatus.OK
+    # A generation each of one insertion, until the k overfull slices have settled.
+    last = [0, *(1001 + 201 * turn for turn in range(k))]
+    model.insert(np.arange(k), last[1:])
+    assert model.shifts == 5 + k
+    if k > 1:
+        assert model.status(last[-2] + 1000) is PoolStatus.RATE_EXCEEDED
+    assert model.status(max(last[-1], last[-2] + 1001)) is PoolStatus.OK
+
+
+@EACH
+def test_shift_retires_a_slice_that_counts(family):
+    model = ring(family)
+    model.insert([7], [0])
+    for shifts in range(1, 6):
+        model.shift(0)
+        assert model.age([7], 0).tolist() == [shifts]
+    assert (model.shortened, model.status(0)) == (0, PoolStatus.OK)
+    model.shift(0)
+    assert model.age([7], 0).tolist() == [-1]
+    assert (model.shifts, model.shortened, model.guaranteed_span(0)) == (6, 1, -1)
+    assert model.status(1000) is PoolStatus.WINDOW_SHORTENED
+    assert model.status(1001) is PoolStatus.OK
+
+
+@EACH
+def test_shift_retires_a_slice_past_the_span(family):
+    for now, shortened in ((1000, 1), (1001, 0)):
+        model = ring(family)
+        model.insert([7], [0])
+        verdicts = model.perform([4] * 6, [0] * 6, [now] * 6)
+        assert model.shortened == shortened
+        assert verdicts.guaranteed_span.tolist() == [1000] * 5 + [1000 - shortened]
+
+
+@EACH
+def test_shift_is_an_event_in_time(family):
+    model = ring(family)
+    model.insert([7], [10])
+    with pytest.raises(ValueError, match="now: must not be before the last insertion, at 10"):
+        model.shift(9)
+    model.shift(50)
+    assert model.last_insertion == 10
+    for operation in (model.query, model.insert):
+        with pytest.raises(ValueError, match=r"(must never decrease|must not be before).* 50"):
+            operation([7], [49])
+
+
+@EACH
+def test_clear_begins_anew_and_counts_on(family):
+    model = ring(family)
+    model.insert(np.arange(200), np.arange(200))
+    counters = model.insertions, model.shifts, model.shortened
+    assert min(counters) > 0
+    verdicts = model.perform([2, 5, 1], [7, 7, 7], [300] * 3)
+    assert verdicts.seen.tolist() == [False] * 3
+    assert [STATUSES[code] for code in verdicts.status] == ["window shortened", "ok", "ok"]
+    assert verdicts.guaranteed_span.tolist()[1:] == [1000, 1000]
+    assert not model.memory.any()
+    assert model == ring(family)
+    model.insert([1], [0])
+    assert model.insertions == counters[0] + 2
+
+
+@EACH
+def test_generation_counts_from_the_next_turn_on(family):
+    model = ring(family)
+    model.generation = 3
+    model.insert(np.arange(10), [0] * 10)
+    assert (model.shifts, model.generation) == (0, 3)
+    model.insert(np.arange(3), [0] * 3)
+    assert model.shifts == 1
+    model.insert([1], [0])
+    assert model.shifts == 2
+    for value, error in ((0, ValueError), (1.5, TypeError), (True, TypeError)):
+        with pytest.raises(error, match=f"^generation: must be .*, not {value}$"):
+            model.generation = value
+
+
+@settings(max_examples=60, deadline=None)
+@given(spec=specs(), seed=st.integers(0, 1 << 32))
+def test_policy_without_a_span_turns_as_filters_that_count_insertions(spec, seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.choice(6, 80, p=[0.05, 0.2, 0.35, 0.35, 0.03, 0.02]).astype(np.uint8)
+    turns, model = Turns(TurnPolicy.of(spec)), from_spec(spec)
+    passage = turns.follow(codes, np.sort(rng.integers(0, 100, 80)))
+    forced = codes == Operation.SHIFT
+    shifts = []
+    for code in codes:
+        model.apply([code], as_keys([0], spec.key_bits))
+        shifts.append(model.shifts)
+    assert np.cumsum(passage.turned | forced).tolist() == shifts
+    assert (turns.insertions, turns.shifts) == (model.insertions, model.shifts)
+    assert (turns.shortened, turns.overfilled, turns.guaranteed_span(100)) == (0, 0, -1)
+    assert not passage.status.any()
+
+
+# Bits, secrets, files
+
+
+@EACH
+def test_bits_are_those_of_the_filter_that_counts_insertions(family):
+    """Under "shorten", with a span that nothing outlasts."""
+    spec = FilterSpec(family=family, **FAMILIES[family])
+    counted, timed = from_spec(spec), from_spec(replace(spec, span=1 << 40))
+    rng = np.random.default_rng(4)
+    codes = rng.choice(5, 500, p=[0.1, 0.2, 0.3, 0.35, 0.05])
+    keys = rng.integers(0, 60, 500)
+    verdicts = timed.apply(codes, keys, np.arange(500))
+    assert np.array_equal(verdicts.age, counted.apply(codes, keys).age)
+    assert np.array_equal(timed.memory, counted.memory)
+    assert (timed.ring_position, timed.shifts) == (counted.ring_position, counted.shifts)
+    assert timed.storage_bits == counted.storage_bits
+    assert timed.worst_false_positive_rate == spec.worst_false_positive_rate
+
+
+def test_secrets(tmp_path):
+    spec = replace(preset("siphash-tiny"), span=1000)
+    model = TimeLimitedRing(spec, secret=3)
+    model.insert([1], [0])
+    model.rekey(1 << 100)
+    assert not model.rekey_ready
+    model.shift(5)
+    assert model.secrets == [1 << 100] + [3] * (spec.ring_segments - 1)
+    model.insert([2], [6])
+    assert model.query([1, 2], 6).all()
+    model.save(tmp_path / "state")
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o600
+    assert load(tmp_path / "state") == model
+
+
+@BOTH
+@EACH
+def test_state_file_goes_on_bit_for_bit(family, when_full, tmp_path):
+    model = ring(family, when_full=when_full)
+    times = bursty_times(800, 5)
+    keys = np.arange(800) % 150
+    model.insert(keys[:400], times[:400])
+    model.generation = 7
+    model.save(tmp_path / "state")
+    copy = TimeLimitedRing.load(tmp_path / "state")
+    expected = model.perform([3] * 400, keys[400:], times[400:])
+    got = copy.perform([3] * 400, keys[400:], times[400:])
+    assert all(np.array_equal(*each) for each in zip(got, expected, strict=True))
+    assert copy == model
+    for name in ("insertions", "shifts", "shortened", "overfilled", "operations", "hits"):
+        assert getattr(copy, name) == getattr(model, name)
+
+
+def test_span_missing():
+    spec = FilterSpec(family="gebf", **FAMILIES["gebf"])
+    message = "^span: must be given for TimeLimitedRing, not None$"
+    with pytest.raises(SpecificationError, match=message):
+        TimeLimitedRing(spec)
+    message = "^span: must not be given for GEBF, which counts insertions, not 9$"
+    with pytest.raises(SpecificationError, match=message):
+        GEBF.from_spec(replace(spec, span=9))
