@@ -33,9 +33,9 @@ class TimedVerdicts(NamedTuple):
     age: Ages
     """As `Verdicts`: generations since the youngest run of slices that the key matches."""
     status: NDArray[np.uint8]
-    """`PoolStatus.code` after each operation, at its time, shape (n,)."""
+    """`PoolStatus.code` of each answer: at its time, before the operation's effects, shape (n,)."""
     guaranteed_span: NDArray[np.int64]
-    """Greatest age at which every key is reported, after each operation, shape (n,); or -1."""
+    """Greatest age at which every key is reported in each answer, shape (n,); or -1."""
 
 
 class TimedRing(TimedFilter):

@@ -86,9 +86,9 @@ class Passage(NamedTuple):
     alive: NDArray[np.int64]
     """Slices that count in its query: that many of the youngest."""
     status: NDArray[np.uint8]
-    """Code of the `PoolStatus` after it, at its time."""
+    """Code of the `PoolStatus` of its answer: at its time, before its effects."""
     guaranteed_span: NDArray[np.int64]
-    """Greatest age at which every key is reported after it; -1 if there is none."""
+    """Greatest age at which every key is reported in its answer; -1 if there is none."""
 
     @classmethod
     def empty(cls, count: int) -> Self:
@@ -193,7 +193,7 @@ class Turns:
         return np.where(fresh, self.policy.writes + counting, 0)
 
     def _status(self, times: Times, last: Times, filled: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Codes after operations, given last insertion and filling of the generation after each."""
+        """Codes at times, given last insertion and filling of the generation at each."""
         position = self.overfull.index(True) if True in self.overfull else None
         until: Any = NEVER
         if position is not None:
@@ -226,7 +226,7 @@ class Turns:
         while start < len(codes):
             ahead = int(np.searchsorted(at, start))
             one = times[start : start + 1]
-            before = self.alive(one)
+            before = self._passage(one, *(np.array([x]) for x in (self.last, self.filled)))
             if codes[start] == Operation.CLEAR:
                 self.clear()
             elif codes[start] == Operation.SHIFT:
@@ -240,9 +240,17 @@ class Turns:
             part = slice(start, int(min(ends)))
             self._stretch(inserts[part], times[part], passage.part(part))
             # The query comes before the turn.
-            passage.alive[start] = before[0]
+            for told, value in zip(passage[1:], before, strict=True):
+                told[start] = value[0]
             start = part.stop
         return passage
+
+    def _passage(
+        self, times: Times, last: Times, filled: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
+        """What a `Passage` tells of times, after a last insertion and filling before each."""
+        status = self._status(times, last, filled)
+        return self._alive(times, last), status, self._guaranteed_span(times)
 
     def _due(self, times: Times) -> int:
         """Count the insertions at `times` that come before the first that turns."""
@@ -261,9 +269,11 @@ class Turns:
         # Times never decrease: the greatest of the insertions is the last one's.
         last = np.maximum.accumulate(np.where(inserts, times, self.last))
         filled = self.filled + np.cumsum(inserts)
-        passage.alive[:] = self._alive(times, np.concatenate([[self.last], last[:-1]]))
-        passage.status[:] = self._status(times, last, filled)
-        passage.guaranteed_span[:] = self._guaranteed_span(times)
+        before = [
+            np.append(now, then[:-1]) for now, then in ((self.last, last), (self.filled, filled))
+        ]
+        for told, values in zip(passage[1:], self._passage(times, *before), strict=True):
+            told[:] = values
         if not inserts.any():
             return
         if self.filled == 0:
