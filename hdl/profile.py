@@ -251,14 +251,10 @@ class HardwareProfile:
         Raises
         ------
         SpecificationError
-            If the window is a span of time, a size is not a power of two, the spare
-            is not zeroed within a generation, or the organisation cannot have it.
+            If a size is not a power of two, the spare is not zeroed within a generation,
+            or neither the organisation nor the window in time can have it.
         """
         spec, cycles = self.spec, self.clear_cycles
-        _require(
-            not spec.timed,
-            f"span: must not be given for hardware, which counts insertions, not {spec.span}",
-        )
         for size in spec.index_sizes:
             _require(
                 size & (size - 1) == 0,

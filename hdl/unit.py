@@ -7,6 +7,7 @@ from ..golden.errors import SpecificationError
 from ..golden.hash.siphash import SECRET_BITS
 from .frontend.front import FrontEnd
 from .frontend.prescaler import Prescaler
+from .frontend.stamps import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
 from .interface import UnitSignature
@@ -56,11 +57,13 @@ class FilterUnit(wiring.Component):
         unit of low latency. See `lately.hdl.target_clocks.levels`.
     ticks : str
         Where the ticks of a window in time come from, one of `TICKS`: "tick", a port that is high
-        for a cycle for each; "period", a counter of the clocks that the port of this name says.
-        Ticks must be `lately.hdl.profile.HardwareProfile.least_period` cycles apart; of those
-        that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait for their effect.
+        for a cycle for each; "period", a counter of the clocks that the port of this name says;
+        "time", the field of this name of each request, see `lately.hdl.frontend.stamps.Stamps`.
+        Ticks of a port must be `least_period` cycles apart; of those that are closer, up to
+        `lately.hdl.latencies.TICKS_WAITING` wait for their effect.
     time_bits : int, optional
-        Width of the tick counter; by default and at least `lately.hdl.latencies.stamp_bits`.
+        Width of the tick counter, and of the ``time`` of requests and results; by default and at
+        least what `lately.hdl.latencies.stamp_bits` says.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 
@@ -104,7 +107,7 @@ class FilterUnit(wiring.Component):
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
 
-    TICKS = ("tick", "period")
+    TICKS = ("tick", "period", "time")
     """Sources of ticks."""
 
     PERIOD_BITS = 24
@@ -187,25 +190,29 @@ class FilterUnit(wiring.Component):
         spec = self._spec
         if ticks not in self.TICKS:
             raise ValueError(f"Ticks must be {' or '.join(self.TICKS)}, not {ticks!r}")
-        self._prescaler = None
-        if ticks == "period":
-            self._prescaler = Prescaler(width=self.PERIOD_BITS, least=self._profile.least_period)
+        self._ticks = ticks
         return TimeWindow(
             run=spec.run,
             generations=spec.window_generations,
             span=spec.span,
             generation_span=spec.generation_span,
             time_bits=time_bits,
+            stamped=ticks == "time",
         )
 
     def _window_ports(self):
         """Return the parameters of the signature that a window in time adds."""
         if self._window is None:
             return {}
-        return {
+        time_bits = len(self._window.time)
+        source = {
+            "tick": {"tick_bits": 1},
+            "period": {"tick_bits": self.PERIOD_BITS},
+            "time": {"time_bits": time_bits},
+        }
+        return source[self._ticks] | {
             "status_bits": len(self._window.status),
-            "result_time_bits": len(self._window.time),
-            "tick_bits": self.PERIOD_BITS if self._prescaler else 1,
+            "result_time_bits": time_bits,
             "covered_bits": len(self._window.covered),
         }
 
@@ -237,6 +244,12 @@ class FilterUnit(wiring.Component):
     @property
     def latency(self):
         """Cycles from the acceptance of an operation to its result on an idle output."""
+        stamped = self._window is not None and self._ticks == "time"
+        return self._latency + (Stamps.LATENCY if stamped else 0)
+
+    @property
+    def _latency(self):
+        """Cycles from when an operation comes through the gate to its result."""
         return self._core.latency + ResultQueue.LATENCY - 1
 
     def elaborate(self, platform):
@@ -252,16 +265,17 @@ class FilterUnit(wiring.Component):
         )
         accepted = Signal()
         tag = Signal.like(self.i.p.tag, reset_less=True)
-        m.d.sync += [accepted.eq(self.i.valid & self.i.ready), tag.eq(self.i.p.tag)]
+        i = wiring.flipped(self.i) if self._window is None else self._elaborate_window(m, queue)
+        m.d.sync += [accepted.eq(i.valid & i.ready), tag.eq(i.p.tag)]
         m.d.comb += [
-            self.i.ready.eq(front.i.ready),
-            front.i.valid.eq(self.i.valid),
-            front.i.p.eq(self.i.p.operation),
+            i.ready.eq(front.i.ready),
+            front.i.valid.eq(i.valid),
+            front.i.p.eq(i.p.operation),
             front.credit.eq(self._elaborate_room(m, accepted)),
             front.clean.eq(core.clean),
             front.generation.eq(self.generation),
             core.control.eq(front.control),
-            core.key.eq(self.i.p.key),
+            core.key.eq(i.p.key),
             queue.tag_valid.eq(accepted),
             queue.tag.eq(tag),
             queue.valid_next.eq(core.valid_next),
@@ -272,21 +286,14 @@ class FilterUnit(wiring.Component):
         ]
         if self._secrets is not None:
             self._elaborate_secrets(m)
-        if self._window is not None:
-            self._elaborate_window(m, queue)
         events = {one.event: getattr(core, one.event) for one in counters(Holder.UNIT)}
         count_events(m, self, events)
         return m
 
     def _elaborate_window(self, m, queue):
+        """Let time go on; return the stream of operations."""
         front, window = self._front, self._window
-        tick = getattr(self, "tick", None)
-        if self._prescaler is not None:
-            m.submodules.prescaler = self._prescaler
-            m.d.comb += self._prescaler.period.eq(self.period)
-            tick = self._prescaler.tick
         m.d.comb += [
-            window.tick.eq(tick),
             self._core.limit.eq(front.limit),
             queue.status_valid.eq(registered(m, front.control.valid, "status_valid")),
             queue.status.eq(Cat(window.status, window.time)),
@@ -294,6 +301,23 @@ class FilterUnit(wiring.Component):
         ]
         events = {one.event: getattr(window, one.event) for one in counters(Holder.WINDOW)}
         count_events(m, self, events, holder=Holder.WINDOW)
+        if self._ticks == "time":
+            m.submodules.stamps = stamps = Stamps(
+                request=self.signature.request, span=self._spec.span
+            )
+            wiring.connect(m, wiring.flipped(self.i), stamps.i)
+            m.d.comb += [getattr(window, name).eq(getattr(stamps, name))
+                         for name in ("tick", "target", "far")]  # fmt: skip
+            m.d.comb += stamps.idle.eq(window.idle)
+            return stamps.o
+        if self._ticks == "period":
+            m.submodules.prescaler = prescaler = Prescaler(
+                width=self.PERIOD_BITS, least=self._profile.least_period
+            )
+            m.d.comb += [prescaler.period.eq(self.period), window.tick.eq(prescaler.tick)]
+        else:
+            m.d.comb += window.tick.eq(self.tick)
+        return wiring.flipped(self.i)
 
     def _elaborate_secrets(self, m):
         m.submodules.secrets = secrets = self._secrets
@@ -312,7 +336,7 @@ class FilterUnit(wiring.Component):
     @property
     def _depth(self):
         """Most results that may be under way."""
-        return result_places(self.latency, lag=self.LAG)
+        return result_places(self._latency, lag=self.LAG)
 
     def _elaborate_room(self, m, entered):
         """Return whether there are places for all results that may still be asked for."""

@@ -1,0 +1,121 @@
+"""Time that travels with the operations."""
+
+from amaranth.hdl import Module, Shape, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..parameters import require_integer
+
+
+class Stamps(wiring.Component):
+    """Lets time go on to that of the next operation, before it passes.
+
+    Operations of one time pass one per clock, three clocks later. One of a later time waits until
+    those before it have had their effects, and until time has gone on: some 20 clocks, and more
+    for each segment that expires. An operation of an earlier time passes as one of the time that
+    has been reached. Times are compared modulo ``2**len(time)``: a silence must be shorter than
+    half of that.
+
+    Parameters
+    ----------
+    request : StructLayout
+        Payload of a request, with ``time``.
+    span : int
+        Ticks for which a key is kept.
+
+    Members
+    -------
+    i, o : stream.Signature(request)
+    tick, target, far : Out
+        For a `TimeWindow` that is stamped.
+    idle : In(1)
+        As that says.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `require_integer`; the widths of times must hold twice the span.
+    """
+
+    LATENCY = 3
+    """Clocks that an operation takes which does not wait."""
+
+    SETTLE = 4
+    """Clocks from the acceptance of an operation until it has had its effect, if it flows."""
+
+    def __init__(self, *, request, span):
+        time_bits = Shape.cast(request["time"].shape).width
+        require_integer("Span", span, least=1, most=(1 << time_bits - 1) - 1)
+        self._span = span
+        self._request = request
+        super().__init__(
+            {
+                "i": In(stream.Signature(request)),
+                "o": Out(stream.Signature(request)),
+                "tick": Out(1),
+                "target": Out(time_bits),
+                "far": Out(1),
+                "idle": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        move = Signal()
+        head, later, far = self._elaborate_stages(m, move)
+        passes = Signal()
+        timer = Signal(range(self.SETTLE + 1))
+        settled = timer == self.SETTLE
+        m.d.comb += [
+            self.o.valid.eq(head.valid & (~later | passes)),
+            self.o.p.eq(head.request),
+            move.eq(~head.valid | (self.o.valid & self.o.ready)),
+            self.i.ready.eq(move),
+            self.target.eq(head.request.time),
+            self.far.eq(far),
+        ]
+        m.d.sync += timer.eq(timer + ~settled)
+        with m.FSM():
+            with m.State("FLOW"):
+                m.d.sync += timer.eq(0)
+                with m.If(head.valid & later):
+                    m.next = "SETTLE"
+            # What is held closes the gate, and has its effect before that opens again.
+            with m.State("SETTLE"), m.If(settled & self.o.ready):
+                m.d.sync += timer.eq(0)
+                m.next = "DRAIN"
+            with m.State("DRAIN"), m.If(settled):
+                m.d.comb += self.tick.eq(1)
+                m.d.sync += timer.eq(0)
+                m.next = "WAIT"
+            with m.State("WAIT"), m.If(settled & self.idle):
+                m.next = "PASS"
+            with m.State("PASS"):
+                m.d.comb += passes.eq(1)
+                with m.If(self.o.ready):
+                    m.next = "FLOW"
+        return m
+
+    def _elaborate_stages(self, m, move):
+        """Return the request at the head, and whether it is later than those before it, and far."""
+        stage = data.StructLayout({"valid": 1, "request": self._request})
+        first, second, head = (Signal(stage, name=name) for name in ("first", "second", "head"))
+        reached = Signal.like(self.target)
+        distance = Signal.like(self.target)
+        ahead = Signal.like(self.target)
+        later = Signal()
+        far = Signal()
+        m.d.comb += distance.eq(first.request.time - reached)
+        with m.If(move):
+            m.d.sync += [
+                first.valid.eq(self.i.valid),
+                first.request.eq(self.i.p),
+                second.eq(first),
+                ahead.eq(distance),
+                head.eq(second),
+                later.eq((ahead != 0) & ~ahead[-1]),
+                far.eq(ahead > self._span),
+            ]
+            with m.If(first.valid & ~distance[-1]):
+                m.d.sync += reached.eq(first.request.time)
+        return head, later, far
