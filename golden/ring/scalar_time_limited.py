@@ -44,12 +44,12 @@ class _ScalarTimed(ABC):
 
     k: int
     T: int
-    s: list[ScalarSlice]
+    s: list[Any]
     last: int | None
 
     @abstractmethod
-    def bit(self, i: int, key: int) -> int:
-        """Bit of slice s_i that a key stands for."""
+    def matches(self, i: int, key: int) -> bool:
+        """Whether slice s_i has the bits of a key."""
 
     @abstractmethod
     def insert(self, key: int, t: int) -> None:
@@ -64,7 +64,7 @@ class _ScalarTimed(ABC):
         """Algorithm 1: look backwards for k consecutive matches."""
         i, p, c = len(self.s) - self.k, 0, 0
         while i >= 0:
-            if self.current(i, t) and self.s[i].bits >> self.bit(i, key) & 1:
+            if self.current(i, t) and self.matches(i, key):
                 c, i = c + 1, i + 1
                 if p + c == self.k:
                     return True
@@ -104,7 +104,11 @@ class ScalarTimeLimitedAPBF(_ScalarTimed):
     def bit(self, i: int, key: int) -> int:
         """Bit of slice s_i that a key stands for."""
         (value,) = self.hash(key, self.s[i].h)
-        return value * self.s[i].m // (1 << 32)
+        return int(value * self.s[i].m // (1 << 32))
+
+    def matches(self, i: int, key: int) -> bool:
+        """Whether slice s_i has the bit of a key."""
+        return bool(self.s[i].bits >> self.bit(i, key) & 1)
 
     def generation(self) -> None:
         """Insertions until the next shift (equations 4 and 5)."""
@@ -164,7 +168,7 @@ class ScalarTimeLimitedAPBF(_ScalarTimed):
         return count + i * target
 
 
-class ScalarTimeLimitedRing:
+class ScalarTimeLimitedRing(_ScalarTimed):
     """Ring of any family whose window is a span of time; a slice is a dict of blocks.
 
     Parameters
@@ -200,35 +204,20 @@ class ScalarTimeLimitedRing:
         *self.s, self.spare = [TimedSlice(h) for h in range(self.k + self.l + 1)]
         self.n = self.first = 0
         self.capacity = self.g
-        self.last: int | None = None
+        self.last = None
         self.lost: int | None = None
 
-    def current(self, i: int, t: int) -> bool:
-        """Whether slice s_i has been updated within the span (equation 3)."""
-        t_i = self.last if i < self.k else self.s[i].t
-        return t_i is not None and not t_i < t - self.T
-
-    def matches(self, i: int, key: int, t: int) -> bool:
-        """Whether slice s_i counts and has all bits of the key."""
+    def matches(self, i: int, key: int) -> bool:
+        """Whether slice s_i has all bits of a key."""
         block, bits = self.ring.place(key, self.s[i].h, self.ring.secret)
-        return self.current(i, t) and self.s[i].blocks.get(block, 0) & bits == bits
+        return bool(self.s[i].blocks.get(block, 0) & bits == bits)
 
     def age(self, key: int, t: int) -> int:
         """Return the smallest j with k matches from slice j on, or -1."""
         for j in range(self.l + 1):
-            if all(self.matches(i, key, t) for i in range(j, j + self.k)):
+            if all(self.current(i, t) and self.matches(i, key) for i in range(j, j + self.k)):
                 return j
         return -1
-
-    def query(self, key: int, t: int) -> bool:
-        """Whether a key is reported."""
-        return self.age(key, t) >= 0
-
-    def check_and_insert(self, key: int, t: int) -> bool:
-        """Query, then insert."""
-        seen = self.query(key, t)
-        self.insert(key, t)
-        return seen
 
     def insert(self, key: int, t: int) -> None:
         """Insert, after a shift if it is due and the pool allows it."""

@@ -1,6 +1,7 @@
 """Time-limited Bloom filter (Rodrigues, Shtul, Baquero, Almeida): an APBF over a span of time."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,12 +10,13 @@ from numpy.typing import NDArray
 
 from .. import analysis
 from ..errors import SpecificationError
-from ..filter import Words
+from ..filter import Answers, Words
+from ..operations import Ages
 from ..spec.time_limited import TimeLimitedSpec
+from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .ring_sizes import apbf_shape
-from .slices import check_whole, unpacked
-from .timed_slices import Hashes, TimeLimitedFilter
+from .slices import check_whole, chunks, find_runs, test_and_set, unpacked
 
 HASH_BITS = 32
 """Bits of a hash value that is scaled down to the size of a slice."""
@@ -46,7 +48,7 @@ class _Slice:
         self.capacity = slice_capacity(len(self.bits))
 
 
-class TimeLimitedAPBF(TimeLimitedFilter):
+class TimeLimitedAPBF(TimedFilter):
     """Time-limited Bloom filter: slices of any size, as many as the span needs.
 
     A key is guaranteed to be reported for `span` after its insertion, whatever the
@@ -83,6 +85,8 @@ class TimeLimitedAPBF(TimeLimitedFilter):
         Insertions of the present generation, those to come included.
     insertions_left : int
         Insertions to come in the present generation; the one after them shifts.
+    insertions, shifts : int
+        Since the filter was made or cleared.
 
     Raises
     ------
@@ -92,6 +96,10 @@ class TimeLimitedAPBF(TimeLimitedFilter):
 
     specification = TimeLimitedSpec
 
+    _counters = ("counters",)
+
+    k: int
+    l: int
     capacity: int
     slice_bits_limit: int
 
@@ -145,6 +153,21 @@ class TimeLimitedAPBF(TimeLimitedFilter):
     def slice_insertions(self) -> list[int]:
         """Insertions into each slice, youngest first."""
         return [part.inserted for part in self._slices]
+
+    @property
+    def settled_times(self) -> list[int | None]:
+        """Time of the last insertion into each slice that takes no more, else None."""
+        return [None if time == NEVER else time for time in (part.settled for part in self._slices)]
+
+    @property
+    def last_insertion(self) -> int | None:
+        """Time of the last insertion, None before the first."""
+        return None if self._last == NEVER else self._last
+
+    def _deadline(self, i: int) -> int:
+        """Last time at which slice s_i counts; all that are written have the last insertion's."""
+        time = self._last if i < self.k else self._slices[i].settled
+        return NEVER if time == NEVER else time + self.span
 
     def segment(self, i: int) -> NDArray[np.bool_]:
         """Bits of slice s_i, `i` being 0 for the youngest, shape (m_i,); a copy."""
@@ -223,14 +246,11 @@ class TimeLimitedAPBF(TimeLimitedFilter):
         self._first = NEVER
         self._begin_generation()
 
-    def _due(self, now: int) -> bool:
-        return self.insertions_left == 0
-
     def _begin(self, times: Times, start: int) -> slice:
         now = int(times[start])
         if self._last != NEVER and now - self._last > self.span:
             self._wake()
-        elif self._due(now):
+        elif self.insertions_left == 0:
             self._shift(now)
         if self._first == NEVER:
             self._first = now
@@ -247,13 +267,6 @@ class TimeLimitedAPBF(TimeLimitedFilter):
 
     # Bits
 
-    @property
-    def _settled(self) -> list[int]:
-        return [part.settled for part in self._slices]
-
-    def _bits(self, i: int) -> NDArray[np.bool_]:
-        return self._slices[i].bits
-
     def _hashes(self, keys: Words) -> NDArray[np.uint64]:
         """Hash values of every function, shape (k, n)."""
         state = self._hash.state(keys)
@@ -261,11 +274,77 @@ class TimeLimitedAPBF(TimeLimitedFilter):
             [self._hash.indices(state, function)[0] for function in range(self.k)], np.uint64
         )
 
-    def _positions(self, hashes: Hashes, i: int) -> NDArray[np.intp]:
+    def _positions(self, hashes: NDArray[np.uint64], i: int) -> NDArray[np.intp]:
         size = np.uint64(len(self._slices[i].bits))
         values = hashes[(self._function + i) % self.k]
         positions: NDArray[np.intp] = (values * size >> np.uint64(HASH_BITS)).astype(np.intp)
         return positions
+
+    # Operations
+
+    def _insert(self, keys: Words, times: Times) -> None:
+        for chunk in chunks(len(keys)):
+            hashes, chunk_times, start = self._hashes(keys[chunk]), times[chunk], 0
+            while start < len(chunk_times):
+                part = self._begin(chunk_times, start)
+                for i in range(self.k):
+                    self._slices[i].bits[self._positions(hashes[:, part], i)] = True
+                self._count(chunk_times[part])
+                start = part.stop
+
+    def _query(self, keys: Words, times: Times) -> Answers:
+        return self._age(keys, times) >= 0
+
+    def _check_and_insert(self, keys: Words, times: Times) -> Answers:
+        return self._age_and_insert(keys, times) >= 0
+
+    def _age(self, keys: Words, times: Times) -> Ages:
+        ages = np.empty(len(keys), np.int64)
+        for chunk in chunks(len(keys)):
+            ages[chunk] = self._ask(self._hashes(keys[chunk]), times[chunk])
+        return ages
+
+    def _age_and_insert(self, keys: Words, times: Times) -> Ages:
+        ages = np.empty(len(keys), np.int64)
+        for chunk in chunks(len(keys)):
+            hashes, chunk_times, start = self._hashes(keys[chunk]), times[chunk], 0
+            while start < len(chunk_times):
+                one, before = slice(start, start + 1), None
+                if self.insertions_left == 0:
+                    # The shift that its insertion needs comes after the query.
+                    before = self._ask(hashes[:, one], chunk_times[one])
+                part = self._begin(chunk_times, start)
+                matches = self._check_and_write(hashes[:, part], chunk_times[part])
+                ages[chunk][part] = find_runs(matches, self.k, part.stop - start)
+                if before is not None:
+                    ages[chunk][one] = before
+                self._count(chunk_times[part])
+                start = part.stop
+        return ages
+
+    def _ask(self, hashes: NDArray[np.uint64], times: Times) -> Ages:
+        return find_runs(self._matches(hashes, times, 0), self.k, len(times))
+
+    def _matches(
+        self, hashes: NDArray[np.uint64], times: Times, first: int
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Matches of the slices from s_first on, as far as any is within the span."""
+        for i in range(first, len(self._slices)):
+            fresh = times <= self._deadline(i)
+            if not fresh.any():
+                # Those behind it are older.
+                return
+            match = self._slices[i].bits[self._positions(hashes, i)]
+            match &= fresh
+            yield match
+
+    def _check_and_write(
+        self, hashes: NDArray[np.uint64], times: Times
+    ) -> Iterator[NDArray[np.bool_]]:
+        """Matches of all slices before each key's own insertion; none of them changes the ring."""
+        for i in range(self.k):
+            yield test_and_set(self._slices[i].bits, self._positions(hashes, i))
+        yield from self._matches(hashes, times, self.k)
 
     # Files
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..golden import FilterSpec, SlidingFilter, from_spec
 from ..golden.hash.keys import random_keys, text_keys
+from ..golden.spec.base import require
 from ..hdl.profile import HardwareProfile
 from .oracle import Oracle, Truth, places
 from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult
@@ -92,12 +93,13 @@ def run(
     Raises
     ------
     ValueError
-        If the engine is not known, or the limit is below 1.
+        If the engine is not known, the limit is below 1, or the specification has a span.
     TraceError
         If the stream is damaged, or none of its lines parses.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit: must be at least 1, not {limit}")
+    require(not spec.timed, "span", "must not be given for a stream without times", spec.span)
     with _open_unit(engine, spec) as unit:
         replay = _Replay(trace, spec, unit, sink)
         began = time.perf_counter()

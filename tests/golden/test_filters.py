@@ -331,7 +331,7 @@ def test_generation_counts_within_one_call(spec, model):
 
 @pytest.mark.parametrize("value", [0, -3, np.int64(0)])
 def test_generation_wrong(model, value):
-    message = re.escape(f"generation: must be at least 1, not {value!r}")
+    message = re.escape(f"generation: must be at least 1, not {value}")
     with pytest.raises(ValueError, match=f"^{message}$"):
         model.generation = value
     assert model.generation == model.spec.generation

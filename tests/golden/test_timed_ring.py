@@ -146,6 +146,16 @@ def test_check_and_insert_at_the_span_and_after(family, when_full):
         assert (model.operations, model.hits, model.insertions) == (2, seen, 2)
 
 
+@EACH
+def test_check_answers_from_before_its_turn(family):
+    """The one slice of the run that is past the span would be one position less old after it."""
+    for now, seen in ((1000, True), (1001, False)):
+        model = ring(family)
+        verdicts = model.perform([2, 2, 3], [7, 8, 7], [0, 201, now])
+        assert model.shifts == 2
+        assert verdicts.seen.tolist() == [False, False, seen]
+
+
 def bursty_times(count, seed):
     """Steps of 0 to 9, with a burst in one tick, and silences of up to three spans."""
     rng = np.random.default_rng(seed)
@@ -324,8 +334,10 @@ def test_clear_begins_anew_and_counts_on(family):
     assert verdicts.guaranteed_span.tolist()[2] == 1000
     assert not model.memory.any()
     assert model == ring(family)
+    model.insert([1], [70])
+    model.clear()
     model.insert([1], [0])
-    assert model.insertions == counters[0] + 2
+    assert model.insertions == counters[0] + 3
 
 
 @EACH

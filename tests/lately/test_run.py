@@ -201,6 +201,13 @@ def test_unbuildable(stream):
         perform(stream, spec, engine="rtl")
 
 
+def test_span_wrong(stream):
+    spec = FilterSpec(family="apbf", k=3, l=2, slice_bits=64, span=100)
+    message = "^span: must not be given for a stream without times, not 100$"
+    with pytest.raises(SpecificationError, match=message):
+        perform(stream, spec, engine="golden")
+
+
 def test_nothing_parses(tmp_path):
     path = tmp_path / "keys"
     path.write_text("\n")
