@@ -155,12 +155,6 @@ def test_lanes_short_generation():
         HardwareProfile(spec).check_buildable()
 
 
-def test_span_wrong():
-    message = "^span: must not be given for hardware, which counts insertions, not 1000$"
-    with pytest.raises(SpecificationError, match=message):
-        HardwareProfile(FilterSpec(**APBF, span=1000)).check_buildable()
-
-
 @pytest.mark.parametrize("spec", PRESETS.values(), ids=PRESETS)
 def test_presets_are_buildable(spec):
     HardwareProfile(spec).check_buildable()
