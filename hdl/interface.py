@@ -11,7 +11,14 @@ from amaranth.lib.wiring import In, Out
 from ..golden.operations import Operation as GoldenOperation
 from ..golden.operations import OperationBit
 from ..golden.spec import FilterSpec
+from .latencies import STATUS_BITS, stamp_bits
 from .parameters import require_integer
+
+TICKS = ("tick", "period", "time")
+"""Sources of the ticks of a window in time."""
+
+PERIOD_BITS = 24
+"""Width of the port `period`."""
 
 
 class Operation(Enum, shape=3):
@@ -147,15 +154,35 @@ class UnitSignature(wiring.Signature):
         super().__init__(members)
 
     @classmethod
-    def from_spec(cls, spec: FilterSpec, **options: Any) -> Self:
+    def from_spec(
+        cls,
+        spec: FilterSpec,
+        *,
+        ticks: str = "tick",
+        time_bits: int | None = None,
+        **options: Any,
+    ) -> Self:
         """Return the signature of a unit for a specification.
 
         Parameters
         ----------
         spec : FilterSpec
+        ticks : str
+            Where the ticks of a window in time come from, one of `TICKS`.
+        time_bits : int, optional
+            Width of its tick counter; by default the least.
         options
             Parameters that the specification does not determine.
         """
+        if spec.timed:
+            bits = time_bits or stamp_bits(spec.span)
+            options |= {
+                "tick_bits": {"tick": 1, "period": PERIOD_BITS, "time": 0}[ticks],
+                "time_bits": bits if ticks == "time" else 0,
+                "result_time_bits": bits,
+                "status_bits": STATUS_BITS,
+                "covered_bits": (spec.span + 1).bit_length(),
+            }
         return cls(
             key_bits=spec.key_bits,
             generations=spec.window_generations + 1,

@@ -67,6 +67,9 @@ END_LEFT = 16
 WATCHED_GENERATION = END_LEFT + 8
 """Shortest generation that is not near its end from the beginning, if the spare may be dirty."""
 
+STATUS_BITS = 2
+"""Width of the status of a window in time."""
+
 TICKS_WAITING = 15
 """Ticks that wait for their effect at most."""
 

@@ -157,10 +157,11 @@ def registers_header(unit: Any) -> str:
 
 
 def registers_table() -> Sequence[Sequence[str]]:
-    """Return the rows of the documents' table: name, access, bits, reset value, meaning."""
+    """Return the rows of the boards' table: name, access, bits, reset value, meaning."""
     return [
         [f"`{one.name}`", one.access.value, _stated(one.width), _stated(one.reset), one.meaning]
         for one in REGISTERS
+        if one.holder is not Holder.WINDOW
     ]
 
 

@@ -10,8 +10,8 @@ from .frontend.prescaler import Prescaler
 from .frontend.stamps import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
-from .interface import UnitSignature
-from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, result_places
+from .interface import PERIOD_BITS, TICKS, UnitSignature
+from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, STATUS_BITS, result_places
 from .memory.map import memory_map
 from .parameters import require_integer
 from .pipeline import registered
@@ -20,8 +20,6 @@ from .queue import ResultQueue
 from .registers import Holder, counters
 from .ring.core import ring_core
 from .statistics import count_events
-
-_STATUS_WIDTHS = ("status_bits", "result_time_bits")
 
 
 class FilterUnit(wiring.Component):
@@ -56,11 +54,11 @@ class FilterUnit(wiring.Component):
         Levels of look-up tables between two registers: fewer for a fast clock, more for a small
         unit of low latency. See `lately.hdl.target_clocks.levels`.
     ticks : str
-        Where the ticks of a window in time come from, one of `TICKS`: "tick", a port that is high
-        for a cycle for each; "period", a counter of the clocks that the port of this name says;
-        "time", the field of this name of each request, see `lately.hdl.frontend.stamps.Stamps`.
-        Ticks of a port must be `least_period` cycles apart; of those that are closer, up to
-        `lately.hdl.latencies.TICKS_WAITING` wait for their effect.
+        Where the ticks of a window in time come from, one of `lately.hdl.interface.TICKS`:
+        "tick", a port that is high for a cycle for each; "period", a counter of the clocks that
+        the port of this name says; "time", the field of this name of each request, see
+        `lately.hdl.frontend.stamps.Stamps`. Ticks of a port must be `least_period` cycles apart;
+        of those that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
     time_bits : int, optional
         Width of the tick counter, and of the ``time`` of requests and results; by default and at
         least what `lately.hdl.latencies.stamp_bits` says.
@@ -106,12 +104,6 @@ class FilterUnit(wiring.Component):
     """
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
-
-    TICKS = ("tick", "period", "time")
-    """Sources of ticks."""
-
-    PERIOD_BITS = 24
-    """Width of `period`."""
 
     GENERATION_LEAD = FrontEnd.LEAD
     """Cycles from a change of the generation length to the first operation it applies to."""
@@ -182,14 +174,15 @@ class FilterUnit(wiring.Component):
                 generation=spec.generation,
                 secret_bits=SECRET_BITS if secrets else 0,
                 counters={one.name: statistics_bits for one in held},
-                **self._window_ports(),
+                ticks=ticks,
+                time_bits=time_bits,
             )
         )
 
     def _make_window(self, ticks, time_bits):
         spec = self._spec
-        if ticks not in self.TICKS:
-            raise ValueError(f"Ticks must be {' or '.join(self.TICKS)}, not {ticks!r}")
+        if ticks not in TICKS:
+            raise ValueError(f"Ticks must be {' or '.join(TICKS)}, not {ticks!r}")
         self._ticks = ticks
         return TimeWindow(
             run=spec.run,
@@ -199,22 +192,6 @@ class FilterUnit(wiring.Component):
             time_bits=time_bits,
             stamped=ticks == "time",
         )
-
-    def _window_ports(self):
-        """Return the parameters of the signature that a window in time adds."""
-        if self._window is None:
-            return {}
-        time_bits = len(self._window.time)
-        source = {
-            "tick": {"tick_bits": 1},
-            "period": {"tick_bits": self.PERIOD_BITS},
-            "time": {"time_bits": time_bits},
-        }
-        return source[self._ticks] | {
-            "status_bits": len(self._window.status),
-            "result_time_bits": time_bits,
-            "covered_bits": len(self._window.covered),
-        }
 
     @property
     def spec(self):
@@ -261,7 +238,7 @@ class FilterUnit(wiring.Component):
             depth=self._depth,
             tag_bits=len(self.i.p.tag),
             verdict_bits=len(core.verdict.as_value()),
-            status_bits=sum(self._window_ports().get(name, 0) for name in _STATUS_WIDTHS),
+            status_bits=0 if self._window is None else STATUS_BITS + len(self.o.p.time),
         )
         accepted = Signal()
         tag = Signal.like(self.i.p.tag, reset_less=True)
@@ -312,7 +289,7 @@ class FilterUnit(wiring.Component):
             return stamps.o
         if self._ticks == "period":
             m.submodules.prescaler = prescaler = Prescaler(
-                width=self.PERIOD_BITS, least=self._profile.least_period
+                width=PERIOD_BITS, least=self._profile.least_period
             )
             m.d.comb += [prescaler.period.eq(self.period), window.tick.eq(prescaler.tick)]
         else:

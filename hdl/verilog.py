@@ -1,5 +1,7 @@
 """The Verilog that every simulator and replay is given."""
 
+from typing import Any
+
 from amaranth.back import verilog
 
 from ..golden.spec import FilterSpec
@@ -8,8 +10,21 @@ from .build import filter_unit
 TAG_BITS = 8
 """Width of the tag of simulated units."""
 
+TIME_BITS = 32
+"""Width of the times of simulated units whose window is one in time."""
+
 TOP = "lately_unit"
 """Name of the top module."""
+
+
+def time_options(spec: FilterSpec) -> dict[str, Any]:
+    """Return the options of a simulated unit that a window in time needs: times of requests.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
+    return {"ticks": "time", "time_bits": TIME_BITS} if spec.timed else {}
 
 
 def unit_verilog(
@@ -38,6 +53,7 @@ def unit_verilog(
         memory=memory,
         organisation=organisation,
         statistics_bits=statistics_bits,
+        **time_options(spec),
     )
     text: str = verilog.convert(unit, name=TOP, emit_src=False)
     return text

@@ -266,8 +266,12 @@ def check_spec(spec: FilterSpec) -> None:
     ------
     ProtocolError
         If a key does not fit into a frame, an age into 7 bits, or a
-        generation into 4 bytes.
+        generation into 4 bytes; or if the window is one in time.
     """
+    if spec.timed:
+        raise ProtocolError(
+            f"span: must not be given for a serial link, which sets no time, not {spec.span}"
+        )
     limits = (
         ("key_bits", spec.key_bits, 8 * (MAX_PAYLOAD - 1)),
         ("generations in the window", spec.window_generations, MAX_AGE),

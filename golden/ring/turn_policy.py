@@ -226,7 +226,8 @@ class Turns:
         while start < len(codes):
             ahead = int(np.searchsorted(at, start))
             one = times[start : start + 1]
-            before = self._passage(one, *(np.array([x]) for x in (self.last, self.filled)))
+            before = Passage.empty(1)
+            self._tell(before, one, np.array([self.last]), np.array([self.filled]))
             if codes[start] == Operation.CLEAR:
                 self.clear()
             elif codes[start] == Operation.SHIFT:
@@ -240,17 +241,17 @@ class Turns:
             part = slice(start, int(min(ends)))
             self._stretch(inserts[part], times[part], passage.part(part))
             # The query comes before the turn.
-            for told, value in zip(passage[1:], before, strict=True):
-                told[start] = value[0]
+            passage.alive[start] = before.alive[0]
+            passage.status[start] = before.status[0]
+            passage.guaranteed_span[start] = before.guaranteed_span[0]
             start = part.stop
         return passage
 
-    def _passage(
-        self, times: Times, last: Times, filled: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int64]]:
-        """What a `Passage` tells of times, after a last insertion and filling before each."""
-        status = self._status(times, last, filled)
-        return self._alive(times, last), status, self._guaranteed_span(times)
+    def _tell(self, passage: Passage, times: Times, last: Times, filled: NDArray[np.int64]) -> None:
+        """Fill in what holds at times, given last insertion and filling before each."""
+        passage.alive[:] = self._alive(times, last)
+        passage.status[:] = self._status(times, last, filled)
+        passage.guaranteed_span[:] = self._guaranteed_span(times)
 
     def _due(self, times: Times) -> int:
         """Count the insertions at `times` that come before the first that turns."""
@@ -269,11 +270,8 @@ class Turns:
         # Times never decrease: the greatest of the insertions is the last one's.
         last = np.maximum.accumulate(np.where(inserts, times, self.last))
         filled = self.filled + np.cumsum(inserts)
-        before = [
-            np.append(now, then[:-1]) for now, then in ((self.last, last), (self.filled, filled))
-        ]
-        for told, values in zip(passage[1:], self._passage(times, *before), strict=True):
-            told[:] = values
+        before = np.append(self.last, last[:-1]), np.append(self.filled, filled[:-1])
+        self._tell(passage, times, *before)
         if not inserts.any():
             return
         if self.filled == 0:

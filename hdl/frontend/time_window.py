@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import TICKS_WAITING, stamp_bits
+from ..latencies import STATUS_BITS, TICKS_WAITING, stamp_bits
 from ..parameters import require_integer
 from ..pipeline import registered
 
@@ -62,8 +62,9 @@ class TimeWindow(wiring.Component):
     limit : Out(range(generations + 2))
         For the operation of the last clock: the settled segments that count, and one; 0 if none of
         the ring does.
-    status : Out(2)
-        For the operation of two clocks ago, before its effects: a `Status`.
+    status : Out(STATUS_BITS)
+        For the operation of two clocks ago, before its effects: the code of a
+        `lately.golden.PoolStatus`.
     time : Out(time_bits)
         For the same: the tick counter.
     covered : Out(range(span + 2))
@@ -105,7 +106,7 @@ class TimeWindow(wiring.Component):
                 "out": Out(1),
                 "hurry": Out(1),
                 "limit": Out(range(generations + 2)),
-                "status": Out(2),
+                "status": Out(STATUS_BITS),
                 "time": Out(time_bits),
                 "covered": Out(range(span + 2), init=span + 1),
                 "shortened": Out(1),

@@ -3,7 +3,7 @@
 import ctypes
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,7 @@ from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation, Verdicts
 from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
+from ...golden.times import check_timestamps
 from ...hdl.interface import UnitSignature
 from ...hdl.lanes.unit import LaneUnit
 from ...hdl.latencies import GENERATION_LEAD, PAUSE
@@ -20,16 +21,13 @@ from ...hdl.memory.map import PhysicalMemory, memory_map
 from ...hdl.profile import HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
-from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
+from ...hdl.verilog import TAG_BITS, TIME_BITS, TOP, time_options, unit_verilog
 from ..toolchain import ToolError, models
 from .beats import Beats
 from .model import Closable, Signatures, cached_model, defines, load_model
 
 _CHUNK = 1 << 16
 _DRIVER = Path(__file__).with_name("driver.cpp")
-
-COUNTERS = [register.name for register in counters(Holder.UNIT)]
-"""Names of the counters that a unit of one lane has."""
 
 Progress = Callable[[int], None]
 """Called with the number of operations done since the last call."""
@@ -84,13 +82,25 @@ def unit_header(spec: FilterSpec, organisation: str = "separate", memory: str = 
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
     )
-    counts = " ".join(f"COUNTER({number}, {name})" for number, name in enumerate(COUNTERS))
+    names = enumerate(unit_counters(spec))
+    counts = " ".join(f"COUNTER({number}, {name})" for number, name in names)
     return defines(
-        *UnitSignature.from_spec(spec, tag_bits=TAG_BITS).macros(),
+        *UnitSignature.from_spec(spec, tag_bits=TAG_BITS, **time_options(spec)).macros(),
         f"MEMORIES {rows}",
         f"COUNTERS {counts}",
         *(["KEYED"] if spec.hash == "siphash" else []),
     )
+
+
+def unit_counters(spec: FilterSpec) -> list[str]:
+    """Return the names of the counters that a unit has.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    """
+    held = counters(Holder.UNIT) + (counters(Holder.WINDOW) if spec.timed else [])
+    return [register.name for register in held]
 
 
 class CompiledModel(Closable):
@@ -155,7 +165,7 @@ class CompiledModel(Closable):
             "lately_statistics": (None, (unit, array)),
             "lately_memory": (None, (unit, count, count, count, array)),
             "lately_begin": (None, (unit, count)),
-            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance)),
+            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 7, chance, chance)),
         }
         if self.spec.hash == "siphash":
             functions["lately_secret"] = (ctypes.c_int, (unit, count, count))
@@ -221,9 +231,10 @@ class CompiledModel(Closable):
     def statistics(self) -> dict[str, int]:
         """The unit's counters of `lately.hdl.registers`: events since reset."""
         self.idle(2 * self.profile.latency)
-        counts = np.zeros(len(COUNTERS), np.uint64)
+        names = unit_counters(self.spec)
+        counts = np.zeros(len(names), np.uint64)
         self._library.lately_statistics(self._unit, counts.ctypes.data)
-        return dict(zip(COUNTERS, counts.tolist(), strict=True))
+        return dict(zip(names, counts.tolist(), strict=True))
 
     @property
     def memory(self) -> NDArray[np.bool_]:
@@ -295,6 +306,27 @@ class CompiledModel(Closable):
         ToolError
             If there are not as many results as operations.
         """
+        return self._perform(
+            operations,
+            keys,
+            skips=skips,
+            pause_before=pause_before,
+            pause_after=pause_after,
+            seed=seed,
+        )[0]
+
+    def _perform(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        times: ArrayLike = 0,
+        *,
+        skips: NDArray[np.bool_] | None = None,
+        pause_before: float = 0.0,
+        pause_after: float = 0.0,
+        seed: int = 1,
+    ) -> tuple[Verdicts, NDArray[np.uint8]]:
+        """Perform operations at `times` as the unit has them; return its statuses, too."""
         wanted = np.ascontiguousarray(operations, np.uint8)
         pauses = (round(256 * pause_before), round(256 * pause_after))
         beats = Beats(wanted, self.spec.lanes, skips)
@@ -302,12 +334,16 @@ class CompiledModel(Closable):
         # The last of each, which the driver leaves as it is, is for operations without a lane.
         seen = np.zeros(len(codes) + 1, np.bool_)
         age = np.full(len(codes) + 1, -1, np.int16)
+        status = np.zeros(len(codes) + 1, np.uint8)
+        stamps = np.zeros(len(codes) + 1, np.uint64)
+        stamps[beats.places] = times
         self._library.lately_begin(self._unit, seed)
-        self._drive((beats.alone, codes, lane_keys, seen, age), pauses)
-        return Verdicts(seen[beats.places], age[beats.places].astype(np.int64))
+        self._drive((beats.alone, codes, lane_keys, stamps, seen, age, status), pauses)
+        verdicts = Verdicts(seen[beats.places], age[beats.places].astype(np.int64))
+        return verdicts, status[beats.places]
 
     def _drive(self, arrays: tuple[NDArray[Any], ...], pauses: tuple[int, int]) -> None:
-        """Have the driver send beats, the first three arrays, and fill in results, the others."""
+        """Have the driver send beats, the first four arrays, and fill in results, the others."""
         alone, codes, *_ = arrays
         lanes = self.spec.lanes
         pointers = [array.ctypes.data for array in arrays]
@@ -323,11 +359,83 @@ class CompiledModel(Closable):
                 self._progress(int((codes[start * lanes : enough * lanes] > 0).sum()))
 
 
+class TimedAnswers(NamedTuple):
+    """Results of a unit whose window is one in time."""
+
+    seen: NDArray[np.bool_]
+    """As `Verdicts`."""
+    age: NDArray[np.int64]
+    """As `Verdicts`."""
+    status: NDArray[np.uint8]
+    """Code of the `PoolStatus` of each answer, shape (n,)."""
+
+
 class CompiledUnit(CompiledModel):
-    """A filter unit of one lane in compiled simulation; see `CompiledModel`."""
+    """A filter unit of one lane in compiled simulation; see `CompiledModel`.
+
+    If its window is one in time, operations without times come at the time that was reached.
+    """
 
     LANES = (1,)
     UNIT = FilterUnit
+
+    # The greatest time so far, and what the unit was told for it.
+    _reached = 0
+    _told = 0
+
+    def reset(self) -> None:
+        """Reset the unit, its generation length and its time. Counts one cycle."""
+        super().reset()
+        self._reached = self._told = 0
+
+    def perform(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        timestamps: ArrayLike,
+        *,
+        pause_before: float = 0.0,
+        pause_after: float = 0.0,
+        seed: int = 1,
+    ) -> TimedAnswers:
+        """Perform a mixed sequence of operations at times; as `TimeLimitedRing.perform`.
+
+        A silence may be of any length: the unit, whose times have `TIME_BITS` bits, is told of a
+        shorter one that is longer than its span.
+
+        Parameters
+        ----------
+        operations, timestamps : array_like of int, shape (n,)
+        keys : array_like of int
+            As for `SlidingFilter.apply`.
+        pause_before, pause_after, seed
+            As for `apply`.
+
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        SpecificationError
+            If the window counts insertions.
+        ValueError
+            If the timestamps decrease, or one is before that which was reached.
+        """
+        if not self.spec.timed:
+            raise SpecificationError("span: must be given for operations with times, but is not")
+        times = check_timestamps(timestamps, len(np.asarray(operations)), self._reached)
+        gaps = np.minimum(np.diff(times, prepend=self._reached), 1 << TIME_BITS - 2)
+        told = self._told + np.cumsum(gaps)
+        if len(times):
+            self._reached, self._told = int(times[-1]), int(told[-1])
+        verdicts, status = self._perform(
+            operations,
+            keys,
+            told,
+            pause_before=pause_before,
+            pause_after=pause_after,
+            seed=seed,
+        )
+        return TimedAnswers(*verdicts, status)
 
 
 class CompiledLanes(CompiledModel):

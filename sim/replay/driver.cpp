@@ -84,9 +84,9 @@ void drive(Port& port, const uint32_t* words) {
 }
 
 // Offers a beat: an operation before the others, if there are several lanes; and of each lane
-// its code, with VALID if it has an operation, key and tag.
+// its code, with VALID if it has an operation, key and tag, and its time if the window is in time.
 void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* keys,
-           uint64_t tag) {
+           [[maybe_unused]] const uint64_t* times, uint64_t tag) {
     uint32_t beat[BEAT_WORDS + 1] = {};
 #ifdef I_ALONE_AT
     put(beat, I_ALONE_AT, alone, I_ALONE_BITS);
@@ -101,13 +101,17 @@ void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* k
             put(beat, at + I_KEY_AT + 64 * word, keys[lane * KEY_WORDS + word],
                 std::min(I_KEY_BITS - 64 * word, 64));
         }
+#ifdef I_TIME_AT
+        put(beat, at + I_TIME_AT, times[lane], I_TIME_BITS);
+#endif
         put(beat, at + I_TAG_AT, (tag + lane) & TAG_MASK, I_TAG_BITS);
     }
     drive(model.i___05Fpayload, beat);
 }
 
 // Takes the results of a beat; returns whether they are those of its lanes and tags.
-bool take(const Vmodel& model, const uint8_t* codes, uint64_t tag, uint8_t* seen, int16_t* age) {
+bool take(const Vmodel& model, const uint8_t* codes, uint64_t tag, uint8_t* seen, int16_t* age,
+          [[maybe_unused]] uint8_t* status) {
     for (int lane = 0; lane < LANES; ++lane) {
         const auto field = [&](int position, int bits) {
             return get(model.o___05Fpayload, O_LANE_AT + lane * O_LANE_BITS + position, bits);
@@ -118,6 +122,9 @@ bool take(const Vmodel& model, const uint8_t* codes, uint64_t tag, uint8_t* seen
 #endif
         seen[lane] = field(O_SEEN_AT, 1);
         age[lane] = seen[lane] ? field(O_AGE_AT, O_AGE_BITS) : -1;
+#ifdef O_STATUS_AT
+        status[lane] = field(O_STATUS_AT, O_STATUS_BITS);
+#endif
         if (valid && field(O_TAG_AT, O_TAG_BITS) != ((tag + lane) & TAG_MASK)) return false;
     }
     return true;
@@ -185,8 +192,9 @@ void lately_begin(Unit* unit, uint64_t seed) {
 // or the number of clocks without an answer after which it gave up, or -1 if an answer was of
 // other lanes or tags than its beat.
 int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* alone,
-                   const uint8_t* codes, const uint64_t* keys, uint8_t* seen, int16_t* age,
-                   uint32_t pause_before, uint32_t pause_after) {
+                   const uint8_t* codes, const uint64_t* keys, const uint64_t* times,
+                   uint8_t* seen, int16_t* age, uint8_t* status, uint32_t pause_before,
+                   uint32_t pause_after) {
     constexpr int64_t PATIENCE = 1 << 24;
     Vmodel& model = unit->model;
     uint64_t &sent = unit->sent, &received = unit->received;
@@ -195,7 +203,8 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* a
     while (received < enough) {
         if (!offered && sent < count && !pauses(*unit, pause_before)) {
             const uint64_t first = sent * LANES;
-            offer(model, alone[sent], codes + first, keys + first * KEY_WORDS, first);
+            offer(model, alone[sent], codes + first, keys + first * KEY_WORDS, times + first,
+                  first);
             offered = true;
         }
         model.i___05Fvalid = offered;
@@ -205,7 +214,8 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* a
         model.eval();
         if (model.o___05Fvalid && model.o___05Fready) {
             const uint64_t first = received * LANES;
-            if (!take(model, codes + first, first, seen + first, age + first)) return -1;
+            if (!take(model, codes + first, first, seen + first, age + first,
+                      status + first)) return -1;
             ++received;
             idle = 0;
         } else if (++idle > PATIENCE) {

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -241,3 +242,59 @@ def test_all_bits_of_a_secret_count():
                 unit.check_and_insert(keys), golden.check_and_insert(keys)
             )
         assert_same_state(unit, golden)
+
+
+TIMED = {
+    "tiny": {"generation": 16, "window": None, "clear": None},
+    "apbf-tiny": {"generation": 16, "window": None, "clear": None},
+    "gebf-tiny": {"window": 64, "generation": None, "bits": 384},
+    "blocked-gebf-tiny": {"window": 64, "generation": None, "bits": 384},
+}
+
+
+def timed_stream(spec, count):
+    """Operations, keys and times: bursts, equal times, silences up to far more than 32 bits."""
+    random = np.random.default_rng(SEED)
+    span = spec.span
+    steps = random.choice([1, 1, 2, span // 4, span, span + 1, 3 * span, 1 << 40], count)
+    chances = np.repeat(random.choice([0.0005, 0.01, 0.1, 0.5], count // 500), 500)
+    times = np.cumsum(steps * (random.random(count) < chances))
+    operations = random.choice(6, count, p=[0.04, 0.2, 0.2, 0.55, 0.007, 0.003])
+    return operations, random_keys(spec, count), times
+
+
+@pytest.mark.parametrize(
+    ("name", "when_full"),
+    [
+        pytest.param(name, when_full, marks=[] if one == other else pytest.mark.slow)
+        for one, name in zip("abab", TIMED, strict=True)
+        for other, when_full in zip("ab", ("shorten", "overfill"), strict=True)
+    ],
+)
+def test_operations_with_times_equal_golden(name, when_full):
+    spec = replace(preset(name), span=40, when_full=when_full, **TIMED[name])
+    operations, keys, times = timed_stream(spec, 30_000)
+    golden = from_spec(spec)
+    with CompiledUnit(spec) as unit:
+        for part in (slice(0, 9_999), slice(9_999, None)):
+            expected = golden.perform(operations[part], keys[part], times[part])
+            told = unit.perform(operations[part], keys[part], times[part], pause_after=0.1)
+            for name in ("seen", "age", "status"):
+                np.testing.assert_array_equal(getattr(told, name), getattr(expected, name))
+        assert set(np.unique(expected.status)) >= {0, 1 if when_full == "shorten" else 2}
+        assert unit.statistics == {name: getattr(golden, name) for name in unit.statistics}
+        assert {"shortened", "overfilled"} <= set(unit.statistics)
+        np.testing.assert_array_equal(unit.memory, golden.memory)
+
+
+def test_times_wrong():
+    spec = replace(preset("tiny"), span=40, **TIMED["tiny"])
+    with CompiledUnit(spec) as unit:
+        unit.perform([3], [5], [7])
+        with pytest.raises(ValueError, match="timestamps: must never decrease, not 6 after 7"):
+            unit.perform([3], [5], [6])
+    with (
+        CompiledUnit(preset("tiny")) as unit,
+        pytest.raises(SpecificationError, match="span: must be given for operations with times"),
+    ):
+        unit.perform([3], [5], [7])
