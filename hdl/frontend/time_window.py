@@ -174,9 +174,11 @@ class TimeWindow(wiring.Component):
         self._settled = Signal(range(self._generations + 1))
         self._remaining = Signal.like(self._settled, name="remaining")
         self._drop = Signal()
+        self._known = Signal()
         most = self._generations
         expired = self._expired(m, "last", self._last, self._span)
-        young_then = self._young & (self._inserted | ~expired)
+        # What is not known yet of the last insertion is looked at again where it settles.
+        young_then = self._young & (self._inserted | ~self._known | ~expired)
 
         def turned(count, young):
             more = Mux(count == most, most, count + 1)
@@ -217,7 +219,6 @@ class TimeWindow(wiring.Component):
         value = registered(m, self._oldest, "oldest_time")
         expired = self._expired(m, "oldest", value, self._span)
         settling = Signal(self.SETTLE)
-        self._known = Signal()
         ready = settling[-1] & ~self._change
         found = expired & (self._remaining != 0)
         m.d.comb += self._drop.eq(ready & found)

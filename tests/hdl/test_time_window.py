@@ -219,6 +219,16 @@ def test_tick_at_every_distance_from_a_turn(distance):
             course(when_full="shorten").run(actions).check()
 
 
+@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+@pytest.mark.parametrize("before", range(4))
+def test_first_insertion_just_before_all_others_expire(before, when_full):
+    """The turn that comes right after the tick takes its time, not that of those before it."""
+    silence = [*[""] * 45, "tick"] * 9 + [""] * 45
+    for inserts in (1, 2, 4):
+        late = ["tick", *[""] * before, *["insert"] * inserts, *silence, *["insert"] * 3]
+        course(when_full=when_full).run(["insert"] * 101 + silence + late).check()
+
+
 @pytest.mark.parametrize("age", [3, 4])
 def test_a_generation_is_old_exactly_at_its_span(age):
     window = course().run(["insert", *[*[""] * 40, "tick"] * age, *[""] * 40, "insert"])
