@@ -119,6 +119,9 @@ def _units() -> Iterator[Case]:
     area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
     yield _case("apbbf", default, "ecp5-25k-6", **area)
     yield _case("apbbf", default, "ecp5-25k-8", **area)
+    # At most 450 LUTs and 350 flip-flops more than without the span.
+    timed = replace(default, span=2000)
+    yield _case("apbbf-span", timed, "ecp5-25k-6", lut=2142, ff=1994, bram=32)
     longer = APBBFSpec(k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024)
     yield _case("apbbf-k3-l8", longer, "ecp5-25k-6", ff=2707)
     yield _case("apbf", preset("apbf-default"), "ecp5-25k-6", ff=1853)
