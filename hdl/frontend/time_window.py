@@ -232,14 +232,20 @@ class TimeWindow(wiring.Component):
         """Let time go on as soon as it is known what expires, and the spare is clean."""
         waiting = Signal(range(TICKS_WAITING + 1))
         ages = Signal()
+        # A clock ahead; nothing but a change can undo it.
+        may = Signal()
         m.d.comb += [
             ages.eq(self._ages & ~self.old),
             self.idle.eq(waiting == 0),
-            self._coming.eq(~self.idle & self._known & ~self._change & (self.clean | ~ages)),
+            self._coming.eq(may & ~self._change),
         ]
-        full = waiting == TICKS_WAITING
+        with m.If(self.tick & ~self._coming & (waiting != TICKS_WAITING)):
+            m.d.sync += waiting.eq(waiting + 1)
+        with m.If(~self.tick & self._coming):
+            m.d.sync += waiting.eq(waiting - 1)
+        ready = ~self.idle & self._known & ~self._change & ~self._coming
         m.d.sync += [
-            waiting.eq(waiting + (self.tick & ~full) - self._coming),
+            may.eq(ready & (self.clean | ~ages)),
             self.old.eq((self.old | (self._coming & self._ages)) & ~(self.turn | self.clear)),
             self.hurry.eq(~self.idle & self._known & ages & ~self.clean),
         ]

@@ -79,7 +79,7 @@ PROOFS = (
         "told of.",
         design=f"time window, k = 2, l = {_GENERATIONS}, a span of {_SPAN} ticks",
         build=partial(Followed),
-        method=Bounded(42),
+        method=Bounded(40),
         goals={
             "the oldest segment at the end of its span": 80,
             "a segment expired that has a younger one": 80,
