@@ -13,7 +13,7 @@ from .ring import apbf, gebf, time_limited, time_limited_pool
 from .ring.sliding import SlidingFilter
 from .spec import FilterSpec
 from .spec.base import Specification
-from .timestamp import inferential, timing
+from .timestamp import inferential, partitioned_timing, timing
 
 MODULES = (
     apbf,
@@ -29,6 +29,7 @@ MODULES = (
     time_limited_pool,
     inferential,
     timing,
+    partitioned_timing,
 )
 """Modules that define filters: a state file may hold a filter of each."""
 
