@@ -1,14 +1,15 @@
 """Core of a timing filter: hash, parts, and the oldest of a key's cells."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..control import Control
 from ..hash.functions import expand, fold, mix
+from ..memory.delay import DelayLine
 from ..memory.stamps import PortableStampMemory
 from ..pipeline import Pipeline
-from ..profile import DEFAULT_LEVELS, hash_latency
+from ..profile import DEFAULT_LEVELS, PAGE_WORDS, hash_latency
 from .elide import ElidePart
 from .oldest import OldestCell, TimingVerdict
 from .sweep_rules import check_elision
@@ -66,7 +67,10 @@ class TimingCore(wiring.Component):
         ]
         self.oldest = OldestCell(window=window, hashes=spec.hashes)
         self.hash_latency = hash_latency(spec.key_bits, levels=levels)
-        self.latency = self.hash_latency + ElidePart.LATENCY + self.oldest.latency
+        # The parts lie far apart: from them it is a clock to what compares them.
+        self.read_latency = self.hash_latency + ElidePart.LATENCY + 1
+        """Cycles from a key to the ages of its cells."""
+        self.latency = self.read_latency + self.oldest.latency
         super().__init__(
             {
                 "control": In(Control),
@@ -80,41 +84,25 @@ class TimingCore(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        spec, oldest = self._spec, self.oldest
-        m.submodules.oldest = oldest
+        m.submodules.oldest = oldest = self.oldest
         pipe = Pipeline(m, levels=self._levels)
-        key = pipe.enter(self.key, "key", reset_less=True)
         control = pipe.enter(self.control, "control")
-        state = mix(pipe, fold(pipe, key, spec.seed), spec.seed).settled()
-        (addresses,) = expand(pipe, state, sizes=spec.index_sizes, functions=1, seed=spec.seed)
-        hashed = control.at(self.hash_latency)
-        m.submodules.ticks = ticks = TickCount(
-            stamp_bits=spec.stamp_bits, limit=spec.window_blocks + 1
-        )
-        pipe.drive(ticks, tick=hashed["shift"])
-        for number, (part, address) in enumerate(zip(self.parts, addresses, strict=True)):
-            m.submodules[f"part{number}"] = part
-            read = pipe.drive(
-                part,
-                address=address,
-                insert=hashed["insert"],
-                tick=hashed["shift"],
-                clear=hashed["clear"],
+        self._elaborate_parts(m, pipe, control)
+        answers = {
+            name: pipe.enter(
+                Cat(getattr(part, port) for part in self.parts),
+                name,
+                stage=self.read_latency - 1,
+                reset_less=True,
             )
-            m.d.comb += [
-                getattr(part, name).eq(getattr(ticks, name)) for name in ("now", "stamp", "restamp")
-            ]
-        read += ElidePart.LATENCY
+            for name, port in (("ages", "age"), ("expired", "expired"))
+        }
+        answers |= {"query": control["query"], "window": self._elaborate_window(m, pipe)}
+        read = self.read_latency
         found = read + oldest.latency
-        pipe.drive(
-            oldest,
-            query=control["query"].at(read),
-            window=pipe.enter(self.window, "window", reset_less=True).at(read),
-        )
+        pipe.drive(oldest, **{name: value.at(read) for name, value in answers.items()})
         verdict = pipe.enter(oldest.verdict, "verdict", stage=found)
         m.d.comb += [
-            *(oldest.ages[number].eq(part.age) for number, part in enumerate(self.parts)),
-            *(oldest.expired[number].eq(part.expired) for number, part in enumerate(self.parts)),
             self.verdict.eq(verdict.value),
             self.valid.eq(control["valid"].at(found).value),
             # All parts are cleared together.
@@ -122,3 +110,29 @@ class TimingCore(wiring.Component):
         ]
         pipe.leave(verdict, latency=self.latency)
         return m
+
+    def _elaborate_parts(self, m, pipe, control):
+        """Give each part its address, and all of them the rest."""
+        spec = self._spec
+        key = pipe.enter(self.key, "key", reset_less=True)
+        state = mix(pipe, fold(pipe, key, spec.seed), spec.seed).settled()
+        (addresses,) = expand(pipe, state, sizes=spec.index_sizes, functions=1, seed=spec.seed)
+        m.submodules.ticks = ticks = TickCount(
+            stamp_bits=spec.stamp_bits, limit=spec.window_blocks + 1
+        )
+        hashed = control.at(self.hash_latency)
+        flags = {"insert": hashed["insert"], "tick": hashed["shift"], "clear": hashed["clear"]}
+        pipe.drive(ticks, tick=flags["tick"])
+        for number, (part, address) in enumerate(zip(self.parts, addresses, strict=True)):
+            m.submodules[f"part{number}"] = part
+            pipe.drive(part, address=address, **flags)
+            m.d.comb += [
+                getattr(part, name).eq(getattr(ticks, name)) for name in ("now", "stamp", "restamp")
+            ]
+
+    def _elaborate_window(self, m, pipe):
+        """Return the window of the query, which waits for the ages."""
+        cycles = min(self.read_latency, PAGE_WORDS + 1)
+        m.submodules.delay = delay = DelayLine(width=len(self.window), cycles=cycles)
+        m.d.comb += delay.i.eq(self.window)
+        return pipe.enter(delay.o, "window", stage=cycles, reset_less=True)

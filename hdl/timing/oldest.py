@@ -1,12 +1,14 @@
 """Oldest of a key's cells, how many are as old, and whether that is within the window."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parameters import require_integer
 from ..pipeline import Pipeline
 from ..profile import ceil_log
+
+_DIGIT = 8
 
 
 class TimingVerdict(data.StructLayout):
@@ -119,19 +121,34 @@ class OldestCell(wiring.Component):
         ages = [left[0], right[0]]
         stage = max(age.stage for age in ages)
         one, other = (age.at(stage) for age in ages)
-        above = pipe.register(f"above{name}", lambda a, b: a > b, one, other, reset_less=True)
-        apart = pipe.register(
-            f"apart{name}",
-            lambda a, b: Cat((a[at : at + 4] != b[at : at + 4]) for at in range(0, len(a), 4)),
-            one, other, reset_less=True,
+        # In digits, as a chain of carries as long as an age is slow.
+        digits = [slice(low, low + _DIGIT) for low in range(0, len(one), _DIGIT)]
+        larger = pipe.register(
+            f"larger{name}", lambda a, b: Cat(a[at] > b[at] for at in digits), one, other,
+            reset_less=True,
         )  # fmt: skip
+        apart = pipe.register(
+            f"apart{name}", lambda a, b: Cat(a[at] != b[at] for at in digits), one, other,
+            reset_less=True,
+        )  # fmt: skip
+        above = pipe.combine(f"above{name}", _above, larger, apart)
         age = pipe.register(
-            f"age{name}", lambda above, a, b: Mux(above, a, b), above, one, other, reset_less=True
-        )
+            f"age{name}", lambda above, a, b: Mux(above, a, b), above,
+            *(value.at(above.stage) for value in (one, other)), reset_less=True,
+        )  # fmt: skip
+        late = pipe.register(f"late{name}", lambda above: above, above, reset_less=True)
         equal = pipe.register(f"equal{name}", lambda apart: ~apart.any(), apart, reset_less=True)
         oldest = pipe.register(
             f"oldest{name}",
             lambda equal, above, a, b: Mux(equal, a + b, Mux(above, a, b)),
-            equal, above, left[1], right[1], reset_less=True,
+            equal, late, left[1], right[1], reset_less=True,
         )  # fmt: skip
         return age, oldest
+
+
+def _above(larger, apart):
+    """Return whether a value is above another, by which digits are larger, and which differ."""
+    above = Const(0)
+    for digit in range(len(larger)):
+        above = larger[digit] | ~apart[digit] & above
+    return above

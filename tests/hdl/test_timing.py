@@ -7,12 +7,15 @@ Memories answer with garbage where ports meet. Stamps have 5 bits, so that they 
 import random
 
 import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.sim import Simulator
 from mutants import broken
 from timing_core import CLOCKS, SPEC, GarbageMemory, random_stream, simulate
 from timing_part import LIMIT, PartBench
 
 from lately.golden import Operation, SpecificationError
 from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.hdl.memory.delay import DelayLine
 from lately.hdl.memory.ecp5 import ECP5StampMemory
 from lately.hdl.memory.stamps import PortableStampMemory
 from lately.hdl.timing.core import TimingCore
@@ -20,6 +23,7 @@ from lately.hdl.timing.elide import ElidePart
 from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.sweep import Sweep
 from lately.hdl.timing.sweep_rules import BETWEEN, check_elision, elision_need
+from lately.hdl.timing.ticks import constant_flags, is_at_least
 
 SEED = 20261123
 
@@ -233,6 +237,43 @@ def test_writes_that_are_not_needed_would_take_the_sweep_s_clocks():
     assert found(stream, broken(ElidePart, "open & ~(held & zero.all())", "open"), clocks=36)
 
 
+# What is beside the parts
+
+
+@pytest.mark.parametrize("cycles", [2, 3, 9, 16, 17])
+def test_delay_line(cycles):
+    line = DelayLine(width=8, cycles=cycles)
+    sent = [(37 * number + 11) % 251 for number in range(60)]
+    told = []
+
+    async def bench(ctx):
+        for value in sent:
+            ctx.set(line.i, value)
+            told.append(ctx.get(line.o))
+            await ctx.tick()
+
+    simulator = Simulator(line)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert told[cycles:] == sent[:-cycles]
+
+
+@pytest.mark.parametrize("least", [1, 2, 15, 16, 17, 200, 255])
+def test_comparison_with_a_constant(least):
+    m, value, flag = Module(), Signal(8), Signal()
+    m.d.comb += flag.eq(is_at_least(constant_flags(value, least)))
+
+    async def bench(ctx):
+        for number in range(256):
+            ctx.set(value, number)
+            assert ctx.get(flag) == (number >= least)
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
 # Parameters
 
 
@@ -258,5 +299,7 @@ def test_parameters_of_memory_and_tree_wrong():
         PortableStampMemory(depth=12, width=5)
     with pytest.raises(ValueError, match=r"^Depth must be at most 16384 for ecp5, not 32768$"):
         ECP5StampMemory(depth=1 << 15, width=5)
+    with pytest.raises(ValueError, match=r"^Cycles must be at most 17, not 18$"):
+        DelayLine(width=5, cycles=18)
     with pytest.raises(ValueError, match=r"^Window must be at least 1, not 0$"):
         OldestCell(window=0, hashes=2)
