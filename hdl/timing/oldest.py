@@ -8,7 +8,8 @@ from ..parameters import require_integer
 from ..pipeline import Pipeline
 from ..profile import ceil_log
 
-_DIGIT = 8
+_DIGIT = 6
+"""Bits of ages that are compared in one clock."""
 
 
 class TimingVerdict(data.StructLayout):
@@ -72,9 +73,7 @@ class OldestCell(wiring.Component):
         pipe = Pipeline(m)
         age, oldest = self._elaborate_oldest(pipe)
         window = pipe.enter(self.window, "window", reset_less=True)
-        late = pipe.register(
-            "late", lambda age, window: age > window, age, window.at(age.stage), reset_less=True
-        )
+        late = pipe.combine("late", _above, *_compared(pipe, "late", age, window.at(age.stage)))
         expired = pipe.enter(self.expired, "expired", reset_less=True)
         count = pipe.register(
             "count",
@@ -121,16 +120,7 @@ class OldestCell(wiring.Component):
         ages = [left[0], right[0]]
         stage = max(age.stage for age in ages)
         one, other = (age.at(stage) for age in ages)
-        # In digits, as a chain of carries as long as an age is slow.
-        digits = [slice(low, low + _DIGIT) for low in range(0, len(one), _DIGIT)]
-        larger = pipe.register(
-            f"larger{name}", lambda a, b: Cat(a[at] > b[at] for at in digits), one, other,
-            reset_less=True,
-        )  # fmt: skip
-        apart = pipe.register(
-            f"apart{name}", lambda a, b: Cat(a[at] != b[at] for at in digits), one, other,
-            reset_less=True,
-        )  # fmt: skip
+        larger, apart = _compared(pipe, name, one, other)
         above = pipe.combine(f"above{name}", _above, larger, apart)
         age = pipe.register(
             f"age{name}", lambda above, a, b: Mux(above, a, b), above,
@@ -144,6 +134,30 @@ class OldestCell(wiring.Component):
             equal, late, left[1], right[1], reset_less=True,
         )  # fmt: skip
         return age, oldest
+
+
+def _compared(pipe, name, one, other):
+    """Return, a clock later, which digits of a value are larger than those of another, or differ."""
+    digits = [slice(low, low + _DIGIT) for low in range(0, len(one), _DIGIT)]
+    return [
+        pipe.register(
+            f"{flag}{name}",
+            lambda a, b, of=of: Cat(of(a[at], b[at]) for at in digits),
+            one,
+            other,
+            reset_less=True,
+        )
+        for flag, of in (("larger", _larger), ("apart", lambda a, b: a != b))
+    ]
+
+
+def _larger(one, other):
+    """Return whether a value is above another, without a chain of carries, which is slow."""
+    pairs = [(one[at : at + 2], other[at : at + 2]) for at in range(0, len(one), 2)]
+    return _above(
+        [(a & ~b)[-1] | (a[-1] == b[-1]) & (a & ~b)[0] for a, b in pairs],
+        [a != b for a, b in pairs],
+    )
 
 
 def _above(larger, apart):
