@@ -137,7 +137,7 @@ class OldestCell(wiring.Component):
 
 
 def _compared(pipe, name, one, other):
-    """Return, a clock later, which digits of a value are larger than those of another, or differ."""
+    """Return, a clock later, which digits of a value are larger than another's, or differ."""
     digits = [slice(low, low + _DIGIT) for low in range(0, len(one), _DIGIT)]
     return [
         pipe.register(
