@@ -39,8 +39,8 @@ class TimingCore(wiring.Component):
     -------
     control : In(Control)
         With its key. Its ``shift`` is a tick, which comes before the operation, whether there is
-        one or not. After reset, and after a ``clear``, which comes alone, no other operation may
-        come until `clean` has been high `latency` clocks later.
+        one or not. A ``clear`` comes alone. Operations may come once `clean` is high: after
+        reset, and from `latency` clocks after a clear on.
     key : In(key_bits)
     window : In(range(window_blocks + 1))
         Of the query, in ticks.

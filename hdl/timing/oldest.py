@@ -1,6 +1,6 @@
 """Oldest of a key's cells, how many are as old, and whether that is within the window."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -106,7 +106,7 @@ class OldestCell(wiring.Component):
         """Return the age of the oldest cell, and a clock later how many have it."""
         nodes = [
             (pipe.enter(self.ages[part], f"age{part}", reset_less=True),
-             pipe.enter(Signal(init=1), f"one{part}", stage=None))
+             pipe.enter(Const(1), f"one{part}", stage=None))
             for part in range(self._hashes)
         ]  # fmt: skip
         while len(nodes) > 1:

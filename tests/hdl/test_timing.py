@@ -4,6 +4,7 @@ Memories answer with garbage where ports meet. Stamps have 5 bits, so that they 
 32 ticks; without its cure, every hazard gives errors.
 """
 
+import itertools
 import random
 
 import pytest
@@ -113,7 +114,9 @@ def mixed(seed, clocks, choose_cell, inserts=0.5):
     return stream
 
 
+IN_TURN = itertools.count()
 STREAMS = {
+    "each cell in turn": lambda choose, swept: next(IN_TURN),
     "any cell": lambda choose, swept: choose.randrange(1 << 10),
     "two cells": lambda choose, swept: 3 + (choose.random() < 0.1),
     "the swept cell": lambda choose, swept: swept,
