@@ -57,11 +57,15 @@ class StampMemory(wiring.Component):
 
 
 class PortableStampMemory(StampMemory):
-    """Variant for simulation, proofs and any device: one plain memory."""
+    """Variant for simulation, proofs and any device: one plain memory, `words`."""
+
+    def __init__(self, *, depth, width):
+        super().__init__(depth=depth, width=width)
+        self.words = memory.Memory(shape=width, depth=depth, init=[])
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.words = words = memory.Memory(shape=self._width, depth=self._depth, init=[])
+        m.submodules.words = words = self.words
         write = words.write_port()
         m.d.comb += [
             write.addr.eq(self.b_address),

@@ -47,7 +47,7 @@ def broken_sweep(old, new):
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("keys", "idle"), [(60, 0.1), (4, 0), (1000, 0.9)])
 def test_verdicts_are_the_golden_model_s(seed, keys, idle):
-    """Seen, age and cells of that age, with a window for each query, over two rounds of stamps."""
+    """Seen, age, cells of that age and all cells; a window a query; over two rounds of stamps."""
     print(f"seed {SEED + seed}")
     bench = simulate(random_stream(SEED + seed, 5000, keys=keys, idle=idle))
     assert len(bench.sent) > 450
