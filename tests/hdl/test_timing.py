@@ -139,6 +139,33 @@ def test_ages_of_cells(name, inserts):
     assert bench.now == 100
 
 
+@pytest.mark.parametrize(("clocks", "holds"), [(36, True), (22, False)])
+def test_sweep_that_is_starved(clocks, holds):
+    """All other cells are inserted in each tick just when the sweep is to read; two are left alone.
+
+    The rule asks for 36 clocks: with 22 of them, stamps come round.
+    """
+
+    async def stream(ctx, bench):
+        quiet, cell, waited, tick = (0, 8), -1, 0, -1
+        for one in quiet:
+            await bench.access(ctx, one, insert=True)
+        for number in range(160 * clocks):
+            if bench.now != tick:
+                tick, begun = bench.now, False
+                pending = [one for one in range(16) if one not in quiet]
+            swept = ctx.get(bench.part.sweep.address)
+            waited = waited + 1 if swept == cell else 0
+            cell, begun = swept, begun or waited == 4
+            if begun and pending:
+                await bench.access(ctx, pending.pop(), insert=True)
+            else:
+                await bench.access(ctx, quiet[number % 2])
+
+    bench = PartBench(clocks=clocks).run(stream)
+    assert (bench.errors == []) == holds
+
+
 async def each_distance(ctx, bench):
     """Insertions, and queries so many clocks later, with and without a tick between."""
     for distance in range(1, 10):
