@@ -1,11 +1,19 @@
 """Tables of thresholds against the decisions that they stand for."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lately.golden import DecisionTable, InferentialFilter, QueryClass
+from lately.golden import (
+    DecisionTable,
+    InferentialFilter,
+    Operation,
+    PartitionedTimingFilter,
+    QueryClass,
+)
 from lately.golden.timestamp.distinct_kinds import distinct_function
 from lately.golden.timestamp.inferential import minimum_penalty
 from lately.golden.timestamp.posteriors import age_posterior
@@ -116,6 +124,36 @@ def test_four_digits_cost_half_a_percent(kind):
     loss = (more / least - 1).mean(axis=1)
     print(kind, *(f"{bits} digits {each:.3%}" for bits, each in zip(digits, loss, strict=True)))
     assert 0 <= loss[3] <= loss[2] <= 0.005 < loss[1] < loss[0]
+
+
+def test_verdicts_in_parts_are_looked_up_as_they_are():
+    """Within 2 % of the least expected penalty, as parts differ little from shared cells."""
+    print(f"seed {SEED}")
+    draw = np.random.default_rng(SEED)
+    parts = PartitionedTimingFilter(window=4096, block=512, cells=4096, hashes=4)
+    table = DecisionTable.of(model(), CLASSES, 4)
+    parts.insert(draw.integers(0, UNIVERSE, 30_100))
+    verdicts = parts.perform(np.full(4000, Operation.QUERY), draw.integers(0, UNIVERSE, 4000))
+    assert verdicts.age.max() == table.thresholds.shape[1] - 1 == parts.expired_age
+    every, filled = np.full(4000, 4), np.full(4000, parts.insertions % 512)
+    shown = Evidence(verdicts.age, verdicts.oldest, every, filled, every + (1 << 40))
+    marked = Evidence(np.where(verdicts.age == parts.expired_age, -1, verdicts.age), *(
+        getattr(shown, name) for name in ("oldest", "touched", "filled", "insertions")
+    ))  # fmt: skip
+    for number, one in enumerate(CLASSES):
+        answers = table.answers(shown, number)
+        assert answers.tolist() == table.answers(marked, number).tolist()
+        posterior = age_posterior(
+            marked, CHANCE, model=replaced(parts, hashes=1), distinct=distinct_function(UNIFORM)
+        ).within(one.window or 4096)
+        wrong = one.false_positive * (1 - posterior), one.false_negative * posterior
+        assert np.where(answers, *wrong).sum() <= 1.02 * np.minimum(*wrong).sum()
+
+
+def replaced(filter_, **values):
+    """Parameters of a filter, as `age_posterior` reads them, of which some are others."""
+    names = ("window", "block", "cells", "hashes")
+    return SimpleNamespace(**{name: getattr(filter_, name) for name in names} | values)
 
 
 @pytest.mark.parametrize(("false_positive", "false_negative", "expired", "current"), [
