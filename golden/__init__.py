@@ -33,7 +33,13 @@ LAZY = {
     "spec.presets": ("PRESETS", "preset"),
     "spec.ring": ("FAMILIES", "FilterSpec"),
     "timed_filter": ("TimedFilter",),
+    "timestamp.decisions": ("DecisionTable", "QueryClass"),
     "timestamp.inferential": ("InferentialFilter",),
+    "timestamp.partitioned_timing": (
+        "PartitionedTimingFilter",
+        "TimedTimingFilter",
+        "TimingVerdicts",
+    ),
     "timestamp.posteriors": ("AgePosterior",),
     "timestamp.timing": ("BlockTimingBloomFilter", "TimingBloomFilter"),
 }

@@ -40,7 +40,12 @@ from .spec.ring import FilterSpec as FilterSpec
 from .spec.presets import preset as preset
 from .spec.families import Specification as Specification
 from .timed_filter import TimedFilter as TimedFilter
+from .timestamp.decisions import DecisionTable as DecisionTable
+from .timestamp.decisions import QueryClass as QueryClass
 from .timestamp.inferential import InferentialFilter as InferentialFilter
+from .timestamp.partitioned_timing import PartitionedTimingFilter as PartitionedTimingFilter
+from .timestamp.partitioned_timing import TimedTimingFilter as TimedTimingFilter
+from .timestamp.partitioned_timing import TimingVerdicts as TimingVerdicts
 from .timestamp.posteriors import AgePosterior as AgePosterior
 from .timestamp.timing import BlockTimingBloomFilter as BlockTimingBloomFilter
 from .timestamp.timing import TimingBloomFilter as TimingBloomFilter

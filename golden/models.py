@@ -14,7 +14,7 @@ from .ring.sliding import SlidingFilter
 from .ring.timed_ring import TimeLimitedRing
 from .spec import FilterSpec
 from .spec.base import Specification
-from .timestamp import inferential, timing
+from .timestamp import inferential, partitioned_timing, timing
 
 MODULES = (
     apbf,
@@ -31,6 +31,7 @@ MODULES = (
     timed_ring,
     inferential,
     timing,
+    partitioned_timing,
 )
 """Modules that define filters: a state file may hold a filter of each."""
 

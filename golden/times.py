@@ -47,20 +47,29 @@ def check_timestamps(timestamps: ArrayLike, count: int, last: int) -> Times:
     return times
 
 
+def check_each(name: str, values: ArrayLike, count: int) -> Times:
+    """Return the `values` of a parameter `name`, which are times, in shape (count,).
+
+    They have shape (count,) or (). Errors: as `check_timestamps`.
+    """
+    times = _integers(name, values)
+    if times.shape not in ((), (count,)):
+        raise ValueError(f"{name}: must have shape () or ({count},), not {times.shape}")
+    return np.broadcast_to(times, (count,))
+
+
 def check_now(now: ArrayLike, count: int, last: int) -> Times:
     """Return the times `now` of queries in the form that the models take, shape (count,).
 
     They have shape (count,) or (), in any order, but not before the last insertion.
     Parameters, errors: as `check_timestamps`.
     """
-    times = _integers("now", now)
-    if times.shape not in ((), (count,)):
-        raise ValueError(f"now: must have shape () or ({count},), not {times.shape}")
+    times = check_each("now", now, count)
     if times.size and times.min() < last:
         raise ValueError(
             f"now: must not be before the last insertion, at {last}, not {times.min()}"
         )
-    return np.broadcast_to(times, (count,))
+    return times
 
 
 def _integers(name: str, values: ArrayLike) -> Times:

@@ -47,6 +47,7 @@ ONE_MEANING = {
     "unit": "what a user instantiates",
     "lanes": "units that take several operations a cycle",
     "timestamp": "the family",
+    "timing": "the family",
     "build": "how hardware is built: a unit, the bitstream of a board",
     "beats": "operations of several lanes that come together",
     "replay": "a stream through the hardware",

@@ -3,10 +3,12 @@
 Fields that a model can derive from the others may be left out, and are then None.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from ..times import TIME_LIMIT
 from .base import Specification, optional, required
 
 _LONGEST = 1 << 30
@@ -41,3 +43,77 @@ class InferentialSpec(TimingSpec, family="inferential"):
     false_positive: float = 1.0
     false_negative: float = 1.0
     recurring: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StampedPartsSpec(Specification):
+    """Timing Bloom filter whose hash functions have a part of the cells each.
+
+    Stamps are numbers of blocks: stretches of the stream between two moves of its clock.
+    """
+
+    hashes: int = required(most=_HASHES)
+    """k: parts, and hash functions."""
+    cells: int = required(most=_LONGEST)
+    """Cells of a part."""
+    stamp_bits: int = optional(least=2, most=64)
+    """c: bits of a cell in hardware, where stamps come round after 2**c blocks. By default the
+    fewest that leave the sweep as many blocks as the window has."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name, unit = self._window_fields()
+        length, each = getattr(self, name), getattr(self, unit)
+        self._hold(name, length % each == 0, f"must be a multiple of {unit} = {each}")
+        least = (self.window_blocks + 2).bit_length()
+        if self.stamp_bits is None:
+            doubled = (2 * self.window_blocks + 1).bit_length()
+            object.__setattr__(self, "stamp_bits", max(least, doubled))
+        rule = f"must be at least {least} for {self.window_blocks} blocks and the sweep"
+        self._hold("stamp_bits", self.stamp_bits >= least, rule)
+
+    @classmethod
+    @abstractmethod
+    def _window_fields(cls) -> tuple[str, str]:
+        """Names of the fields of the window and of a block, in one unit."""
+
+    @property
+    def window_blocks(self) -> int:
+        """W: blocks back from the present one in which a key is still reported."""
+        name, unit = self._window_fields()
+        blocks: int = getattr(self, name) // getattr(self, unit)
+        return blocks
+
+    @property
+    def sweep_blocks(self) -> int:
+        """Blocks within which the hardware's sweep must come back to a cell: 2**c - 2 - W."""
+        return (1 << self.stamp_bits) - 2 - self.window_blocks
+
+    @property
+    def index_sizes(self) -> tuple[int, ...]:
+        """Ranges of the indices of the one hash function: of the cells of each part."""
+        return (self.cells,) * self.hashes
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
+    """Partitioned timing Bloom filter, with fields as `PartitionedTimingFilter` has them."""
+
+    window: int = required(most=_LONGEST)
+    block: int = optional(1, most=_LONGEST)
+
+    @classmethod
+    def _window_fields(cls) -> tuple[str, str]:
+        return "window", "block"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
+    """The same with a clock of time, with fields as `TimedTimingFilter` has them."""
+
+    span: int = required(most=TIME_LIMIT - 1)
+    period: int = optional(1, most=TIME_LIMIT - 1)
+
+    @classmethod
+    def _window_fields(cls) -> tuple[str, str]:
+        return "span", "period"

@@ -66,3 +66,44 @@ class ScalarBTBF:
         R = self.touched(x)
         ages = [float("inf") if self.has_expired(i, self.w) else self.age(i) for i in R]
         return max(ages), ages.count(max(ages)), len(R), self.b
+
+
+class ScalarStampedParts:
+    """Partitioned timing Bloom filter, with a clock of insertions, or if `timed` of time.
+
+    Every cell has the list of all insertions that touched it, none of which is ever dropped.
+    """
+
+    def __init__(self, *, W: int, m: int, k: int, B: int, timed: bool, **hashing: Any) -> None:
+        self.W, self.m, self.k, self.B, self.timed = W, m, k, B, timed
+        self.theta: list[list[list[int]]] = [[[] for _ in range(m)] for _ in range(k)]
+        self.inserted = self.shifted = 0
+        self.h = ScalarHash(sizes=[m] * k, **hashing)
+
+    def now(self, time: int = 0) -> int:
+        """Present block."""
+        return (time if self.timed else self.inserted) // self.B + self.shifted
+
+    def age(self, part: int, cell: int, now: int) -> int:
+        """Blocks since the cell was last touched; W / B + 1 if that is past the window."""
+        ages = [now - block for block in self.theta[part][cell]]
+        return min([*ages, self.W // self.B + 1])
+
+    def ages(self, x: int, time: int = 0) -> list[int]:
+        """Ages of the cells of a key."""
+        return [self.age(part, cell, self.now(time)) for part, cell in enumerate(self.h(x, 0))]
+
+    def query(self, x: int, w: int, time: int = 0) -> tuple[bool, int, int]:
+        """Whether the key is reported, the age of its oldest cell, and how many are so old."""
+        ages = self.ages(x, time)
+        return max(ages) <= w // self.B, max(ages), ages.count(max(ages))
+
+    def insert(self, x: int, time: int = 0) -> None:
+        """Touch the cells of a key."""
+        for part, cell in enumerate(self.h(x, 0)):
+            self.theta[part][cell].append(self.now(time))
+        self.inserted += 1
+
+    def shift(self) -> None:
+        """Begin the next block."""
+        self.shifted += 1

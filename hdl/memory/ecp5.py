@@ -1,10 +1,11 @@
 """Memories in the block RAM of Lattice ECP5."""
 
-from amaranth.hdl import Cat, ClockSignal, Const, Instance, Signal
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 
 from ..latencies import BANK_ROWS
 from .blocks import DualPortSegmentMemory
-from .map import BANK_COLUMNS
+from .map import BANK_COLUMNS, BLOCK_KINDS
+from .stamps import StampMemory
 from .words import WordBank
 
 
@@ -62,6 +63,46 @@ class ECP5WordBank(WordBank):
             )
 
 
+class ECP5StampMemory(StampMemory):
+    """Variant of DP16KD block RAMs in NORMAL mode, each of which holds some bits of all words.
+
+    So there is nothing to select behind them. Both ports have the block's output register.
+
+    Raises
+    ------
+    ValueError
+        If there are more words than a block has bits.
+    """
+
+    def __init__(self, *, depth, width):
+        super().__init__(depth=depth, width=width)
+        most = BLOCK_KINDS["ecp5"].bits
+        if depth > most:
+            raise ValueError(f"Depth must be at most {most} for ecp5, not {depth}")
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = min(16, BLOCK_KINDS["ecp5"].bits // self._depth)
+        bits += bits // 8
+        # The lowest address bits of bytes enable them.
+        low = Const({18: 3, 9: 1}.get(bits, 0), (bits - 1).bit_length() - (bits > 8))
+        for at in range(0, self._width, bits):
+            ports = {f"i_DIB{index}": bit for index, bit in enumerate(self.value[at : at + bits])}
+            for port, word in (("A", self.a_word), ("B", self.b_word)):
+                part = word[at : at + bits]
+                ports |= {f"o_DO{port}{index}": bit for index, bit in enumerate(part)}
+            m.submodules[f"block{at // bits}"] = _instance(
+                Cat(low, self.a_address),
+                Cat(low, self.b_address),
+                widths=(bits, bits),
+                registers=("OUTREG", "OUTREG"),
+                i_WEA=0,
+                i_WEB=self.write,
+                **ports,
+            )
+        return m
+
+
 def _word_block(*, read_row, word, write_row, write, written):
     """Instantiate one DP16KD: 1,024 words of 18 bits, read on port A, written on port B."""
     a, b = (Cat(Const(enable, 4), row) for enable, row in ((0, read_row), (0b11, write_row)))
@@ -70,8 +111,8 @@ def _word_block(*, read_row, word, write_row, write, written):
     return _instance(a, b, widths=(18, 18), i_WEA=0, i_WEB=write, **ports)
 
 
-def _instance(a, b, *, widths, **connected):
-    """Instantiate one DP16KD with output register on port A; unconnected inputs are 0."""
+def _instance(a, b, *, widths, registers=("OUTREG", "NOREG"), **connected):
+    """Instantiate one DP16KD, by default with output register on port A; open inputs are 0."""
     a, b = (Cat(address, Const(0, 14))[:14] for address in (a, b))
     ports = {f"i_ADA{index}": a[index] for index in range(14)}
     ports |= {f"i_ADB{index}": b[index] for index in range(14)}
@@ -85,8 +126,8 @@ def _instance(a, b, *, widths, **connected):
         "DP16KD",
         p_DATA_WIDTH_A=widths[0],
         p_DATA_WIDTH_B=widths[1],
-        p_REGMODE_A="OUTREG",
-        p_REGMODE_B="NOREG",
+        p_REGMODE_A=registers[0],
+        p_REGMODE_B=registers[1],
         p_WRITEMODE_A="NORMAL",
         p_WRITEMODE_B="NORMAL",
         p_RESETMODE="SYNC",

@@ -7,12 +7,12 @@ from importlib.metadata import version
 from typing import Any
 
 from ...golden.errors import LatelyError
-from . import answers, core, expiry, frontend, lanes, rekey, results, segments
+from . import answers, core, expiry, frontend, lanes, rekey, results, segments, timing
 from .formal import Proof, Record, run_proof
 
 PROOFS: tuple[Proof, ...] = tuple(
     proof
-    for module in (segments, frontend, expiry, core, rekey, results, lanes, answers)
+    for module in (segments, frontend, expiry, core, rekey, results, lanes, timing, answers)
     for proof in module.PROOFS
 )
 """What is proven."""

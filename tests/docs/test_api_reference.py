@@ -32,7 +32,7 @@ PACKAGES = (
         ".golden.ring",
     ),
     *(".golden.timestamp", ".hdl", ".hdl.frontend", ".hdl.hash", ".hdl.lanes", ".hdl.memory"),
-    *(".hdl.ring", ".sim", ".sim.bench", ".sim.proofs", ".sim.replay"),
+    *(".hdl.ring", ".hdl.timing", ".sim", ".sim.bench", ".sim.proofs", ".sim.replay"),
     *(".boards", ".boards.flow", ".boards.link", ".boards.targets"),
 )
 

@@ -27,6 +27,8 @@ MODELS = {
     "PooledTimeLimitedAPBF": {"k": 3, "l": 4, "span": 50, "slice_bits": 31},
     "TimingBloomFilter": {"window": 9, "cells": 61, "hashes": 2},
     "BlockTimingBloomFilter": {"window": 9, "block": 4, "cells": 61, "hashes": 2},
+    "PartitionedTimingFilter": {"window": 12, "block": 4, "cells": 29, "hashes": 2},
+    "TimedTimingFilter": {"span": 60, "period": 4, "cells": 29, "hashes": 2},
     "InferentialFilter": {
         "window": 9,
         "cells": 61,
@@ -53,7 +55,10 @@ RINGS = {
 }  # fmt: skip
 """Specifications of rings whose window is a span of time."""
 
-SHIFTING = {*RINGS, "APBF", "APBBF", "GEBF", "BlockedGEBF", "PooledTimeLimitedAPBF"}
+SHIFTING = {
+    *RINGS, "APBF", "APBBF", "GEBF", "BlockedGEBF", "PooledTimeLimitedAPBF",
+    "PartitionedTimingFilter", "TimedTimingFilter",
+}  # fmt: skip
 KEYS = np.arange(60)
 
 
@@ -147,7 +152,7 @@ def test_ages_are_wide_and_of_a_stated_unit(model):
     ages = model.age(KEYS, *times(model, 200, 60))
     assert ages.dtype == model.apply([1], [1], *times(model, 200, 1)).age.dtype == np.int64
     assert (ages >= -1).all()
-    assert type(model).age_unit in ("insertions", "generations")
+    assert type(model).age_unit in ("insertions", "generations", "blocks")
 
 
 def test_queries_change_nothing(model):

@@ -17,6 +17,7 @@ COUNTED = (
     "BlockedGEBF",
     "TimingBloomFilter",
     "BlockTimingBloomFilter",
+    "PartitionedTimingFilter",
     "CuckooDictionary",
     "CountingBloomFilter",
     "Swamp",
@@ -24,7 +25,7 @@ COUNTED = (
     "A2Buffering",
     "ForgetfulBloomFilter",
 )
-TIMED = ("TimeLimitedAPBF", "PooledTimeLimitedAPBF")
+TIMED = ("TimeLimitedAPBF", "PooledTimeLimitedAPBF", "TimedTimingFilter")
 WINDOWLESS = {
     "BloomFilter": {"bits": 10_000, "hashes": 3},
     "PartitionedBloomFilter": {"bits": 10_000, "hashes": 3},

@@ -18,6 +18,8 @@ VALUES = {
     "pooled-time-limited-apbf": {"k": 3, "l": 2, "span": 1000, "slice_bits": 64},
     "timing": {"window": 20, "cells": 64, "hashes": 3},
     "block-timing": {"window": 20, "block": 4, "cells": 64, "hashes": 3},
+    "partitioned-timing": {"window": 20, "block": 4, "cells": 64, "hashes": 3},
+    "timed-timing": {"span": 20, "period": 4, "cells": 64, "hashes": 3},
     "inferential": {
         "window": 20, "cells": 64, "hashes": 3, "probability": 0.25,
         "distinct": {"kind": "all-distinct"},

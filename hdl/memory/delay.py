@@ -1,0 +1,47 @@
+"""Values that wait in look-up tables instead of registers."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import memory, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..parameters import require_integer
+from ..profile import PAGE_WORDS
+
+
+class DelayLine(wiring.Component):
+    """A value as it was `cycles` clocks ago, in a small memory that is written round and round.
+
+    After reset the first values are undefined.
+
+    Parameters
+    ----------
+    width, cycles : int
+        At least 1, and at least 2 and at most `PAGE_WORDS` + 1.
+
+    Members
+    -------
+    i : In(width)
+    o : Out(width)
+
+    Errors: as `require_integer`.
+    """
+
+    def __init__(self, *, width, cycles):
+        require_integer("Width", width, least=1)
+        require_integer("Cycles", cycles, least=2, most=PAGE_WORDS + 1)
+        self._depth = cycles - 1
+        super().__init__({"i": In(width), "o": Out(width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.words = words = memory.Memory(shape=len(self.i), depth=self._depth, init=[])
+        write, read = words.write_port(), words.read_port(domain="comb")
+        at = Signal(range(self._depth))
+        m.d.comb += [
+            write.addr.eq(at),
+            write.data.eq(self.i),
+            write.en.eq(1),
+            read.addr.eq(at),
+        ]
+        m.d.sync += [at.eq(Mux(at == self._depth - 1, 0, at + 1)), self.o.eq(read.data)]
+        return m

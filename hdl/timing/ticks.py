@@ -1,0 +1,76 @@
+"""The present tick, as the operations that go through a part have it."""
+
+from amaranth.hdl import Cat, Const, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..pipeline import Pipeline
+
+
+class TickCount(wiring.Component):
+    """Counts ticks for all parts, each of which goes with an operation, or none, and counts before.
+
+    Parameters
+    ----------
+    stamp_bits : int
+        Width of a stamp: the number of its tick modulo ``2**stamp_bits``.
+    limit : int
+        Age that a cell gets from the sweep.
+
+    Members
+    -------
+    tick : In(1)
+    now : Out(stamp_bits)
+        Stamp of the operation that came `NOW` clocks ago.
+    stamp, restamp : Out(stamp_bits)
+        Stamp of the one that came `STAMP` clocks ago, and one of age `limit` then.
+    """
+
+    NOW = 4
+    STAMP = 7
+
+    def __init__(self, *, stamp_bits, limit):
+        self._bits = stamp_bits
+        self._limit = limit
+        super().__init__(
+            {
+                "tick": In(1),
+                "now": Out(stamp_bits),
+                "stamp": Out(stamp_bits),
+                "restamp": Out(stamp_bits, init=-limit % (1 << stamp_bits)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        tick = pipe.enter(self.tick, "tick")
+        for count, stage in (
+            (self.now, self.NOW), (self.stamp, self.STAMP), (self.restamp, self.STAMP)
+        ):  # fmt: skip
+            m.d.sync += count.eq(count + tick.at(stage - 1).value)
+        return m
+
+
+def constant_flags(value, least):
+    """Return for each four bits of a `value` whether they are above those of `least`, and the same.
+
+    `is_at_least` makes one flag of them: whether the value is `least` or more. That takes half of
+    the look-up tables of a comparison, which is a chain of carries, and a register can come
+    between.
+    """
+    flags = []
+    for low in range(0, len(value), 4):
+        digit, own = value[low : low + 4], least >> low & 15
+        above = Const(0xFFFF << own + 1 & 0xFFFF, 16).bit_select(digit, 1)
+        flags += [above, digit == own]
+    return Cat(flags)
+
+
+def is_at_least(flags):
+    """Return whether a value is at least the number of its `flags`; see `constant_flags`."""
+    result = Const(1)
+    for low in range(0, len(flags), 2):
+        above, same = flags[low], flags[low + 1]
+        result = above | same & result
+    return result

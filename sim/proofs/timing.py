@@ -1,0 +1,183 @@
+"""What is proven of timing filters: the parts, their memory, and what compares the ages."""
+
+from functools import partial
+
+from amaranth.hdl import Assume, Cat, Const, Mux, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
+
+from ...hdl.memory.ecp5 import ECP5StampMemory
+from ...hdl.memory.stamps import PortableStampMemory
+from ...hdl.pipeline import delayed, registered
+from ...hdl.timing.elide import ElidePart
+from ...hdl.timing.oldest import OldestCell
+from ...hdl.timing.ticks import TickCount
+from ..toolchain import models
+from .formal import Bounded, Proof, Unbounded
+from .harness import Harness
+
+
+class Undefined(PortableStampMemory):
+    """Portable memory that reads any word where that is undefined."""
+
+    def _read(self, m, read, write):
+        met = Signal()
+        m.d.sync += met.eq(write.en & (read.addr == write.addr))
+        return Mux(met, AnySeq(len(read.data)), read.data)
+
+
+class StampAnswers(Harness):
+    """A memory of stamps against registers for one arbitrary word."""
+
+    def __init__(self, *, memory=ECP5StampMemory, depth=4, width=20, goal=None):
+        self._memory = memory(depth=depth, width=width)
+        super().__init__(part=self._memory, goal=goal)
+
+    def build(self, m):
+        m.submodules.memory = memory = self._memory
+        own = Signal.like(memory.a_address)
+        known, word = Signal(), Signal.like(memory.value)
+        m.d.comb += own.eq(AnyConst(len(own)))
+        writes = memory.write & (memory.b_address == own)
+        with m.If(writes):
+            m.d.sync += [known.eq(1), word.eq(memory.value)]
+        expected = delayed(m, word, memory.LATENCY, "expected")
+        for port, address, told, free in (
+            ("A", memory.a_address, memory.a_word, ~writes),
+            ("B", memory.b_address, memory.b_word, ~memory.write),
+        ):
+            asked = delayed(m, known & (address == own) & free, memory.LATENCY, f"asked{port}")
+            self.require(~asked | (told == expected))
+            self.reach(f"port {port} reads a word that was written", asked & told.any())
+
+
+class PartAnswers(Harness):
+    """A part against the age of the last insertion into one arbitrary cell.
+
+    Operations are free, and so are ticks, at least `clocks` apart. The reference is the age
+    itself, which stops at the limit. And operations write the cell once a tick at most, as
+    the sweep has the other clocks.
+    """
+
+    def __init__(self, *, cells=2, stamp_bits=3, limit=2, clocks=11, part=ElidePart, goal=None):
+        self._unit = part(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=Undefined)
+        self._ticks = TickCount(stamp_bits=stamp_bits, limit=limit)
+        self._limit = limit
+        self._clocks = clocks
+        super().__init__({}, goal=goal)
+
+    def build(self, m):
+        m.submodules.part = part = self._unit
+        m.submodules.ticks = ticks = self._ticks
+        limit = self._limit
+        cell, age = Signal.like(part.address), Signal(range(limit + 1), init=limit)
+        address, insert, tick = AnySeq(len(cell)), AnySeq(1), AnySeq(1)
+        since = Signal(range(self._clocks), init=self._clocks - 1)
+        ready = Signal()
+        m.d.comb += [
+            cell.eq(AnyConst(len(cell))),
+            part.address.eq(address),
+            part.insert.eq(insert & ready),
+            part.tick.eq(tick & (since == self._clocks - 1)),
+            ticks.tick.eq(part.tick),
+            *(getattr(part, name).eq(getattr(ticks, name)) for name in ("now", "stamp", "restamp")),
+        ]
+        m.d.sync += [
+            ready.eq(ready | part.clean),
+            since.eq(Mux(part.tick, 0, since + (since != self._clocks - 1))),
+        ]
+        own = part.address == cell
+        present = Mux(part.tick & (age != limit), age + 1, age)
+        m.d.sync += age.eq(Mux(part.insert & own, 0, present))
+        asked = delayed(m, ready & own, part.LATENCY, "asked")
+        expected = delayed(m, Cat(present, present == limit), part.LATENCY, "expected")
+        self.require(~asked | (part.expired == expected[-1]))
+        self.require(~asked | part.expired | (part.age == expected[:-1]))
+        self.require(~self._written_again(m, cell))
+        fresh = asked & ~part.expired
+        self.reach("a cell is of this tick", fresh & (part.age == 0))
+        self.reach("a cell is as old as it may be", fresh & (part.age == limit - 1))
+        once = Signal()
+        m.d.sync += once.eq(once | fresh)
+        self.reach("a cell has expired", asked & part.expired & once)
+
+    def _written_again(self, m, cell):
+        """Return whether an operation writes the cell that one has written in this tick."""
+        memory, stamp = self._unit.memory, registered(m, self._ticks.stamp, "stamp")
+        writes = memory.write & (memory.b_address == cell) & (memory.value == stamp)
+        written = Signal()
+        before = written & ~delayed(m, self._unit.tick, TickCount.STAMP + 1, "ticked")
+        m.d.sync += written.eq(before | writes)
+        return writes & before
+
+
+class OldestOfAll(Harness):
+    """Verdict of the ages against their maximum, and the number of those that are as old."""
+
+    def __init__(self, *, window=5, hashes=3, goal=None):
+        self._oldest = OldestCell(window=window, hashes=hashes)
+        self._window = window
+        super().__init__(part=self._oldest, goal=goal)
+
+    def build(self, m):
+        m.submodules.oldest = oldest = self._oldest
+        lost = self._window + 1
+        m.d.comb += [Assume(age < lost) for age in (*oldest.ages, oldest.window)]
+        ages = [
+            Mux(oldest.expired[number], lost, oldest.ages[number])
+            for number in range(len(oldest.expired))
+        ]
+        most = Signal(range(lost + 1))
+        count = Signal(range(len(ages) + 1))
+        m.d.comb += count.eq(sum(age == most for age in ages))
+        largest = ages[0]
+        for age in ages[1:]:
+            largest = Mux(age > largest, age, largest)
+        m.d.comb += most.eq(largest)
+        seen = oldest.query & (most <= oldest.window)
+        expected = delayed(m, Cat(seen, most, count), oldest.latency, "expected")
+        told = Cat(oldest.verdict.seen, oldest.verdict.age, oldest.verdict.oldest)
+        started = delayed(m, Const(1), oldest.latency, "started")
+        self.require(~started | (told == expected))
+        self.reach("all are as old", started & (oldest.verdict.oldest == len(ages)) & told[0])
+        self.reach("one has expired", started & (oldest.verdict.age == lost))
+
+
+PROOFS = (
+    Proof(
+        name="stamp memory, ecp5",
+        statement="A word is read as it was last written at either port, whatever the block RAM "
+        "gives where its vendor defines nothing.",
+        design="memory of stamps, 4 of 20 bits, ecp5",
+        build=StampAnswers,
+        method=Unbounded(),
+        models=models("ecp5"),
+        goals={f"port {port} reads a word that was written": 20 for port in "AB"},
+    ),
+    Proof(
+        name="ages of cells",
+        statement="An operation is told the exact age of its cell, or that it has expired, through "
+        "every meeting of operations and sweep, whatever the memory gives where ports meet; "
+        "operations write a cell once a tick at most.",
+        design="part of 2 cells of 3 bits, expired from an age of 2 on, ticks 11 clocks apart",
+        build=PartAnswers,
+        method=Bounded(40),
+        goals={
+            "a cell is of this tick": 30,
+            "a cell is as old as it may be": 40,
+            "a cell has expired": 60,
+        },
+    ),
+    *(
+        Proof(
+            name=f"oldest of {hashes}",
+            statement="The verdict has the greatest age, how many cells have it, and whether the "
+            "window reaches so far; expired cells are the oldest.",
+            design=f"cells of a key: {hashes}, window of {window}",
+            build=partial(OldestOfAll, hashes=hashes, window=window),
+            method=Unbounded(),
+            goals={"all are as old": 20, "one has expired": 20},
+        )
+        for hashes, window in ((1, 9), (3, 70), (4, 20))
+    ),
+)
+"""Of timing filters."""

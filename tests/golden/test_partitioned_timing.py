@@ -1,0 +1,244 @@
+"""Partitioned timing Bloom filters against their scalar twin, and the edges of their windows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lately.golden import (
+    Operation,
+    PartitionedTimingFilter,
+    SpecificationError,
+    StateFileError,
+    TimedTimingFilter,
+)
+from lately.golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
+from lately.golden.timestamp.scalar_timing import ScalarStampedParts
+
+LARGE = {"hashes": 3, "cells": 1 << 12}
+
+
+@st.composite
+def filters(draw):
+    unit, blocks = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    shared = {
+        "hashes": draw(st.integers(1, 4)),
+        "cells": draw(st.integers(1, 12)),
+        "seed": draw(st.integers(0, 3)),
+    }
+    if draw(st.booleans()):
+        return TimedTimingFilter(span=unit * blocks, period=unit, **shared)
+    return PartitionedTimingFilter(window=unit * blocks, block=unit, **shared)
+
+
+def unit_of(model):
+    return getattr(model, "period", 0) or model.block
+
+
+def twin_of(model):
+    unit = unit_of(model)
+    return ScalarStampedParts(
+        W=model.window_blocks * unit, m=model.cells, k=model.hashes, B=unit,
+        timed=isinstance(model, TimedTimingFilter), seed=model.seed,
+    )  # fmt: skip
+
+
+def expected(twin, model, operations, keys, windows, times):
+    """Results of the scalar twin, by operation: those that ask, None for the others."""
+    results = []
+    for operation, key, window, time in zip(operations, keys, windows, times, strict=True):
+        asks = operation in (Operation.QUERY, Operation.CHECK_AND_INSERT)
+        results.append(twin.query(key, window, time) if asks else None)
+        if operation in (Operation.INSERT, Operation.CHECK_AND_INSERT):
+            twin.insert(key, time)
+        if operation == Operation.SHIFT:
+            twin.shift()
+        if operation == Operation.CLEAR:
+            twin.__init__(**{name: getattr(twin, name) for name in ("W", "m", "k", "B", "timed")},
+                          seed=model.seed)  # fmt: skip
+    return results
+
+
+@settings(max_examples=200, deadline=None)
+@given(model=filters(), data=st.data())
+def test_scalar_twin(model, data):
+    twin, unit = twin_of(model), unit_of(model)
+    count = data.draw(st.integers(1, 60))
+    draw = np.random.default_rng(data.draw(st.integers(0, 1 << 30)))
+    operations = draw.choice(6, count, p=[0.05, 0.3, 0.25, 0.3, 0.08, 0.02])
+    keys = draw.integers(0, 9, count)
+    windows = draw.integers(0, model.window_blocks + 1, count) * unit
+    times = np.cumsum(draw.choice([0, 0, 1, 2, 7, 100], count))
+    stamps = [times] if isinstance(model, TimedTimingFilter) else []
+    results = expected(twin, model, operations, keys.tolist(), windows, times.tolist())
+    verdicts = model.perform(operations, keys, *stamps, windows)
+    for at, result in enumerate(results):
+        if result is None:
+            assert not verdicts.seen[at]
+        else:
+            assert (verdicts.seen[at], verdicts.age[at], verdicts.oldest[at]) == result
+    now = int(times[-1])
+    ages = [[twin.age(part, cell, twin.now(now)) for cell in range(model.cells)]
+            for part in range(model.hashes)]  # fmt: skip
+    assert (model.memory_at(now) if stamps else model.memory).tolist() == ages
+
+
+@pytest.mark.parametrize("silence", [0, 1, 2**31, 2**40])
+@pytest.mark.parametrize(("period", "phase"), [(1, 0), (10, 0), (10, 9)])
+def test_reported_to_the_end_of_each_window_of_time(period, phase, silence):
+    """At exactly w, and until the tick after it; by the filter's own window at W."""
+    for ticks in range(9):
+        model = TimedTimingFilter(span=8 * period, period=period, **LARGE)
+        start = silence * period + phase
+        model.insert([5], [start])
+        last = start - phase + (ticks + 1) * period - 1
+        asked = [start + ticks * period, last, last + 1]
+        verdicts = model.perform([1, 1, 1], [5] * 3, asked, ticks * period)
+        assert verdicts.seen.tolist() == [True, True, False]
+        assert verdicts.age.tolist() == [ticks, ticks, ticks + 1]
+        assert model.query([5] * 3, asked).tolist() == [True, True, ticks < 8]
+
+
+@pytest.mark.parametrize("silence", [9, 2**16, 2**40, 2**61])
+def test_nothing_comes_again_after_silence(silence):
+    model = TimedTimingFilter(span=8, stamp_bits=5, **LARGE)
+    model.insert([5], [3])
+    verdicts = model.perform([1, 3, 1], [5] * 3, [3 + silence] * 3)
+    assert verdicts.seen.tolist() == [False, False, True]
+    assert verdicts.age.tolist() == [9, 9, 0]
+    assert verdicts.oldest.tolist() == [3] * 3
+    assert set(model.memory.ravel().tolist()) == {0, 9}
+
+
+@pytest.mark.parametrize("block", [1, 4])
+def test_reported_to_the_end_of_each_window_of_insertions(block):
+    """Each key for w insertions at least, its own included, and to the end of its block after."""
+    for windows in range(6):
+        for phase in range(block):
+            model = PartitionedTimingFilter(window=5 * block, block=block, **LARGE)
+            model.insert([*range(100, 100 + phase), 5])
+            for insertions in range(phase + 1, 7 * block):
+                seen = model.perform([1], [5], windows * block).seen[0]
+                assert seen == (insertions < (windows + 1) * block)
+                assert seen or insertions - phase > windows * block
+                model.insert([200 + insertions])
+
+
+def test_tick_and_insertion_in_order():
+    """A SHIFT makes what was inserted before it older, and not what comes after."""
+    model = TimedTimingFilter(span=8, **LARGE)
+    operations = [2, 4, 1, 2, 1, 4, 4, 3, 1]
+    verdicts = model.perform(operations, [5] * 9, [0] * 9, 1)
+    assert verdicts.age[[2, 4, 7, 8]].tolist() == [1, 0, 2, 0]
+    assert verdicts.seen.tolist() == [False, False, True, False, True, False, False, False, True]
+    # A tick of the clock and a SHIFT add up.
+    assert model.perform([1], [5], [3]).age.tolist() == [3]
+
+
+def test_block_ends_with_its_last_insertion():
+    model = PartitionedTimingFilter(window=8, block=4, **LARGE)
+    model.insert([1, 2, 3])
+    assert model.age([1]).tolist() == [0]
+    model.insert([4])
+    assert model.age([1, 4, 9]).tolist() == [1, 1, -1]
+    model.shift()
+    assert model.age([4]).tolist() == [2]
+    model.insert([5])
+    assert model.age([5]).tolist() == [0]
+
+
+def test_long_streams_are_cut_without_a_trace():
+    """More operations than are hashed at a time, with a CLEAR in a later piece."""
+    seed = 20261123
+    print(f"seed {seed}")
+    draw = np.random.default_rng(seed)
+    operations = draw.choice(5, 80_000, p=[0, 0.3, 0.3, 0.39, 0.01])
+    operations[70_000] = Operation.CLEAR
+    keys = draw.integers(0, 3000, 80_000)
+    windows = draw.integers(0, 9, 80_000) * 100
+    whole = PartitionedTimingFilter(window=800, block=100, hashes=3, cells=1000)
+    pieces = PartitionedTimingFilter(window=800, block=100, hashes=3, cells=1000)
+    verdicts = whole.perform(operations, keys, windows)
+    cuts = [(at, at + 7777) for at in range(0, 80_000, 7777)]
+    parts = [pieces.perform(operations[a:b], keys[a:b], windows[a:b]) for a, b in cuts]
+    for name in verdicts._fields:
+        joined = np.concatenate([getattr(part, name) for part in parts])
+        assert np.array_equal(getattr(verdicts, name), joined)
+    assert whole == pieces
+    assert whole.shifts == np.sum(operations[70_001:] == Operation.SHIFT)
+
+
+def test_false_positive_rate():
+    """Of fresh keys with a full window: 99.9 % interval over 200 filters, of relative width 2 %."""
+    seed = 20261123
+    print(f"seed {seed}")
+    keys = np.random.default_rng(seed).permutation(100_000)
+    rates = []
+    for number in range(200):
+        model = PartitionedTimingFilter(window=400, block=10, hashes=3, cells=400, seed=number)
+        model.insert(keys[:809])
+        rates.append(model.query(keys[5000:15_000]).mean())
+    mean, error = np.mean(rates), 3.3 * np.std(rates) / np.sqrt(len(rates))
+    print(f"{mean:.5f} within {error:.5f}, expected {model.window_false_positive_rate:.5f}")
+    assert error < 0.02 * mean
+    assert abs(mean - model.window_false_positive_rate) < error
+
+
+@pytest.mark.parametrize(
+    ("windows", "error", "message"),
+    [
+        ([4, 5], ValueError, "^windows: must be multiples of block = 4, not 5$"),
+        ([24, 0], ValueError, "^windows: must be at most 20, not 24$"),
+        ([-4, 0], ValueError, r"^windows: must be at least 0 and below 2\*\*62, not -4$"),
+        ([4.0, 0], TypeError, "^windows: must be integers, not float64$"),
+        ([4] * 3, ValueError, r"^windows: must have shape \(\) or \(2,\), not \(3,\)$"),
+    ],
+)
+def test_windows_wrong(windows, error, message):
+    model = PartitionedTimingFilter(window=20, block=4, **LARGE)
+    with pytest.raises(error, match=message):
+        model.perform([3, 3], [1, 2], windows)
+    with pytest.raises(error, match=message):
+        model.apply([3, 3], [1, 2], windows)
+    assert model.insertions == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        (PartitionedTimingSpec, {"window": 21, "block": 4},
+         "^window: must be a multiple of block = 4, not 21$"),
+        (TimedTimingSpec, {"span": 9, "period": 2},
+         "^span: must be a multiple of period = 2, not 9$"),
+        (TimedTimingSpec, {"span": 29, "stamp_bits": 4},
+         "^stamp_bits: must be at least 5 for 29 blocks and the sweep, not 4$"),
+        (TimedTimingSpec, {"span": 30, "stamp_bits": 5},
+         "^stamp_bits: must be at least 6 for 30 blocks and the sweep, not 5$"),
+    ],
+)  # fmt: skip
+def test_specification_wrong(kind, fields, message):
+    with pytest.raises(SpecificationError, match=message):
+        kind(**LARGE, **fields)
+
+
+@pytest.mark.parametrize(
+    ("span", "stamp_bits", "chosen", "sweep"),
+    [(29, None, 6, 33), (29, 5, 5, 1), (1, None, 2, 1), (32, None, 7, 94), (1, 64, 64, 2**64 - 3)],
+)
+def test_bits_of_a_stamp(span, stamp_bits, chosen, sweep):
+    spec = TimedTimingSpec(span=span, stamp_bits=stamp_bits, **LARGE)
+    assert (spec.stamp_bits, spec.sweep_blocks) == (chosen, sweep)
+    assert TimedTimingFilter(span=span, stamp_bits=stamp_bits, **LARGE).spec == spec
+
+
+def test_state_of_another_time(tmp_path):
+    model = TimedTimingFilter(span=8, **LARGE)
+    model.insert([1], [9])
+    path = tmp_path / "state"
+    for name, value in {"_last": 8, "insertions": -1}.items():
+        twin = TimedTimingFilter.from_spec(model.spec)
+        twin.insert([1], [9])
+        setattr(twin, name, value)
+        twin.save(path)
+        with pytest.raises(StateFileError):
+            TimedTimingFilter.load(path)

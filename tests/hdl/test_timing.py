@@ -1,0 +1,335 @@
+"""Timing filters: cores against the golden model, and each hazard of a part with its cure.
+
+Memories answer with garbage where ports meet. Stamps have 5 bits, so that they come round every
+32 ticks; without its cure, every hazard gives errors.
+"""
+
+import itertools
+import random
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.sim import Simulator
+from mutants import broken
+from timing_core import CLOCKS, SPEC, GarbageMemory, random_stream, simulate
+from timing_part import LIMIT, PartBench
+
+from lately.golden import Operation, SpecificationError
+from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.hdl.memory.delay import DelayLine
+from lately.hdl.memory.ecp5 import ECP5StampMemory
+from lately.hdl.memory.stamps import PortableStampMemory
+from lately.hdl.timing.core import TimingCore
+from lately.hdl.timing.elide import ElidePart
+from lately.hdl.timing.oldest import OldestCell
+from lately.hdl.timing.sweep import Sweep
+from lately.hdl.timing.sweep_rules import BETWEEN, check_elision, elision_need
+from lately.hdl.timing.ticks import constant_flags, is_at_least
+
+SEED = 20261123
+
+
+def broken_sweep(old, new):
+    """Return a part whose sweep has a piece of its source replaced."""
+    sweep = broken(Sweep, old, new)
+
+    class Broken(ElidePart):
+        def __init__(self, *, cells, stamp_bits, limit, memory):
+            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=memory)
+            self.sweep = sweep(cells=cells, limit=limit, stamp_bits=stamp_bits)
+
+    return Broken
+
+
+# The core
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("keys", "idle"), [(60, 0.1), (4, 0), (1000, 0.9)])
+def test_verdicts_are_the_golden_model_s(seed, keys, idle):
+    """Seen, age, cells of that age and all cells; a window a query; over two rounds of stamps."""
+    print(f"seed {SEED + seed}")
+    bench = simulate(random_stream(SEED + seed, 5000, keys=keys, idle=idle))
+    assert len(bench.sent) > 450
+    assert bench.now == 5000 // CLOCKS
+    assert bench.errors() == []
+
+
+@pytest.mark.parametrize(("hashes", "span"), [(1, 1), (2, 20), (4, 7), (5, 20)])
+def test_other_shapes(hashes, span):
+    spec = TimedTimingSpec(span=span, hashes=hashes, cells=8, stamp_bits=5, key_bits=9, seed=1)
+    bench = simulate(random_stream(SEED, 3000, keys=20), spec=spec, clocks=40)
+    assert bench.errors() == []
+
+
+def test_reported_at_exactly_the_window_and_after_any_silence():
+    async def stream(ctx, bench):
+        for ticks in (0, 1, 2, 5, 19, 20, 21, 31, 32, 33, 96):
+            await bench.send(ctx, Operation.INSERT, ticks)
+            while bench.until > 1:
+                await bench.silence(ctx, 1)
+            await bench.silence(ctx, max(0, ticks - 1) * CLOCKS)
+            for window in sorted({0, max(0, min(ticks, 20) - 1), min(ticks, 20), 20}):
+                await bench.send(ctx, Operation.QUERY, ticks, window)
+
+    bench = simulate(stream)
+    assert bench.errors() == []
+    seen = [verdict[0] for verdict in bench.verdicts]
+    assert sum(seen) == 10 < len(seen)
+
+
+def test_clear():
+    core = TimingCore(SPEC, clocks=CLOCKS, memory=GarbageMemory)
+
+    async def stream(ctx, bench):
+        for key in range(40):
+            await bench.send(ctx, Operation.INSERT, key)
+        await bench.silence(ctx, core.latency)
+        ctx.set(core.control.clear, 1)
+        await bench.clock(ctx)
+        ctx.set(core.control.clear, 0)
+        for _ in range(core.latency):
+            await bench.clock(ctx)
+        await bench.start(ctx)
+        bench.cleared = len(bench.sent)
+        for key in range(40):
+            await bench.send(ctx, Operation.QUERY, key, 20)
+
+    bench = simulate(stream, core=core)
+    assert bench.verdicts[bench.cleared :] == [(0, LIMIT, 3)] * 40
+
+
+# A part, and its hazards
+
+
+def mixed(seed, clocks, choose_cell, inserts=0.5):
+    """Return a stream of random operations on cells that are chosen by the swept one."""
+    choose = random.Random(seed)
+
+    async def stream(ctx, bench):
+        for _ in range(clocks):
+            cell = choose_cell(choose, ctx.get(bench.part.sweep.address)) % bench.cells
+            await bench.access(ctx, cell, insert=choose.random() < inserts)
+
+    return stream
+
+
+IN_TURN = itertools.count()
+STREAMS = {
+    "each cell in turn": lambda choose, swept: next(IN_TURN),
+    "any cell": lambda choose, swept: choose.randrange(1 << 10),
+    "two cells": lambda choose, swept: 3 + (choose.random() < 0.1),
+    "the swept cell": lambda choose, swept: swept,
+    "around the swept cell": lambda choose, swept: swept + choose.randrange(-1, 2),
+}
+
+
+@pytest.mark.parametrize("inserts", [0.02, 0.5, 1])
+@pytest.mark.parametrize("name", STREAMS)
+def test_ages_of_cells(name, inserts):
+    """With the fewest clocks of a tick that the rule allows, over three rounds of stamps."""
+    clocks = 16 - (-elision_need(16) // (30 - 20))
+    check_elision(SPEC, clocks=clocks)
+    with pytest.raises(SpecificationError):
+        check_elision(SPEC, clocks=clocks - 1)
+    print(f"seed {SEED}")
+    bench = PartBench(clocks=clocks).run(mixed(SEED, 100 * clocks, STREAMS[name], inserts))
+    assert bench.errors == []
+    assert bench.compared == 100 * clocks
+    assert bench.now == 100
+
+
+@pytest.mark.parametrize(("clocks", "holds"), [(36, True), (22, False)])
+def test_sweep_that_is_starved(clocks, holds):
+    """All other cells are inserted in each tick just when the sweep is to read; two are left alone.
+
+    The rule asks for 36 clocks: with 22 of them, stamps come round.
+    """
+
+    async def stream(ctx, bench):
+        quiet, cell, waited, tick = (0, 8), -1, 0, -1
+        for one in quiet:
+            await bench.access(ctx, one, insert=True)
+        for number in range(160 * clocks):
+            if bench.now != tick:
+                tick, begun = bench.now, False
+                pending = [one for one in range(16) if one not in quiet]
+            swept = ctx.get(bench.part.sweep.address)
+            waited = waited + 1 if swept == cell else 0
+            cell, begun = swept, begun or waited == 4
+            if begun and pending:
+                await bench.access(ctx, pending.pop(), insert=True)
+            else:
+                await bench.access(ctx, quiet[number % 2])
+
+    bench = PartBench(clocks=clocks).run(stream)
+    assert (bench.errors == []) == holds
+
+
+async def each_distance(ctx, bench):
+    """Insertions, and queries so many clocks later, with and without a tick between."""
+    for distance in range(1, 10):
+        for lead in (0, distance // 2, distance, 40):
+            cell = (3 * distance + lead) % bench.cells
+            while bench.until != 1 + lead % bench.clocks:
+                await bench.rest(ctx, 1, cell=(cell + 5) % bench.cells)
+            await bench.access(ctx, cell, insert=True)
+            for other in range(distance - 1):
+                await bench.access(ctx, (cell + 1 + other % 3) % bench.cells)
+            await bench.access(ctx, cell)
+        await bench.rest(ctx, 3 * bench.clocks)
+
+
+def found(stream, kind=ElidePart, **shape):
+    """Return how many answers are wrong."""
+    return len(PartBench(kind=kind, **shape).run(stream).errors)
+
+
+def test_hazard_1_read_before_a_write():
+    assert found(each_distance) == 0
+
+
+@pytest.mark.parametrize("distance", range(1, BETWEEN + 1))
+def test_hazard_1_without_its_cure(distance):
+    lost = f'f"same{{number}}", address, other, flag & (number != {distance})'
+    assert found(each_distance, broken(ElidePart, 'f"same{number}", address, other, flag', lost))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("same & ~ticked", "same"), ("~fresh, age[0]", "0, age[0]")]
+)
+def test_hazard_1_with_a_tick_between(old, new):
+    assert found(each_distance, broken(ElidePart, old, new))
+
+
+def ask_swept(insert_at=(), clocks=100 * 64):
+    """Return a stream of queries for the cell in hand, and insertions at some of its clocks."""
+
+    async def stream(ctx, bench):
+        cell, age = -1, 0
+        for _ in range(clocks):
+            swept = ctx.get(bench.part.sweep.address)
+            age = age + 1 if swept == cell else 0
+            cell = swept
+            await bench.access(ctx, cell, insert=age in insert_at and bench.now % 24 == 0)
+
+    return stream
+
+
+def test_hazard_2_read_meets_the_write_of_the_sweep():
+    assert found(ask_swept([3])) == 0
+    assert found(ask_swept([3]), broken(ElidePart, "port.sweeps)", "Const(0))"))
+
+
+@pytest.mark.parametrize("clock", range(13))
+def test_hazard_3_insertion_while_the_cell_is_in_hand(clock):
+    assert found(ask_swept([clock])) == 0
+
+
+def test_hazard_3_without_its_cure():
+    kind = broken_sweep("expired & ~touched", "expired")
+    clocks = [clock for clock in range(13) if found(ask_swept([clock]), kind)]
+    print(f"errors at clocks {clocks}")
+    assert clocks
+
+
+def test_hazard_4_queries_do_not_keep_the_sweep_from_a_cell():
+    async def stream(ctx, bench):
+        await bench.access(ctx, 5, insert=True)
+        for _ in range(80 * bench.clocks):
+            await bench.access(ctx, 5)
+
+    assert found(stream) == 0
+    assert found(stream, broken_sweep("Cat(self.insert, pairs)", "Cat(pairs, 1)"))
+
+
+def test_hazard_6_cells_are_written_after_reset():
+    async def stream(ctx, bench):
+        await bench.read_all(ctx)
+        await bench.rest(ctx, 40 * bench.clocks)
+        await bench.read_all(ctx)
+
+    assert found(stream) == 0
+    assert found(stream, broken_sweep("wiping = Signal(init=1)", "wiping = Signal()"))
+
+
+def test_writes_that_are_not_needed_would_take_the_sweep_s_clocks():
+    """Insertions in every clock: a cell that was left alone must not come alive again."""
+
+    async def stream(ctx, bench):
+        await bench.access(ctx, 0, insert=True)
+        for clock in range(40 * 64):
+            await bench.access(ctx, 1 + clock % 15, insert=True)
+            if clock % 64 == 63:
+                await bench.access(ctx, 0)
+
+    assert found(stream, clocks=36) == 0
+    assert found(stream, broken(ElidePart, "open & ~(held & zero.all())", "open"), clocks=36)
+
+
+# What is beside the parts
+
+
+@pytest.mark.parametrize("cycles", [2, 3, 9, 16, 17])
+def test_delay_line(cycles):
+    line = DelayLine(width=8, cycles=cycles)
+    sent = [(37 * number + 11) % 251 for number in range(60)]
+    told = []
+
+    async def bench(ctx):
+        for value in sent:
+            ctx.set(line.i, value)
+            told.append(ctx.get(line.o))
+            await ctx.tick()
+
+    simulator = Simulator(line)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert told[cycles:] == sent[:-cycles]
+
+
+@pytest.mark.parametrize("least", [1, 2, 15, 16, 17, 200, 255])
+def test_comparison_with_a_constant(least):
+    m, value, flag = Module(), Signal(8), Signal()
+    m.d.comb += flag.eq(is_at_least(constant_flags(value, least)))
+
+    async def bench(ctx):
+        for number in range(256):
+            ctx.set(value, number)
+            assert ctx.get(flag) == (number >= least)
+
+    simulator = Simulator(m)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+# Parameters
+
+
+@pytest.mark.parametrize(
+    ("fields", "clocks", "message"),
+    [
+        ({"cells": 12}, 64, "^cells: must be a power of two greater than 1 in hardware, not 12$"),
+        ({"cells": 1}, 64, "^cells: must be a power of two greater than 1 in hardware, not 1$"),
+        ({}, 16, "^clocks: must be at least 17 for 16 cells a part, not 16$"),
+        ({"cells": 2}, 7, "^clocks: must be at least 8 for 2 cells a part, not 7$"),
+        ({"span": 28}, 64, r"^stamp_bits: must leave the sweep 196 free clocks and not 96 "
+         r"\(2 ticks of 64 - 16\), not 5$"),
+    ],
+)  # fmt: skip
+def test_specification_wrong(fields, clocks, message):
+    spec = TimedTimingSpec(**{"span": 20, "hashes": 2, "cells": 16, "stamp_bits": 5} | fields)
+    with pytest.raises(SpecificationError, match=message):
+        TimingCore(spec, clocks=clocks)
+
+
+def test_parameters_of_memory_and_tree_wrong():
+    with pytest.raises(ValueError, match=r"^Depth must be a power of two, not 12$"):
+        PortableStampMemory(depth=12, width=5)
+    with pytest.raises(ValueError, match=r"^Depth must be at most 16384 for ecp5, not 32768$"):
+        ECP5StampMemory(depth=1 << 15, width=5)
+    with pytest.raises(ValueError, match=r"^Cycles must be at most 17, not 18$"):
+        DelayLine(width=5, cycles=18)
+    with pytest.raises(ValueError, match=r"^Window must be at least 1, not 0$"):
+        OldestCell(window=0, hashes=2)

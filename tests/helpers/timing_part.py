@@ -1,0 +1,88 @@
+"""A part of a timing filter in Amaranth's simulator, against the last insertion of each cell."""
+
+from collections import deque
+
+from amaranth.hdl import Module
+from amaranth.sim import Simulator
+from timing_core import GarbageMemory
+
+from lately.hdl.timing.elide import ElidePart
+from lately.hdl.timing.ticks import TickCount
+
+LIMIT, STAMP_BITS = 21, 5
+
+
+class PartBench:
+    """Drives a part, one operation per clock, and compares the age of its cell.
+
+    Attributes
+    ----------
+    errors : list of (clock, age, age told)
+    compared : int
+    """
+
+    def __init__(self, *, cells=16, clocks=64, kind=ElidePart):
+        self.part = kind(cells=cells, stamp_bits=STAMP_BITS, limit=LIMIT, memory=GarbageMemory)
+        self.cells, self.clocks = cells, clocks
+        self.until, self.now, self.last = clocks, 0, {}
+        self.due = deque([None] * (ElidePart.LATENCY - 1))
+        self.errors, self.compared = [], 0
+
+    def age(self, cell):
+        """Age of a cell, at most the limit."""
+        return min(self.now - self.last.get(cell, -LIMIT), LIMIT)
+
+    async def access(self, ctx, cell, *, insert=False, asks=True):
+        """Let a clock pass with an operation."""
+        self.until -= 1
+        tick = self.until == 0
+        if tick:
+            self.until, self.now = self.clocks, self.now + 1
+        ctx.set(self.part.address, cell)
+        ctx.set(self.part.insert, insert)
+        ctx.set(self.part.tick, tick)
+        self.due.append(self.age(cell) if asks else None)
+        if insert:
+            self.last[cell] = self.now
+        await ctx.tick()
+        expected = self.due.popleft()
+        if expected is not None:
+            self.compared += 1
+            told = LIMIT if ctx.get(self.part.expired) else ctx.get(self.part.age)
+            if told != expected:
+                self.errors.append((self.compared, expected, told))
+
+    async def rest(self, ctx, clocks, cell=0):
+        """Let clocks pass without an operation."""
+        for _ in range(clocks):
+            await self.access(ctx, cell, asks=False)
+
+    async def read_all(self, ctx):
+        """Ask for every cell."""
+        for cell in range(self.cells):
+            await self.access(ctx, cell)
+
+    def run(self, stream):
+        """Run a coroutine that takes context and bench; return the bench."""
+
+        async def testbench(ctx):
+            while not ctx.get(self.part.clean):
+                await ctx.tick()
+            await stream(ctx, self)
+            await self.rest(ctx, 8)
+
+        ticks = TickCount(stamp_bits=STAMP_BITS, limit=LIMIT)
+        m = Module()
+        m.submodules.part, m.submodules.ticks = self.part, ticks
+        m.d.comb += [
+            ticks.tick.eq(self.part.tick),
+            *(
+                getattr(self.part, name).eq(getattr(ticks, name))
+                for name in ("now", "stamp", "restamp")
+            ),
+        ]
+        simulator = Simulator(m)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(testbench)
+        simulator.run()
+        return self
