@@ -11,6 +11,7 @@ from .cuckoo.dictionary import CuckooDictionary as CuckooDictionary
 from .cuckoo.sizes import cuckoo_error_bound as cuckoo_error_bound
 from .cuckoo.sizes import cuckoo_signature_bits as cuckoo_signature_bits
 from .cuckoo.sizes import time_decaying_space_bound as time_decaying_space_bound
+from .cuckoo.window_dictionary import WindowDictionary as WindowDictionary
 from .errors import LatelyError as LatelyError
 from .errors import RekeyError as RekeyError
 from .errors import SpecificationError as SpecificationError
@@ -30,6 +31,9 @@ from .ring.sliding import SlidingFilter as SlidingFilter
 from .ring.time_limited import TimeLimitedAPBF as TimeLimitedAPBF
 from .ring.time_limited_pool import PoolStatus as PoolStatus
 from .ring.time_limited_pool import PooledTimeLimitedAPBF as PooledTimeLimitedAPBF
+from .spec.dictionary_sizes import DICTIONARIES as DICTIONARIES
+from .spec.dictionary_sizes import WindowDictionarySpec as WindowDictionarySpec
+from .spec.dictionary_sizes import dictionary_preset as dictionary_preset
 from .spec.ring import FAMILIES as FAMILIES
 from .spec.presets import PRESETS as PRESETS
 from .spec.ring import FilterSpec as FilterSpec

@@ -7,7 +7,7 @@ import os
 from typing import overload
 
 from .baselines import bloom, buffered, counting, forgetful, stable, swamp
-from .cuckoo import dictionary
+from .cuckoo import dictionary, window_dictionary
 from .filter import Filter
 from .ring import apbf, gebf, time_limited, time_limited_pool
 from .ring.sliding import SlidingFilter
@@ -25,6 +25,7 @@ MODULES = (
     stable,
     swamp,
     dictionary,
+    window_dictionary,
     time_limited,
     time_limited_pool,
     inferential,

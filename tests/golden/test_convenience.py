@@ -18,6 +18,7 @@ COUNTED = (
     "TimingBloomFilter",
     "BlockTimingBloomFilter",
     "CuckooDictionary",
+    "WindowDictionary",
     "CountingBloomFilter",
     "Swamp",
     "DoubleBuffering",
