@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from ..hash.functions import HASHES, RANGE_BITS
 from .base import Specification, optional, require, required
 
-SWEPT_PER_ROW = 3
-"""Least insertions to each row of a sweep: in some of their clocks the memory is idle."""
+SWEPT_PER_ROW = 6
+"""Least insertions to each row of a sweep: looking at it takes five clocks."""
 
-SWEEP_MARGIN = 64
+SWEEP_MARGIN = 128
 """Insertions by which a sweep may be late, operations under way included."""
 
 
@@ -81,6 +81,6 @@ DICTIONARIES: Mapping[str, WindowDictionarySpec] = {
     # 2 block RAMs of 18 bits for each column make 10; in 1,024 rows their cells have 36 bits.
     "small": WindowDictionarySpec(window=1000, columns=5, rows=1024, digest_bits=20, stash=4),
     # 3 block RAMs of 9 bits for each column make 30; in 2,048 rows their cells have 27 bits.
-    "default": WindowDictionarySpec(window=10_000, columns=10, rows=2048, digest_bits=23, stash=4),
+    "default": WindowDictionarySpec(window=10_000, columns=10, rows=2048, digest_bits=22, stash=4),
 }
 """Named dictionaries: cells of "small" and "default" just fill the block RAMs of an ECP5."""

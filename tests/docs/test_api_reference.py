@@ -31,7 +31,15 @@ PACKAGES = (
         ".golden.hash",
         ".golden.ring",
     ),
-    *(".golden.timestamp", ".hdl", ".hdl.frontend", ".hdl.hash", ".hdl.lanes", ".hdl.memory"),
+    *(
+        ".golden.timestamp",
+        ".hdl",
+        ".hdl.dictionary",
+        ".hdl.frontend",
+        ".hdl.hash",
+        ".hdl.lanes",
+        ".hdl.memory",
+    ),
     *(".hdl.ring", ".sim", ".sim.bench", ".sim.proofs", ".sim.replay"),
     *(".boards", ".boards.flow", ".boards.link", ".boards.targets"),
 )

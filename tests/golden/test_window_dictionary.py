@@ -394,9 +394,9 @@ def test_columns_share_few_digests():
 
 def test_presets():
     assert {name: (spec.timestamp_bits, spec.cell_bits) for name, spec in DICTIONARIES.items()} == {
-        "tiny": (8, 13),
+        "tiny": (9, 14),
         "small": (13, 24),
-        "default": (14, 27),
+        "default": (15, 27),
     }
     # Block RAMs of 18,432 bits: words of 18 bits by 1,024, or of 9 by 2,048.
     small, default = DICTIONARIES["small"], DICTIONARIES["default"]
@@ -408,10 +408,10 @@ def test_presets():
 
 
 def test_timestamps_are_just_long_enough():
-    """n + 3 rows + 64 codes: the least power of two that has them."""
-    for window in (4096 - 3 * 256 - 64, 4096 - 3 * 256 - 63):
+    """n + 6 rows + 128 codes: the least power of two that has them."""
+    for window in (4096 - 6 * 256 - 128, 4096 - 6 * 256 - 127):
         spec = WindowDictionarySpec(window=window, columns=2, rows=256, digest_bits=20)
-        assert spec.timestamp_bits == (12 if window + 3 * 256 + 64 <= 4096 else 13)
+        assert spec.timestamp_bits == (12 if window + 6 * 256 + 128 <= 4096 else 13)
 
 
 @pytest.mark.parametrize("window", [1, 10, 300, 1000, 10_000, 50_000])
