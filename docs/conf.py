@@ -34,6 +34,7 @@ PACKAGES = (
     "lately.golden.spec",
     "lately.golden.timestamp",
     "lately.hdl",
+    "lately.hdl.dictionary",
     "lately.hdl.frontend",
     "lately.hdl.hash",
     "lately.hdl.lanes",

@@ -11,6 +11,7 @@ from .cuckoo.dictionary import CuckooDictionary as CuckooDictionary
 from .cuckoo.sizes import cuckoo_error_bound as cuckoo_error_bound
 from .cuckoo.sizes import cuckoo_signature_bits as cuckoo_signature_bits
 from .cuckoo.sizes import time_decaying_space_bound as time_decaying_space_bound
+from .cuckoo.window_dictionary import WindowDictionary as WindowDictionary
 from .errors import LatelyError as LatelyError
 from .errors import RekeyError as RekeyError
 from .errors import SpecificationError as SpecificationError
@@ -34,6 +35,9 @@ from .ring.timed_ring import TimeLimitedRing as TimeLimitedRing
 from .ring.turn_policy import PoolStatus as PoolStatus
 from .ring.turn_policy import TurnPolicy as TurnPolicy
 from .ring.turn_policy import Turns as Turns
+from .spec.dictionary_sizes import DICTIONARIES as DICTIONARIES
+from .spec.dictionary_sizes import WindowDictionarySpec as WindowDictionarySpec
+from .spec.dictionary_sizes import dictionary_preset as dictionary_preset
 from .spec.ring import FAMILIES as FAMILIES
 from .spec.presets import PRESETS as PRESETS
 from .spec.ring import FilterSpec as FilterSpec

@@ -7,7 +7,7 @@ import os
 from typing import overload
 
 from .baselines import bloom, buffered, counting, forgetful, stable, swamp
-from .cuckoo import dictionary
+from .cuckoo import dictionary, window_dictionary
 from .filter import Filter
 from .ring import apbf, gebf, time_limited, time_limited_pool, timed_ring
 from .ring.sliding import SlidingFilter
@@ -26,6 +26,7 @@ MODULES = (
     stable,
     swamp,
     dictionary,
+    window_dictionary,
     time_limited,
     time_limited_pool,
     timed_ring,

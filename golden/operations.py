@@ -47,6 +47,8 @@ class Operation(IntEnum):
     """Start a new generation now."""
     CLEAR = OperationBit.ALONE | OperationBit.QUERY
     """Forget everything and return to the first position of the ring."""
+    REMOVE = OperationBit.REMOVE
+    """Remove the key; only in families that can remove keys."""
 
 
 class Verdicts(NamedTuple):

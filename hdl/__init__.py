@@ -7,6 +7,7 @@ from importlib import import_module
 
 LAZY = {
     "build": ("filter_unit",),
+    "dictionary.unit": ("DictionaryUnit",),
     "interface": ("Operation", "UnitSignature"),
     "lanes.unit": ("LaneUnit",),
     "memory.segment": ("PortableSegmentMemory", "SegmentMemory"),

@@ -7,7 +7,7 @@ from ..golden.errors import SpecificationError
 from ..golden.hash.siphash import SECRET_BITS
 from .frontend.front import FrontEnd
 from .frontend.prescaler import Prescaler
-from .frontend.stamps import Stamps
+from .frontend.request_times import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
 from .interface import PERIOD_BITS, TICKS, UnitSignature
@@ -57,7 +57,7 @@ class FilterUnit(wiring.Component):
         Where the ticks of a window in time come from, one of `lately.hdl.interface.TICKS`:
         "tick", a port that is high for a cycle for each; "period", a counter of the clocks that
         the port of this name says; "time", the field of this name of each request, see
-        `lately.hdl.frontend.stamps.Stamps`. Ticks of a port must be `least_period` cycles apart;
+        `lately.hdl.frontend.request_times.Stamps`. Ticks of a port must be `least_period` cycles apart;
         of those that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
     time_bits : int, optional
         Width of the tick counter, and of the ``time`` of requests and results; by default and at

@@ -315,8 +315,8 @@ class Host(AbstractContextManager["Host"]):
                 f"operations: must be {len(words)} integers, one for each key, "
                 f"not {codes.dtype} of shape {codes.shape}"
             )
-        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(Operation):
-            raise ValueError(f"operations: must be 0 to {len(Operation) - 1}, not {codes.max()}")
+        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) <= Operation.CLEAR:
+            raise ValueError(f"operations: must be 0 to {Operation.CLEAR:d}, not {codes.max()}")
         octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
         return np.hstack([codes.astype(np.uint8)[:, None], octets[:, : key_bytes(key_bits)]])
 

@@ -34,6 +34,7 @@ WITHIN = {
 ONE_MEANING = {
     "apbf": "the filter, and the paper that it is from",
     "gebf": "the filter, and the paper that it is from",
+    "dictionary": "what holds digests with the time of their insertion",
     "cuckoo": "the family, and the paper that it is from",
     "inferential": "the filter, and the paper that it is from",
     "time_limited": "the filter, and the paper that it is from",

@@ -158,7 +158,7 @@ class Requests(wiring.Component):
             self._holds.eq(self._distance <= self._held),
             self._at_code.eq(self._position == 0),
             self._at_end.eq(self._position == last),
-            self._unknown.eq(self.byte > max(GoldenOperation)),
+            self._unknown.eq(self.byte > GoldenOperation.CLEAR),
             self._too_wide.eq(self.byte[8 - unused :].any() if unused else 0),
             self._fits.eq(self.value.any() & ~self.value[self._unit.generation_bits :].any()),
             self._over.eq(self._cycles == self._settle),

@@ -16,6 +16,8 @@ from .capacity import apbf_generation as apbf_generation
 from .capacity import apbf_npws as apbf_npws
 from .capacity import apbf_staleness_bound as apbf_staleness_bound
 from .capacity import npws as npws
+from .digests import column_loads as column_loads
+from .digests import digest_false_positive_rate as digest_false_positive_rate
 from .guarded_epoch import gebf_false_positive_rate as gebf_false_positive_rate
 from .guarded_epoch import gebf_staleness_bound as gebf_staleness_bound
 from .plain_bloom import bloom_accesses as bloom_accesses

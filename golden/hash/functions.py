@@ -59,6 +59,9 @@ RANGE_BITS = 32
 SHARD_BITS = 12
 """Bits of the state that select a shard, scaled down to the number of shards."""
 
+OFFSET_TERMS = 3
+"""Bits of the rest of a digest, at most, that are added to a bit of its row."""
+
 _DRAWS = 1000
 """Candidates for one function before less is demanded of it."""
 
@@ -260,6 +263,78 @@ def _draw_rotations(stream: ConstantStream) -> Rotations:
     first, second, third = (stream.below(STATE_BITS) for _ in range(3))
     distinct = len({first, second, third}) == 3
     return (first, second, third) if distinct else _draw_rotations(stream)
+
+
+@lru_cache(maxsize=64)
+def offset_terms(
+    *, columns: int, row_bits: int, rest_bits: int, seed: int
+) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """Bits of the rest of a digest that are added to each bit of its row, for each column.
+
+    The row of a digest in a column is its low part, to each bit of which
+    `OFFSET_TERMS` bits of the rest or fewer are added over GF(2); in the first
+    column none. Row and rest together tell the digest in
+    every column. Columns are drawn until any two differ by a map of full rank,
+    so that digests which share a cell of one seldom share one of another; if no
+    candidate does, less is demanded from then on.
+
+    Parameters
+    ----------
+    columns : int
+        Number of columns.
+    row_bits, rest_bits : int
+        Widths of a row and of the rest.
+    seed : int
+        Selects the bits.
+    """
+    stream = ConstantStream(label=f"columns/{row_bits}/{rest_bits}", seed=seed)
+    chosen: list[tuple[tuple[int, ...], ...]] = [((),) * row_bits]
+    rank = min(row_bits, rest_bits)
+    while len(chosen) < columns:
+        for _ in range(_DRAWS):
+            candidate = tuple(_draw_terms(stream, rest_bits) for _ in range(row_bits))
+            if all(_rank_of_difference(candidate, before) >= rank for before in chosen):
+                chosen.append(candidate)
+                break
+        else:
+            rank -= 1
+    return tuple(chosen)
+
+
+def _draw_terms(stream: ConstantStream, rest_bits: int) -> tuple[int, ...]:
+    # Numbers even and odd: of odd ones alone, the sum of two maps would never have full rank.
+    count = stream.below(min(OFFSET_TERMS, rest_bits) + 1)
+    terms: set[int] = set()
+    while len(terms) < count:
+        terms.add(stream.below(rest_bits))
+    return tuple(sorted(terms))
+
+
+def _rank_of_difference(one: Sequence[Sequence[int]], other: Sequence[Sequence[int]]) -> int:
+    basis: list[int] = []
+    for terms in zip(one, other, strict=True):
+        mask = 0
+        for bit in chain(*terms):
+            mask ^= 1 << bit
+        _insert_independent(basis, mask)
+    return len(basis)
+
+
+def offset_tables(terms: Sequence[Sequence[int]], rest_bits: int) -> list[NDArray[np.uint64]]:
+    """Tables of what a column adds to a row, one of shape (256,) for each byte of the rest.
+
+    Parameters
+    ----------
+    terms : sequence
+        Of one column, as of `offset_terms`.
+    rest_bits : int
+        Width of the rest.
+    """
+    masks = [
+        sum((bit in terms_of_bit) << row for row, terms_of_bit in enumerate(terms))
+        for bit in range(rest_bits)
+    ]
+    return [_byte_table(masks[low : low + 8]) for low in range(0, rest_bits, 8)]
 
 
 class KeyHash:

@@ -76,7 +76,7 @@ class SlidingFilter(CountedFilter):
 
     specification: ClassVar[type[FilterSpec]] = FilterSpec  # type: ignore[type-abstract]
     age_unit = "generations"
-    _supported = tuple(Operation)
+    _supported = (*CountedFilter._supported, Operation.SHIFT)
     _layout_class: type[Layout] = Layout
     _other_fields: ClassVar[tuple[str, ...]] = ("window", "lanes", "clear")
     """Fields of the specification that the constructor does not take."""

@@ -4,7 +4,8 @@ from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 
 from ..latencies import BANK_ROWS
 from .blocks import DualPortSegmentMemory
-from .map import BANK_COLUMNS, BLOCK_KINDS
+from .cells import CellMemory
+from .map import BANK_COLUMNS, BLOCK_KINDS, CELL_COLUMNS
 from .stamps import StampMemory
 from .words import WordBank
 
@@ -95,11 +96,47 @@ class ECP5StampMemory(StampMemory):
                 Cat(low, self.a_address),
                 Cat(low, self.b_address),
                 widths=(bits, bits),
-                registers=("OUTREG", "OUTREG"),
+                registered="AB",
                 i_WEA=0,
                 i_WEB=self.write,
                 **ports,
             )
+        return m
+
+
+class ECP5CellMemory(CellMemory):
+    """Variant of explicit DP16KD block RAMs in NORMAL mode, both ports with output registers.
+
+    Raises
+    ------
+    ValueError
+        If there are more rows than a block has in words of 9 bits.
+    """
+
+    def __init__(self, *, rows, width):
+        super().__init__(rows=rows, width=width)
+        if rows > max(CELL_COLUMNS):
+            raise ValueError(f"Rows must be at most {max(CELL_COLUMNS)} for ecp5, not {rows}")
+        self._columns = next(bits for most, bits in CELL_COLUMNS.items() if rows <= most)
+
+    def elaborate(self, platform):
+        m = Module()
+        columns = self._columns
+        enable = Const(0b11, 4) if columns == 18 else Const(1, 3)
+        for low in range(0, self._width, columns):
+            part = slice(low, low + columns)
+            outputs = {"A": self.word[part], "B": self.other_word[part]}
+            m.submodules[f"block{low // columns}"] = _instance(
+                Cat(enable, self.row),
+                Cat(enable, self.other_row),
+                widths=(columns, columns),
+                registered="AB",
+                i_WEA=0,
+                i_WEB=self.write,
+                **{f"i_DIB{index}": bit for index, bit in enumerate(self.written[part])},
+                **{f"o_DO{port}{index}": bit
+                   for port, word in outputs.items() for index, bit in enumerate(word)},
+            )  # fmt: skip
         return m
 
 
@@ -111,8 +148,8 @@ def _word_block(*, read_row, word, write_row, write, written):
     return _instance(a, b, widths=(18, 18), i_WEA=0, i_WEB=write, **ports)
 
 
-def _instance(a, b, *, widths, registers=("OUTREG", "NOREG"), **connected):
-    """Instantiate one DP16KD, by default with output register on port A; open inputs are 0."""
+def _instance(a, b, *, widths, registered="A", **connected):
+    """Instantiate one DP16KD with output registers on some ports; unconnected inputs are 0."""
     a, b = (Cat(address, Const(0, 14))[:14] for address in (a, b))
     ports = {f"i_ADA{index}": a[index] for index in range(14)}
     ports |= {f"i_ADB{index}": b[index] for index in range(14)}
@@ -126,8 +163,7 @@ def _instance(a, b, *, widths, registers=("OUTREG", "NOREG"), **connected):
         "DP16KD",
         p_DATA_WIDTH_A=widths[0],
         p_DATA_WIDTH_B=widths[1],
-        p_REGMODE_A=registers[0],
-        p_REGMODE_B=registers[1],
+        **{f"p_REGMODE_{port}": "OUTREG" if port in registered else "NOREG" for port in "AB"},
         p_WRITEMODE_A="NORMAL",
         p_WRITEMODE_B="NORMAL",
         p_RESETMODE="SYNC",

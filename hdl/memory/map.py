@@ -18,6 +18,9 @@ from ..profile import HardwareProfile
 BANK_COLUMNS = 18
 """Columns of a bank of words that one DP16KD holds."""
 
+CELL_COLUMNS = {1024: 18, 2048: 9}
+"""Bits of each cell of a dictionary that one DP16KD holds, by the most rows of a column."""
+
 
 class BlockKind(NamedTuple):
     """A kind of block RAM: its cell, the bits that it holds, and the width of a widest word."""

@@ -31,8 +31,9 @@ PACKAGES = (
         ".golden.hash",
         ".golden.ring",
     ),
-    *(".golden.timestamp", ".hdl", ".hdl.frontend", ".hdl.hash", ".hdl.lanes", ".hdl.memory"),
-    *(".hdl.ring", ".hdl.timing", ".sim", ".sim.bench", ".sim.proofs", ".sim.replay"),
+    *(".golden.timestamp", ".hdl", ".hdl.dictionary", ".hdl.frontend", ".hdl.hash", ".hdl.lanes"),
+    *(".hdl.memory", ".hdl.ring", ".hdl.timing", ".sim", ".sim.bench", ".sim.proofs"),
+    ".sim.replay",
     *(".boards", ".boards.flow", ".boards.link", ".boards.targets"),
 )
 

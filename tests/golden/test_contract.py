@@ -37,6 +37,7 @@ MODELS = {
         "probability": 0.01,
     },
     "CuckooDictionary": {"window": 9, "signature_bits": 2},
+    "WindowDictionary": {"window": 9, "columns": 4, "rows": 16, "digest_bits": 9},
     "BloomFilter": {"bits": 61, "hashes": 2},
     "PartitionedBloomFilter": {"bits": 61, "hashes": 3},
     "BlockedBloomFilter": {"bits": 61, "hashes": 2, "block_bits": 8},
@@ -228,6 +229,7 @@ def test_timestamps_of_mixed_operations(name):
     [
         ("Swamp", {"window": 9, "fingerprint_bits": 40}, 8),
         ("CuckooDictionary", {"window": 9, "signature_bits": 30}, 8),
+        ("WindowDictionary", {"window": 9, "columns": 4, "rows": 16, "digest_bits": 30}, 8),
         ("TimingBloomFilter", {"window": 9, "cells": 1 << 16, "hashes": 4}, 8),
         # Two blocks back, of which one insertion may be of the next block.
         ("BlockTimingBloomFilter", {"window": 9, "block": 4, "cells": 1 << 16, "hashes": 4}, 5),

@@ -19,6 +19,7 @@ COUNTED = (
     "BlockTimingBloomFilter",
     "PartitionedTimingFilter",
     "CuckooDictionary",
+    "WindowDictionary",
     "CountingBloomFilter",
     "Swamp",
     "DoubleBuffering",

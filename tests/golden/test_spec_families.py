@@ -25,6 +25,7 @@ VALUES = {
         "distinct": {"kind": "all-distinct"},
     },
     "cuckoo": {"window": 20, "signature_bits": 8},
+    "window-dictionary": {"window": 20, "columns": 4, "rows": 64, "digest_bits": 16},
     "bloom": {"bits": 64, "hashes": 3},
     "partitioned-bloom": {"bits": 64, "hashes": 3},
     "blocked-bloom": {"bits": 64, "hashes": 3, "block_bits": 16},

@@ -111,7 +111,7 @@ def test_continues_bit_for_bit(model, path):
     rng = np.random.default_rng(3)
     for _ in range(30):
         keys = keys_for(model, rng, 7)
-        codes = rng.choice(list(Operation), 7, p=[0.05, 0.2, 0.3, 0.3, 0.1, 0.05])
+        codes = rng.choice(list(Operation)[:6], 7, p=[0.05, 0.2, 0.3, 0.3, 0.1, 0.05])
         verdicts, copied = model.apply(codes, keys), copy.apply(codes, keys)
         assert np.array_equal(verdicts.age, copied.age)
         assert copy == model

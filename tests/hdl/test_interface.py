@@ -19,15 +19,15 @@ def signature(**options):
 
 
 def test_codes_are_those_of_the_serial_protocol():
-    assert [int(code) for code in Operation] == [0, 1, 2, 3, 4, 5]
-    assert [code.value for code in HardwareOperation] == [int(code) for code in Operation]
+    assert [int(code) for code in Operation] == [0, 1, 2, 3, 4, 5, 8]
+    assert [code.value for code in HardwareOperation] == [int(code) for code in Operation][:6]
 
 
 @pytest.mark.parametrize("code", Operation)
 def test_bits_of_an_operation(code):
     alone = code in (Operation.SHIFT, Operation.CLEAR)
     assert bool(code & OperationBit.ALONE) == alone
-    assert not code & OperationBit.REMOVE
+    assert bool(code & OperationBit.REMOVE) == (code == Operation.REMOVE)
     if not alone:
         assert bool(code & OperationBit.QUERY) == ("QUERY" in code.name or "CHECK" in code.name)
         assert bool(code & OperationBit.INSERT) == ("INSERT" in code.name)

@@ -1,0 +1,43 @@
+"""Rates and loads of a dictionary of digests whose cells stand in columns."""
+
+import math
+
+from .rules import require_counts
+
+
+def digest_false_positive_rate(window: int, digest_bits: int) -> float:
+    """Return the probability that a fresh key has the digest of one of `window` distinct keys.
+
+    1 - (1 - 2**-D)**w for digests of `digest_bits`, D. Errors: as `require_counts`.
+    """
+    require_counts(window=window, digest_bits=digest_bits)
+    return -math.expm1(window * math.log1p(-(2.0**-digest_bits)))
+
+
+def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
+    """Return the entries that are offered to a cell of each column, and to the stash per row.
+
+    While the window is full of distinct keys, and entries go to the first
+    column whose cell is free. A cell that is offered x entries per window is
+    free for a share 1 / (1 + x) of them (Erlang's loss formula for one
+    server), so the next column is offered x**2 / (1 + x). The stash holds
+    `rows` times the last figure on average.
+
+    Parameters
+    ----------
+    window : int
+        Insertions after which an entry expires.
+    columns, rows : int
+        Columns, and cells of each.
+
+    Returns
+    -------
+    list of float, of length ``columns + 1``
+
+    Errors: as `require_counts`.
+    """
+    require_counts(window=window, columns=columns, rows=rows)
+    loads = [window / rows]
+    for _ in range(columns):
+        loads.append(loads[-1] ** 2 / (1 + loads[-1]))
+    return loads

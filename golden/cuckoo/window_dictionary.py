@@ -1,0 +1,399 @@
+"""Dictionary of digests with an exact window, whose entries never move.
+
+It has the timestamps and the sharp window of the time-decaying cuckoo dictionary
+(Near-optimal Approximate Membership Query over Time-decaying Windows, section
+IV), without its moves. A key becomes a digest of
+D bits, in each column a cell is selected by some of them, and the rest is held
+there with a timestamp: row and rest together are the digest. An insertion
+writes the cell that holds the digest already, else the first free one in the
+order of the columns, else a place in a small stash, which holds whole digests.
+So the answers are those of a list of digests and the last insertion of each,
+whatever the layout, until more digests than stash and cells can hold want
+the same cells. Then the oldest entry of the stash is given up, and the
+dictionary says for which windows its answers are exact all the same.
+"""
+
+import inspect
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import compilation
+from ..analysis import column_loads, digest_false_positive_rate
+from ..convenience import State
+from ..errors import SpecificationError
+from ..filter import Answers, CountedFilter, Words, require_count
+from ..hash.functions import KeyHash, offset_tables, offset_terms
+from ..hash.keys import Keys, one_or_all
+from ..hash.siphash import check_secret
+from ..operations import Ages, Operation, Verdicts
+from ..ring.slices import chunks
+from ..sizing import smallest
+from ..spec.dictionary_sizes import WindowDictionarySpec
+from . import window_loop as loop
+
+_COLUMNS = 12
+"""Columns that `for_window` takes at most."""
+
+_OVERFLOW = 0.01
+"""Entries in the stash on average, at most, of a dictionary that `for_window` builds."""
+
+Windows = ArrayLike | None
+"""Window of all queries, or one for each, shape (n,); None for that of the dictionary."""
+
+
+class WindowDictionary(CountedFilter):
+    """Dictionary of digests: which keys were inserted lately, and how many insertions ago.
+
+    Source: timestamps, and cells that are free when theirs has expired, are those of the
+    time-decaying cuckoo dictionary (its section IV.B); that row and rest tell the digest is
+    quotienting (Knuth, The Art of Computer Programming, volume 3, section 6.4, exercise 13).
+
+    A query may ask for any window of 1 to `window` insertions. A key among them is
+    always reported, with its exact age, while `guaranteed_window` is not less; any
+    other key only if one of them has its digest. There is no slack: a key is
+    reported when `window` - 1 insertions have come after it, and no more when
+    `window` have.
+
+    Keys of one digest are one key: an insertion of either renews both, and removing
+    one removes the other. So only keys that were inserted should be removed.
+
+    Parameters
+    ----------
+    window : int
+        n, the largest window, in insertions.
+    columns, rows : int
+        Columns, and cells of each; the rows are a power of two.
+    digest_bits : int
+        D, bits of a digest: those that select a row, and 1 to 32 more.
+    stash : int
+        Places for digests that find no cell.
+    hash : str
+        "h3", or "siphash", which takes a secret.
+    secret : int
+        Of the hash "siphash", at most 128 bits.
+
+    Attributes
+    ----------
+    insertions : int
+        Since construction or `clear`.
+    lost : int
+        Entries given up so far, each before it expired.
+    stash_peak : int
+        Most live entries that were in the stash at a time.
+    compiled : bool
+        Whether operations run in a compiled loop; nothing else depends on it.
+
+    Raises
+    ------
+    TypeError
+        If a parameter is of the wrong kind.
+    ValueError
+        If the secret is negative, or has more than 128 bits.
+    SpecificationError
+        If another parameter breaks a rule, or there is a secret and the hash takes none.
+    """
+
+    specification = WindowDictionarySpec
+    _supported = (*CountedFilter._supported, Operation.REMOVE)
+    _counters = ("lost", "stash_peak")
+    _counts: ClassVar = {
+        "insertions": 1 << 62,
+        "lost": "insertions",
+        "youngest_lost": "insertions",
+        "stash_peak": "stash",
+    }
+
+    window: int
+    columns: int
+    rows: int
+    digest_bits: int
+    stash: int
+    hash: str
+
+    def __init__(self, **parameters: Any) -> None:
+        secret = parameters.pop("secret", 0)
+        self._secret = self._waiting = 0
+        super().__init__(**parameters)
+        if check_secret(secret):
+            self.rekey(secret)
+            self.clear()
+
+    @classmethod
+    def _signature(cls) -> list[inspect.Parameter]:
+        secret = inspect.Parameter("secret", inspect.Parameter.KEYWORD_ONLY, default=0)
+        return [*super()._signature(), secret]
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Values from which a state file builds the filter."""
+        names = (name for name in self.__signature__.parameters if name != "secret")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
+        least = smallest(lambda bits: digest_false_positive_rate(keys, bits) <= fpr, 16)
+        shapes = [
+            (columns * (1 << bits), columns, 1 << bits)
+            for bits in range(1, max(2, keys.bit_length() + 1))
+            for columns in range(1, _COLUMNS + 1)
+            if column_loads(keys, columns=columns, rows=1 << bits)[-1] * (1 << bits) <= _OVERFLOW
+        ]
+        _, columns, rows = min(shapes)
+        bits = max(least, rows.bit_length())
+        return {"window": keys, "columns": columns, "rows": rows, "digest_bits": bits}
+
+    def _prepare(self) -> None:
+        spec = self.spec
+        self._make_hash([self.rows, 1 << spec.rest_bits])
+        terms = offset_terms(
+            columns=self.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=self.seed
+        )
+        self._tables = [offset_tables(column, spec.rest_bits) for column in terms]
+        self.compiled = compilation.wanted()
+
+    def _make_hash(self, sizes: Any, functions: int = 1) -> None:
+        self._hash = KeyHash(
+            key_bits=self.key_bits, sizes=sizes, functions=functions, seed=self.seed, hash=self.hash
+        )
+
+    @property
+    def spec(self) -> WindowDictionarySpec:
+        """Specification of the dictionary."""
+        return self.specification(**self.parameters)
+
+    # Figures
+
+    @property
+    def guaranteed_window(self) -> int:
+        """Largest window for which the answers are exact.
+
+        It is `window`, or less from the time that an entry is given up until
+        this would have expired: then as many insertions as have come after
+        the youngest entry that was given up.
+        """
+        return min(self.window, self.insertions - self.youngest_lost) if self.lost else self.window
+
+    @property
+    def window_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys."""
+        return digest_false_positive_rate(self.window, self.digest_bits)
+
+    def expected_false_positive_rate(self, window: int | None = None) -> float:
+        """Return the probability that a fresh key is reported now: live digests over 2**D.
+
+        Parameters, errors: as `checked_window`.
+        """
+        window = self.checked_window(window)
+        live = sum(int((self._distances(times) <= window).sum()) for times in self._all_times)
+        return live / 2.0**self.digest_bits
+
+    @property
+    def stashed(self) -> int:
+        """Live entries in the stash."""
+        return int((self._distances(self._stash_times) <= self.window).sum())
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all cells and of the stash, as hardware has them."""
+        return self.spec.storage_bits
+
+    @property
+    def memory(self) -> Ages:
+        """Age plus 1 and rest of the live entry in each cell, or 0; shape (2, columns, rows)."""
+        distances = self._distances(self._times)
+        live = distances <= self.window
+        cells = np.stack([distances * live, self._held * live])
+        return cells.reshape(2, self.columns, self.rows)
+
+    @property
+    def fill(self) -> float:
+        """Share of the cells that hold a live entry."""
+        return float(np.mean(self.memory[0] != 0))
+
+    @property
+    def _all_times(self) -> tuple[Ages, Ages]:
+        return self._times, self._stash_times
+
+    def _distances(self, times: Ages) -> Ages:
+        """Return ages plus 1; more than the window for an empty cell."""
+        return np.where(times > 0, self.insertions + 1 - times, self.window + 1)
+
+    # Operations
+
+    @one_or_all
+    def query(self, keys: Keys, window: Windows = None) -> Answers:
+        """Ask which keys are among the last `window` insertions; changes nothing.
+
+        The window is one for all keys or one for each, shape (n,), 1 to that of the
+        dictionary, which is the default.
+
+        Parameters, errors: as `insert` and `checked_window`. Result: ndarray of bool, shape (n,).
+        """
+        return self._query(self._hash.check_keys(keys), window)
+
+    @one_or_all
+    def check_and_insert(self, keys: Keys, window: Windows = None) -> Answers:
+        """Query and insert keys one after another; each answer is from before its insertion.
+
+        Parameters, errors, result: as `query`, shape (n,).
+        """
+        return self._check_and_insert(self._hash.check_keys(keys), window)
+
+    def remove(self, keys: Keys) -> None:
+        """Remove keys; nothing happens for those whose digest is not there.
+
+        Parameters, errors: as `insert`.
+        """
+        self._perform(Operation.REMOVE, self._hash.check_keys(keys))
+
+    def apply(self, operations: ArrayLike, keys: Keys, windows: Windows = None) -> Verdicts:
+        """Perform a mixed sequence of operations.
+
+        Parameters, errors: as `CountedFilter.apply` and `query`, with a window for each
+        operation.
+        """
+        checked = self._hash.check_keys(keys)
+        codes = self._checked_operations(operations, len(checked))
+        each = self._checked_windows(windows, len(checked))
+        ages = np.full(len(codes), -1, np.int64)
+        start = 0
+        for clear in [*np.flatnonzero(codes == Operation.CLEAR), len(codes)]:
+            part = slice(start, clear)
+            ages[part] = self._perform(codes[part], checked[part], each[part])
+            if clear < len(codes):
+                self.clear()
+            start = clear + 1
+        return Verdicts(ages >= 0, ages)
+
+    def clear(self) -> None:
+        """Forget everything; a secret that waits comes in."""
+        self._times = np.zeros(self.columns * self.rows, np.int64)
+        self._held = np.zeros_like(self._times)
+        self._stash_times = np.zeros(self.stash, np.int64)
+        self._stash = np.zeros_like(self._stash_times)
+        self.insertions = self.lost = self.youngest_lost = self.stash_peak = 0
+        self._secret = self._waiting
+
+    def rekey(self, secret: int) -> None:
+        """Load a new secret, of at most 128 bits, which counts from the next clear on.
+
+        Raises
+        ------
+        TypeError, ValueError, SpecificationError
+            If the `secret` is wrong; as for `WindowDictionary`.
+        """
+        if not self._private:
+            raise SpecificationError(
+                f"secret: must not be given for hash {self.hash}, which takes none"
+            )
+        self._waiting = check_secret(secret)
+
+    # Steps
+
+    def _insert(self, keys: Words) -> None:
+        self._perform(Operation.INSERT, keys)
+
+    def _query(self, keys: Words, window: Windows = None) -> Answers:
+        return self._perform(Operation.QUERY, keys, window) >= 0
+
+    def _check_and_insert(self, keys: Words, window: Windows = None) -> Answers:
+        return self._perform(Operation.CHECK_AND_INSERT, keys, window) >= 0
+
+    def _age(self, keys: Words) -> Ages:
+        return self._perform(Operation.QUERY, keys)
+
+    def _age_and_insert(self, keys: Words) -> Ages:
+        return self._perform(Operation.CHECK_AND_INSERT, keys)
+
+    def _checked_windows(self, window: Windows, count: int) -> Ages:
+        if window is None or np.ndim(window) == 0:
+            return np.full(count, self.checked_window(window))  # type: ignore[arg-type]
+        windows = np.asarray(window)
+        if windows.shape != (count,):
+            raise ValueError(
+                f"window: must have shape ({count},), one per key, not {windows.shape}"
+            )
+        for value in (windows.min(), windows.max()) if count else ():
+            require_count("window", value, most=self.window)
+        return windows.astype(np.int64)
+
+    def _perform(self, operations: Any, keys: Words, window: Windows = None) -> Ages:
+        codes = np.broadcast_to(np.asarray(operations, np.int64), len(keys))
+        windows = self._checked_windows(window, len(keys))
+        ages = np.empty(len(keys), np.int64)
+        for part in chunks(len(keys)):
+            self._perform_part(codes[part], keys[part], windows[part], ages[part])
+        return ages
+
+    def _perform_part(self, codes: Ages, keys: Words, windows: Ages, ages: Ages) -> None:
+        digests, rests, places = self._digests(keys)
+        numbers = np.array(
+            [self.insertions, self.lost, self.youngest_lost, self.stash_peak], np.int64
+        )
+        run: Any = _compiled() if self.compiled else loop.perform
+        asked: list[Any] = [codes.copy(), digests, rests, places, windows]
+        kept: list[Any] = [self._times, self._held, self._stash_times, self._stash, numbers, ages]
+        if not self.compiled:
+            # An interpreter takes elements from these three times as fast as from arrays.
+            asked = [array.tolist() for array in asked]
+            kept = [memoryview(array) for array in kept]
+        run(*asked, *kept[:4], self.window, *kept[4:])
+        self.insertions, self.lost, self.youngest_lost, self.stash_peak = numbers.tolist()
+
+    def _digests(self, keys: Words) -> tuple[Ages, Ages, Ages]:
+        """Return digests, the part that cells hold, and the cell in each column, (n, columns)."""
+        states = self._states(keys)
+        low, rest = (part.astype(np.uint64) for part in self._hash.indices(states, 0))
+        places = np.empty((len(keys), self.columns), np.int64)
+        for column, tables in enumerate(self._tables):
+            row = low.copy()
+            for byte, table in enumerate(tables):
+                row ^= table[(rest >> np.uint64(8 * byte) & np.uint64(0xFF)).astype(np.intp)]
+            places[:, column] = row + np.uint64(column * self.rows)
+        digests = rest << np.uint64(self.spec.row_bits) | low
+        return digests.astype(np.int64), rest.astype(np.int64), places
+
+    def _states(self, keys: Words) -> NDArray[np.uint64]:
+        if not self.compiled:
+            return self._hash.state(keys, self._secret)
+        from ..hash.compiled_hash import CompiledHash
+
+        states: NDArray[np.uint64] = CompiledHash(self._hash).states(keys, [self._secret])[0]
+        return states
+
+    # State files
+
+    @property
+    def _private(self) -> bool:
+        return self.hash == "siphash"
+
+    def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
+        largest = (1 << self.digest_bits) - 1
+        return {
+            "times": (self._times, self.insertions),
+            "held": (self._held, (1 << self.spec.rest_bits) - 1),
+            "stash_times": (self._stash_times, self.insertions),
+            "stash": (self._stash, largest),
+        }
+
+    def _state(self) -> State:
+        numbers, arrays = super()._state()
+        if self._private:
+            numbers["secrets"] = [self._secret, self._waiting]
+        return numbers, arrays
+
+    def _restore(self, numbers: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(numbers, arrays)
+        for name, (array, _) in self._arrays().items():
+            if array.min() < 0:
+                raise ValueError(f"{name}: must be at least 0, not {array.min()}")
+        if self._private:
+            self._secret, self._waiting = (check_secret(secret) for secret in numbers["secrets"])
+
+
+@lru_cache(maxsize=1)
+def _compiled() -> Any:
+    return compilation.jit(loop.perform)

@@ -1,0 +1,86 @@
+"""Specification of the window dictionary, with the sizes of its cells and its presets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..hash.functions import HASHES, RANGE_BITS
+from .base import Specification, optional, require, required
+
+SWEPT_PER_ROW = 6
+"""Least insertions to each row of a sweep: looking at it takes five clocks."""
+
+SWEEP_MARGIN = 128
+"""Insertions by which a sweep may be late, operations under way included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowDictionarySpec(Specification, family="window-dictionary"):
+    """Window dictionary, with fields as `WindowDictionary` has them."""
+
+    window: int = required(most=1 << 30)
+    columns: int = required(most=64)
+    rows: int = required(least=2, most=1 << 30)
+    digest_bits: int = required(most=62)
+    stash: int = optional(8, most=256)
+    hash: str = "h3"
+    """"h3", whose constants are public, or "siphash", which takes a secret that is loaded at run
+    time and is no part of a specification."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = isinstance(self.hash, str) and self.hash in HASHES
+        self._hold("hash", known, f"must be one of {', '.join(HASHES)}")
+        self._hold("rows", self.rows & (self.rows - 1) == 0, "must be a power of two")
+        low = self.row_bits
+        self._hold(
+            "digest_bits",
+            low < self.digest_bits <= low + RANGE_BITS,
+            f"must be {low + 1} to {low + RANGE_BITS}, {low} that select one of {self.rows} rows "
+            f"and 1 to {RANGE_BITS} that a cell holds",
+        )
+
+    @property
+    def row_bits(self) -> int:
+        """Bits of a digest that select a row."""
+        return self.rows.bit_length() - 1
+
+    @property
+    def rest_bits(self) -> int:
+        """Bits of a digest that a cell holds, the rest."""
+        return self.digest_bits - self.row_bits
+
+    @property
+    def timestamp_bits(self) -> int:
+        """Bits of a timestamp, T: an expired one is swept before it seems young again.
+
+        2**T is at least the window, the insertions of a sweep and a margin:
+        n + `SWEPT_PER_ROW` rows + `SWEEP_MARGIN`.
+        """
+        return (self.window + SWEPT_PER_ROW * self.rows + SWEEP_MARGIN - 1).bit_length()
+
+    @property
+    def cell_bits(self) -> int:
+        """Bits of a cell: whether it holds an entry, its timestamp, and the rest."""
+        return 1 + self.timestamp_bits + self.rest_bits
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all cells, and of the stash, which holds whole digests."""
+        stashed = 1 + self.timestamp_bits + self.digest_bits
+        return self.columns * self.rows * self.cell_bits + self.stash * stashed
+
+
+def dictionary_preset(name: str) -> WindowDictionarySpec:
+    """Return the preset of `DICTIONARIES` of that `name`; errors as `require`, if there is none."""
+    require(name in DICTIONARIES, "preset", f"must be one of {', '.join(DICTIONARIES)}", name)
+    return DICTIONARIES[name]
+
+
+DICTIONARIES: Mapping[str, WindowDictionarySpec] = {
+    "tiny": WindowDictionarySpec(window=40, columns=3, rows=16, digest_bits=8, stash=4, key_bits=8),
+    # 2 block RAMs of 18 bits for each column make 10; in 1,024 rows their cells have 36 bits.
+    "small": WindowDictionarySpec(window=1000, columns=5, rows=1024, digest_bits=20, stash=4),
+    # 3 block RAMs of 9 bits for each column make 30; in 2,048 rows their cells have 27 bits.
+    "default": WindowDictionarySpec(window=10_000, columns=10, rows=2048, digest_bits=22, stash=4),
+}
+"""Named dictionaries: cells of "small" and "default" just fill the block RAMs of an ECP5."""

@@ -1,0 +1,1 @@
+"""The window dictionary as a pipelined unit, whose entries never move."""

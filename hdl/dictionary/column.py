@@ -1,0 +1,147 @@
+"""A column of a dictionary: its cells, what they tell of a digest, and the sweep over them."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..memory.cells import CellMemory
+from ..pipeline import registered
+from .dictionary_figures import LATE_ROWS
+
+
+class Cell(data.StructLayout):
+    """A cell: whether it is in use, the number of the insertion that wrote it, and the rest.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    """
+
+    def __init__(self, *, spec):
+        super().__init__({"used": 1, "time": spec.timestamp_bits, "rest": spec.rest_bits})
+
+
+class Column(wiring.Component):
+    """Cells that one port reads for operations and another writes for them, or sweeps.
+
+    The sweep looks at a row after each `tick`, in a clock in which no operation
+    writes, and erases its cell in another if that has expired for all
+    operations to come: more than the window ago. An operation that writes the
+    cell meanwhile calls that off. A cell that is read in the very clock in which it
+    is erased or written, when the memory promises nothing, is taken for empty: its
+    user knows what operations write.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    memory : CellMemory
+
+    Members
+    -------
+    row : In
+        Of the operation that reads.
+    rest, number : In
+        Of the operation whose row came `CellMemory.LATENCY` clocks ago: the rest of
+        its digest, and the number of its insertion, modulo 2**T.
+    match : Out(1)
+        Whether the cell holds its digest, not expired; `LATENCY` clocks after `row`.
+    free : Out(1)
+        Whether the cell is empty, or expired when the operation has been inserted; likewise.
+    distance : Out
+        Number less that of the cell; likewise.
+    write, write_row, written : In
+        What an operation writes.
+    same_row : In(1)
+        With `row`: whether it is the `write_row` of the operation that writes, if one does.
+    tick : In(1)
+        A row more is due to be swept.
+    late, overdue : Out(1)
+        `LATE_ROWS` rows are due, or more; twice as many.
+    """
+
+    LATENCY = CellMemory.LATENCY + 2
+
+    def __init__(self, *, spec, memory):
+        self._spec = spec
+        self.memory = memory
+        time, row = spec.timestamp_bits, range(spec.rows)
+        super().__init__(
+            {
+                "row": In(row),
+                "rest": In(spec.rest_bits),
+                "number": In(time),
+                "match": Out(1),
+                "free": Out(1),
+                "distance": Out(time),
+                "write": In(1),
+                "same_row": In(1),
+                "write_row": In(row),
+                "written": In(Cell(spec=spec)),
+                "tick": In(1),
+                "late": Out(1),
+                "overdue": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = self.memory
+        swept = Signal(range(self._spec.rows))
+        erase = self._elaborate_sweep(m, swept)
+        m.d.comb += [
+            memory.row.eq(self.row),
+            memory.other_row.eq(Mux(self.write, self.write_row, swept)),
+            memory.write.eq(self.write | erase),
+            memory.written.eq(Mux(self.write, self.written.as_value(), 0)),
+        ]
+        written = registered(m, self.write & self.same_row, "meets_written")
+        erased = registered(m, erase & ~self.write, "erased")
+        swept = registered(m, self.row == swept, "meets_swept")
+        self._elaborate_answer(m, registered(m, written | (erased & swept), "met"))
+        return m
+
+    def _elaborate_answer(self, m, met):
+        window = self._spec.window
+        cell = data.View(Cell(spec=self._spec), self.memory.word)
+        used, same = Signal(), Signal(-(-len(self.rest) // 2), reset_less=True)
+        distance = Signal.like(self.number, reset_less=True)
+        m.d.sync += [
+            used.eq(cell.used & ~met),
+            same.eq(
+                Cat(cell.rest[low : low + 2] == self.rest[low : low + 2]
+                    for low in range(0, len(self.rest), 2))
+            ),
+            distance.eq(self.number - cell.time),
+            self.distance.eq(distance),
+            self.match.eq(used & same.all() & (distance <= window)),
+            self.free.eq(~used | (distance >= window)),
+        ]  # fmt: skip
+
+    def _elaborate_sweep(self, m, swept):
+        """Return whether the cell in the row `swept` is erased if no operation writes."""
+        due = Signal(range(4 * LATE_ROWS))
+        # Read, and so many clocks later.
+        flight = Signal(self.memory.LATENCY + 2)
+        start, done, erase, touched = Signal(), Signal(), Signal(), Signal()
+        cell = data.View(Cell(spec=self._spec), self.memory.other_word)
+        used, expired = Signal(), Signal()
+        distance = Signal.like(self.number, reset_less=True)
+        m.d.comb += [
+            start.eq((due != 0) & ~self.write & ~flight.any()),
+            done.eq(flight[-1] & (~erase | ~self.write)),
+            erase.eq(flight[-1] & expired & ~touched),
+        ]
+        m.d.sync += [
+            due.eq(due + self.tick - done),
+            self.late.eq(due >= LATE_ROWS),
+            self.overdue.eq(due >= 2 * LATE_ROWS),
+            flight.eq(Mux(flight[-1] & ~done, flight, Cat(start, flight))),
+            used.eq(cell.used),
+            distance.eq(self.number - cell.time),
+            touched.eq((touched | (self.write & (self.write_row == swept))) & ~start),
+        ]
+        with m.If(flight[-2]):
+            m.d.sync += expired.eq(used & (distance > self._spec.window))
+        with m.If(done):
+            m.d.sync += swept.eq(swept + Const(1))
+        return erase

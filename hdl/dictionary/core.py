@@ -1,0 +1,382 @@
+"""Core of a window dictionary: digests, columns, placement, stash and verdicts, put together."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.hash.functions import offset_terms
+from ...golden.hash.siphash import SECRET_BITS
+from ..control import Control
+from ..hash.functions import StateHash, expand
+from ..hash.siphash import SipHash
+from ..memory.cells import PortableCellMemory
+from ..memory.ecp5 import ECP5CellMemory
+from ..pipeline import Pipeline, registered
+from ..profile import CONTROL_LAG, DEFAULT_LEVELS
+from .column import Cell, Column
+from .dictionary_figures import ANSWER, DECISION, HAZARDS, rows_latency, swept_per_row
+from .placement import NEAR_BITS, Placement
+from .stash import STASH_HAZARDS, Stash
+
+CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
+"""Variants of the memory of a column."""
+
+
+class WindowVerdict(data.StructLayout):
+    """Answer to a query: ``seen``, ``age`` in insertions, 0 if not seen, and ``status``.
+
+    The status is 1 if keys of the window asked for may be missed, as it is longer than the
+    guaranteed one.
+
+    Parameters
+    ----------
+    window : int
+    """
+
+    def __init__(self, *, window):
+        super().__init__({"seen": 1, "age": range(window), "status": 1})
+
+
+class DictionaryCore(wiring.Component):
+    """Pipeline of a window dictionary, of fixed latency, which takes one operation a clock.
+
+    An operation sees the effects of all operations before it, and its verdict comes `latency`
+    clocks after its key. The user rests the input after a clear until `clean`, and while `late`.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    memory : str or type
+        Variant of the memories, one of `CELL_MEMORIES`, or a class with the ports of
+        `lately.hdl.memory.cells.CellMemory`.
+    levels : int
+        Levels of look-up tables between two registers of the hash, see `Pipeline`.
+
+    Members
+    -------
+    key : In(key_bits)
+    secret : In(128)
+        With siphash only, see `lately.hdl.hash.siphash.SipHash`.
+    control : In(Control)
+        Comes `lately.hdl.profile.CONTROL_LAG` clocks after its key. A shift does nothing.
+    remove, window : In
+        With the control: whether the key is removed; the window that is asked for, at most that
+        of the specification. With 0 nothing is seen.
+    valid_next : Out(1)
+        `valid` of the next clock.
+    valid, hit, insert, lost : Out(1)
+        Flags of the operation that leaves; an entry was given up for it.
+    verdict : Out(WindowVerdict)
+    guaranteed : Out
+        Largest window for which answers are exact, after the operation that left last.
+    clean : Out(1)
+        Whether all is clear; low from a clear on.
+    late : Out(1)
+        The sweep needs a clock without an operation.
+
+    Raises
+    ------
+    ValueError
+        If there is no such memory.
+    """
+
+    def __init__(self, *, spec, memory="portable", levels=DEFAULT_LEVELS):
+        kind = CELL_MEMORIES.get(memory, memory)
+        if isinstance(kind, str):
+            raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {memory!r}")
+        self._spec = spec
+        self.columns = [
+            Column(spec=spec, memory=kind(rows=spec.rows, width=spec.cell_bits))
+            for _ in range(spec.columns)
+        ]
+        self.hash = (
+            SipHash(key_bits=spec.key_bits)
+            if spec.hash == "siphash"
+            else StateHash(key_bits=spec.key_bits, seed=spec.seed, levels=levels)
+        )
+        self._read = rows_latency(spec, levels=levels)
+        self.latency = self._read + ANSWER
+        super().__init__(
+            {
+                "key": In(spec.key_bits),
+                "control": In(Control),
+                "remove": In(1),
+                "window": In(range(spec.window + 1)),
+                "valid_next": Out(1),
+                "valid": Out(1),
+                "hit": Out(1),
+                "insert": Out(1),
+                "lost": Out(1),
+                "verdict": Out(WindowVerdict(window=spec.window)),
+                "guaranteed": Out(range(spec.window + 1), init=spec.window),
+                "clean": Out(1),
+                "late": Out(1),
+            }
+            | ({"secret": In(SECRET_BITS)} if spec.hash == "siphash" else {})
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        control = pipe.enter(self.control, "control", stage=CONTROL_LAG)
+        digest, rows = self._elaborate_digest(m, pipe)
+        number = self._elaborate_number(m, pipe, control)
+        m.submodules.placement = placement = Placement(columns=self._spec.columns)
+        m.submodules.stash = stash = Stash(spec=self._spec)
+        self._elaborate_hazards(m, pipe, digest, rows, placement, stash)
+        clearing, cleared_row = self._elaborate_clear(m)
+        decided = self._read + DECISION
+        m.d.comb += [
+            placement.insert.eq(self._inserts(pipe, control).at(decided).value),
+            placement.remove.eq(self._removes(pipe, control).at(decided).value),
+            placement.number.eq(number.at(decided).value),
+            stash.asked.eq(digest.at(decided + 2 - STASH_HAZARDS).value),
+            stash.acts.eq(registered(m, placement.acts, "stash_acts")),
+            stash.push.eq(placement.push),
+            stash.digest.eq(digest.at(decided + 2).value),
+            stash.number.eq(number.at(decided + 2).value),
+            stash.clear.eq(clearing),
+        ]
+        distance = self._elaborate_columns(
+            m, pipe, digest, rows, number, placement, clearing, cleared_row
+        )
+        self._elaborate_verdict(m, pipe, control, placement, stash, distance)
+        return m
+
+    # Ahead of the columns
+
+    def _elaborate_digest(self, m, pipe):
+        """Return the digest of a key, and its row in each column."""
+        spec = self._spec
+        m.submodules.hash = key_hash = self.hash
+        start = self._read - 4 - key_hash.latency
+        key = pipe.enter(self.key, "key", reset_less=True).at(start)
+        if spec.hash == "siphash":
+            m.d.comb += key_hash.secret.eq(self.secret)
+        hashed = pipe.drive(key_hash, key=key) + key_hash.latency
+        state = pipe.enter(key_hash.state, "state", stage=hashed, reset_less=True)
+        (indices,) = expand(
+            pipe, state, sizes=(spec.rows, 1 << spec.rest_bits), functions=1, seed=spec.seed
+        )
+        digest = pipe.register("digest", Cat, *indices, reset_less=True)
+        shape = {"row_bits": spec.row_bits, "rest_bits": spec.rest_bits, "seed": spec.seed}
+        rows = [
+            pipe.register(
+                f"row{column}",
+                lambda digest, terms=terms: Cat(
+                    reduce(lambda a, b: a ^ b, [digest[bit], *(digest[spec.row_bits + term]
+                                                               for term in added)])
+                    for bit, added in enumerate(terms)
+                ),
+                digest,
+                reset_less=True,
+            )
+            for column, terms in enumerate(offset_terms(columns=spec.columns, **shape))
+        ]  # fmt: skip
+        return digest, rows
+
+    def _elaborate_number(self, m, pipe, control):
+        """Return the number that the insertion of an operation has, or would have."""
+        insert = self._inserts(pipe, control).at(self._read - 3)
+        count = Signal(self._spec.timestamp_bits)
+        left = Signal(range(swept_per_row(self._spec)))
+        tick = Signal()
+        with m.If(insert.value):
+            m.d.sync += [
+                count.eq(count + 1),
+                left.eq(Mux(left == 0, swept_per_row(self._spec) - 1, left - 1)),
+            ]
+        late, overdue = (
+            Cat(getattr(column, name) for column in self.columns).any()
+            for name in ("late", "overdue")
+        )
+        m.d.sync += [
+            tick.eq(insert.value & (left == 0)),
+            self.late.eq((registered(m, late, "any_late") & tick) | overdue),
+        ]
+        m.d.comb += [column.tick.eq(tick) for column in self.columns]
+        return pipe.enter(count, "number", stage=insert.stage, reset_less=True)
+
+    def _inserts(self, pipe, control):
+        remove = pipe.enter(self.remove, "remove", stage=CONTROL_LAG)
+        return pipe.combine("inserts", lambda a, b: a & ~b, control["insert"], remove)
+
+    def _removes(self, pipe, control):
+        return pipe.enter(self.remove, "removes", stage=CONTROL_LAG)
+
+    def _elaborate_hazards(self, m, pipe, digest, rows, placement, stash):
+        """Compare each operation with those that are under way ahead of it."""
+
+        def same(value, distance, name):
+            # So many clocks ago the operation ahead was where this one is now.
+            ahead = value.at(value.stage + distance).value
+            pairs = pipe.register(
+                f"{name}_pairs{distance}",
+                lambda here: Cat(here[low : low + 2] == ahead[low : low + 2]
+                                 for low in range(0, len(here), 2)),
+                value,
+                reset_less=True,
+            )  # fmt: skip
+            return pipe.register(
+                f"{name}{distance}", lambda pairs: pairs.all(), pairs, reset_less=True
+            )
+
+        told = self._read + DECISION + 1
+        for distance in range(1, HAZARDS + 1):
+            alike = same(digest.at(digest.stage + 1), distance, "same")
+            here = max(self._read, told - distance)
+            m.d.comb += placement.same[distance - 1].eq(alike.at(here).value)
+            if distance <= STASH_HAZARDS:
+                m.d.comb += stash.same[distance - 1].eq(alike.at(told + 1 - distance).value)
+            alike = [
+                same(row, distance, f"same{column}_").at(here).value
+                for column, row in enumerate(rows)
+            ]
+            m.d.comb += placement.same_rows[distance - 1].eq(Cat(alike))
+
+    # The columns
+
+    def _elaborate_clear(self, m):
+        """Return whether all cells are being cleared, and in which row."""
+        last = self._read + DECISION + 1 - CONTROL_LAG
+        ahead = Signal(range(last + 1))
+        clearing = Signal()
+        row = Signal(range(self._spec.rows))
+        m.d.comb += self.clean.eq(~clearing & (ahead == 0))
+        with m.If(ahead != 0):
+            m.d.sync += [ahead.eq(ahead - 1), clearing.eq(ahead == 1)]
+        with m.If(clearing):
+            m.d.sync += [row.eq(row + 1), clearing.eq(~row.all())]
+        with m.If(self.control.clear):
+            m.d.sync += [ahead.eq(last), clearing.eq(0), row.eq(0)]
+        return clearing, row
+
+    def _elaborate_columns(self, m, pipe, digest, rows, number, placement, clearing, cleared_row):
+        """Return the distance of the cell that matches, when placement tells whether one does."""
+        spec = self._spec
+        written = Signal(Cell(spec=spec))
+        writing = self._read + DECISION + 2
+        writes, used = Signal(spec.columns), Signal()
+        m.d.sync += [
+            writes.eq(placement.fills | placement.empties | clearing.replicate(spec.columns)),
+            used.eq(placement.filled),
+        ]
+        m.d.comb += [
+            written.used.eq(used),
+            written.time.eq(number.at(writing).value),
+            written.rest.eq(digest.at(writing).value[spec.row_bits :]),
+            placement.match.eq(Cat(column.match for column in self.columns)),
+            placement.free.eq(Cat(column.free for column in self.columns)),
+        ]
+        for index, (column, row) in enumerate(zip(self.columns, rows, strict=True)):
+            m.submodules[f"column{index}"] = column
+            write_row = Signal(range(spec.rows), name=f"write_row{index}", reset_less=True)
+            m.d.sync += write_row.eq(Mux(clearing, cleared_row, row.at(writing - 1).value))
+            told = self._read + column.memory.LATENCY
+            m.d.comb += [
+                column.row.eq(row.at(self._read).value),
+                column.rest.eq(digest.at(told).value[spec.row_bits :]),
+                column.number.eq(number.at(told).value),
+                column.write.eq(writes[index]),
+                column.same_row.eq(placement.same_rows[HAZARDS - 1][index]),
+                column.write_row.eq(write_row),
+                column.written.eq(written),
+            ]
+        return self._elaborate_distance(pipe)
+
+    def _elaborate_distance(self, pipe):
+        stage = self._read + Column.LATENCY
+        terms = [
+            pipe.enter(
+                column.distance & column.match.replicate(len(column.distance)),
+                f"distance{index}",
+                stage=stage,
+            )
+            for index, column in enumerate(self.columns)
+        ]
+
+        def merged(terms, most):
+            return [
+                pipe.register(f"distance{most}_{low}", lambda *group: reduce(or_, group),
+                              *terms[low : low + most], reset_less=True)
+                for low in range(0, len(terms), most)
+            ]  # fmt: skip
+
+        (distance,) = merged(merged(terms, 2), len(terms))
+        return distance
+
+    # Behind the columns
+
+    def _elaborate_verdict(self, m, pipe, control, placement, stash, distance):
+        window = self._spec.window
+        told = self._read + DECISION + 1
+        acted = told + 1
+        held = pipe.enter(placement.hit, "held", stage=told)
+        near = pipe.enter(Cat(placement.near_distance, placement.near), "near", stage=told)
+        distance = pipe.register(
+            "cell_distance",
+            lambda far, near: Mux(near[NEAR_BITS], near[:NEAR_BITS], far),
+            distance,
+            near,
+            reset_less=True,
+        )
+        stashed = pipe.enter(stash.hit, "stashed", stage=acted + 1).at(acted + 2)
+        other = pipe.enter(stash.distance, "stash_distance", stage=acted + 2)
+        distance = pipe.register(
+            "any_distance", lambda here, other, stashed: Mux(stashed, other, here),
+            distance.at(acted + 2), other, stashed, reset_less=True,
+        )  # fmt: skip
+        alive = pipe.register("alive", lambda distance: distance <= window, other)
+        found = pipe.register(
+            "found", lambda held, stashed, query: (held | stashed) & query,
+            held, stashed, control["query"],
+        )  # fmt: skip
+        found = found & (alive | ~stashed.at(acted + 3))
+        asked = pipe.enter(self.window, "window", stage=CONTROL_LAG, reset_less=True)
+        seen = pipe.register(
+            "seen",
+            lambda found, distance, asked: found & (distance <= asked),
+            found,
+            distance,
+            asked.at(acted + 3),
+        )
+        age = pipe.register(
+            "age", lambda distance: (distance - 1)[: (window - 1).bit_length()], distance
+        )
+        short = self._elaborate_guarantee(m, pipe, control, stash, asked, stage=acted + 3)
+        verdict = pipe.register(
+            "verdict",
+            lambda seen, age, short: Cat(seen, age & seen.replicate(len(age)), short),
+            seen,
+            age,
+            short,
+        )
+        valid = control["valid"].at(self.latency).value
+        m.d.comb += [
+            self.verdict.as_value().eq(verdict.value),
+            self.valid_next.eq(control["valid"].at(self.latency - 1).value),
+            self.valid.eq(valid),
+            self.hit.eq(valid & self.verdict.seen),
+            self.insert.eq(self._inserts(pipe, control).at(self.latency).value),
+            self.lost.eq(pipe.enter(stash.lost, "lost", stage=acted + 3).at(self.latency).value),
+        ]
+        pipe.leave(verdict, latency=self.latency)
+
+    def _elaborate_guarantee(self, m, pipe, control, stash, asked, *, stage):
+        """Count how many insertions ago an entry was given up; return if too few."""
+        insert = self._inserts(pipe, control).at(stage).value
+        with m.If(stash.lost):
+            m.d.sync += self.guaranteed.eq(stash.lost_distance)
+        with m.Elif(insert & (self.guaranteed != self._spec.window)):
+            m.d.sync += self.guaranteed.eq(self.guaranteed + 1)
+        with m.If(control["clear"].at(stage).value):
+            m.d.sync += self.guaranteed.eq(self._spec.window)
+        return pipe.register(
+            "short",
+            lambda asked, query: query & (asked > self.guaranteed),
+            asked.at(stage),
+            control["query"],
+        )

@@ -1,0 +1,96 @@
+"""Figures of a window dictionary in hardware: latency, sweep and limits. Needs no Amaranth."""
+
+from typing import Any
+
+from ...golden.errors import SpecificationError
+from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
+from ..memory.map import CELL_COLUMNS
+from ..profile import CONTROL_LAG, DEFAULT_LEVELS, hash_latency
+
+HAZARDS = 8
+"""Operations before one that have not written yet, or just write, when it reads."""
+
+DECISION = 6
+"""Clocks from the address of a column's memory to the decision where an operation writes."""
+
+ANSWER = 13
+"""Clocks from that address to the verdict."""
+
+LEAST_WINDOW = 16
+"""Shortest window: longer than what is under way, so that nothing of it has expired."""
+
+MOST_SWEPT_PER_ROW = 8
+"""Most insertions to each row of the sweep, so that a late one keeps its margin."""
+
+LATE_ROWS = 4
+"""Rows by which the sweep of a column may be late until the input rests for a clock a row; twice
+as many, until it is closed."""
+
+
+def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
+    """Return the clocks from a key to the addresses of its cells, at the memories.
+
+    One for the digest, one for the rows, and two in which they are compared.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    levels : int
+        As for `lately.hdl.profile.hash_latency`.
+    """
+    return max(CONTROL_LAG, hash_latency(spec.key_bits, spec.hash, levels=levels)) + 4
+
+
+def swept_per_row(spec: WindowDictionarySpec) -> int:
+    """Return the insertions to each row of the sweep.
+
+    An entry is seen expired, and erased, before its timestamp repeats: after the window, a
+    whole sweep and the margin at the latest, which together are 2**T at most.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    """
+    most = ((1 << spec.timestamp_bits) - spec.window - SWEEP_MARGIN) // spec.rows
+    return min(MOST_SWEPT_PER_ROW, most)
+
+
+def block_rams(spec: WindowDictionarySpec) -> int:
+    """Return the block RAMs of an ECP5 that the cells take.
+
+    Parameters, errors: as `check_buildable`.
+    """
+    check_buildable(spec, memory="ecp5")
+    bits = next(bits for most, bits in CELL_COLUMNS.items() if spec.rows <= most)
+    return spec.columns * -(-spec.cell_bits // bits)
+
+
+def check_buildable(spec: Any, *, memory: str = "portable") -> None:
+    """Refuse what the hardware cannot hold.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    memory : str
+        Variant of the memories.
+
+    Raises
+    ------
+    SpecificationError
+        If the family is another, the window too short, or a column longer than the block RAMs.
+    """
+    if not isinstance(spec, WindowDictionarySpec):
+        raise SpecificationError(
+            f"family: must be window-dictionary for a DictionaryUnit, not {spec.family!r}"
+        )
+    if spec.window < LEAST_WINDOW:
+        raise SpecificationError(
+            f"window: must be at least {LEAST_WINDOW} in hardware, where {HAZARDS} operations are "
+            f"under way, not {spec.window}"
+        )
+    most = max(CELL_COLUMNS)
+    if memory == "ecp5" and spec.rows > most:
+        raise SpecificationError(
+            f"rows: must be at most {most} for ecp5, whose block RAMs have {most} words of "
+            f"{CELL_COLUMNS[most]} bits, not {spec.rows}"
+        )

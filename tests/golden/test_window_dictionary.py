@@ -1,0 +1,546 @@
+"""Window dictionary against its scalar twin, an exact list of digests, its edges and its rates."""
+
+import random
+
+import numpy as np
+import pytest
+from paths import PATHS, taking
+
+from lately.golden import (
+    DICTIONARIES,
+    Operation,
+    SpecificationError,
+    StateFileError,
+    WindowDictionary,
+    WindowDictionarySpec,
+    dictionary_preset,
+    from_spec,
+    load,
+)
+from lately.golden.analysis import column_loads, digest_false_positive_rate
+from lately.golden.cuckoo.scalar_window_dictionary import ScalarWindowDictionary
+from lately.golden.hash.functions import offset_terms
+from lately.golden.states import write_state
+from lately.intervals import clopper_pearson
+
+ROOMY = {"window": 20, "columns": 4, "rows": 64, "digest_bits": 30, "stash": 4}
+TIGHT = {"window": 30, "columns": 2, "rows": 4, "digest_bits": 7, "stash": 3}
+
+
+def twin_of(model, secret=0):
+    return ScalarWindowDictionary(**model.parameters, secret=secret)
+
+
+def assert_same(model, twin):
+    distances, rests = model.memory
+    live = {}
+    for (column, row), (rest, time) in twin.cells.items():
+        if twin.insertions - time < twin.window:
+            live[column, row] = (twin.insertions + 1 - time, rest)
+    found = {
+        (int(column), int(row)): (int(distances[column, row]), int(rests[column, row]))
+        for column, row in np.argwhere(distances)
+    }
+    assert found == live
+    assert model.stashed == sum(twin.insertions - time < twin.window for _, time in twin.stash)
+    assert model.lost == len(twin.lost)
+    assert model.guaranteed_window == twin.guaranteed_window
+    assert model.insertions == twin.insertions
+
+
+class Oracle:
+    """Digests and the last insertion of each, without those that were given up."""
+
+    def __init__(self, twin):
+        self.twin = twin
+        self.last = {}
+        self.lost = 0
+
+    def age(self, x, w):
+        time = self.last.get(self.twin.digest(x), -self.twin.window)
+        age = self.twin.insertions - time
+        return age if age < w else -1
+
+    def follow(self, code, x):
+        if code == Operation.REMOVE:
+            self.last.pop(self.twin.digest(x), None)
+        elif code in (Operation.INSERT, Operation.CHECK_AND_INSERT):
+            self.last[self.twin.digest(x)] = self.twin.insertions
+        for digest, time in self.twin.lost[self.lost :]:
+            assert self.last.pop(digest) == time
+            self.lost += 1
+
+
+def step(twin, oracle, code, x, w):
+    """Perform an operation on twin and oracle, which agree; return the age."""
+    age = -1
+    if code in (Operation.QUERY, Operation.CHECK_AND_INSERT):
+        age = twin.age(x) if twin.query(x, w) else -1
+        assert age == oracle.age(x, w)
+    if code in (Operation.INSERT, Operation.CHECK_AND_INSERT):
+        twin.insert(x)
+    elif code == Operation.REMOVE:
+        twin.remove(x)
+    oracle.follow(code, x)
+    return age
+
+
+CODES = (
+    Operation.NONE,
+    Operation.QUERY,
+    Operation.INSERT,
+    Operation.CHECK_AND_INSERT,
+    Operation.REMOVE,
+)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_like_the_twin_and_the_oracle(seed):
+    print("seed", seed)
+    draw = random.Random(seed)
+    key_bits = draw.choice([1, 4, 64, 100, 130])
+    row_bits = draw.randint(1, 4)
+    hash = draw.choice(["h3", "siphash"])
+    with taking(PATHS[seed % 2]):
+        model = WindowDictionary(
+            window=draw.randint(1, 40),
+            columns=draw.randint(1, 5),
+            rows=1 << row_bits,
+            digest_bits=row_bits + draw.choice([1, 2, 5, 32]),
+            stash=draw.randint(1, 5),
+            hash=hash,
+            secret=seed if hash == "siphash" else 0,
+            seed=seed % 4,
+            key_bits=key_bits,
+        )
+    twin = twin_of(model, seed if hash == "siphash" else 0)
+    oracle = Oracle(twin)
+    universe = [draw.randrange(1 << key_bits) for _ in range(draw.randint(1, 60))]
+    words = -(-key_bits // 64)
+    for _ in range(20):
+        count = draw.randint(0, 40)
+        codes = draw.choices(CODES, [1, 3, 5, 5, 1], k=count)
+        keys = [draw.choice(universe) for _ in range(count)]
+        windows = [draw.randint(1, model.window) for _ in range(count)]
+        expected = [step(twin, oracle, *each) for each in zip(codes, keys, windows, strict=True)]
+        array = np.array(
+            [[key >> 64 * word & (1 << 64) - 1 for word in range(words)] for key in keys],
+            np.uint64,
+        ).reshape(-1, words)
+        verdicts = model.apply(codes, array, windows)
+        assert verdicts.age.tolist() == expected
+        assert verdicts.seen.tolist() == [age >= 0 for age in expected]
+        assert_same(model, twin)
+
+
+def test_paths_agree_past_a_chunk(monkeypatch):
+    rng = np.random.default_rng(3)
+    codes = rng.choice([*CODES, Operation.CLEAR], 20_000, p=[0.05, 0.2, 0.3, 0.4, 0.045, 0.005])
+    keys = rng.integers(0, 300, 20_000)
+    windows = rng.integers(1, 31, 20_000)
+    models = []
+    for path in PATHS:
+        with taking(path):
+            models.append(WindowDictionary(**TIGHT))
+        assert models[-1].compiled == (path == "compiled")
+    monkeypatch.setattr("lately.golden.ring.slices.chunks.__defaults__", (700,))
+    fast, slow = models
+    expected = slow.apply(codes, keys, windows)
+    assert np.array_equal(fast.apply(codes, keys, windows).age, expected.age)
+    assert fast == slow
+    assert (fast.lost, fast.stash_peak) == (slow.lost, slow.stash_peak)
+    assert slow.lost > 0
+
+
+# Edges
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 20])
+def test_forgets_at_exactly_the_window(window):
+    model = WindowDictionary(**ROOMY | {"window": window})
+    for start in range(4):
+        model.clear()
+        model.insert(np.arange(100, 100 + start))
+        model.insert([1])
+        for age in range(window):
+            # n - 1 insertions after its own it is reported still, after n no more.
+            assert model.age([1]).tolist() == [age]
+            assert model.query([1]).tolist() == [True]
+            assert model.query([1, 1, 1], [window, age + 1, max(1, age)]).tolist() == [
+                True,
+                True,
+                age == 0,
+            ]
+            model.insert([1000 + age])
+        assert model.age([1]).tolist() == [-1]
+        assert not model.query(1)
+        model.insert([7])
+        assert not model.query(1)
+
+
+def test_time_stands_still_without_insertions():
+    model = WindowDictionary(**ROOMY)
+    model.insert(np.arange(20))
+    for _ in range(50):
+        assert model.query(np.arange(20)).all()
+        model.remove([999])
+        model.apply([Operation.NONE], [0])
+    assert model.age(0) == 19
+
+
+def test_answer_is_from_before_the_insertion():
+    model = WindowDictionary(**ROOMY | {"window": 5})
+    stream = [1, 1, 2, 3, 4, 5, 1, 9, 9, 9, 9, 9, 9, 1]
+    seen = [False, True] + [False] * 4 + [True, False] + [True] * 5 + [False]
+    assert model.check_and_insert(stream).tolist() == seen
+    model.clear()
+    seen[6] = False
+    assert model.check_and_insert(stream, 4).tolist() == seen
+
+
+def test_removed_key_is_gone_and_its_cell_free():
+    model = WindowDictionary(**ROOMY)
+    model.insert([1, 2, 1])
+    before = np.argwhere(model.memory[0]).tolist()
+    model.remove([1, 5])
+    assert model.age([1, 2]).tolist() == [-1, 1]
+    assert np.count_nonzero(model.memory[0]) == 1
+    model.insert([1])
+    assert np.argwhere(model.memory[0]).tolist() == before
+
+
+def test_repeated_key_keeps_one_cell():
+    model = WindowDictionary(**ROOMY)
+    model.insert(np.full(1000, 5))
+    assert np.count_nonzero(model.memory[0]) == 1
+    assert model.age(5) == 0
+
+
+def crowd(model, count):
+    """Keys of different digests that have the same cells in all columns of one row each."""
+    digests = {}
+    for key in range(100_000):
+        digests.setdefault(twin_of_cached(model).digest(key), key)
+        if len(digests) == count:
+            return [*digests.values()]
+    raise AssertionError
+
+
+def twin_of_cached(model):
+    if not hasattr(model, "twin"):
+        model.twin = twin_of(model)
+    return model.twin
+
+
+@pytest.fixture
+def overfull():
+    """2 columns of 2 rows, window 12: the cells hold 4 digests, the stash 3 more."""
+    return WindowDictionary(window=12, columns=2, rows=2, digest_bits=6, stash=3)
+
+
+def filled_in_turn(model):
+    """Insert distinct digests until an entry is given up; the keys, and which was lost."""
+    keys = crowd(model, 12)
+    for count, key in enumerate(keys):
+        before = model.age(keys)
+        model.insert(key)
+        if model.lost:
+            after = model.age(keys)
+            gone = [i for i in range(12) if before[i] >= 0 and after[i] < 0]
+            return keys[: count + 1], gone
+    raise AssertionError
+
+
+def test_oldest_of_the_stash_is_given_up(overfull):
+    keys, gone = filled_in_turn(overfull)
+    assert overfull.stashed == overfull.stash_peak == 3
+    assert len(gone) == 1
+    # Those in the stash that are left came after it.
+    age = len(keys) - 1 - gone[0]
+    assert overfull.guaranteed_window == age < 12
+    ages = overfull.age(keys).tolist()
+    expected = [len(keys) - 1 - i for i in range(len(keys))]
+    expected[gone[0]] = -1
+    assert ages == expected
+    # Exact for windows up to the guaranteed one, and no further.
+    for window in range(1, 13):
+        truth = [i >= len(keys) - window for i in range(len(keys))]
+        assert (overfull.query(keys, window).tolist() == truth) == (window <= age)
+
+
+def test_guarantee_comes_back_when_the_lost_one_would_have_expired(overfull):
+    keys, gone = filled_in_turn(overfull)
+    age = len(keys) - 1 - gone[0]
+    for guaranteed in range(age, 12):
+        assert overfull.guaranteed_window == guaranteed
+        overfull.insert(keys[-1])
+    assert overfull.guaranteed_window == 12
+    assert overfull.lost == 1
+    overfull.clear()
+    assert (overfull.guaranteed_window, overfull.lost) == (12, 0)
+
+
+def test_stash_empties_when_cells_are_free_again(overfull):
+    keys, gone = filled_in_turn(overfull)
+    kept = [key for i, key in enumerate(keys) if i != gone[0]]
+    assert overfull.stashed == 3
+    for key in kept[:-4]:
+        overfull.remove(key)
+    for key in kept[-4:]:
+        overfull.insert(key)
+    assert overfull.stashed <= 1
+    assert overfull.query(kept[-4:]).all()
+
+
+# Rates
+
+
+def test_rate_formula():
+    assert digest_false_positive_rate(1, 1) == 0.5
+    assert digest_false_positive_rate(1000, 20) == pytest.approx(1 - (1 - 2**-20) ** 1000)
+    assert digest_false_positive_rate(1, 60) == pytest.approx(2**-60)
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("name", ["small", "default"])
+def test_false_positive_rate(name):
+    """Of fresh keys, for several windows; intervals of 99.9 %, seed 12."""
+    model = from_spec(dictionary_preset(name))
+    rng = np.random.default_rng(12)
+    for window in (model.window, model.window // 3):
+        hits, trials, expected = 0, 0, []
+        for _ in range(40):
+            model.insert(rng.integers(0, 1 << 62, model.window, np.uint64))
+            fresh = rng.integers(1 << 63, 1 << 64, 100_000, np.uint64)
+            hits += int(model.query(fresh, window).sum())
+            trials += len(fresh)
+            expected.append(model.expected_false_positive_rate(window))
+        low, high = clopper_pearson(hits, trials, confidence=0.999)
+        theory = digest_false_positive_rate(window, model.digest_bits)
+        print(f"{name}, window {window}: {hits / trials:.6f} in [{low:.6f}, {high:.6f}]: {theory}")
+        assert low <= theory <= high
+        assert low <= np.mean(expected) <= high
+    assert model.lost == 0
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize(("columns", "rows"), [(4, 256), (6, 128), (2, 1024)])
+def test_column_loads(columns, rows):
+    """Entries offered to each column, from its share of live cells; 100 windows, seed 7."""
+    model = WindowDictionary(window=600, columns=columns, rows=rows, digest_bits=30, stash=256)
+    rng = np.random.default_rng(7)
+    counts = []
+    model.insert(rng.integers(0, 1 << 63, 1200))
+    for _ in range(100):
+        model.insert(rng.integers(0, 1 << 63, 600))
+        live = np.count_nonzero(model.memory[0], axis=1)
+        counts.append([*live, model.stashed])
+    loads = column_loads(600, columns=columns, rows=rows)
+    expected = [rows * x / (1 + x) for x in loads[:-1]] + [rows * loads[-1]]
+    mean, error = np.mean(counts, axis=0), np.std(counts, axis=0) / 10
+    print(mean, expected, error)
+    # The flow from one column to the next is not quite Poisson: 2 % of a column, 5 errors.
+    assert (np.abs(mean - expected) <= 0.02 * rows + 5 * error).all()
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize("name", ["small", "default"])
+def test_stash_of_presets_is_large_enough(name):
+    model = from_spec(dictionary_preset(name))
+    rng = np.random.default_rng(9)
+    for _ in range(20):
+        model.insert(rng.integers(0, 1 << 63, 100_000))
+    print(f"{name}: stash {model.stash_peak} of {model.stash}")
+    assert model.lost == 0
+    assert model.guaranteed_window == model.window
+
+
+# The map from digests to cells
+
+
+@pytest.mark.parametrize("row_bits", [1, 5, 11])
+@pytest.mark.parametrize("rest_bits", [1, 2, 9, 12, 32])
+def test_offset_terms(row_bits, rest_bits):
+    terms = offset_terms(columns=8, row_bits=row_bits, rest_bits=rest_bits, seed=1)
+    assert terms[0] == ((),) * row_bits
+    for column in terms[1:]:
+        assert {len(set(each)) for each in column} <= set(range(min(3, rest_bits) + 1))
+        assert {bit for each in column for bit in each} <= set(range(rest_bits))
+    assert offset_terms(columns=8, row_bits=row_bits, rest_bits=rest_bits, seed=2) != terms
+
+
+def test_columns_share_few_digests():
+    """Digests that share a cell of one column seldom share one of another."""
+    for name in ("small", "default"):
+        spec = dictionary_preset(name)
+        shape = {"columns": spec.columns, "row_bits": spec.row_bits, "rest_bits": spec.rest_bits}
+        terms = offset_terms(**shape, seed=0)
+        rests = np.arange(1 << spec.rest_bits)
+        maps = []
+        for column in terms:
+            rows = np.zeros_like(rests)
+            for bit, each in enumerate(column):
+                for term in each:
+                    rows ^= (rests >> term & 1) << bit
+            maps.append(rows)
+        for one in range(spec.columns):
+            for other in range(one):
+                # Of full rank, it would be 1 and 2.
+                assert (maps[one] == maps[other]).sum() <= 4
+
+
+# Specifications, parameters and files
+
+
+def test_presets():
+    assert {name: (spec.timestamp_bits, spec.cell_bits) for name, spec in DICTIONARIES.items()} == {
+        "tiny": (9, 14),
+        "small": (13, 24),
+        "default": (15, 27),
+    }
+    # Block RAMs of 18,432 bits: words of 18 bits by 1,024, or of 9 by 2,048.
+    small, default = DICTIONARIES["small"], DICTIONARIES["default"]
+    assert small.columns * -(-small.cell_bits // 18) == 10
+    assert default.columns * -(-default.cell_bits // 9) == 30
+    assert small.storage_bits == 5 * 1024 * 24 + 4 * (1 + 13 + 20)
+    with pytest.raises(SpecificationError, match=r"^preset: must be one of tiny, small, default, "):
+        dictionary_preset("large")
+
+
+def test_timestamps_are_just_long_enough():
+    """n + 6 rows + 128 codes: the least power of two that has them."""
+    for window in (4096 - 6 * 256 - 128, 4096 - 6 * 256 - 127):
+        spec = WindowDictionarySpec(window=window, columns=2, rows=256, digest_bits=20)
+        assert spec.timestamp_bits == (12 if window + 6 * 256 + 128 <= 4096 else 13)
+
+
+@pytest.mark.parametrize("window", [1, 10, 300, 1000, 10_000, 50_000])
+def test_for_window(window):
+    model = WindowDictionary.for_window(window, 0.001)
+    assert model.window == window
+    assert model.window_false_positive_rate <= 0.001
+    assert column_loads(window, columns=model.columns, rows=model.rows)[-1] * model.rows <= 0.01
+    model.insert(np.arange(3 * window))
+    assert model.lost == 0
+    assert model.query(np.arange(2 * window, 3 * window)).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": 48}, "rows: must be a power of two, not 48"),
+        ({"digest_bits": 6}, "digest_bits: must be 7 to 38, 6 that select one of 64 rows and 1 to "
+                             "32 that a cell holds, not 6"),
+        ({"digest_bits": 39}, "digest_bits: must be 7 to 38, .* not 39"),
+        ({"hash": "md5"}, "hash: must be one of h3, siphash, not 'md5'"),
+        ({"hash": 3}, "hash: must be one of h3, siphash, not 3"),
+        ({"stash": 0}, "stash: must be at least 1, not 0"),
+        ({"columns": 65}, "columns: must be at most 64, not 65"),
+    ],
+)  # fmt: skip
+def test_specification_wrong(change, message):
+    for build in (WindowDictionary, WindowDictionarySpec):
+        with pytest.raises(SpecificationError, match=f"^{message}$"):
+            build(**ROOMY | change)
+
+
+def test_secret_wrong():
+    with pytest.raises(SpecificationError, match="secret: must not be given for hash h3"):
+        WindowDictionary(**ROOMY, secret=1)
+    model = WindowDictionary(**ROOMY, hash="siphash")
+    for secret, error in ((-1, ValueError), (1 << 128, ValueError), ("1", TypeError)):
+        with pytest.raises(error, match="secret: must be"):
+            model.rekey(secret)
+
+
+def test_secret_counts_from_the_next_clear():
+    model = WindowDictionary(**ROOMY, hash="siphash", secret=5)
+    model.rekey(6)
+    model.insert([1, 2])
+    assert model.age([1, 2]).tolist() == [1, 0]
+    memory = model.memory
+    model.clear()
+    model.insert([1, 2])
+    assert not np.array_equal(model.memory, memory)
+    other = WindowDictionary(**ROOMY, hash="siphash", secret=6)
+    other.insert([1, 2])
+    assert model == other
+
+
+@pytest.mark.parametrize(
+    ("windows", "error", "message"),
+    [
+        ([1, 21], SpecificationError, "window: must be at most 20, not 21"),
+        ([0, 5], SpecificationError, "window: must be at least 1, not 0"),
+        ([1], ValueError, r"window: must have shape \(2,\), one per key, not \(1,\)"),
+        ([1.0, 2.0], TypeError, r"window: must be an integer, not .*1\.0"),
+        (0, SpecificationError, "window: must be at least 1, not 0"),
+        (2.5, TypeError, r"window: must be an integer, not 2\.5"),
+    ],
+)
+def test_windows_wrong(windows, error, message):
+    model = WindowDictionary(**ROOMY)
+    for ask in (model.query, model.check_and_insert, lambda k, w: model.apply([3, 3], k, w)):
+        with pytest.raises(error, match=message):
+            ask([1, 2], windows)
+    assert model.insertions == 0
+
+
+def used(**options):
+    model = WindowDictionary(**TIGHT, **options)
+    model.insert(np.arange(100))
+    assert model.lost
+    return model
+
+
+@pytest.mark.parametrize("options", [{}, {"hash": "siphash", "secret": 7}])
+def test_round_trip(tmp_path, options):
+    model = used(**options)
+    if options:
+        model.rekey(8)
+    model.save(tmp_path / "state")
+    copy = load(tmp_path / "state")
+    assert copy == model
+    assert (copy.lost, copy.guaranteed_window) == (model.lost, model.guaranteed_window)
+    keys = np.random.default_rng(1).integers(0, 60, 300)
+    for _ in range(2):
+        assert np.array_equal(copy.check_and_insert(keys), model.check_and_insert(keys))
+        assert copy == model
+        copy.clear()
+        model.clear()
+
+
+def damaged(path, numbers=None, **arrays):
+    model = used()
+    kept, state = model._state()
+    header = {
+        "format": "lately-filter-2",
+        "filter": "WindowDictionary",
+        "parameters": model.parameters,
+        "numbers": kept | (numbers or {}),
+    }
+    write_state(path, header, state | arrays)
+    return path
+
+
+def test_damaged_state(tmp_path):
+    assert load(damaged(tmp_path / "state")) == used()
+    _, arrays = used()._state()
+    for name in ("lost", "youngest_lost"):
+        with pytest.raises(StateFileError, match=f"{name}: 101 does not fit the parameters"):
+            load(damaged(tmp_path / "state", {name: 101}))
+    for name, most in (("times", 100), ("held", 31), ("stash_times", 100), ("stash", 127)):
+        for value, message in ((most + 1, f"at most {most}"), (-1, "at least 0")):
+            wrong = arrays[name].copy()
+            wrong[1] = value
+            with pytest.raises(StateFileError, match=f"{name}: must be {message}"):
+                load(damaged(tmp_path / "state", **{name: wrong}))
+
+
+def test_printing():
+    model = WindowDictionary(**ROOMY)
+    model.insert(np.arange(20))
+    assert repr(model).startswith("<WindowDictionary: window of 20 insertions, ")
+    assert 0 < model.fill <= 20 / 256
+    assert 5 in model
+    assert 500 not in model
