@@ -57,8 +57,8 @@ class FilterUnit(wiring.Component):
         Where the ticks of a window in time come from, one of `lately.hdl.interface.TICKS`:
         "tick", a port that is high for a cycle for each; "period", a counter of the clocks that
         the port of this name says; "time", the field of this name of each request, see
-        `lately.hdl.frontend.request_times.Stamps`. Ticks of a port must be `least_period` cycles apart;
-        of those that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
+        `lately.hdl.frontend.request_times.Stamps`. Ticks of a port must be `least_period` cycles
+        apart; of those that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
     time_bits : int, optional
         Width of the tick counter, and of the ``time`` of requests and results; by default and at
         least what `lately.hdl.latencies.stamp_bits` says.

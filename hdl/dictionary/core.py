@@ -12,10 +12,10 @@ from ...golden.hash.siphash import SECRET_BITS
 from ..control import Control
 from ..hash.functions import StateHash, expand
 from ..hash.siphash import SipHash
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS
 from ..memory.cells import PortableCellMemory
 from ..memory.ecp5 import ECP5CellMemory
 from ..pipeline import Pipeline, registered
-from ..profile import CONTROL_LAG, DEFAULT_LEVELS
 from .column import Cell, Column
 from .dictionary_figures import ANSWER, DECISION, HAZARDS, rows_latency, swept_per_row
 from .placement import NEAR_BITS, Placement
@@ -61,7 +61,7 @@ class DictionaryCore(wiring.Component):
     secret : In(128)
         With siphash only, see `lately.hdl.hash.siphash.SipHash`.
     control : In(Control)
-        Comes `lately.hdl.profile.CONTROL_LAG` clocks after its key. A shift does nothing.
+        Comes `lately.hdl.latencies.CONTROL_LAG` clocks after its key. A shift does nothing.
     remove, window : In
         With the control: whether the key is removed; the window that is asked for, at most that
         of the specification. With 0 nothing is seen.

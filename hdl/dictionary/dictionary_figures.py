@@ -4,8 +4,8 @@ from typing import Any
 
 from ...golden.errors import SpecificationError
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, hash_latency
 from ..memory.map import CELL_COLUMNS
-from ..profile import CONTROL_LAG, DEFAULT_LEVELS, hash_latency
 
 HAZARDS = 8
 """Operations before one that have not written yet, or just write, when it reads."""
@@ -36,7 +36,7 @@ def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) ->
     ----------
     spec : WindowDictionarySpec
     levels : int
-        As for `lately.hdl.profile.hash_latency`.
+        As for `lately.hdl.latencies.hash_latency`.
     """
     return max(CONTROL_LAG, hash_latency(spec.key_bits, spec.hash, levels=levels)) + 4
 

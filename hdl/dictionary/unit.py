@@ -9,9 +9,9 @@ from ..frontend.gate import Gate
 from ..hash.secrets import Secrets
 from ..interface import Operation, UnitSignature, operation_bits
 from ..lanes.credits import Credits
+from ..latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, result_places
 from ..parameters import require_integer
 from ..pipeline import Pipeline
-from ..profile import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, result_places
 from ..queue import ResultQueue
 from ..statistics import EventCounter
 from .core import DictionaryCore
