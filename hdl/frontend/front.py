@@ -123,7 +123,7 @@ class FrontEnd(wiring.Component):
             self.control.valid.eq(gate.valid),
             self.control.query.eq(gate.query),
             self.control.insert.eq(gate.insert),
-            self.control.shift.eq(schedule.turn & ~gate.clears),
+            self.control.shift.eq(gate.event & schedule.full & ~gate.clears),
             self.control.clear.eq(gate.clears),
             self.control.adopt.eq(self.adopt),
         ]
@@ -136,7 +136,7 @@ class FrontEnd(wiring.Component):
         m.submodules.window = window
         m.d.comb += [
             window.insert.eq(gate.insert),
-            window.turn.eq(schedule.turn),
+            window.turn.eq(gate.event & schedule.full),
             window.clear.eq(gate.clears),
             window.beyond.eq(schedule.beyond),
             window.clean.eq(schedule.spare_clean),

@@ -72,37 +72,39 @@ class GenerationCounter(wiring.Component):
     ----------
     width : int
         Bits of a length.
+    goes_on : bool
+        Whether a full generation may go on.
 
     Members
     -------
     length : In(width)
         Insertions of the next generation.
     event : In(1)
-        An insertion, or whatever else begins a generation.
+        An insertion, or whatever else begins a generation when `full`.
     turn : In(1)
-        With `event`: whether it begins one.
+        If a full one may go on: whether the event begins a generation.
     fill : In(1)
-        Makes the generation full, and the next one hold no insertion yet; not together with an
-        event.
+        Makes the next event begin a generation, which holds no insertion yet; not together with
+        an event.
     full : Out(1)
-        Whether no insertion is left.
+        Whether no insertion is left: the next event begins a generation.
     left : Out(signed(width + 1))
         Insertions that are left, less one.
 
     Errors: as `require_integer`.
     """
 
-    def __init__(self, *, width):
+    def __init__(self, *, width, goes_on=False):
         require_integer("Width", width, least=1)
         super().__init__(
             {
                 "length": In(width),
                 "event": In(1),
-                "turn": In(1),
                 "fill": In(1),
                 "full": Out(1),
                 "left": Out(signed(width + 1), init=-1),
             }
+            | ({"turn": In(1)} if goes_on else {})
         )
 
     def elaborate(self, platform):
@@ -111,8 +113,12 @@ class GenerationCounter(wiring.Component):
         begin = Signal.like(self.left)
         m.d.sync += begin.eq(self.length - Mux(self.fill, 1, 2))
         m.d.comb += self.full.eq(self.left[-1])
-        with m.If(self.event & (self.turn | ~self.full)):
-            m.d.sync += self.left.eq(Mux(self.turn, begin, self.left - 1))
+        if "turn" in self.signature.members:
+            counts, turns = self.event & (self.turn | ~self.full), self.turn
+        else:
+            counts, turns = self.event, self.full
+        with m.If(counts):
+            m.d.sync += self.left.eq(Mux(turns, begin, self.left - 1))
         with m.If(self.fill):
             m.d.sync += self.left.eq(-1)
         return m
@@ -151,6 +157,9 @@ class SpareTimer(wiring.Component):
         return m
 
 
+_TIMED = {"old": In(1), "out": In(1), "hurry": In(1), "beyond": Out(1)}
+
+
 class Schedule(wiring.Component):
     """Ends generations: the first insertion after a full one, or an old one, carries the shift.
 
@@ -186,10 +195,10 @@ class Schedule(wiring.Component):
         Whether the store says that the spare is clean.
     old, out, hurry : In(1)
         If the window is one in time: as `TimeWindow` has them.
-    turn : Out(1)
-        The event turns the ring.
     beyond : Out(1)
-        The event is an insertion beyond the capacity of its generation.
+        As well: the event is an insertion beyond the capacity of its generation.
+    full : Out(1)
+        The event turns the ring.
     turned : Out(1)
         The event a cycle ago did.
     spare_clean : Out(1)
@@ -208,7 +217,7 @@ class Schedule(wiring.Component):
         self.minimum_generation = minimum_generation
         self._watches = watches
         self.length = GenerationLength(width=generation_bits, minimum=minimum_generation)
-        self.counter = GenerationCounter(width=generation_bits)
+        self.counter = GenerationCounter(width=generation_bits, goes_on=when_full is not None)
         self._timer = SpareTimer(words=clear_words)
         super().__init__(
             {
@@ -216,15 +225,12 @@ class Schedule(wiring.Component):
                 "event": In(1),
                 "fill": In(1),
                 "clean": In(1, init=1),
-                "old": In(1),
-                "out": In(1),
-                "hurry": In(1),
-                "turn": Out(1),
-                "beyond": Out(1),
+                "full": Out(1),
                 "turned": Out(1),
                 "spare_clean": Out(1),
                 "one_at_a_time": Out(1, init=1),
             }
+            | (_TIMED if when_full else {})
         )
 
     def elaborate(self, platform):
@@ -237,10 +243,8 @@ class Schedule(wiring.Component):
             counter.length.eq(length.length),
             counter.event.eq(self.event),
             counter.fill.eq(self.fill),
-            counter.turn.eq(self.turn),
             timer.start.eq(self.turned),
-            self.turn.eq(self.event & self._elaborate_due(m)),
-            self.beyond.eq(self.event & counter.full & ~self.turn),
+            self.full.eq(counter.full if self._when_full is None else self._elaborate_due(m)),
             self.spare_clean.eq(timer.clean & self.clean),
         ]
         # The length of the generation that runs, which was loaded with it, is too short.
@@ -251,23 +255,28 @@ class Schedule(wiring.Component):
         if self._watches:
             near = Signal()
             # While an operation waits that turns the ring, the gate is closed anyway.
-            m.d.sync += near.eq(((counter.left < END_LEFT) | self.hurry) & ~self.fill)
+            soon = counter.left < END_LEFT
+            if self._when_full is not None:
+                soon = soon | self.hurry
+            m.d.sync += near.eq(soon & ~self.fill)
         m.d.sync += [
-            self.turned.eq(self.turn),
+            self.turned.eq(self.event & self.full),
             below.eq(length.below),
             self.one_at_a_time.eq(short | below | length.below_soon | (near & ~self.spare_clean)),
         ]
-        with m.If(self.turn):
+        with m.If(self.event & self.full):
             m.d.sync += short.eq(below)
         return m
 
     def _elaborate_due(self, m):
-        """Return whether an event turns the ring."""
+        """Return whether an event turns the ring, if the window is one in time."""
         full = self.counter.full
-        if self._when_full is None:
-            return full
-        forced = Signal()
-        m.d.sync += forced.eq(self.fill | (forced & ~self.event))
+        m.d.comb += [
+            self.counter.turn.eq(self.full),
+            self.beyond.eq(self.event & full & ~self.full),
+        ]
         if self._when_full == "shorten":
             return full | (self.old & ~self.out)
+        forced = Signal()
+        m.d.sync += forced.eq(self.fill | (forced & ~self.event))
         return forced | ((full | self.old) & ~self.out)

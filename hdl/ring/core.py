@@ -98,7 +98,9 @@ class FilterCore(wiring.Component):
         query = control["query"].at(read)
         found = pipe.drive(detector, bits=bits, base=base, query=query) + detector.latency
         verdict = pipe.enter(detector.verdict, "verdict", stage=found)
+        seen = detector.verdict.seen
         if self._timed:
+            seen = self.verdict.seen
             limit = pipe.enter(self.limit, "limit", stage=self.control_lag, reset_less=True)
             verdict = pipe.register("timely", _timely, verdict, limit)
             found += 1
@@ -107,7 +109,7 @@ class FilterCore(wiring.Component):
             self.clean.eq(store.clean),
             self.valid_next.eq(control["valid"].at(found - 1).value),
             self.verdict.as_value().eq(verdict.value),
-            self.hit.eq(flags["valid"].value & self.verdict.seen),
+            self.hit.eq(flags["valid"].value & seen),
             *(getattr(self, name).eq(flag.value) for name, flag in flags.items()),
         ]
         pipe.leave(verdict, latency=self.latency)

@@ -181,7 +181,6 @@ class Counter(wiring.Component):
             length.generation.eq(self.generation),
             counter.length.eq(length.length),
             counter.event.eq(self.event),
-            counter.turn.eq(counter.full),
             counter.fill.eq(self.fill),
             self.full.eq(counter.full),
         ]

@@ -48,7 +48,7 @@ class Ring(wiring.Component):
             window.tick.eq(self.tick),
             window.insert.eq(self.insert),
             window.clear.eq(self.clear),
-            window.turn.eq(schedule.turn),
+            window.turn.eq(self.event & schedule.full),
             window.beyond.eq(schedule.beyond),
             window.clean.eq(schedule.spare_clean),
             schedule.old.eq(window.old),
@@ -119,7 +119,7 @@ class Course:
         names = ("limit", "status", "time", "covered")
         told = {name: ctx.get(getattr(window, name)) for name in names}
         self.done.append(code)
-        self.told.append(told | {"turn": ctx.get(ring.schedule.turn)})
+        self.told.append(told | {"turn": ctx.get(ring.window.turn)})
         for name in self.counts:
             self.counts[name] += ctx.get(getattr(window, name))
         self.ticks += tick
