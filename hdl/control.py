@@ -46,7 +46,7 @@ class CoreSignature(wiring.Signature):
 
     A core accepts one operation per cycle and gives its results in order, each `latency` cycles
     after its key. An operation sees the effects of all operations before it. `control` comes
-    some cycles after its key, `lately.hdl.profile.CONTROL_LAG` in a unit of one lane, so that
+    some cycles after its key, `lately.hdl.latencies.CONTROL_LAG` in a unit of one lane, so that
     hashing need not wait for the decision on the shift.
 
     Parameters

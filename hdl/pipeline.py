@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 
-from .profile import FAN_IN
+from .latencies import FAN_IN
 
 
 class StageError(ValueError):
@@ -151,7 +151,7 @@ class Pipeline:
     m : Module
         Gets the registers.
     levels : int
-        Levels of look-up tables, each of `lately.hdl.profile.FAN_IN` inputs, that fit between
+        Levels of look-up tables, each of `lately.hdl.latencies.FAN_IN` inputs, that fit between
         two registers at the clock that the pipeline is built for.
     enable : Value, optional
         The whole pipeline stands still while this is low.

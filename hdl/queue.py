@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from .latencies import QUEUE_LATENCY
 from .parameters import require_integer, require_power_of_two
-from .profile import QUEUE_LATENCY
 
 
 class ResultQueue(wiring.Component):

@@ -12,8 +12,8 @@ from amaranth.hdl import UnusedElaboratable
 from ..golden.errors import SpecificationError
 from ..golden.spec import PRESETS
 from .build import filter_unit
+from .latencies import ORGANISATIONS
 from .memory.variants import VARIANTS
-from .profile import ORGANISATIONS
 
 
 def units() -> Iterator[tuple[str, object]]:

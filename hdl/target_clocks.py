@@ -7,7 +7,7 @@ Pipelines are laid out for them, and nextpnr strives for them. Needs no Amaranth
 from collections.abc import Mapping
 from math import inf
 
-from .profile import BLOCK_MODES
+from .latencies import BLOCK_MODES
 
 CLOCK_MHZ: Mapping[str, Mapping[str, float]] = {
     "ecp5-6": {"": 257, "NORMAL": 212.0, "WRITETHROUGH": 213.6, "READBEFOREWRITE": 154.6},

@@ -8,9 +8,10 @@ from ..golden.hash.siphash import SECRET_BITS
 from .frontend.front import FrontEnd
 from .hash.secrets import Secrets
 from .interface import UnitSignature
+from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, result_places
 from .memory.map import memory_map
 from .parameters import require_integer
-from .profile import ACCEPT_LAG, DEFAULT_LEVELS, HardwareProfile, result_places
+from .profile import HardwareProfile
 from .queue import ResultQueue
 from .registers import Holder, counters
 from .ring.core import ring_core

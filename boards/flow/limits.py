@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from ...golden.errors import LatelyError
-from ...hdl.profile import BLOCK_MODES
+from ...hdl.latencies import BLOCK_MODES
 from ...hdl.target_clocks import device_class
 
 PORT = "block RAM port, "

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..control import Control
 from ..interface import Operation
-from ..profile import GENERATION_LEAD, PAUSE, SHIFT_PAUSE
+from ..latencies import GENERATION_LEAD, PAUSE, SHIFT_PAUSE
 from .gate import Gate
 from .schedule import Schedule
 

@@ -5,8 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..interface import Operation, operation_bits
+from ..latencies import SPARE_SETTLE
 from ..parameters import require_integer
-from ..profile import SPARE_SETTLE
 
 
 class Serializer(wiring.Component):

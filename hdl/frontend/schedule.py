@@ -4,8 +4,8 @@ from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import END_LEFT, GENERATION_SAMPLE
 from ..parameters import require_integer
-from ..profile import END_LEFT, GENERATION_SAMPLE
 
 
 class GenerationLength(wiring.Component):
@@ -164,7 +164,7 @@ class Schedule(wiring.Component):
         Cycles that clearing takes; after them the spare is as `clean` says.
     watches : bool
         Whether clearing may take longer. Then operations come one at a time too where fewer than
-        `lately.hdl.profile.END_LEFT` insertions are left and the spare is not clean.
+        `lately.hdl.latencies.END_LEFT` insertions are left and the spare is not clean.
 
     Members
     -------

@@ -15,9 +15,14 @@ from ...golden.hash.functions import (
     index_fields,
     mix_constants,
 )
+from ..latencies import (
+    DEFAULT_LEVELS,
+    FAN_IN,
+    fold_steps,
+    hash_latency,
+)
 from ..parameters import require_integer
 from ..pipeline import Pipeline
-from ..profile import DEFAULT_LEVELS, FAN_IN, fold_steps, hash_latency
 
 
 def fold(pipe, key, seed):

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
 from ...golden.hash.siphash import SECRET_BITS
+from ..latencies import DEFAULT_LEVELS, hash_latency
 from ..pipeline import Pipeline
-from ..profile import DEFAULT_LEVELS, hash_latency
 from .functions import expand, fold, mix
 from .siphash import SipHash
 

@@ -5,8 +5,8 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.siphash import SECRET_BITS
+from ..latencies import SECRET_LEAD
 from ..parameters import require_integer
-from ..profile import SECRET_LEAD
 from .siphash import SipHash
 
 

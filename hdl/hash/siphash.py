@@ -15,9 +15,9 @@ from ...golden.hash.siphash import (
     length_word,
     message_words,
 )
+from ..latencies import siphash_latency
 from ..parameters import require_integer
 from ..pipeline import Pipeline, registered
-from ..profile import siphash_latency
 
 BOUNDS = (0, 22, 43, 64)
 """Where words are cut into digits; an addition takes a clock for each, and one carry chain."""

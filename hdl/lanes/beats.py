@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ...golden.hash.functions import (
     STATE_BITS,
 )
+from ..latencies import FAN_IN, MINIMUM_BEATS
 from ..pipeline import Pipeline, registered
-from ..profile import FAN_IN, MINIMUM_BEATS
 
 
 class ShiftFinder(wiring.Component):
@@ -23,7 +23,7 @@ class ShiftFinder(wiring.Component):
         Width of the length.
     minimum : int
         Shortest length, which stands for any shorter one. At least
-        ``lately.hdl.profile.MINIMUM_BEATS`` beats lie between two insertions for which the ring
+        ``lately.hdl.latencies.MINIMUM_BEATS`` beats lie between two insertions for which the ring
         turns.
 
     Members

@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import FAN_IN, paged_latency
 from ..memory.paged import PagedMemory
 from ..pipeline import Pipeline, delayed, registered
-from ..profile import FAN_IN, paged_latency
 from ..queue import ResultQueue
 from .beats import count_bits
 from .credits import Credits

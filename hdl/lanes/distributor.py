@@ -5,10 +5,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
+from ..latencies import SHARD_PLACES
 from ..memory.paged import PagedMemory
 from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline, registered
-from ..profile import SHARD_PLACES
 from .beats import check_lanes
 from .sequencer import Entry
 

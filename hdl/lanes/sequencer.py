@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 from ..control import Control
 from ..frontend.schedule import SpareTimer
+from ..latencies import STEP_LATENCY
 from ..pipeline import delayed, registered
-from ..profile import STEP_LATENCY
 
 
 class RingCommand(Enum, shape=2):

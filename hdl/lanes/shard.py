@@ -5,10 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import STATE_BITS
+from ..latencies import SHARD_PLACES
 from ..memory.paged import PagedMemory
 from ..parameters import require_power_of_two
 from ..pipeline import Pipeline
-from ..profile import SHARD_PLACES
 from ..queue import ResultQueue
 from ..ring.core import ring_core
 from .beats import count_bits

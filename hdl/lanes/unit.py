@@ -8,9 +8,10 @@ from ...golden.hash.siphash import SECRET_BITS
 from ..hash.secrets import Secrets
 from ..hash.siphash import SipHash
 from ..interface import UnitSignature
+from ..latencies import DEFAULT_LEVELS, GENERATION_LEAD, SECRET_SETTLE
 from ..memory.map import floorplan_groups, memory_map
 from ..pipeline import registered
-from ..profile import DEFAULT_LEVELS, GENERATION_LEAD, SECRET_SETTLE, HardwareProfile
+from ..profile import HardwareProfile
 from ..registers import Holder, counters
 from ..statistics import count_events
 from .beats import BeatRecord

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 
+from ..latencies import BLOCK_CLEAR_BITS
 from ..pipeline import Pipeline
-from ..profile import BLOCK_CLEAR_BITS
 from .map import BLOCK_KINDS, BlockGrid
 from .segment import SegmentMemory
 

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import PAGE_WORDS
 from ..parameters import require_integer
-from ..profile import PAGE_WORDS
 
 
 class DelayLine(wiring.Component):

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 
-from ..profile import BANK_ROWS
+from ..latencies import BANK_ROWS
 from .blocks import DualPortSegmentMemory
 from .map import BANK_COLUMNS, BLOCK_KINDS
 from .stamps import StampMemory

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.spec import FilterSpec
-from ..profile import BLOCK_CLEAR_BITS, HardwareProfile, memory_shape
+from ..latencies import BLOCK_CLEAR_BITS, memory_shape
+from ..profile import HardwareProfile
 
 BANK_COLUMNS = 18
 """Columns of a bank of words that one DP16KD holds."""

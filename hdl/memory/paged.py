@@ -6,9 +6,9 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import PAGE_WORDS, paged_latency
 from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline
-from ..profile import PAGE_WORDS, paged_latency
 
 
 @lru_cache(maxsize=16)

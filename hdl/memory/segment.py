@@ -8,9 +8,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import memory_latency
 from ..parameters import require_integer
 from ..pipeline import delayed
-from ..profile import memory_latency
 
 
 class SegmentMemory(wiring.Component):

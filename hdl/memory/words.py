@@ -10,9 +10,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import FAN_IN, WORD_LATENCY
 from ..parameters import require_integer
 from ..pipeline import Pipeline
-from ..profile import FAN_IN, WORD_LATENCY
 
 
 class WordBank(wiring.Component, ABC):

@@ -5,8 +5,9 @@ from amaranth.lib import wiring
 
 from ..control import CoreSignature
 from ..hash.key import KeyHash
+from ..latencies import CONTROL_LAG
 from ..pipeline import Pipeline
-from ..profile import CONTROL_LAG, HardwareProfile
+from ..profile import HardwareProfile
 from .detector import RingDetector
 from .separate import SegmentStore
 from .sliced import SlicedStore

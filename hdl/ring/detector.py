@@ -5,9 +5,14 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..control import Verdict
+from ..latencies import (
+    DEFAULT_LEVELS,
+    FAN_IN,
+    ceil_log,
+    detector_steps,
+)
 from ..parameters import require_integer
 from ..pipeline import Pipeline
-from ..profile import DEFAULT_LEVELS, FAN_IN, ceil_log, detector_steps
 
 
 class RingDetector(wiring.Component):

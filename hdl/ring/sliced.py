@@ -8,11 +8,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import COLUMN_RING_LATENCY, FAN_IN, ceil_log
 from ..memory.ecp5 import ECP5WordBank
 from ..memory.words import PortableWordBank
 from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline, delayed
-from ..profile import COLUMN_RING_LATENCY, FAN_IN, ceil_log
 from .separate import StoreSignature
 
 VARIANTS = {"portable": PortableWordBank, "ecp5": ECP5WordBank}

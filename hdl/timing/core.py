@@ -6,10 +6,10 @@ from amaranth.lib.wiring import In, Out
 
 from ..control import Control
 from ..hash.functions import expand, fold, mix
+from ..latencies import DEFAULT_LEVELS, PAGE_WORDS, hash_latency
 from ..memory.delay import DelayLine
 from ..memory.stamps import PortableStampMemory
 from ..pipeline import Pipeline
-from ..profile import DEFAULT_LEVELS, PAGE_WORDS, hash_latency
 from .elide import ElidePart
 from .oldest import OldestCell, TimingVerdict
 from .sweep_rules import check_elision

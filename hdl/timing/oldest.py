@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import ceil_log
 from ..parameters import require_integer
 from ..pipeline import Pipeline
-from ..profile import ceil_log
 
 _DIGIT = 6
 """Bits of ages that are compared in one clock."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..boards.flow.devices import Device
 from ..golden import FilterSpec
-from ..hdl.profile import (
+from ..hdl.latencies import (
     BLOCK_BITS,
     BLOCK_CLEAR_BITS,
     CONTROL_LAG,

@@ -14,7 +14,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
 
-from ...hdl.profile import memory_latency
+from ...hdl.latencies import memory_latency
 
 DEPTH = int(os.environ["LATELY_DEPTH"])
 CLEAR_BITS = int(os.environ["LATELY_CLEAR_BITS"])

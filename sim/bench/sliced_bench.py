@@ -10,7 +10,7 @@ import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 
 from ...golden import Operation
-from ...hdl.profile import END_LEFT
+from ...hdl.latencies import END_LEFT
 from .filter_bench import (
     GENERATION,
     PROFILE,

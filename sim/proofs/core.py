@@ -14,9 +14,10 @@ from ...golden import preset
 from ...golden.spec import APBFSpec, GEBFSpec
 from ...hdl.control import Control
 from ...hdl.hash.key import Addresses
+from ...hdl.latencies import CONTROL_LAG
 from ...hdl.memory.segment import SegmentMemory
 from ...hdl.pipeline import delayed
-from ...hdl.profile import CONTROL_LAG, HardwareProfile
+from ...hdl.profile import HardwareProfile
 from ...hdl.ring.core import FilterCore
 from ...hdl.ring.detector import RingDetector
 from ...hdl.ring.ring import Ring

@@ -12,8 +12,8 @@ from ...golden.hash.siphash import SECRET_BITS
 from ...golden.spec import APBFSpec
 from ...hdl.hash.secrets import Secrets
 from ...hdl.hash.siphash import SipHash
+from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed
-from ...hdl.profile import CONTROL_LAG
 from .core import AnyHash, Guarantee, TrackedMemory, TrackingCore
 from .formal import Bounded, Proof
 

@@ -11,8 +11,9 @@ from amaranth.lib import wiring
 from ...golden.spec import APBFSpec
 from ...hdl.control import CoreSignature
 from ...hdl.interface import operation_bits
+from ...hdl.latencies import CONTROL_LAG
 from ...hdl.pipeline import delayed
-from ...hdl.profile import CONTROL_LAG, HardwareProfile
+from ...hdl.profile import HardwareProfile
 from ...hdl.queue import ResultQueue
 from ...hdl.unit import FilterUnit
 from .formal import Induction, Proof, Reachable

@@ -15,8 +15,9 @@ from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
 from ...hdl.interface import UnitSignature
 from ...hdl.lanes.unit import LaneUnit
+from ...hdl.latencies import GENERATION_LEAD, PAUSE
 from ...hdl.memory.map import PhysicalMemory, memory_map
-from ...hdl.profile import GENERATION_LEAD, PAUSE, HardwareProfile
+from ...hdl.profile import HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TOP, unit_verilog

@@ -24,7 +24,7 @@ from lately.boards.flow.pll import LIMITS
 from lately.boards.flow.synthesis import with_limits
 from lately.golden import preset
 from lately.hdl.build import filter_unit
-from lately.hdl.profile import BLOCK_MODES
+from lately.hdl.latencies import BLOCK_MODES
 from lately.hdl.target_clocks import (
     CLOCK_MHZ,
     WITHIN_REACH_MHZ,

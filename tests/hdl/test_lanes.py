@@ -19,8 +19,9 @@ from lately.hdl.lanes.distributor import Distributor
 from lately.hdl.lanes.sequencer import ordered_steps, steps_layout
 from lately.hdl.lanes.shard import Shard
 from lately.hdl.lanes.unit import LaneUnit
+from lately.hdl.latencies import MINIMUM_BEATS
 from lately.hdl.memory.paged import PagedMemory, address_maps
-from lately.hdl.profile import MINIMUM_BEATS, HardwareProfile
+from lately.hdl.profile import HardwareProfile
 from lately.hdl.unit import FilterUnit
 from lately.sim import CompiledLanes
 from lately.sim.replay import compiled

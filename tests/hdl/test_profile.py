@@ -9,14 +9,14 @@ import pytest
 
 from lately.golden import PRESETS, FilterSpec, SpecificationError, preset
 from lately.hdl.build import filter_unit
-from lately.hdl.memory.variants import VARIANTS
-from lately.hdl.profile import (
+from lately.hdl.latencies import (
     ORGANISATIONS,
-    HardwareProfile,
     ceil_log,
     memory_latency,
     siphash_latency,
 )
+from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.profile import HardwareProfile
 
 APBF = {"family": "apbf", "k": 3, "l": 2, "slice_bits": 64}
 APBBF = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lately.hdl.profile import BLOCK_MODES
+from lately.hdl.latencies import BLOCK_MODES
 from lately.hdl.target_clocks import CLOCK_MHZ, LEVELS_MHZ, levels, limit_mhz, target_mhz
 
 

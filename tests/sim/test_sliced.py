@@ -12,7 +12,7 @@ from lately.hdl import FilterUnit
 from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.schedule import Schedule
 from lately.hdl.interface import Operation
-from lately.hdl.profile import END_LEFT, PAUSE, WATCHED_GENERATION
+from lately.hdl.latencies import END_LEFT, PAUSE, WATCHED_GENERATION
 from lately.sim import CompiledUnit
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 

@@ -1,0 +1,239 @@
+"""Latencies and sizes of the hardware as functions of numbers, and the constants in them.
+
+The one place from which components, profile, planner, simulation and documentation take them.
+Needs no Amaranth. The functions also take arrays of integers, element by element, which is how
+the planner reckons with thousands of filters at once.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..golden.hash.functions import MIX_ROUNDS
+from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, message_words
+
+ORGANISATIONS = ("separate", "bit-sliced")
+"""Organisations of the memory."""
+
+FAN_IN = 4
+"""Inputs of the look-up tables that a step of a pipeline is cut for."""
+
+BLOCK_BITS = 1 << 14
+"""Bits of the block RAM that pipelines are laid out for."""
+
+BLOCK_CLEAR_BITS = 16
+"""Bits that a block RAM zeroes per cycle at most, and the width of its words."""
+
+CROWDED_BLOCKS = 56
+"""Block RAMs up to which one address register leads to each; more where there are more."""
+
+SELECTED_DIGITS = 2
+"""Binary digits by which a bit is selected from the words of block RAMs in a clock."""
+
+DEFAULT_LEVELS = 2
+"""Levels of look-up tables between two registers, if no clock is asked for."""
+
+CONTROL_LAG = 3
+"""Cycles by which the control of a core comes after its key."""
+
+QUEUE_LATENCY = 3
+"""Cycles to a result from the cycle before its verdict."""
+
+ACCEPT_LAG = 6
+"""Cycles from an acceptance until `i.ready` knows of it, and one to spare."""
+
+GENERATION_LEAD = 16
+"""Cycles from a change of the generation length to the first acceptance that it applies to."""
+
+SECRET_LEAD = 2
+"""Cycles from a secret's acceptance to the first acceptance that it applies to."""
+
+SPARE_SETTLE = 3
+"""Cycles until earlier operations have had their effect on what is known of the spare."""
+
+SHIFT_PAUSE = SPARE_SETTLE + 6
+"""Cycles for which a SHIFT keeps the input closed if the spare is clean."""
+
+PAUSE = 2 * SPARE_SETTLE + 16
+"""Longest time in cycles for which a SHIFT or CLEAR keeps the input closed after clearing."""
+
+GENERATION_SAMPLE = GENERATION_LEAD // 2
+"""Cycles after which the generation length is looked at again."""
+
+END_LEFT = 16
+"""Insertions before the end of a generation at which a dirty spare is looked at."""
+
+WATCHED_GENERATION = END_LEFT + 8
+"""Shortest generation that is not near its end from the beginning, if the spare may be dirty."""
+
+COLUMN_RING_LATENCY = 2
+"""Cycles from control to the columns of bit-sliced segments."""
+
+MINIMUM_BEATS = 8
+"""Fewest cycles between two shifts with several lanes."""
+
+LANE_SLOTS = 112
+"""Beats that may be under way with several lanes, beside those whose keys are being hashed."""
+
+BEAT_PLACES = 48
+"""Beats that wait for room in a shard, at most, beside those whose keys are being hashed."""
+
+SECRET_SETTLE = 2
+"""Cycles by which a beat of several lanes waits for the secret that its clear brings in."""
+
+SHARD_PLACES = 32
+"""Entries that wait in a shard, at most."""
+
+STEP_LATENCY = 3
+"""Cycles from a step of a shard to its control."""
+
+PAGE_WORDS = 16
+"""Words that one page of a `PagedMemory` holds, as the distributed memory of an ECP5."""
+
+WORD_LATENCY = 6
+"""Cycles of a bank of words from a row to its word."""
+
+BANK_ROWS = 1024
+"""Rows of a bank of words at most, as a block RAM of ECP5 has them."""
+
+BANK_VARIANTS = ("portable", "ecp5")
+"""Variants of the banks of words."""
+
+BLOCK_MODES: Mapping[str, Mapping[str, str]] = {
+    "separate": {"ecp5": "NORMAL", "ice40": "NORMAL", "gowin": "NORMAL"},
+    "bit-sliced": {"ecp5": "NORMAL"},
+}
+"""Slowest write mode of a block RAM's port, by organisation and variant of the memory.
+
+Variants that instantiate no block RAM are missing.
+"""
+
+
+def memory_shape(*, bits: Any, clear: Any, block_bits: int = BLOCK_BITS) -> tuple[Any, Any]:
+    """Return columns and rows of the block RAMs that hold `bits`, `clear` zeroed at a time.
+
+    Parameters
+    ----------
+    bits, clear : int or ndarray of int
+    block_bits : int
+        Bits of a block RAM. Pipelines are the same on all devices: they count in `BLOCK_BITS`.
+    """
+    columns = _at_least_one(clear // BLOCK_CLEAR_BITS)
+    return columns, _at_least_one(bits // columns // block_bits)
+
+
+def address_registers(blocks: Any, *, lanes: int = 1) -> Any:
+    """Return how many registers lead to each memory of a unit of so many block RAMs.
+
+    Many block RAMs lie far apart, but those of a shard of several lanes lie side by side.
+    """
+    return 1 + (2 if lanes == 1 else 1) * (blocks > CROWDED_BLOCKS)
+
+
+def memory_latency(*, bits: Any, clear: Any, registers: Any = 1) -> Any:
+    """Return the cycles from an address to its bit, for a part of `bits`, `clear` at a time.
+
+    `registers` lead to the memory, and two are the block RAM. The bit is selected from the words
+    of all block RAMs by `SELECTED_DIGITS` binary digits per clock; where more than two registers
+    lead to the memory, one leads from it.
+    """
+    _, rows = memory_shape(bits=bits, clear=clear)
+    selection = ceil_log(1 << SELECTED_DIGITS, rows * clear)
+    return 2 + registers + _at_least_one(selection) + (registers > 2)
+
+
+def fold_steps(key_bits: int) -> int:
+    """Return the steps in which a key of `key_bits` is folded into a state."""
+    return int(_at_least_one(ceil_log(FAN_IN, key_bits)))
+
+
+def hash_steps(key_bits: int) -> int:
+    """Return the steps from a key of `key_bits` to its state: the fold, and a step per round."""
+    return fold_steps(key_bits) + MIX_ROUNDS
+
+
+def siphash_latency(key_bits: int) -> int:
+    """Return the cycles from a key of `key_bits` to its SipHash.
+
+    One to add the first word, 5 for each round, in the last of which the sum
+    of the four words comes in place of what it does not need.
+    """
+    return 1 + 5 * (message_words(key_bits) * COMPRESSION_ROUNDS + FINALIZATION_ROUNDS)
+
+
+def hash_latency(key_bits: int, hash: str = "h3", *, levels: int = DEFAULT_LEVELS) -> int:
+    """Return the cycles from a key to its addresses, which do not come from registers.
+
+    Parameters
+    ----------
+    key_bits : int
+    hash : str
+        As `FilterSpec` has it.
+    levels : int
+        Levels of look-up tables between two registers.
+    """
+    return siphash_latency(key_bits) if hash == "siphash" else -(-hash_steps(key_bits) // levels)
+
+
+def detector_steps(*, parts: Any, segments: Any, run: Any, generations: Any) -> dict[str, Any]:
+    """Return the steps from the bits of a key to its verdict, in order.
+
+    Parameters
+    ----------
+    parts, segments, run, generations : int or ndarray of int
+        As `FilterSpec` has them.
+
+    Returns
+    -------
+    dict of str to int or ndarray of int
+    """
+    return {
+        # Bits come through a level of tables from the registers of their memories.
+        "match": 1 + _at_least_one(ceil_log(FAN_IN, parts)),
+        "rotate": ceil_log(2, segments),
+        "run": ceil_log(FAN_IN, run),
+        "age": _at_least_one(ceil_log(2, generations + 1)),
+    }
+
+
+def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
+    """Return the cycles from the bits of a key to its verdict.
+
+    Parameters
+    ----------
+    levels : int
+        Levels of look-up tables between two registers.
+    figures : int or ndarray of int
+        As for `detector_steps`.
+    """
+    return -(-sum(detector_steps(**figures).values()) // levels)
+
+
+def paged_latency(depth: int) -> int:
+    """Return the cycles of a `PagedMemory` of `depth` words, whose read makes the first choice."""
+    return 2 + int(ceil_log(2, -(-depth // PAGE_WORDS))) // 2
+
+
+def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:
+    """Return the places of the result queue of a unit of that latency: a power of two.
+
+    Parameters
+    ----------
+    latency : int or ndarray of int
+    lag : int
+        Cycles from an acceptance until `i.ready` depends on it.
+    """
+    return 1 << ceil_log(2, latency + lag + 5)
+
+
+def ceil_log(base: int, value: Any) -> Any:
+    """Return the smallest n with ``base**n >= value``, element by element for an array."""
+    exponent, power = 0 * value, 1
+    while np.any(short := power < value):
+        exponent, power = exponent + short, power * base
+    return exponent
+
+
+def _at_least_one(value: Any) -> Any:
+    return value + (value < 1)
