@@ -38,8 +38,8 @@ class Column(wiring.Component):
 
     Members
     -------
-    row : In
-        Of the operation that reads.
+    row, next_row : In
+        Of the operation that reads, and of the one that reads in the next clock.
     rest, number : In
         Of the operation whose row came `CellMemory.LATENCY` clocks ago: the rest of
         its digest, and the number of its insertion, modulo 2**T.
@@ -51,6 +51,8 @@ class Column(wiring.Component):
         Number less that of the cell; likewise.
     write, write_row, written : In
         What an operation writes.
+    coming_row : In
+        Row of the operation that writes two clocks later, if one does.
     same_row : In(1)
         With `row`: whether it is the `write_row` of the operation that writes, if one does.
     tick : In(1)
@@ -68,6 +70,7 @@ class Column(wiring.Component):
         super().__init__(
             {
                 "row": In(row),
+                "next_row": In(row),
                 "rest": In(spec.rest_bits),
                 "number": In(time),
                 "match": Out(1),
@@ -76,6 +79,7 @@ class Column(wiring.Component):
                 "write": In(1),
                 "same_row": In(1),
                 "write_row": In(row),
+                "coming_row": In(row),
                 "written": In(Cell(spec=spec)),
                 "tick": In(1),
                 "late": Out(1),
@@ -96,8 +100,9 @@ class Column(wiring.Component):
         ]
         written = registered(m, self.write & self.same_row, "meets_written")
         erased = registered(m, erase & ~self.write, "erased")
-        swept = registered(m, self.row == swept, "meets_swept")
-        self._elaborate_answer(m, registered(m, written | (erased & swept), "met"))
+        same = registered(m, _pairs(self.next_row, swept), "meets_swept")
+        same = registered(m, same.all(), "met_swept")
+        self._elaborate_answer(m, registered(m, written | (erased & same), "met"))
         return m
 
     def _elaborate_answer(self, m, met):
@@ -107,14 +112,12 @@ class Column(wiring.Component):
         distance = Signal.like(self.number, reset_less=True)
         m.d.sync += [
             used.eq(cell.used & ~met),
-            same.eq(
-                Cat(cell.rest[low : low + 2] == self.rest[low : low + 2]
-                    for low in range(0, len(self.rest), 2))
-            ),
+            same.eq(_pairs(cell.rest, self.rest)),
             distance.eq(self.number - cell.time),
             self.distance.eq(distance),
-            self.match.eq(used & same.all() & (distance <= window)),
-            self.free.eq(~used | (distance >= window)),
+            # Each the borrow of one subtraction, and no more.
+            self.match.eq(used & same.all() & (distance < window + 1)),
+            self.free.eq(~(used & (distance < window))),
         ]  # fmt: skip
 
     def _elaborate_sweep(self, m, swept):
@@ -122,12 +125,13 @@ class Column(wiring.Component):
         due = Signal(range(4 * LATE_ROWS))
         # Read, and so many clocks later.
         flight = Signal(self.memory.LATENCY + 2)
-        start, done, erase, touched = Signal(), Signal(), Signal(), Signal()
+        start, done, erase = Signal(), Signal(), Signal()
+        meets, touched, rests = Signal(), Signal(), Signal()
         cell = data.View(Cell(spec=self._spec), self.memory.other_word)
         used, expired = Signal(), Signal()
         distance = Signal.like(self.number, reset_less=True)
         m.d.comb += [
-            start.eq((due != 0) & ~self.write & ~flight.any()),
+            start.eq((due != 0) & ~self.write & ~flight.any() & ~rests),
             done.eq(flight[-1] & (~erase | ~self.write)),
             erase.eq(flight[-1] & expired & ~touched),
         ]
@@ -138,10 +142,18 @@ class Column(wiring.Component):
             flight.eq(Mux(flight[-1] & ~done, flight, Cat(start, flight))),
             used.eq(cell.used),
             distance.eq(self.number - cell.time),
-            touched.eq((touched | (self.write & (self.write_row == swept))) & ~start),
+            # Of the row before for two clocks after that has changed: then nothing is under way.
+            meets.eq(registered(m, _pairs(self.coming_row, swept), "coming").all()),
+            rests.eq(flight.any()),
+            touched.eq((touched | (self.write & meets)) & ~start),
         ]
         with m.If(flight[-2]):
-            m.d.sync += expired.eq(used & (distance > self._spec.window))
+            m.d.sync += expired.eq(used & ~(distance < self._spec.window + 1))
         with m.If(done):
             m.d.sync += swept.eq(swept + Const(1))
         return erase
+
+
+def _pairs(one, other):
+    """Return whether two values agree in each pair of bits: one level of look-up tables."""
+    return Cat(one[low : low + 2] == other[low : low + 2] for low in range(0, len(one), 2))

@@ -260,8 +260,11 @@ class DictionaryCore(wiring.Component):
         written = Signal(Cell(spec=spec))
         writing = self._read + DECISION + 2
         writes, used = Signal(spec.columns), Signal()
+        # An operation right behind that inserts the same digest will write the same cell.
+        absorbed = (placement.same[0] & placement.insert).replicate(spec.columns)
+        acted = (placement.fills & ~absorbed) | placement.empties
         m.d.sync += [
-            writes.eq(placement.fills | placement.empties | clearing.replicate(spec.columns)),
+            writes.eq(acted | clearing.replicate(spec.columns)),
             used.eq(placement.filled),
         ]
         m.d.comb += [
@@ -278,11 +281,13 @@ class DictionaryCore(wiring.Component):
             told = self._read + column.memory.LATENCY
             m.d.comb += [
                 column.row.eq(row.at(self._read).value),
+                column.next_row.eq(row.at(self._read - 1).value),
                 column.rest.eq(digest.at(told).value[spec.row_bits :]),
                 column.number.eq(number.at(told).value),
                 column.write.eq(writes[index]),
                 column.same_row.eq(placement.same_rows[HAZARDS - 1][index]),
                 column.write_row.eq(write_row),
+                column.coming_row.eq(row.at(writing - 2).value),
                 column.written.eq(written),
             ]
         return self._elaborate_distance(pipe)
@@ -315,7 +320,7 @@ class DictionaryCore(wiring.Component):
         told = self._read + DECISION + 1
         acted = told + 1
         held = pipe.enter(placement.hit, "held", stage=told)
-        near = pipe.enter(Cat(placement.near_distance, placement.near), "near", stage=told)
+        near = pipe.enter(Cat(placement.near_distance, placement.near), "near", stage=acted)
         distance = pipe.register(
             "cell_distance",
             lambda far, near: Mux(near[NEAR_BITS], near[:NEAR_BITS], far),

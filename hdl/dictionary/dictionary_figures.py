@@ -19,7 +19,7 @@ ANSWER = 13
 LEAST_WINDOW = 16
 """Shortest window: longer than what is under way, so that nothing of it has expired."""
 
-MOST_SWEPT_PER_ROW = 8
+MOST_SWEPT_PER_ROW = 24
 """Most insertions to each row of the sweep, so that a late one keeps its margin."""
 
 LATE_ROWS = 4

@@ -77,11 +77,12 @@ class Placement(wiring.Component):
         It inserts or removes.
     hit : Out(1)
         A column holds its digest.
-    near : Out(1)
-        That was written by an operation under way, `near_distance` insertions before.
-    near_distance : Out(NEAR_BITS)
     push : Out(1)
         The operation that was decided two clocks before goes to the stash.
+    near : Out(1)
+        The cell that holds its digest was written by an operation that was under way,
+        `near_distance` insertions before.
+    near_distance : Out(NEAR_BITS)
     """
 
     def __init__(self, *, columns):
@@ -100,9 +101,9 @@ class Placement(wiring.Component):
                 "filled": Out(1),
                 "acts": Out(1),
                 "hit": Out(1),
+                "push": Out(1),
                 "near": Out(1),
                 "near_distance": Out(NEAR_BITS),
-                "push": Out(1),
             }
         )
 
@@ -121,7 +122,12 @@ class Placement(wiring.Component):
             state = registered(m, told, f"knowledge{stage + 1}")
         held = registered(m, told.hit.any(), "held")
         told = self._told(m, state, 1, tells)
-        m.d.sync += self.push.eq(inserts & ~self.filled)
+        time = registered(m, told.time, "near_time")
+        m.d.sync += [
+            self.push.eq(inserts & ~self.filled),
+            self.near.eq(registered(m, told.near, "nearby")),
+            self.near_distance.eq(number - time),
+        ]
         self._elaborate_decision(m, told, Mux(self.acts & self.same[0], self.filled, held))
         return m
 
@@ -165,8 +171,6 @@ class Placement(wiring.Component):
             self.filled.eq(self.insert & (hit | told.free.any())),
             self.acts.eq(self.insert | self.remove),
             self.hit.eq(hit),
-            self.near.eq(told.near),
-            self.near_distance.eq(self.number - told.time),
         ]
 
     def _first(self, free):

@@ -395,23 +395,23 @@ def test_columns_share_few_digests():
 def test_presets():
     assert {name: (spec.timestamp_bits, spec.cell_bits) for name, spec in DICTIONARIES.items()} == {
         "tiny": (9, 14),
-        "small": (13, 24),
+        "small": (14, 25),
         "default": (15, 27),
     }
     # Block RAMs of 18,432 bits: words of 18 bits by 1,024, or of 9 by 2,048.
     small, default = DICTIONARIES["small"], DICTIONARIES["default"]
     assert small.columns * -(-small.cell_bits // 18) == 10
     assert default.columns * -(-default.cell_bits // 9) == 30
-    assert small.storage_bits == 5 * 1024 * 24 + 4 * (1 + 13 + 20)
+    assert small.storage_bits == 5 * 1024 * 25 + 4 * (1 + 14 + 20)
     with pytest.raises(SpecificationError, match=r"^preset: must be one of tiny, small, default, "):
         dictionary_preset("large")
 
 
 def test_timestamps_are_just_long_enough():
-    """n + 6 rows + 128 codes: the least power of two that has them."""
-    for window in (4096 - 6 * 256 - 128, 4096 - 6 * 256 - 127):
+    """n + 10 rows + 256 codes: the least power of two that has them."""
+    for window in (4096 - 10 * 256 - 256, 4096 - 10 * 256 - 255):
         spec = WindowDictionarySpec(window=window, columns=2, rows=256, digest_bits=20)
-        assert spec.timestamp_bits == (12 if window + 6 * 256 + 128 <= 4096 else 13)
+        assert spec.timestamp_bits == (12 if window + 10 * 256 + 256 <= 4096 else 13)
 
 
 @pytest.mark.parametrize("window", [1, 10, 300, 1000, 10_000, 50_000])

@@ -1,0 +1,60 @@
+"""Dictionary units of explicit block RAMs, compiled, with models that answer with garbage."""
+
+import numpy as np
+import pytest
+from compiled_dictionary import CompiledDictionary
+
+from lately.golden import Operation, dictionary_preset, from_spec
+from lately.sim.toolchain import cell_models
+
+CODES = (Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT, Operation.REMOVE)
+PIPELINE = 30
+"""Clocks that the last operations of a stream take to leave."""
+
+
+def streams(spec, count):
+    """Operations, keys and windows by name, and the share of clocks that may be idle."""
+    rng = np.random.default_rng(2)
+    codes = rng.choice(CODES, count, p=[0.25, 0.2, 0.5, 0.05])
+    checks = np.full(count, Operation.CHECK_AND_INSERT)
+    windows = rng.integers(1, spec.window + 1, count)
+    most = 1 << min(62, spec.key_bits)
+    few, some = min(most, 12), min(most, 3 * spec.window)
+    return {
+        "distinct": (checks, rng.integers(0, most, count), windows, 0),
+        "mixed": (codes, rng.integers(0, some, count), windows, 0),
+        "near": (codes, rng.integers(0, few, count), windows, 0),
+        "one key": (checks, np.full(count, 7), windows, 0),
+        # Both write the first column, whose sweep takes a clock for each row.
+        "two keys": (checks, np.arange(count) % 2, windows, 0.1),
+    }
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("tiny", 50_000), *(pytest.param(name, 1_000_000, marks=pytest.mark.slow)
+                         for name in ("small", "default"))],
+)  # fmt: skip
+def test_like_golden_one_operation_a_clock(name, count):
+    assert cell_models("DP16KD")
+    spec = dictionary_preset(name)
+    unit, model = CompiledDictionary(spec), from_spec(spec)
+    for stream, (codes, keys, windows, idle) in streams(spec, count).items():
+        ages, clocks = unit.apply(codes, keys, windows)
+        wrong = np.flatnonzero(ages != model.apply(codes, keys, windows).age)
+        print(f"{name}, {stream}: {clocks / count:.4f} clocks an operation")
+        assert not len(wrong), f"{stream}: operation {wrong[0]} of {len(wrong)}"
+        assert clocks <= count * (1 + idle) + PIPELINE, stream
+    assert unit.counts["insertions"] == model.insertions
+    assert unit.counts["lost"] == model.lost
+
+
+@pytest.mark.rtl
+def test_pauses():
+    spec = dictionary_preset("tiny")
+    unit, model = CompiledDictionary(spec), from_spec(spec)
+    codes, keys, windows, _ = streams(spec, 20_000)["mixed"]
+    ages, clocks = unit.apply(codes, keys, windows, pauses=(80, 120))
+    assert np.array_equal(ages, model.apply(codes, keys, windows).age)
+    assert clocks > 1.4 * len(codes)
