@@ -110,14 +110,18 @@ class Column(wiring.Component):
         cell = data.View(Cell(spec=self._spec), self.memory.word)
         used, same = Signal(), Signal(-(-len(self.rest) // 2), reset_less=True)
         distance = Signal.like(self.number, reset_less=True)
+        held, still_used, young, younger = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [self.match.eq(held & young), self.free.eq(~(still_used & younger))]
         m.d.sync += [
             used.eq(cell.used & ~met),
             same.eq(_pairs(cell.rest, self.rest)),
             distance.eq(self.number - cell.time),
             self.distance.eq(distance),
             # Each the borrow of one subtraction, and no more.
-            self.match.eq(used & same.all() & (distance < window + 1)),
-            self.free.eq(~(used & (distance < window))),
+            young.eq(distance < window + 1),
+            younger.eq(distance < window),
+            held.eq(used & same.all()),
+            still_used.eq(used),
         ]  # fmt: skip
 
     def _elaborate_sweep(self, m, swept):

@@ -182,19 +182,20 @@ class DictionaryCore(wiring.Component):
         """Return the number that the insertion of an operation has, or would have."""
         insert = self._inserts(pipe, control).at(self._read - 3)
         count = Signal(self._spec.timestamp_bits)
-        left = Signal(range(swept_per_row(self._spec)))
+        # One bit moves on with each insertion.
+        turn = Signal(swept_per_row(self._spec), init=1)
         tick = Signal()
         with m.If(insert.value):
             m.d.sync += [
                 count.eq(count + 1),
-                left.eq(Mux(left == 0, swept_per_row(self._spec) - 1, left - 1)),
+                turn.eq(turn.rotate_left(1)),
             ]
         late, overdue = (
             Cat(getattr(column, name) for column in self.columns).any()
             for name in ("late", "overdue")
         )
         m.d.sync += [
-            tick.eq(insert.value & (left == 0)),
+            tick.eq(insert.value & turn[-1]),
             self.late.eq((registered(m, late, "any_late") & tick) | overdue),
         ]
         m.d.comb += [column.tick.eq(tick) for column in self.columns]
@@ -339,15 +340,18 @@ class DictionaryCore(wiring.Component):
             "found", lambda held, stashed, query: (held | stashed) & query,
             held, stashed, control["query"],
         )  # fmt: skip
-        found = found & (alive | ~stashed.at(acted + 3))
         asked = pipe.enter(self.window, "window", stage=CONTROL_LAG, reset_less=True)
-        seen = pipe.register(
-            "seen",
-            lambda found, distance, asked: found & (distance <= asked),
-            found,
-            distance,
-            asked.at(acted + 3),
+        within = pipe.register(
+            "within", lambda distance, asked: ~(asked < distance), distance, asked.at(acted + 3)
         )
+        found = pipe.register(
+            "alive_found",
+            lambda found, alive, stashed: found & (alive | ~stashed),
+            found,
+            alive,
+            stashed,
+        )
+        seen = found & within
         age = pipe.register(
             "age", lambda distance: (distance - 1)[: (window - 1).bit_length()], distance
         )
@@ -372,16 +376,24 @@ class DictionaryCore(wiring.Component):
 
     def _elaborate_guarantee(self, m, pipe, control, stash, asked, *, stage):
         """Count how many insertions ago an entry was given up; return if too few."""
+        window = self._spec.window
         insert = self._inserts(pipe, control).at(stage).value
+        # May be one more than the window until that is found.
+        count = Signal(range(window + 2), init=window)
+        whole = Signal(init=1)
+        m.d.sync += [
+            whole.eq(count >= window),
+            self.guaranteed.eq(Mux(whole, window, count)),
+        ]
+        with m.If(insert & ~whole):
+            m.d.sync += count.eq(count + 1)
         with m.If(stash.lost):
-            m.d.sync += self.guaranteed.eq(stash.lost_distance)
-        with m.Elif(insert & (self.guaranteed != self._spec.window)):
-            m.d.sync += self.guaranteed.eq(self.guaranteed + 1)
+            m.d.sync += [count.eq(stash.lost_distance), whole.eq(0)]
         with m.If(control["clear"].at(stage).value):
-            m.d.sync += self.guaranteed.eq(self._spec.window)
+            m.d.sync += [count.eq(window), whole.eq(1)]
         return pipe.register(
             "short",
-            lambda asked, query: query & (asked > self.guaranteed),
+            lambda asked, query: query & (asked > count),
             asked.at(stage),
             control["query"],
         )

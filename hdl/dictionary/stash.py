@@ -78,14 +78,13 @@ class Stash(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        full = self._valid.all()
-        least = self._oldest(m)
-        victim = Mux(full, least, self._valid + 1 & ~self._valid)
+        oldest = self._oldest(m)
+        held = self._match.any()
+        chosen = Mux(held, self._match, oldest)
         m.d.comb += [
             self._taken.eq(self._match & self.acts.replicate(self._spec.stash)),
-            self._written.eq(Mux(self._match.any(), self._match, victim)
-                             & self.push.replicate(self._spec.stash)),
-        ]  # fmt: skip
+            self._written.eq(chosen & self.push.replicate(self._spec.stash)),
+        ]
         m.d.sync += [
             self._wrote.eq(self._written),
             self._changed.eq(self._written | self._taken),
@@ -99,7 +98,7 @@ class Stash(wiring.Component):
         for at, (digest, time) in enumerate(zip(self._digests, self._times, strict=True)):
             with m.If(self._written[at]):
                 m.d.sync += [digest.eq(self.digest), time.eq(self.number)]
-        self._elaborate_answer(m, full & ~self._match.any(), least)
+        self._elaborate_answer(m, (self._valid & oldest).any() & ~held, oldest)
         return m
 
     def _elaborate_match(self, m):
@@ -130,15 +129,17 @@ class Stash(wiring.Component):
         return (match & ~changed) | (written & same.replicate(self._spec.stash))
 
     def _oldest(self, m):
-        """Return which place was written least recently."""
+        """Return which place was written least recently; those that became free come first."""
         places = self._spec.stash
         # older[i][j]: place i was written before place j.
         older = {(i, j): Signal(name=f"older{i}_{j}") for j in range(places) for i in range(j)}
         for (i, j), flag in older.items():
             with m.If(self._written[i]):
                 m.d.sync += flag.eq(0)
-            with m.Elif(self._written[j]):
+            with m.Elif(self._written[j] | self._taken[i]):
                 m.d.sync += flag.eq(1)
+            with m.Elif(self._taken[j]):
+                m.d.sync += flag.eq(0)
         return Cat(
             Cat(older[at, other] if at < other else ~older[other, at]
                 for other in range(places) if other != at).all()

@@ -69,6 +69,8 @@ class Bench:
         simulator.run()
         for number, (found, due) in enumerate(zip(self.results, expected, strict=True)):
             assert found == due, f"seed {self.seed}, operation {number}: {operations[number]}"
+        if all(code != Operation.CLEAR for code, *_ in operations):
+            assert self.counts["lost"] == self.model.lost
         return self
 
     def expect(self, operations):

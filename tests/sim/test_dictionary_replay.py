@@ -25,8 +25,8 @@ def streams(spec, count):
         "mixed": (codes, rng.integers(0, some, count), windows, 0),
         "near": (codes, rng.integers(0, few, count), windows, 0),
         "one key": (checks, np.full(count, 7), windows, 0),
-        # Both write the first column, whose sweep takes a clock for each row.
-        "two keys": (checks, np.arange(count) % 2, windows, 0.1),
+        # Both write the first column, whose sweep takes a clock or two for each row.
+        "two keys": (checks, np.arange(count) % 2, windows, 0.15),
     }
 
 
