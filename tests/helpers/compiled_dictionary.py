@@ -69,7 +69,7 @@ class CompiledDictionary:
             "lately_new": (unit, ()), "lately_reset": (None, (unit,)),
             "lately_cycles": (count, (unit,)), "lately_idle": (None, (unit, count)),
             "lately_statistics": (None, (unit, array)), "lately_begin": (None, (unit, count)),
-            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance)),
+            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 7, chance, chance)),
         })  # fmt: skip
         self.unit = ctypes.c_void_p(self.library.lately_new())
         self.library.lately_reset(self.unit)
@@ -83,8 +83,9 @@ class CompiledDictionary:
         )
         arrays = [
             np.zeros(count, np.uint8), np.asarray(codes, np.uint8),
-            np.ascontiguousarray(wide, np.uint64), np.zeros(count + 1, np.uint8),
-            np.full(count + 1, -1, np.int16),
+            np.ascontiguousarray(wide, np.uint64), np.zeros(count + 1, np.uint64),
+            np.zeros(count + 1, np.uint8), np.full(count + 1, -1, np.int16),
+            np.zeros(count + 1, np.uint8),
         ]  # fmt: skip
         # The driver masks the highest bit of a code, which tells it of an operation.
         arrays[1] = arrays[1] | 0x80
@@ -94,7 +95,7 @@ class CompiledDictionary:
             self.unit, count, count, *(array.ctypes.data for array in arrays), *pauses
         )
         assert failed == 0
-        return arrays[4][:count].astype(np.int64), self.library.lately_cycles(self.unit) - start
+        return arrays[5][:count].astype(np.int64), self.library.lately_cycles(self.unit) - start
 
     @property
     def counts(self):

@@ -50,7 +50,7 @@ def test_what_is_asked():
     own |= {"small/ice40-hx8k": 150, "small/ice40-up5k": 48}
     clocks = {case.name: case.goals["fmax_mhz"] for case in units if case.goals}
     assert clocks == {name: own.get(name, target_mhz(name.partition("/")[2])) for name in clocks}
-    assert len(clocks) == 9
+    assert len(clocks) == 10
     for case in select(["apbbf/ecp5*"]):
         area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
         assert area.items() <= case.goals.items()

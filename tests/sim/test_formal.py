@@ -225,14 +225,14 @@ def test_command_lists():
 
 
 def test_command_proves():
-    result = CliRunner().invoke(main, ["prove", "window*", "--json"])
+    result = CliRunner().invoke(main, ["prove", "window in ins*", "--json"])
     assert result.exit_code == 0
     outcomes = json.loads(result.stdout)["proofs"]
     assert [one["status"] for one in outcomes] == ["proven", "proven"]
 
 
 def test_command_fails(monkeypatch):
-    (proof,) = proofs.select(["window*"])
+    (proof,) = proofs.select(["window in ins*"])
     broken = Proof(proof.name, "", "", Wrong, proof.method)
     monkeypatch.setattr(proofs, "PROOFS", (broken,))
     result = CliRunner().invoke(main, ["prove"])
