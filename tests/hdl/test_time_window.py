@@ -159,7 +159,9 @@ def least_period(policy, words):
 
 
 @pytest.mark.parametrize("when_full", ["shorten", "overfill"])
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize(
+    "number", [0, 1, *(pytest.param(number, marks=pytest.mark.slow) for number in range(2, 12))]
+)
 def test_random_streams(when_full, number):
     choose = random.Random(SEED + number)
     draw = choose.randrange

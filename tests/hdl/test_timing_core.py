@@ -44,7 +44,7 @@ def broken_sweep(old, new):
 # The core
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("keys", "idle"), [(60, 0.1), (4, 0), (1000, 0.9)])
 def test_verdicts_are_the_golden_model_s(seed, keys, idle):
     """Seen, age, cells of that age and all cells; a window a query; over two rounds of stamps."""
@@ -124,7 +124,9 @@ STREAMS = {
 }
 
 
-@pytest.mark.parametrize("inserts", [0.02, 0.5, 1])
+@pytest.mark.parametrize(
+    "inserts", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0.02, 1)), 0.5]
+)
 @pytest.mark.parametrize("name", STREAMS)
 def test_ages_of_cells(name, inserts):
     """With the fewest clocks of a tick that the rule allows, over three rounds of stamps."""

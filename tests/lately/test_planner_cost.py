@@ -43,7 +43,9 @@ def test_block_rams_are_exact_in_all_counts():
 def test_luts_and_flip_flops_are_within_the_stated_error():
     units = [(FilterSpec.from_dict(row["spec"]), row["device"], row) for row in ROWS]
     units += [
-        (run.spec, run.report.device, run.report.to_dict()) for run in RUNS if run.spec.lanes == 1
+        (run.spec, run.report.device, run.report.to_dict())
+        for run in RUNS
+        if run.spec.lanes == 1 and not run.spec.timed
     ]
     for spec, name, counted in units:
         area = predicted(spec, DEVICES[name])

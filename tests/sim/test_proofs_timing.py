@@ -30,6 +30,7 @@ def status(build):
     return record.status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -46,6 +47,7 @@ def test_part_without_a_cure_is_found_out(old, new):
     assert status(partial(PartAnswers, part=broken(ElidePart, old, new))) == "failed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("old", "new"),
     [
