@@ -93,10 +93,10 @@ class Column(wiring.Component):
         swept = Signal(range(self._spec.rows))
         erase = self._elaborate_sweep(m, swept)
         m.d.comb += [
-            memory.row.eq(self.row),
-            memory.other_row.eq(Mux(self.write, self.write_row, swept)),
+            memory.a_address.eq(self.row),
+            memory.b_address.eq(Mux(self.write, self.write_row, swept)),
             memory.write.eq(self.write | erase),
-            memory.written.eq(Mux(self.write, self.written.as_value(), 0)),
+            memory.value.eq(Mux(self.write, self.written.as_value(), 0)),
         ]
         written = registered(m, self.write & self.same_row, "meets_written")
         erased = registered(m, erase & ~self.write, "erased")
@@ -107,7 +107,7 @@ class Column(wiring.Component):
 
     def _elaborate_answer(self, m, met):
         window = self._spec.window
-        cell = data.View(Cell(spec=self._spec), self.memory.word)
+        cell = data.View(Cell(spec=self._spec), self.memory.a_word)
         used, same = Signal(), Signal(-(-len(self.rest) // 2), reset_less=True)
         distance = Signal.like(self.number, reset_less=True)
         held, still_used, young, younger = Signal(), Signal(), Signal(), Signal()
@@ -131,7 +131,7 @@ class Column(wiring.Component):
         flight = Signal(self.memory.LATENCY + 2)
         start, done, erase = Signal(), Signal(), Signal()
         meets, touched, rests = Signal(), Signal(), Signal()
-        cell = data.View(Cell(spec=self._spec), self.memory.other_word)
+        cell = data.View(Cell(spec=self._spec), self.memory.b_word)
         used, expired = Signal(), Signal()
         distance = Signal.like(self.number, reset_less=True)
         m.d.comb += [

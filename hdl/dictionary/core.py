@@ -89,7 +89,7 @@ class DictionaryCore(wiring.Component):
             raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {memory!r}")
         self._spec = spec
         self.columns = [
-            Column(spec=spec, memory=kind(rows=spec.rows, width=spec.cell_bits))
+            Column(spec=spec, memory=kind(depth=spec.rows, width=spec.cell_bits))
             for _ in range(spec.columns)
         ]
         self.hash = (

@@ -5,7 +5,7 @@ from typing import Any
 from ...golden.errors import SpecificationError
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, hash_latency
-from ..memory.map import CELL_COLUMNS
+from ..memory.map import BLOCK_KINDS, cell_columns
 
 HAZARDS = 8
 """Operations before one that have not written yet, or just write, when it reads."""
@@ -61,8 +61,7 @@ def block_rams(spec: WindowDictionarySpec) -> int:
     Parameters, errors: as `check_buildable`.
     """
     check_buildable(spec, memory="ecp5")
-    bits = next(bits for most, bits in CELL_COLUMNS.items() if spec.rows <= most)
-    return spec.columns * -(-spec.cell_bits // bits)
+    return spec.columns * -(-spec.cell_bits // cell_columns(spec.rows))
 
 
 def check_buildable(spec: Any, *, memory: str = "portable") -> None:
@@ -88,9 +87,8 @@ def check_buildable(spec: Any, *, memory: str = "portable") -> None:
             f"window: must be at least {LEAST_WINDOW} in hardware, where {HAZARDS} operations are "
             f"under way, not {spec.window}"
         )
-    most = max(CELL_COLUMNS)
+    most = BLOCK_KINDS["ecp5"].bits
     if memory == "ecp5" and spec.rows > most:
         raise SpecificationError(
-            f"rows: must be at most {most} for ecp5, whose block RAMs have {most} words of "
-            f"{CELL_COLUMNS[most]} bits, not {spec.rows}"
+            f"rows: must be at most {most} for ecp5, the bits of a block RAM, not {spec.rows}"
         )

@@ -1,10 +1,8 @@
-"""Memory of the cells of one column of a dictionary.
+"""Memory of whole cells: one port reads, the other reads or writes, each in every clock.
 
-Every variant has the signature of `CellMemory` and the same behaviour at its
-ports, clock for clock, as far as that is defined.
+Every variant has the signature of `CellMemory` and the same behaviour at its ports, clock for
+clock, but for what is undefined.
 """
-
-from abc import ABC, abstractmethod
 
 from amaranth.hdl import Module
 from amaranth.lib import memory, wiring
@@ -13,74 +11,73 @@ from amaranth.lib.wiring import In, Out
 from ..parameters import require_integer, require_power_of_two
 
 
-class CellMemory(wiring.Component, ABC):
-    """Words with two ports: one reads, the other reads or writes, each in every clock.
+class CellMemory(wiring.Component):
+    """Words of which one is read and one read or written per clock.
 
-    Latency `LATENCY` clocks from a row to its word. What a port reads of a row
-    that the other writes in the same clock is undefined, and so is what the
-    second port reads in a clock in which it writes. Nothing is reset.
+    Words come `LATENCY` clocks after their address, as the writes of earlier clocks left them. The
+    word at port A is undefined where port B writes it in the same clock, and that of port B where
+    it writes. Contents are undefined at first.
 
     Parameters
     ----------
-    rows : int
+    depth : int
         Words. Power of two.
     width : int
         Bits of a word.
 
     Members
     -------
-    row : In(range(rows))
-        Row of the first port.
-    word : Out(width)
-        `LATENCY` clocks after `row`.
-    other_row : In(range(rows))
-        Row of the second port.
+    a_address, b_address : In(range(depth))
+    a_word, b_word : Out(width)
     write : In(1)
-        Whether `written` goes there, seen by the first port from the next clock on.
-    written : In(width)
-    other_word : Out(width)
-        `LATENCY` clocks after `other_row`.
+        Whether port B writes.
+    value : In(width)
 
-    Errors: as `require_integer` and `require_power_of_two`.
+    Errors: as `require_power_of_two`.
     """
 
     LATENCY = 2
 
-    def __init__(self, *, rows, width):
-        require_power_of_two("Rows", rows, least=2)
+    def __init__(self, *, depth, width):
+        require_power_of_two("Depth", depth, least=2)
         require_integer("Width", width, least=1)
-        self._rows = rows
+        self._depth = depth
         self._width = width
+        address = range(depth)
         super().__init__(
             {
-                "row": In(range(rows)),
-                "word": Out(width),
-                "other_row": In(range(rows)),
+                "a_address": In(address),
+                "a_word": Out(width),
+                "b_address": In(address),
+                "b_word": Out(width),
                 "write": In(1),
-                "written": In(width),
-                "other_word": Out(width),
+                "value": In(width),
             }
         )
 
-    @abstractmethod
-    def elaborate(self, platform):
-        """Return the module of the variant."""
-
 
 class PortableCellMemory(CellMemory):
-    """Variant for simulation and any device: a plain memory of two read ports."""
+    """Variant for simulation, proofs and any device: one plain memory, `words`."""
+
+    def __init__(self, *, depth, width):
+        super().__init__(depth=depth, width=width)
+        self.words = memory.Memory(shape=width, depth=depth, init=[])
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.words = words = memory.Memory(shape=self._width, depth=self._rows, init=[])
-        write_port = words.write_port()
+        m.submodules.words = words = self.words
+        write = words.write_port()
         m.d.comb += [
-            write_port.addr.eq(self.other_row),
-            write_port.en.eq(self.write),
-            write_port.data.eq(self.written),
+            write.addr.eq(self.b_address),
+            write.data.eq(self.value),
+            write.en.eq(self.write),
         ]
-        for row, word in ((self.row, self.word), (self.other_row, self.other_word)):
-            read_port = words.read_port()
-            m.d.comb += read_port.addr.eq(row)
-            m.d.sync += word.eq(read_port.data)
+        for address, word in ((self.a_address, self.a_word), (self.b_address, self.b_word)):
+            read = words.read_port()
+            m.d.comb += read.addr.eq(address)
+            m.d.sync += word.eq(self._read(m, read, write))
         return m
+
+    def _read(self, m, read, write):
+        """Return the word that was read; what it is if it was being written is undefined."""
+        return read.data

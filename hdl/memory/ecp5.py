@@ -5,8 +5,7 @@ from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 from ..latencies import BANK_ROWS
 from .blocks import DualPortSegmentMemory
 from .cells import CellMemory
-from .map import BANK_COLUMNS, BLOCK_KINDS, CELL_COLUMNS
-from .stamps import StampMemory
+from .map import BANK_COLUMNS, BLOCK_KINDS, cell_columns
 from .words import WordBank
 
 
@@ -64,7 +63,7 @@ class ECP5WordBank(WordBank):
             )
 
 
-class ECP5StampMemory(StampMemory):
+class ECP5CellMemory(CellMemory):
     """Variant of DP16KD block RAMs in NORMAL mode, each of which holds some bits of all words.
 
     So there is nothing to select behind them. Both ports have the block's output register.
@@ -83,8 +82,7 @@ class ECP5StampMemory(StampMemory):
 
     def elaborate(self, platform):
         m = Module()
-        bits = min(16, BLOCK_KINDS["ecp5"].bits // self._depth)
-        bits += bits // 8
+        bits = cell_columns(self._depth)
         # The lowest address bits of bytes enable them.
         low = Const({18: 3, 9: 1}.get(bits, 0), (bits - 1).bit_length() - (bits > 8))
         for at in range(0, self._width, bits):
@@ -101,42 +99,6 @@ class ECP5StampMemory(StampMemory):
                 i_WEB=self.write,
                 **ports,
             )
-        return m
-
-
-class ECP5CellMemory(CellMemory):
-    """Variant of explicit DP16KD block RAMs in NORMAL mode, both ports with output registers.
-
-    Raises
-    ------
-    ValueError
-        If there are more rows than a block has in words of 9 bits.
-    """
-
-    def __init__(self, *, rows, width):
-        super().__init__(rows=rows, width=width)
-        if rows > max(CELL_COLUMNS):
-            raise ValueError(f"Rows must be at most {max(CELL_COLUMNS)} for ecp5, not {rows}")
-        self._columns = next(bits for most, bits in CELL_COLUMNS.items() if rows <= most)
-
-    def elaborate(self, platform):
-        m = Module()
-        columns = self._columns
-        enable = Const(0b11, 4) if columns == 18 else Const(1, 3)
-        for low in range(0, self._width, columns):
-            part = slice(low, low + columns)
-            outputs = {"A": self.word[part], "B": self.other_word[part]}
-            m.submodules[f"block{low // columns}"] = _instance(
-                Cat(enable, self.row),
-                Cat(enable, self.other_row),
-                widths=(columns, columns),
-                registered="AB",
-                i_WEA=0,
-                i_WEB=self.write,
-                **{f"i_DIB{index}": bit for index, bit in enumerate(self.written[part])},
-                **{f"o_DO{port}{index}": bit
-                   for port, word in outputs.items() for index, bit in enumerate(word)},
-            )  # fmt: skip
         return m
 
 

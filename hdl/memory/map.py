@@ -18,9 +18,6 @@ from ..profile import HardwareProfile
 BANK_COLUMNS = 18
 """Columns of a bank of words that one DP16KD holds."""
 
-CELL_COLUMNS = {1024: 18, 2048: 9}
-"""Bits of each cell of a dictionary that one DP16KD holds, by the most rows of a column."""
-
 
 class BlockKind(NamedTuple):
     """A kind of block RAM: its cell, the bits that it holds, and the width of a widest word."""
@@ -36,6 +33,19 @@ BLOCK_KINDS = {
     "gowin": BlockKind("DPB", 1 << 14),
 }
 """Block RAMs by the variants of the segment memory that instantiate them."""
+
+
+def cell_columns(depth: int) -> int:
+    """Return the bits of each cell that one DP16KD holds of a memory of so many cells.
+
+    Parameters
+    ----------
+    depth : int
+        Cells: at most the bits of a block, less its ninth ones.
+    """
+    bits = min(16, BLOCK_KINDS["ecp5"].bits // depth)
+    return bits + bits // 8
+
 
 STRICT = "-strict"
 """End of the name of a variant that uses no bit of a word of which another port writes a bit."""

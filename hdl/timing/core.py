@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from ..control import Control
 from ..hash.functions import expand, fold, mix
 from ..latencies import DEFAULT_LEVELS, PAGE_WORDS, hash_latency
+from ..memory.cells import PortableCellMemory
 from ..memory.delay import DelayLine
-from ..memory.stamps import PortableStampMemory
 from ..pipeline import Pipeline
 from .elide import ElidePart
 from .oldest import OldestCell, TimingVerdict
@@ -56,7 +56,7 @@ class TimingCore(wiring.Component):
         If the hardware cannot hold the filter; see `check_elision`.
     """
 
-    def __init__(self, spec, *, clocks, memory=PortableStampMemory, levels=DEFAULT_LEVELS):
+    def __init__(self, spec, *, clocks, memory=PortableCellMemory, levels=DEFAULT_LEVELS):
         check_elision(spec, clocks=clocks)
         self._spec = spec
         self._levels = levels

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..memory.stamps import PortableStampMemory
+from ..memory.cells import PortableCellMemory
 from ..pipeline import Pipeline, registered
 from .sweep import Sweep
 from .sweep_rules import BETWEEN
@@ -42,7 +42,7 @@ class ElidePart(wiring.Component):
     limit : int
         Age from which on a cell has expired, in ticks.
     memory : callable
-        Builds the memory; as the classes of `lately.hdl.memory.stamps`.
+        Builds the memory; as the classes of `lately.hdl.memory.cells`.
 
     Members
     -------
@@ -62,7 +62,7 @@ class ElidePart(wiring.Component):
 
     LATENCY = 7
 
-    def __init__(self, *, cells, stamp_bits, limit, memory=PortableStampMemory):
+    def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory):
         self.memory = memory(depth=cells, width=stamp_bits)
         self.sweep = Sweep(cells=cells, limit=limit, stamp_bits=stamp_bits)
         self._bits = stamp_bits

@@ -5,8 +5,8 @@ from functools import partial
 from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from ...hdl.memory.ecp5 import ECP5StampMemory
-from ...hdl.memory.stamps import PortableStampMemory
+from ...hdl.memory.cells import PortableCellMemory
+from ...hdl.memory.ecp5 import ECP5CellMemory
 from ...hdl.pipeline import delayed, registered
 from ...hdl.timing.elide import ElidePart
 from ...hdl.timing.oldest import OldestCell
@@ -16,7 +16,7 @@ from .formal import Bounded, Proof, Unbounded
 from .harness import Harness
 
 
-class Undefined(PortableStampMemory):
+class Undefined(PortableCellMemory):
     """Portable memory that reads any word where that is undefined."""
 
     def _read(self, m, read, write):
@@ -25,10 +25,10 @@ class Undefined(PortableStampMemory):
         return Mux(met, AnySeq(len(read.data)), read.data)
 
 
-class StampAnswers(Harness):
-    """A memory of stamps against registers for one arbitrary word."""
+class CellAnswers(Harness):
+    """A memory of cells against registers for one arbitrary word."""
 
-    def __init__(self, *, memory=ECP5StampMemory, depth=4, width=20, goal=None):
+    def __init__(self, *, memory=ECP5CellMemory, depth=4, width=20, goal=None):
         self._memory = memory(depth=depth, width=width)
         super().__init__(part=self._memory, goal=goal)
 
@@ -144,11 +144,11 @@ class OldestOfAll(Harness):
 
 PROOFS = (
     Proof(
-        name="stamp memory, ecp5",
+        name="cell memory, ecp5",
         statement="A word is read as it was last written at either port, whatever the block RAM "
         "gives where its vendor defines nothing.",
-        design="memory of stamps, 4 of 20 bits, ecp5",
-        build=StampAnswers,
+        design="memory of cells, 4 of 20 bits, ecp5",
+        build=CellAnswers,
         method=Unbounded(),
         models=models("ecp5"),
         goals={f"port {port} reads a word that was written": 20 for port in "AB"},

@@ -29,8 +29,6 @@ from lately.hdl.dictionary.dictionary_figures import (
 from lately.hdl.dictionary.placement import Placement
 from lately.hdl.dictionary.stash import Stash
 from lately.hdl.dictionary.unit import DictionaryUnit
-from lately.hdl.memory.cells import PortableCellMemory
-from lately.hdl.memory.ecp5 import ECP5CellMemory
 
 NONE, QUERY, INSERT, CHECK, CLEAR, REMOVE = (
     Operation[name]
@@ -333,21 +331,15 @@ def test_latency(levels):
     [
         (lambda: DictionaryUnit(replace(TINY, window=15)), SpecificationError,
          "window: must be at least 16 in hardware, where 8 operations are under way, not 15"),
-        (lambda: DictionaryUnit(replace(TINY, rows=4096, digest_bits=20), memory="ecp5"),
-         SpecificationError, "rows: must be at most 2048 for ecp5, whose block RAMs have 2048 "
-                             "words of 9 bits, not 4096"),
+        (lambda: DictionaryUnit(replace(TINY, rows=1 << 15, digest_bits=20), memory="ecp5"),
+         SpecificationError,
+         "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
         (lambda: DictionaryUnit(preset("apbf-tiny")), SpecificationError,
          "family: must be window-dictionary for a DictionaryUnit, not 'apbf'"),
         (lambda: DictionaryUnit(TINY, memory="sram"), ValueError,
          "Memory must be one of portable, ecp5, not 'sram'"),
         (lambda: DictionaryUnit(TINY, statistics_bits=0), ValueError,
          "Statistics bits must be at least 1, not 0"),
-        (lambda: PortableCellMemory(rows=3, width=8), ValueError,
-         "Rows must be a power of two, not 3"),
-        (lambda: PortableCellMemory(rows=4, width=0), ValueError,
-         "Width must be at least 1, not 0"),
-        (lambda: ECP5CellMemory(rows=4096, width=8), ValueError,
-         "Rows must be at most 2048 for ecp5, not 4096"),
     ],
 )  # fmt: skip
 def test_parameters_wrong(build, error, message):

@@ -10,15 +10,16 @@ import random
 import pytest
 from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
+from garbage_memory import GarbageMemory
 from mutants import broken
-from timing_core import CLOCKS, SPEC, GarbageMemory, random_stream, simulate
+from timing_core import CLOCKS, SPEC, random_stream, simulate
 from timing_part import LIMIT, PartBench
 
 from lately.golden import Operation, SpecificationError
 from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.delay import DelayLine
-from lately.hdl.memory.ecp5 import ECP5StampMemory
-from lately.hdl.memory.stamps import PortableStampMemory
+from lately.hdl.memory.ecp5 import ECP5CellMemory
 from lately.hdl.timing.core import TimingCore
 from lately.hdl.timing.elide import ElidePart
 from lately.hdl.timing.oldest import OldestCell
@@ -328,9 +329,9 @@ def test_specification_wrong(fields, clocks, message):
 
 def test_parameters_of_memory_and_tree_wrong():
     with pytest.raises(ValueError, match=r"^Depth must be a power of two, not 12$"):
-        PortableStampMemory(depth=12, width=5)
+        PortableCellMemory(depth=12, width=5)
     with pytest.raises(ValueError, match=r"^Depth must be at most 16384 for ecp5, not 32768$"):
-        ECP5StampMemory(depth=1 << 15, width=5)
+        ECP5CellMemory(depth=1 << 15, width=5)
     with pytest.raises(ValueError, match=r"^Cycles must be at most 17, not 18$"):
         DelayLine(width=5, cycles=18)
     with pytest.raises(ValueError, match=r"^Window must be at least 1, not 0$"):

@@ -5,44 +5,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import memory
 from amaranth.sim import Simulator
+from garbage_memory import GarbageMemory
 
 from lately.golden import Operation, WindowDictionary
 from lately.hdl.dictionary.unit import DictionaryUnit
-from lately.hdl.memory.cells import CellMemory
 
 ASKS = (Operation.QUERY, Operation.CHECK_AND_INSERT)
-
-
-class GarblingCellMemory(CellMemory):
-    """Answers with noise wherever the ports promise nothing."""
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.words = self.words = memory.Memory(
-            shape=self._width, depth=self._rows, init=[]
-        )
-        write_port = self.words.write_port()
-        noise = Signal(64, init=0x9E3779B97F4A7C15)
-        m.d.sync += noise.eq(Cat(noise[63] ^ noise[62] ^ noise[60] ^ noise[59], noise))
-        m.d.comb += [
-            write_port.addr.eq(self.other_row),
-            write_port.en.eq(self.write),
-            write_port.data.eq(self.written),
-        ]
-        met = self.write & (self.row == self.other_row)
-        ports = (self.row, self.word, met), (self.other_row, self.other_word, self.write)
-        for row, word, undefined in ports:
-            read_port = self.words.read_port()
-            garbled = Signal()
-            m.d.comb += read_port.addr.eq(row)
-            m.d.sync += [
-                garbled.eq(undefined),
-                word.eq(Mux(garbled, noise[: self._width], read_port.data)),
-            ]
-        return m
 
 
 @dataclass
@@ -59,7 +28,7 @@ class Bench:
 
     def run(self, operations):
         """Perform (code, key, window) one after another; compare all results with golden."""
-        self.unit = DictionaryUnit(self.spec, memory=GarblingCellMemory, tag_bits=8)
+        self.unit = DictionaryUnit(self.spec, memory=GarbageMemory, tag_bits=8)
         self.model = WindowDictionary.from_spec(self.spec)
         expected = self.expect(operations)
         simulator = Simulator(self.unit)

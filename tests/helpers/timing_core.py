@@ -3,27 +3,16 @@
 import random
 
 import numpy as np
-from amaranth.hdl import Cat, Mux, Signal
 from amaranth.sim import Simulator
+from garbage_memory import GarbageMemory
 
 from lately.golden import Operation, TimedTimingFilter
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.hdl.control import Control
-from lately.hdl.memory.stamps import PortableStampMemory
 from lately.hdl.timing.core import TimingCore
 
 SPEC = TimedTimingSpec(span=20, hashes=3, cells=16, stamp_bits=5, key_bits=16, seed=3)
 CLOCKS = 64
-
-
-class GarbageMemory(PortableStampMemory):
-    """Memory that answers with any word where that is undefined."""
-
-    def _read(self, m, read, write):
-        met, noise = Signal(), Signal(16, init=0xACE1)
-        turned = Cat(noise[1:], noise[0]) ^ Mux(noise[0], 0xB400, 0) ^ read.addr
-        m.d.sync += [met.eq(write.en & (read.addr == write.addr)), noise.eq(turned)]
-        return Mux(met, noise, read.data)
 
 
 class Bench:

@@ -4,7 +4,7 @@ from collections import deque
 
 from amaranth.hdl import Module
 from amaranth.sim import Simulator
-from timing_core import GarbageMemory
+from garbage_memory import GarbageMemory
 
 from lately.hdl.timing.elide import ElidePart
 from lately.hdl.timing.ticks import TickCount

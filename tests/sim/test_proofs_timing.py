@@ -15,7 +15,7 @@ from lately.sim.proofs.timing import OldestOfAll, PartAnswers
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.parametrize("name", ["stamp memory, ecp5", "oldest of 4"])
+@pytest.mark.parametrize("name", ["cell memory, ecp5", "oldest of 4"])
 def test_holds(name):
     """Ages of cells take longer: all of `lately prove`."""
     (proof,) = proofs.select([name])
