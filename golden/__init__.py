@@ -30,6 +30,7 @@ LAZY = {
     "ring.time_limited_pool": ("PooledTimeLimitedAPBF",),
     "ring.timed_ring": ("TimedVerdicts", "TimeLimitedRing"),
     "ring.turn_policy": ("PoolStatus", "TurnPolicy", "Turns"),
+    "spec.all_presets": ("ALL_PRESETS", "any_preset"),
     "spec.dictionary_sizes": ("DICTIONARIES", "WindowDictionarySpec", "dictionary_preset"),
     "spec.families": ("Specification",),
     "spec.presets": ("PRESETS", "preset"),

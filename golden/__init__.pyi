@@ -35,6 +35,8 @@ from .ring.timed_ring import TimeLimitedRing as TimeLimitedRing
 from .ring.turn_policy import PoolStatus as PoolStatus
 from .ring.turn_policy import TurnPolicy as TurnPolicy
 from .ring.turn_policy import Turns as Turns
+from .spec.all_presets import ALL_PRESETS as ALL_PRESETS
+from .spec.all_presets import any_preset as any_preset
 from .spec.dictionary_sizes import DICTIONARIES as DICTIONARIES
 from .spec.dictionary_sizes import WindowDictionarySpec as WindowDictionarySpec
 from .spec.dictionary_sizes import dictionary_preset as dictionary_preset

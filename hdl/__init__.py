@@ -6,7 +6,7 @@ Names are imported when they are asked for, so that `lately.hdl.profile` needs n
 from importlib import import_module
 
 LAZY = {
-    "build": ("filter_unit",),
+    "build": ("filter_unit", "unit_profile"),
     "dictionary.unit": ("DictionaryUnit",),
     "interface": ("Operation", "UnitSignature"),
     "lanes.unit": ("LaneUnit",),

@@ -1,29 +1,161 @@
-"""The unit that a specification asks for."""
+"""The units: for which specifications each is, its figures, and how it is built.
 
-from .lanes.unit import LaneUnit
+Needs no Amaranth until a unit is built.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..golden.errors import SpecificationError
+from ..golden.spec import FilterSpec
+from ..golden.spec.base import Specification
+from ..golden.spec.dictionary_sizes import WindowDictionarySpec
+from .dictionary.dictionary_figures import CELL_VARIANTS, DictionaryProfile
+from .latencies import DEFAULT_LEVELS
+from .memory.map import BLOCK_KINDS
 from .profile import HardwareProfile
-from .unit import FilterUnit
 
 
-def filter_unit(spec, *, memory="portable", organisation="separate", **options):
-    """Return the unit for a specification: `FilterUnit`, or `LaneUnit` for several lanes.
+class UnitProfile(Protocol):
+    """Figures of a unit, known before it is built."""
 
-    Parameters, errors: as those of the units.
+    @property
+    def lanes(self) -> int:
+        """Operations that the unit accepts per clock."""
+
+    @property
+    def segments(self) -> int:
+        """Parts of the memory that are alike: segments of a ring, columns of a dictionary."""
+
+    @property
+    def block_rams(self) -> int:
+        """Block RAMs of an ECP5 that the memory takes."""
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the acceptance of an operation to its result, on an idle output."""
+
+    @property
+    def least_period(self) -> int:
+        """Least cycles between two ticks of a window in time; 0 if it counts insertions."""
+
+    def check_buildable(self) -> None:
+        """Refuse what the hardware cannot hold, with a `SpecificationError`."""
+
+
+@dataclass(frozen=True)
+class UnitKind:
+    """Units of one kind.
+
+    Attributes
+    ----------
+    specification : type
+        Class of the specifications that they are for.
+    profile : callable
+        Takes a specification, and ``organisation``, ``memory`` and ``levels``; returns the figures
+        of the unit.
+    build : callable
+        Takes the same and further options of the unit; returns it.
+    memories : tuple of str
+        Variants of the memory.
+    """
+
+    specification: type[Specification]
+    profile: Callable[..., UnitProfile]
+    build: Callable[..., Any]
+    memories: tuple[str, ...]
+
+
+def _ring(spec: FilterSpec, *, organisation: str, **options: Any) -> Any:
+    if spec.lanes == 1:
+        from .unit import FilterUnit
+
+        return FilterUnit(spec, organisation=organisation, **options)
+    from .lanes.unit import LaneUnit
+
+    return LaneUnit(spec, **options)
+
+
+def _dictionary(spec: WindowDictionarySpec, *, organisation: str, **options: Any) -> Any:
+    from .dictionary.unit import DictionaryUnit
+
+    return DictionaryUnit(spec, **options)
+
+
+KINDS = (
+    UnitKind(FilterSpec, HardwareProfile, _ring, ("portable", *BLOCK_KINDS)),
+    UnitKind(WindowDictionarySpec, DictionaryProfile, _dictionary, CELL_VARIANTS),
+)
+"""All kinds of units."""
+
+
+def unit_kind(spec: Specification) -> UnitKind:
+    """Return the kind of the unit that a specification asks for.
 
     Parameters
     ----------
-    spec : FilterSpec
-    memory, organisation : str
-        As for `FilterUnit`; several lanes have separate segments.
-    options
-        As for `FilterUnit` or `LaneUnit`.
+    spec : Specification
 
     Raises
     ------
     SpecificationError
-        If several lanes are to have another organisation.
+        If there is no hardware for the family.
     """
-    if spec.lanes == 1:
-        return FilterUnit(spec, memory=memory, organisation=organisation, **options)
-    HardwareProfile(spec, organisation=organisation, memory=memory).check_buildable()
-    return LaneUnit(spec, memory=memory, **options)
+    for kind in KINDS:
+        if isinstance(spec, kind.specification):
+            return kind
+    built = [family for kind in KINDS for family in kind.specification.families()]
+    raise SpecificationError(
+        f"family: must be one of {', '.join(built)} for hardware, not {spec.family!r}"
+    )
+
+
+def unit_profile(spec: Specification, **options: Any) -> UnitProfile:
+    """Return the figures of the unit that a specification asks for.
+
+    Parameters
+    ----------
+    spec : Specification
+    options
+        ``organisation``, ``memory`` and ``levels``, as for `filter_unit`.
+
+    Errors: as `unit_kind`.
+    """
+    return unit_kind(spec).profile(spec, **options)
+
+
+def filter_unit(
+    spec: Specification,
+    *,
+    memory: str = "portable",
+    organisation: str = "separate",
+    levels: int = DEFAULT_LEVELS,
+    **options: Any,
+) -> Any:
+    """Return the unit that a specification asks for, of one of `KINDS`.
+
+    `FilterUnit` for a ring of one lane, `LaneUnit` for several lanes, `DictionaryUnit` for a
+    dictionary.
+
+    Parameters
+    ----------
+    spec : Specification
+    memory : str
+        Variant of the memories, one of the kind's.
+    organisation : str
+        As for `FilterUnit`; several lanes and dictionaries have separate memories.
+    levels : int
+        As for `FilterUnit`.
+    options
+        As for the units.
+
+    Raises
+    ------
+    SpecificationError
+        If there is no hardware for the family, or not in this organisation.
+    """
+    kind = unit_kind(spec)
+    shape = {"memory": memory, "organisation": organisation, "levels": levels}
+    kind.profile(spec, **shape).check_buildable()
+    return kind.build(spec, **shape, **options)

@@ -103,6 +103,9 @@ PAGE_WORDS = 16
 WORD_LATENCY = 6
 """Cycles of a bank of words from a row to its word."""
 
+BANK_COLUMNS = 18
+"""Columns of a bank of words that one DP16KD holds."""
+
 BANK_ROWS = 1024
 """Rows of a bank of words at most, as a block RAM of ECP5 has them."""
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from ..golden.errors import SpecificationError
 from ..golden.spec import FilterSpec
 from .latencies import (
+    BANK_COLUMNS,
     BANK_ROWS,
     BANK_VARIANTS,
     BEAT_PLACES,
@@ -67,7 +68,17 @@ class HardwareProfile:
         if self.levels < 1:
             raise ValueError(f"Levels must be at least 1, not {self.levels}")
 
+    @property
+    def lanes(self) -> int:
+        """Operations that the unit accepts per clock."""
+        return self.spec.lanes
+
     # Memories
+
+    @property
+    def segments(self) -> int:
+        """Segments of a ring, the spare included."""
+        return self.spec.segments
 
     @property
     def sliced(self) -> bool:
@@ -85,11 +96,17 @@ class HardwareProfile:
         return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
 
     @property
+    def block_rams(self) -> int:
+        """Block RAMs of an ECP5 that the memory takes."""
+        if self.sliced:
+            return self.spec.parts * self.banks * -(-self.spec.segments // BANK_COLUMNS)
+        columns, rows = self.memory_shape
+        return self.memories * int(columns) * int(rows)
+
+    @property
     def address_registers(self) -> int:
         """Registers that lead to each memory."""
-        columns, rows = self.memory_shape
-        blocks = self.memories * columns * rows
-        return int(address_registers(blocks, lanes=self.spec.lanes))
+        return int(address_registers(self.block_rams, lanes=self.spec.lanes))
 
     @property
     def shard_spec(self) -> FilterSpec:

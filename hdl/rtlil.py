@@ -10,10 +10,9 @@ from amaranth.back import rtlil
 from amaranth.hdl import UnusedElaboratable
 
 from ..golden.errors import SpecificationError
-from ..golden.spec import PRESETS
-from .build import filter_unit
+from ..golden.spec.all_presets import ALL_PRESETS
+from .build import filter_unit, unit_kind, unit_profile
 from .latencies import ORGANISATIONS
-from .memory.variants import VARIANTS
 
 
 def units() -> Iterator[tuple[str, object]]:
@@ -26,15 +25,14 @@ def units() -> Iterator[tuple[str, object]]:
     unit : Component
         Combinations that no unit can have are left out.
     """
-    presets = {spec: name for name, spec in reversed(PRESETS.items())}
+    presets = {spec: name for name, spec in reversed(ALL_PRESETS.items())}
     for spec, preset in presets.items():
-        for organisation in ORGANISATIONS if spec.lanes == 1 else ("separate",):
-            for memory in VARIANTS:
-                options = {"organisation": organisation} if spec.lanes == 1 else {}
+        for organisation in ORGANISATIONS if unit_profile(spec).lanes == 1 else ("separate",):
+            for memory in unit_kind(spec).memories:
                 try:
                     yield (
                         f"{preset}.{organisation}.{memory}",
-                        filter_unit(spec, memory=memory, **options),
+                        filter_unit(spec, memory=memory, organisation=organisation),
                     )
                 except SpecificationError:
                     continue

@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.back import verilog
 
 from ..golden.spec import FilterSpec
+from ..golden.spec.base import Specification
 from .build import filter_unit
 
 TAG_BITS = 8
@@ -17,30 +18,31 @@ TOP = "lately_unit"
 """Name of the top module."""
 
 
-def time_options(spec: FilterSpec) -> dict[str, Any]:
+def time_options(spec: Specification) -> dict[str, Any]:
     """Return the options of a simulated unit that a window in time needs: times of requests.
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : Specification
     """
-    return {"ticks": "time", "time_bits": TIME_BITS} if spec.timed else {}
+    timed = isinstance(spec, FilterSpec) and spec.timed
+    return {"ticks": "time", "time_bits": TIME_BITS} if timed else {}
 
 
 def unit_verilog(
-    spec: FilterSpec,
+    spec: Specification,
     *,
     memory: str = "portable",
     organisation: str = "separate",
     statistics_bits: int = 32,
 ) -> str:
-    """Return a filter unit as Verilog, the same text for the same specification.
+    """Return a unit as Verilog, the same text for the same specification.
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : Specification
     memory, organisation, statistics_bits
-        As for `lately.hdl.unit.FilterUnit`.
+        As for `lately.hdl.build.filter_unit`.
 
     Raises
     ------

@@ -151,7 +151,7 @@ def build(
         wanted_hz=round((clock_mhz or board.clock_mhz) * 1e6),
     )
     unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
-    memory = own_memory(board.device, strict=strict)
+    memory = own_memory(board.device, spec, strict=strict)
     link = _make_link(board, spec, setting, baud=baud, memory=memory)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:

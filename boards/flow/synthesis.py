@@ -13,8 +13,8 @@ from amaranth.back import rtlil
 from amaranth.hdl import Elaboratable, Signal
 from amaranth.lib import wiring
 
-from ...golden.spec import FilterSpec
-from ...hdl.build import filter_unit
+from ...golden.spec.base import Specification
+from ...hdl.build import filter_unit, unit_kind, unit_profile
 from ...hdl.memory.map import STRICT
 from ...hdl.target_clocks import levels, target_mhz
 from .devices import Device
@@ -281,7 +281,7 @@ def placement(
 
 
 def synthesize_unit(
-    spec: FilterSpec,
+    spec: Specification,
     *,
     device: Device,
     memory: str | None = None,
@@ -289,14 +289,14 @@ def synthesize_unit(
     organisation: str = "separate",
     **options: Any,
 ) -> SynthesisReport:
-    """Synthesise the filter unit of a specification, with registers as the target clock asks for.
+    """Synthesise the unit of a specification, with registers as the target clock asks for.
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : Specification
         What to build.
     memory : str, optional
-        Variant of the segment memories; by default that of the device's family.
+        Variant of the memories; by default as `own_memory`.
     strict : bool
         Whether that is the one that uses no bit of a word of which another port writes a bit.
     organisation : str
@@ -314,33 +314,39 @@ def synthesize_unit(
     clock = options.get("target_mhz") or target_mhz(device.name, organisation=organisation)
     unit = filter_unit(
         spec,
-        memory=memory or own_memory(device, strict=strict),
+        memory=memory or own_memory(device, spec, strict=strict),
         organisation=organisation,
         levels=levels(device.name, clock),
     )
-    figures = {"lanes": spec.lanes, "latency_cycles": unit.latency}
+    figures = {"lanes": unit_profile(spec).lanes, "latency_cycles": unit.latency}
     return synthesize(unit, device=device, **figures, **options)
 
 
-def own_memory(device: Device, *, strict: bool = False) -> str:
-    """Return the variant of the segment memories for the block RAMs of a device.
+def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:
+    """Return the variant of a unit's memories for the block RAMs of a device.
+
+    That is "portable" where the kind of the unit has none of its own for the device's family.
 
     Parameters
     ----------
     device : Device
+    spec : Specification
     strict : bool
         Whether it uses no bit of a word of which another port writes a bit.
+
+    Errors: as `unit_kind`.
     """
-    return device.family + STRICT * strict
+    own = device.family + STRICT * strict
+    return own if strict or own in unit_kind(spec).memories else "portable"
 
 
-def count_unit(spec: FilterSpec, *, device: Device) -> Resources:
-    """Synthesise the filter unit of a specification, and count its cells; nothing is placed.
+def count_unit(spec: Specification, *, device: Device) -> Resources:
+    """Synthesise the unit of a specification, and count its cells; nothing is placed.
 
     Errors as for `synthesize_unit`.
     """
     fast = levels(device.name, target_mhz(device.name))
-    unit = filter_unit(spec, memory=device.family, levels=fast)
+    unit = filter_unit(spec, memory=own_memory(device, spec), levels=fast)
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device)
         netlist = flow.synthesise(_convert(unit, None, reset=device.family == "ice40"))

@@ -160,13 +160,13 @@ def area_table(summaries: list[Summary]) -> str:
     rows = [
         [
             *start(summary.case),
-            str(summary.case.spec.segments),
+            str(summary.case.profile.segments),
             areas(summary.per_segment(), 1),
             areas(summary.per_lane(), 0),
         ]
         for summary in summaries
     ]
-    return table(["unit", "device", "segments", f"{names} per segment", "per lane"], rows)
+    return table(["unit", "device", "segments or columns", f"{names} for each", "per lane"], rows)
 
 
 def goals(summaries: list[Summary]) -> str:

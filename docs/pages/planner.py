@@ -188,7 +188,8 @@ def runs():
     """Return the units of results/performance.json that the planner offers, each once."""
     found = {}
     for entry in measurements():
-        if entry.spec.lanes == 1 and not entry.spec.timed:
+        spec = entry.spec
+        if isinstance(spec, FilterSpec) and spec.lanes == 1 and not spec.timed:
             report = entry.report
             row = {"spec": entry.spec.to_dict(), "device": report.device}
             row |= {kind: getattr(report, kind) for kind in ("lut", "ff", "bram")}

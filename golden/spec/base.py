@@ -143,14 +143,16 @@ class Specification(ABC, metaclass=_Dispatcher):
 
         Errors: as `require`.
         """
-        names = cls.field_names()
+        names, family = cls.field_names(), values.get("family")
+        own: type[Specification] = cls.families().get(family, cls) if type(family) is str else cls
         for name, value in values.items():
             if name not in names:
                 shown = name if name.isidentifier() else repr(name)
                 raise SpecificationError(
-                    f"{shown}: unknown field, must be one of {', '.join(names)} (value {value!r})"
+                    f"{shown}: unknown field, must be one of {', '.join(own.field_names())} "
+                    f"(value {value!r})"
                 )
-        kind = cls.of_family(values.get("family"))
+        kind = cls.of_family(family)
         return kind(**kind.own(values))
 
     def to_dict(self) -> dict[str, Any]:

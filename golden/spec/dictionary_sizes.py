@@ -79,8 +79,11 @@ def dictionary_preset(name: str) -> WindowDictionarySpec:
 DICTIONARIES: Mapping[str, WindowDictionarySpec] = {
     "tiny": WindowDictionarySpec(window=40, columns=3, rows=16, digest_bits=8, stash=4, key_bits=8),
     # 2 block RAMs of 18 bits for each column make 10; in 1,024 rows their cells have 36 bits.
-    "small": WindowDictionarySpec(window=1000, columns=5, rows=1024, digest_bits=20, stash=4),
+    "1000": WindowDictionarySpec(window=1000, columns=5, rows=1024, digest_bits=20, stash=4),
     # 3 block RAMs of 9 bits for each column make 30; in 2,048 rows their cells have 27 bits.
-    "default": WindowDictionarySpec(window=10_000, columns=10, rows=2048, digest_bits=22, stash=4),
+    "10000": WindowDictionarySpec(window=10_000, columns=10, rows=2048, digest_bits=22, stash=4),
 }
-"""Named dictionaries: cells of "small" and "default" just fill the block RAMs of an ECP5."""
+"""Dictionaries by name, the last two by their window: their cells just fill block RAMs of an ECP5.
+
+Among all presets they are called ``dictionary-tiny`` and so on, see `any_preset`.
+"""

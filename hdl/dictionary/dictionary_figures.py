@@ -1,11 +1,15 @@
 """Figures of a window dictionary in hardware: latency, sweep and limits. Needs no Amaranth."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from ...golden.errors import SpecificationError
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
-from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, hash_latency
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, QUEUE_LATENCY, hash_latency
 from ..memory.map import BLOCK_KINDS, cell_columns
+
+CELL_VARIANTS = ("portable", "ecp5")
+"""Variants of the memory of a column."""
 
 HAZARDS = 8
 """Operations before one that have not written yet, or just write, when it reads."""
@@ -92,3 +96,74 @@ def check_buildable(spec: Any, *, memory: str = "portable") -> None:
         raise SpecificationError(
             f"rows: must be at most {most} for ecp5, the bits of a block RAM, not {spec.rows}"
         )
+
+
+@dataclass(frozen=True)
+class DictionaryProfile:
+    """Figures of the unit that a specification and build options give.
+
+    Attributes
+    ----------
+    spec : WindowDictionarySpec
+    organisation : str
+        "separate": each column has a memory of its own.
+    memory : str
+        Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` asks for it.
+    levels : int
+        Levels of look-up tables between two registers of the hash.
+    """
+
+    spec: WindowDictionarySpec
+    organisation: str = "separate"
+    memory: str = "portable"
+    levels: int = DEFAULT_LEVELS
+
+    @property
+    def lanes(self) -> int:
+        """Operations that the unit accepts per clock."""
+        return 1
+
+    @property
+    def segments(self) -> int:
+        """Columns, each a memory of its own."""
+        return self.spec.columns
+
+    @property
+    def block_rams(self) -> int:
+        """Block RAMs of an ECP5 that the cells take."""
+        return block_rams(self.spec)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the acceptance of an operation to its result, on an idle output."""
+        return rows_latency(self.spec, levels=self.levels) + ANSWER + QUEUE_LATENCY - 1
+
+    @property
+    def least_period(self) -> int:
+        """Least cycles between two ticks: 0, as the window counts insertions."""
+        return 0
+
+    @property
+    def longest_pause(self) -> int:
+        """Most cycles for which a CLEAR keeps the input closed."""
+        return self.spec.rows + 2 * self.latency
+
+    def check_buildable(self) -> None:
+        """Refuse what the hardware cannot hold.
+
+        Raises
+        ------
+        SpecificationError
+            As `check_buildable`, or if there is no such organisation or memory for dictionaries.
+        """
+        if self.organisation != "separate":
+            raise SpecificationError(
+                f"organisation: must be separate for family {self.spec.family}, "
+                f"not {self.organisation!r}"
+            )
+        if self.memory not in CELL_VARIANTS:
+            raise SpecificationError(
+                f"memory: must be {' or '.join(CELL_VARIANTS)} for family {self.spec.family}, "
+                f"not {self.memory!r}"
+            )
+        check_buildable(self.spec, memory=self.memory)

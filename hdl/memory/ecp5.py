@@ -2,10 +2,10 @@
 
 from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 
-from ..latencies import BANK_ROWS
+from ..latencies import BANK_COLUMNS, BANK_ROWS
 from .blocks import DualPortSegmentMemory
 from .cells import CellMemory
-from .map import BANK_COLUMNS, BLOCK_KINDS, cell_columns
+from .map import BLOCK_KINDS, cell_columns
 from .words import WordBank
 
 

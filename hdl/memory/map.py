@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.spec import FilterSpec
-from ..latencies import BLOCK_CLEAR_BITS, memory_shape
+from ..latencies import BANK_COLUMNS, BLOCK_CLEAR_BITS, memory_shape
 from ..profile import HardwareProfile
-
-BANK_COLUMNS = 18
-"""Columns of a bank of words that one DP16KD holds."""
 
 
 class BlockKind(NamedTuple):

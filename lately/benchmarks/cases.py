@@ -7,9 +7,10 @@ from itertools import count
 from typing import cast
 
 from ..boards.flow.devices import DEVICES, Device
-from ..golden import FilterSpec, preset
+from ..golden import FilterSpec, Specification, any_preset, preset
 from ..golden.errors import LatelyError
 from ..golden.spec import APBBFSpec, GEBFSpec
+from ..hdl.build import UnitProfile, unit_profile
 from ..hdl.profile import HardwareProfile
 from ..hdl.target_clocks import target_mhz
 
@@ -39,7 +40,7 @@ class Case:
     """A unit of a short name, with its filter, on a device that is named, and its goals."""
 
     unit: str
-    spec: FilterSpec
+    spec: Specification
     device: str
     group: str = "units"
     """One of `GROUPS`."""
@@ -52,6 +53,11 @@ class Case:
     def name(self) -> str:
         """Unit and device."""
         return f"{self.unit}/{self.device}"
+
+    @property
+    def profile(self) -> UnitProfile:
+        """Figures of the unit that follow from the specification."""
+        return unit_profile(self.spec)
 
     @property
     def asked(self) -> str:
@@ -101,7 +107,7 @@ def best_gebf() -> GEBFSpec:
 # The cases
 
 
-def _case(unit: str, spec: FilterSpec, device: str, **goals: int) -> Case:
+def _case(unit: str, spec: Specification, device: str, **goals: int) -> Case:
     """Return a case whose clock is to be the device's limit, if there is no other goal."""
     goals = {"fmax_mhz": target_mhz(device)} | goals
     return Case(unit=unit, spec=spec, device=device, goals=goals)
@@ -134,6 +140,8 @@ def _units() -> Iterator[Case]:
     for device in DEVICES.values():
         if device.name.startswith("gowin"):
             yield _gowin(device)
+    for unit, blocks in (("dictionary-1000", 10), ("dictionary-10000", 30)):
+        yield _case(unit, any_preset(unit), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
 
 
 def _gowin(device: Device) -> Case:

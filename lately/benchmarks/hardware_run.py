@@ -13,7 +13,7 @@ from typing import Any
 from ..boards.flow.devices import device
 from ..boards.flow.synthesis import synthesize_unit
 from ..boards.flow.tools import TIME_LIMIT, SynthesisError
-from ..golden import FilterSpec
+from ..golden import Specification
 from ..golden.errors import LatelyError
 from ..workers.calls import MismatchError, tell, wanted
 from .measurements import Identity, Measurement
@@ -121,7 +121,7 @@ def work() -> None:
     try:
         order = json.loads(sys.argv[1])
         time_limit = order.pop("time_limit")
-        order |= {"spec": FilterSpec.from_dict(order["spec"])}
+        order |= {"spec": Specification.from_dict(order["spec"])}
         run = Identity(**order | {"versions": tuple(map(tuple, order["versions"]))})
         found = identity(run.spec, device(run.device), run.seed)
         if found != run:

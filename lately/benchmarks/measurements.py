@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..boards.flow.synthesis import SynthesisReport, with_limits
-from ..golden import FilterSpec
+from ..golden import Specification
 from ..golden.errors import LatelyError
 from ..golden.files import replace_file
 from .cases import Case
@@ -33,7 +33,7 @@ class MeasurementsFileError(LatelyError, ValueError):
 class Identity:
     """All that determines a measurement: filter, device, `seed` of the placement, and more."""
 
-    spec: FilterSpec
+    spec: Specification
     device: str
     seed: int
     rtlil: str
@@ -48,7 +48,7 @@ class Identity:
 class Measurement:
     """A synthesis report, and of what it is: `spec`, `rtlil` and `flow` are as in `Identity`."""
 
-    spec: FilterSpec
+    spec: Specification
     rtlil: str
     flow: str
     report: SynthesisReport
@@ -79,7 +79,7 @@ class Measurement:
             If it did not.
         """
         try:
-            spec, report = FilterSpec.from_dict(values["spec"]), _report(values["report"])
+            spec, report = Specification.from_dict(values["spec"]), _report(values["report"])
             texts = {name: str(values[name]) for name in ("rtlil", "flow")}
             return cls(spec=spec, report=report, **texts)
         except KeyError as error:
@@ -224,12 +224,15 @@ class Summary:
         return {0: "not met", seeds: "met"}.get(met, f"{met} of {seeds} seeds")
 
     def per_segment(self) -> dict[str, float]:
-        """LUTs, flip-flops and block RAMs of all, divided by the segments, the spare's included."""
-        return self._area(self.case.spec.segments)
+        """LUTs, flip-flops and block RAMs of all, divided by the segments, the spare's included.
+
+        Of a dictionary, by the columns.
+        """
+        return self._area(self.case.profile.segments)
 
     def per_lane(self) -> dict[str, float]:
         """LUTs, flip-flops and block RAMs of all, divided by the lanes."""
-        return self._area(self.case.spec.lanes)
+        return self._area(self.case.profile.lanes)
 
     def _area(self, divisor: int) -> dict[str, float]:
         return {name: getattr(self.median, name) / divisor for name in ("lut", "ff", "bram")}
@@ -269,7 +272,7 @@ class Summary:
 
 def summarise(cases: Iterable[Case], measurements: Iterable[Measurement]) -> list[Summary]:
     """Return summaries of those cases that have measurements, in order."""
-    own: dict[tuple[FilterSpec, str], list[Measurement]] = {}
+    own: dict[tuple[Specification, str], list[Measurement]] = {}
     for entry in measurements:
         own.setdefault((entry.spec, entry.report.device), []).append(entry)
     return [Summary(case, own[at]) for case in cases if (at := (case.spec, case.device)) in own]

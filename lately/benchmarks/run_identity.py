@@ -9,14 +9,15 @@ from amaranth.back import rtlil
 from ..boards.flow.devices import Device
 from ..boards.flow.floorplan import SITES, WEIGHT
 from ..boards.flow.limits import unit_limit
+from ..boards.flow.synthesis import own_memory
 from ..boards.flow.timing_harness import Harness
 from ..boards.flow.tools import versions
-from ..golden import FilterSpec
-from ..hdl.build import filter_unit
+from ..golden import Specification
+from ..hdl.build import filter_unit, unit_profile
 from .measurements import Identity
 
 
-def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
+def identity(spec: Specification, target: Device, seed: int) -> Identity:
     """Return everything that determines the figures of a run, the hardware as a hash of its text.
 
     The `seed` is that of place and route.
@@ -31,20 +32,20 @@ def identity(spec: FilterSpec, target: Device, seed: int) -> Identity:
     synthesis = (*target.synthesis, target.pads)
     numbers = (ceil(unit_limit(target.name).mhz), *target.pins)
     placement = (*target.place_and_route, *map(str, numbers))
-    if spec.shards > 1 and target.place_and_route[1] in SITES:
+    if unit_profile(spec).lanes > 1 and target.place_and_route[1] in SITES:
         placement += ("places", *WEIGHT)
     return Identity(
         spec=spec,
         device=target.name,
         seed=seed,
-        rtlil=_fingerprint(spec, target.family),
+        rtlil=_fingerprint(spec, own_memory(target, spec)),
         flow=" ".join(filter(None, (*synthesis, *placement))),
         versions=tuple(sorted(versions(target).items())),
     )
 
 
 @cache
-def _fingerprint(spec: FilterSpec, memory: str) -> str:
+def _fingerprint(spec: Specification, memory: str) -> str:
     # Whether the harness has a reset follows from the device, which is told apart anyway.
     harness = Harness(filter_unit(spec, memory=memory), reset=False)
     text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)

@@ -9,7 +9,7 @@ import click
 from .options import (
     Command,
     amount_option,
-    choose_spec,
+    choose_ring,
     count_option,
     json_option,
     print_json,
@@ -248,7 +248,7 @@ def stream(
 
     if spec is not None and preset is not None:
         raise click.UsageError("give one of --spec and --preset, not both")
-    wanted = None if spec is None and preset is None else choose_spec(spec, preset)
+    wanted = None if spec is None and preset is None else choose_ring(spec, preset)
     secret = None if secret_file is None else _read_secret(secret_file)
     with ExitStack() as stack:
         records = stack.enter_context(open_trace(trace, **reading))

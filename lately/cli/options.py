@@ -4,12 +4,12 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec
+    from ..golden import FilterSpec, Specification
 
 Command = Callable[..., Any]
 """Function that click makes a command of."""
@@ -99,7 +99,7 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
 
 
 def filter_options(command: Command) -> Command:
-    """Add --spec and --preset, for `choose_spec`."""
+    """Add --spec and --preset, for `choose_unit` and `choose_ring`."""
     return _together(
         click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
         click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
@@ -115,10 +115,32 @@ def trace_options(command: Command) -> Command:
     )(command)
 
 
-def choose_spec(
+def choose_ring(
     spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
 ) -> "FilterSpec":
+    """Return the ring of segments that the options ask for, as `choose_unit`.
+
+    Raises
+    ------
+    UsageError
+        If the options contradict each other.
+    LatelyError
+        If there is no such filter, or it is none.
+    """
+    from ..golden import FilterSpec
+
+    chosen = choose_unit(spec, preset, window, fpr)
+    if not isinstance(chosen, FilterSpec):
+        FilterSpec.of_family(chosen.family)
+    return cast("FilterSpec", chosen)
+
+
+def choose_unit(
+    spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
+) -> "Specification":
     """Return the filter that the options ask for, the default preset if they ask for none.
+
+    It is of any family that has hardware.
 
     Raises
     ------
@@ -133,16 +155,18 @@ def choose_spec(
     if sized and (window is None or fpr is None):
         given, missing = ("--fpr", "--window") if window is None else ("--window", "--fpr")
         raise click.UsageError(f"{given} needs {missing}")
-    from ..golden import FilterSpec
-    from ..golden import preset as named
+    from ..golden import Specification, any_preset
+    from ..hdl.build import unit_kind
 
     if spec is not None:
-        return FilterSpec.from_toml(spec)
+        chosen = Specification.from_toml(spec)
+        unit_kind(chosen)
+        return chosen
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
         return choose(Requirement(window=window, false_positive_rate=fpr))
-    return named(preset or "default")
+    return any_preset(preset or "default")
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -12,7 +12,7 @@ import click
 from .figures import show
 from .options import (
     choice_option,
-    choose_spec,
+    choose_ring,
     count_option,
     filter_options,
     json_option,
@@ -81,7 +81,7 @@ def run(
       lately run queries.csv --spec filter.toml --out report --verdicts parquet
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
     """
-    chosen = choose_spec(spec, preset, window, fpr)
+    chosen = choose_ring(spec, preset, window, fpr)
     from ..replay.report import class_rows
     from ..replay.traces import open_trace
 

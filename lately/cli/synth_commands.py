@@ -7,7 +7,7 @@ import click
 from .figures import show
 from .options import (
     choice_option,
-    choose_spec,
+    choose_unit,
     count_option,
     filter_options,
     json_option,
@@ -79,7 +79,7 @@ def synth(
     if flow["memory"] and flow["strict"]:
         raise click.UsageError("give --portable or --strict, not both")
     target = device(name)
-    chosen = choose_spec(spec, preset)
+    chosen = choose_unit(spec, preset)
     from ..boards.flow.synthesis import synthesize_unit
 
     with stage_bar("synthesis") as progress:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lately.golden import FAMILIES, PRESETS, FilterSpec, SpecificationError, preset
 from lately.golden.analysis import apbf_false_positive_rate
-from lately.golden.spec import AgePartitionedSpec
+from lately.golden.spec import AgePartitionedSpec, APBFSpec
 
 NAMES = FilterSpec.field_names()
 
@@ -464,7 +464,7 @@ def test_toml_of_before_there_were_keyed_hashes(tmp_path):
 def test_field_unknown(name):
     shown = name or "''"
     assert refusal({**APBF, name: 5}) == (
-        f"{shown}: unknown field, must be one of {', '.join(NAMES)} (value 5)"
+        f"{shown}: unknown field, must be one of {', '.join(APBFSpec.field_names())} (value 5)"
     )
 
 

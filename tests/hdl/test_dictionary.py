@@ -309,8 +309,8 @@ def test_stash_that_keeps_expired_entries_is_found(monkeypatch):
 
 
 def test_figures():
-    assert [block_rams(dictionary_preset(name)) for name in ("small", "default")] == [10, 30]
-    for name, period in (("tiny", 13), ("small", 14), ("default", 10)):
+    assert [block_rams(dictionary_preset(name)) for name in ("1000", "10000")] == [10, 30]
+    for name, period in (("tiny", 13), ("1000", 14), ("10000", 10)):
         spec = dictionary_preset(name)
         assert swept_per_row(spec) == period
         # The window, a sweep, and rows and operations by which it may be late.

@@ -15,7 +15,7 @@ from lately.benchmarks.cases import (
 from lately.boards.flow.devices import DEVICES, device
 from lately.boards.flow.limits import unit_limit
 from lately.golden import FilterSpec, preset
-from lately.hdl.profile import HardwareProfile
+from lately.hdl.build import unit_profile
 from lately.hdl.target_clocks import target_mhz
 
 
@@ -26,8 +26,12 @@ def case(name):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case_can_be_built(case):
-    HardwareProfile(case.spec).check_buildable()
-    assert segment_block_rams(case.spec, device(case.device)) <= device(case.device).bram
+    case.profile.check_buildable()
+    assert case.profile == unit_profile(case.spec)
+    if case.device.startswith("ecp5"):
+        assert case.profile.block_rams <= device(case.device).bram
+    else:
+        assert segment_block_rams(case.spec, device(case.device)) <= device(case.device).bram
     assert case.group in GROUPS
     assert case.seeds
 
@@ -48,9 +52,10 @@ def test_what_is_asked():
     units = [case for case in CASES if case.group == "units"]
     own = {"large/ecp5-85k-6": min(200, target_mhz("ecp5-85k-6"))}
     own |= {"small/ice40-hx8k": 150, "small/ice40-up5k": 48}
+    own |= {f"dictionary-{window}/ecp5-25k-6": 190 for window in (1000, 10000)}
     clocks = {case.name: case.goals["fmax_mhz"] for case in units if case.goals}
     assert clocks == {name: own.get(name, target_mhz(name.partition("/")[2])) for name in clocks}
-    assert len(clocks) == 10
+    assert len(clocks) == 12
     for case in select(["apbbf/ecp5*"]):
         area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
         assert area.items() <= case.goals.items()

@@ -34,7 +34,7 @@ def streams(spec, count):
 @pytest.mark.parametrize(
     ("name", "count"),
     [("tiny", 50_000), *(pytest.param(name, 1_000_000, marks=pytest.mark.slow)
-                         for name in ("small", "default"))],
+                         for name in ("1000", "10000"))],
 )  # fmt: skip
 def test_like_golden_one_operation_a_clock(name, count):
     assert cell_models("DP16KD")

@@ -1,0 +1,92 @@
+"""The table of units: each specification gets its unit, whose figures are those told before."""
+
+import subprocess
+import sys
+
+import pytest
+
+from lately.boards.flow.devices import device
+from lately.boards.flow.synthesis import own_memory
+from lately.golden import SpecificationError, any_preset, dictionary_preset, preset
+from lately.golden.spec.families import Specification
+from lately.hdl.build import KINDS, filter_unit, unit_kind, unit_profile
+from lately.hdl.dictionary.core import CELL_MEMORIES
+from lately.hdl.dictionary.unit import DictionaryUnit
+from lately.hdl.lanes.unit import LaneUnit
+from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.unit import FilterUnit
+
+TIMING = Specification(family="timing", window=10, cells=64, hashes=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit"),
+    [("gebf-tiny", FilterUnit), ("two-lanes-tiny", LaneUnit), ("dictionary-tiny", DictionaryUnit)],
+)
+@pytest.mark.parametrize("levels", [1, 2])
+def test_unit_and_its_figures(name, unit, levels):
+    spec = any_preset(name)
+    built = filter_unit(spec, levels=levels, tag_bits=4)
+    assert type(built) is unit
+    profile = unit_profile(spec, levels=levels)
+    assert profile.latency == built.latency
+
+
+def test_block_rams():
+    """Those of the measured units: see also the cases of `lately bench hardware`."""
+    names = ("default", "small", "two-lanes", "dictionary-1000", "dictionary-10000")
+    assert [unit_profile(any_preset(name)).block_rams for name in names] == [32, 28, 96, 10, 30]
+    sliced = unit_profile(preset("gebf-default"), organisation="bit-sliced")
+    assert sliced.block_rams == sliced.spec.parts * sliced.banks
+
+
+def test_parts_that_are_alike():
+    assert unit_profile(preset("default")).segments == preset("default").segments
+    assert unit_profile(dictionary_preset("1000")).segments == 5
+    assert unit_profile(preset("two-lanes")).lanes == 2
+    assert unit_profile(dictionary_preset("1000")).lanes == 1
+
+
+def test_memories_are_those_that_there_are():
+    assert [set(kind.memories) for kind in KINDS] == [set(VARIANTS), set(CELL_MEMORIES)]
+
+
+def test_memory_of_a_device():
+    """The portable one where a kind of units has none of its own; strict is never another."""
+    spec, ring = dictionary_preset("tiny"), preset("tiny")
+    assert own_memory(device("ecp5-25k-6"), spec) == "ecp5"
+    assert own_memory(device("ice40-up5k"), spec) == "portable"
+    assert own_memory(device("ice40-up5k"), ring) == "ice40"
+    assert own_memory(device("ecp5-25k-6"), ring, strict=True) == "ecp5-strict"
+    assert own_memory(device("ecp5-25k-6"), spec, strict=True) == "ecp5-strict"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory": "ecp5-strict"},
+         "memory: must be portable or ecp5 for family window-dictionary, not 'ecp5-strict'"),
+        ({"organisation": "bit-sliced"},
+         "organisation: must be separate for family window-dictionary, not 'bit-sliced'"),
+    ],
+)  # fmt: skip
+def test_dictionary_without_such_a_memory(options, message):
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        filter_unit(dictionary_preset("tiny"), **options)
+
+
+def test_family_without_hardware():
+    with pytest.raises(
+        SpecificationError,
+        match=r"^family: must be one of apbf, apbbf, gebf, blocked-gebf, window-dictionary "
+        "for hardware, not 'timing'$",
+    ):
+        unit_kind(TIMING)
+
+
+def test_figures_need_no_amaranth():
+    program = (
+        "from lately.golden import dictionary_preset; from lately.hdl.build import unit_profile;"
+        "import sys; unit_profile(dictionary_preset('tiny')); sys.exit('amaranth' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
