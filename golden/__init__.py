@@ -17,7 +17,7 @@ LAZY = {
     "baselines.swamp": ("Swamp",),
     "cuckoo.dictionary": ("CuckooDictionary",),
     "cuckoo.sizes": ("cuckoo_error_bound", "cuckoo_signature_bits", "time_decaying_space_bound"),
-    "cuckoo.window_dictionary": ("WindowDictionary",),
+    "cuckoo.window_dictionary": ("WindowDictionary", "WindowVerdicts"),
     "errors": ("LatelyError", "RekeyError", "SpecificationError", "StateFileError"),
     "filter": ("CountedFilter", "Filter"),
     "hash.keys": ("text_keys",),

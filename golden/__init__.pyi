@@ -12,6 +12,7 @@ from .cuckoo.sizes import cuckoo_error_bound as cuckoo_error_bound
 from .cuckoo.sizes import cuckoo_signature_bits as cuckoo_signature_bits
 from .cuckoo.sizes import time_decaying_space_bound as time_decaying_space_bound
 from .cuckoo.window_dictionary import WindowDictionary as WindowDictionary
+from .cuckoo.window_dictionary import WindowVerdicts as WindowVerdicts
 from .errors import LatelyError as LatelyError
 from .errors import RekeyError as RekeyError
 from .errors import SpecificationError as SpecificationError

@@ -15,7 +15,7 @@ dictionary says for which windows its answers are exact all the same.
 
 import inspect
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,6 +42,17 @@ _OVERFLOW = 0.01
 
 Windows = ArrayLike | None
 """Window of all queries, or one for each, shape (n,); None for that of the dictionary."""
+
+
+class WindowVerdicts(NamedTuple):
+    """Results of a sequence of operations, with what their answers can be relied on for."""
+
+    seen: Answers
+    """As `Verdicts`."""
+    age: Ages
+    """As `Verdicts`."""
+    guaranteed: Ages
+    """Largest window for which the answer to each is exact, shape (n,)."""
 
 
 class WindowDictionary(CountedFilter):
@@ -179,7 +190,7 @@ class WindowDictionary(CountedFilter):
     @property
     def window_false_positive_rate(self) -> float:
         """Expected false-positive rate of a full window of distinct keys."""
-        return digest_false_positive_rate(self.window, self.digest_bits)
+        return self.spec.mean_false_positive_rate
 
     def expected_false_positive_rate(self, window: int | None = None) -> float:
         """Return the probability that a fresh key is reported now: live digests over 2**D.
@@ -255,18 +266,27 @@ class WindowDictionary(CountedFilter):
         Parameters, errors: as `CountedFilter.apply` and `query`, with a window for each
         operation.
         """
+        return Verdicts(*self.perform(operations, keys, windows)[:2])
+
+    def perform(self, operations: ArrayLike, keys: Keys, windows: Windows = None) -> WindowVerdicts:
+        """Perform a mixed sequence of operations; return the guarantee of each answer, too.
+
+        Parameters, errors: as `apply`.
+        """
         checked = self._hash.check_keys(keys)
         codes = self._checked_operations(operations, len(checked))
         each = self._checked_windows(windows, len(checked))
         ages = np.full(len(codes), -1, np.int64)
+        guaranteed = np.zeros(len(codes), np.int64)
         start = 0
         for clear in [*np.flatnonzero(codes == Operation.CLEAR), len(codes)]:
             part = slice(start, clear)
-            ages[part] = self._perform(codes[part], checked[part], each[part])
+            ages[part], guaranteed[part] = self._perform_all(codes[part], checked[part], each[part])
             if clear < len(codes):
+                guaranteed[clear] = self.guaranteed_window
                 self.clear()
             start = clear + 1
-        return Verdicts(ages >= 0, ages)
+        return WindowVerdicts(ages >= 0, ages, guaranteed)
 
     def clear(self) -> None:
         """Forget everything; a secret that waits comes in."""
@@ -322,21 +342,28 @@ class WindowDictionary(CountedFilter):
         return windows.astype(np.int64)
 
     def _perform(self, operations: Any, keys: Words, window: Windows = None) -> Ages:
+        return self._perform_all(operations, keys, window)[0]
+
+    def _perform_all(
+        self, operations: Any, keys: Words, window: Windows = None
+    ) -> tuple[Ages, Ages]:
+        """Perform operations; return ages, and the window that is guaranteed to each."""
         codes = np.broadcast_to(np.asarray(operations, np.int64), len(keys))
         windows = self._checked_windows(window, len(keys))
-        ages = np.empty(len(keys), np.int64)
+        ages, guaranteed = np.empty((2, len(keys)), np.int64)
         for part in chunks(len(keys)):
-            self._perform_part(codes[part], keys[part], windows[part], ages[part])
-        return ages
+            told = ages[part], guaranteed[part]
+            self._perform_part(codes[part], keys[part], windows[part], *told)
+        return ages, guaranteed
 
-    def _perform_part(self, codes: Ages, keys: Words, windows: Ages, ages: Ages) -> None:
+    def _perform_part(self, codes: Ages, keys: Words, windows: Ages, *told: Ages) -> None:
         digests, rests, places = self._digests(keys)
         numbers = np.array(
             [self.insertions, self.lost, self.youngest_lost, self.stash_peak], np.int64
         )
         run: Any = _compiled() if self.compiled else loop.perform
         asked: list[Any] = [codes.copy(), digests, rests, places, windows]
-        kept: list[Any] = [self._times, self._held, self._stash_times, self._stash, numbers, ages]
+        kept: list[Any] = [self._times, self._held, self._stash_times, self._stash, numbers, *told]
         if not self.compiled:
             # An interpreter takes elements from these three times as fast as from arrays.
             asked = [array.tolist() for array in asked]

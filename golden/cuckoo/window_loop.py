@@ -15,6 +15,7 @@ _QUERY, _INSERT, _REMOVE = (
 def perform(
     codes: Any, digests: Any, rests: Any, places: Any, windows: Any,
     times: Any, held: Any, stash_times: Any, stash: Any, window: int, numbers: Any, ages: Any,
+    guaranteed: Any,
 ) -> None:  # fmt: skip
     """Perform operations one after another.
 
@@ -38,6 +39,8 @@ def perform(
         Changed.
     ages : sequence of int, shape (n,)
         Written: insertions since that of the key; -1 if it is not reported, or none is asked for.
+    guaranteed : sequence of int, shape (n,)
+        Written: the largest window for which the answer to each is exact.
     """
     now = numbers[INSERTIONS]
     for i in range(len(codes)):
@@ -60,6 +63,9 @@ def perform(
                 if code & (_INSERT | _REMOVE):
                     # The key is written anew, or not at all.
                     stash_times[slot], oldest = 0, slot
+        guaranteed[i] = window
+        if numbers[LOST] and now - numbers[YOUNGEST_LOST] < window:
+            guaranteed[i] = now - numbers[YOUNGEST_LOST]
         ages[i] = now - last if code & _QUERY and last and now - last < windows[i] else -1
         if code & _REMOVE and found >= 0:
             times[found] = 0

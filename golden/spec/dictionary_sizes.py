@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..analysis import digest_false_positive_rate
 from ..hash.functions import HASHES, RANGE_BITS
 from .base import Specification, optional, require, required
 
@@ -38,6 +39,21 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
             f"must be {low + 1} to {low + RANGE_BITS}, {low} that select one of {self.rows} rows "
             f"and 1 to {RANGE_BITS} that a cell holds",
         )
+
+    @property
+    def guaranteed_window(self) -> int:
+        """Largest window for which answers are exact if no entry is given up: all of it."""
+        return self.window
+
+    @property
+    def slack(self) -> int:
+        """Insertions after the window for which a trace of a key may be left: none."""
+        return 0
+
+    @property
+    def mean_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys."""
+        return digest_false_positive_rate(self.window, self.digest_bits)
 
     @property
     def row_bits(self) -> int:

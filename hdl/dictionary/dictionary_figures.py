@@ -11,6 +11,9 @@ from ..memory.map import BLOCK_KINDS, cell_columns
 CELL_VARIANTS = ("portable", "ecp5")
 """Variants of the memory of a column."""
 
+COUNTERS = ("operations", "insertions", "hits", "lost")
+"""Counters of a unit."""
+
 HAZARDS = 8
 """Operations before one that have not written yet, or just write, when it reads."""
 

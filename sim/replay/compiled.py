@@ -1,15 +1,12 @@
 """Compiled replay: a unit as generated Verilog, verilated to a library and driven from arrays."""
 
-import ctypes
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import RekeyError, SpecificationError
-from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation, Verdicts
 from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
@@ -22,15 +19,10 @@ from ...hdl.profile import HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TIME_BITS, TOP, time_options, unit_verilog
-from ..toolchain import ToolError, models
+from ..toolchain import models
 from .beats import Beats
-from .model import Closable, Signatures, cached_model, defines, load_model
-
-_CHUNK = 1 << 16
-_DRIVER = Path(__file__).with_name("driver.cpp")
-
-Progress = Callable[[int], None]
-"""Called with the number of operations done since the last call."""
+from .driven import DRIVER, DrivenModel, Progress, counter_macro
+from .model import cached_model, defines
 
 
 def compiled_model(
@@ -67,7 +59,7 @@ def compiled_model(
     return cached_model(
         "\n".join([unit, *(path.read_text() for path in blocks)]),
         top=TOP,
-        driver=_DRIVER,
+        driver=DRIVER,
         header=unit_header(spec, organisation, memory),
         optimisation=optimisation,
         # Otherwise the driver finds no block RAM under its name.
@@ -89,12 +81,10 @@ def unit_header(spec: FilterSpec, organisation: str = "separate", memory: str = 
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
     )
-    names = enumerate(unit_counters(spec))
-    counts = " ".join(f"COUNTER({number}, {name})" for number, name in names)
     return defines(
         *UnitSignature.from_spec(spec, tag_bits=TAG_BITS, **time_options(spec)).macros(),
         f"MEMORIES {rows}",
-        f"COUNTERS {counts}",
+        counter_macro(unit_counters(spec)),
         *(["KEYED"] if spec.hash == "siphash" else []),
     )
 
@@ -110,8 +100,8 @@ def unit_counters(spec: FilterSpec) -> list[str]:
     return [register.name for register in held]
 
 
-class CompiledModel(Closable):
-    """A unit in compiled simulation, clocked only while it is asked something.
+class CompiledModel(DrivenModel):
+    """A filter unit in compiled simulation, clocked only while it is asked something.
 
     Parameters
     ----------
@@ -156,38 +146,16 @@ class CompiledModel(Closable):
         self.spec = spec
         self.profile = HardwareProfile(spec, organisation=organisation)
         self._map = memory_map(spec, organisation=organisation, memory=memory)
-        self._progress = progress
         self._hash = Layout.of(spec, partitioned=True).hash
-        model = compiled_model(spec, organisation, memory, optimisation=optimisation)
-        self._library = load_model(model, self._signatures())
-        self._unit = ctypes.c_void_p(self._library.lately_new())
+        super().__init__(
+            compiled_model(spec, organisation, memory, optimisation=optimisation),
+            lanes=spec.lanes,
+            counters=unit_counters(spec),
+            keyed=spec.hash == "siphash",
+            latency=self.profile.latency,
+            progress=progress,
+        )
         self.reset()
-
-    def _signatures(self) -> Signatures:
-        """Return what the driver offers for such a unit."""
-        unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
-        chance = ctypes.c_uint32
-        functions: Signatures = {
-            "lately_new": (unit, ()),
-            "lately_delete": (None, (unit,)),
-            "lately_reset": (None, (unit,)),
-            "lately_cycles": (count, (unit,)),
-            "lately_generation": (None, (unit, count)),
-            "lately_idle": (None, (unit, count)),
-            "lately_statistics": (None, (unit, array)),
-            "lately_memory": (None, (unit, count, count, count, array)),
-            "lately_begin": (None, (unit, count)),
-            "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 7, chance, chance)),
-        }
-        if self.spec.hash == "siphash":
-            functions["lately_secret"] = (ctypes.c_int, (unit, count, count))
-        return functions
-
-    def close(self) -> None:
-        """Free the model; nothing can be asked of it afterwards."""
-        if self._unit:
-            self._library.lately_delete(self._unit)
-            self._unit = ctypes.c_void_p()
 
     def reset(self) -> None:
         """Reset the unit and its generation length, which clears its memory. Counts one cycle."""
@@ -217,36 +185,10 @@ class CompiledModel(Closable):
             raise SpecificationError(
                 f"secret: must not be given for hash {self.spec.hash}, which takes none"
             )
-        check_secret(secret)
-        low, high = secret & (1 << 64) - 1, secret >> 64
         # Until what is under way has had its effect.
-        self.idle(self.profile.latency + PAUSE)
-        if not self._library.lately_secret(self._unit, low, high):
+        if not self._load_secret(secret, self.profile.latency + PAUSE):
             raise RekeyError("rekey: must come when all segments of the ring have one secret")
         self.idle(self.UNIT.SECRET_LEAD)
-
-    def idle(self, cycles: int) -> None:
-        """Let cycles pass without an operation.
-
-        Parameters
-        ----------
-        cycles : int
-        """
-        self._library.lately_idle(self._unit, cycles)
-
-    @property
-    def cycles(self) -> int:
-        """Cycles so far."""
-        return int(self._library.lately_cycles(self._unit))
-
-    @property
-    def statistics(self) -> dict[str, int]:
-        """The unit's counters of `lately.hdl.registers`: events since reset."""
-        self.idle(2 * self.profile.latency)
-        names = unit_counters(self.spec)
-        counts = np.zeros(len(names), np.uint64)
-        self._library.lately_statistics(self._unit, counts.ctypes.data)
-        return dict(zip(names, counts.tolist(), strict=True))
 
     @property
     def memory(self) -> NDArray[np.bool_]:
@@ -262,13 +204,7 @@ class CompiledModel(Closable):
         numbers = {memory.path: number for number, memory in enumerate(self._map.memories)}
 
         def read(memory: PhysicalMemory) -> NDArray[np.bool_]:
-            words = np.empty((memory.words, -(-memory.width // 64)), np.uint64)
-            number = numbers[memory.path]
-            self._library.lately_memory(
-                self._unit, number, memory.words, memory.width, words.ctypes.data
-            )
-            bits = words[:, :, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
-            return bits.reshape(memory.words, -1)[:, : memory.width] > 0
+            return self._read(numbers[memory.path], memory.words, memory.width)
 
         return self._map.gather(read)
 
@@ -349,26 +285,9 @@ class CompiledModel(Closable):
         status = np.zeros(len(codes) + 1, np.uint8)
         stamps = np.zeros(len(codes) + 1, np.uint64)
         stamps[beats.places] = times
-        self._library.lately_begin(self._unit, seed)
-        self._drive((beats.alone, codes, lane_keys, stamps, seen, age, status), pauses)
+        self._drive((beats.alone, codes, lane_keys, stamps, seen, age, status), pauses, seed)
         verdicts = Verdicts(seen[beats.places], age[beats.places].astype(np.int64))
         return verdicts, status[beats.places]
-
-    def _drive(self, arrays: tuple[NDArray[Any], ...], pauses: tuple[int, int]) -> None:
-        """Have the driver send beats, the first four arrays, and fill in results, the others."""
-        alone, codes, *_ = arrays
-        lanes = self.spec.lanes
-        pointers = [array.ctypes.data for array in arrays]
-        chunk = max(1, _CHUNK // lanes)
-        # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
-        for start in range(0, len(alone), chunk):
-            enough = min(start + chunk, len(alone))
-            failed = self._library.lately_run(self._unit, len(alone), enough, *pointers, *pauses)
-            if failed:
-                reason = "one of another" if failed < 0 else f"none in {failed} cycles"
-                raise ToolError(f"replay: expected one result per operation, found {reason}")
-            if self._progress is not None:
-                self._progress(int((codes[start * lanes : enough * lanes] > 0).sum()))
 
 
 class TimedAnswers(NamedTuple):

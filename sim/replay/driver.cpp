@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "Vmodel.h"
 #include "Vmodel___024root.h"
@@ -19,6 +20,11 @@ constexpr int KEY_WORDS = (I_KEY_BITS + 63) / 64;
 constexpr uint32_t TAG_MASK = (uint32_t{1} << I_TAG_BITS) - 1;
 // Set in the code of an operation: the lane has one.
 constexpr uint8_t VALID = 0x80;
+
+#ifndef AGE_BITS
+#define AGE_BITS 16
+#endif
+using Age = std::conditional_t<AGE_BITS == 16, int16_t, int32_t>;
 
 struct Unit {
     VerilatedContext context;
@@ -83,8 +89,15 @@ void drive(Port& port, const uint32_t* words) {
     }
 }
 
+// Sets the length of a generation of a unit that has generations.
+template <typename Model>
+void set_generation(Model& model, uint64_t generation) {
+    if constexpr (requires { model.generation; }) model.generation = generation;
+}
+
 // Offers a beat: an operation before the others, if there are several lanes; and of each lane
-// its code, with VALID if it has an operation, key and tag, and its time if the window is in time.
+// its code, with VALID if it has an operation, key and tag, and its time if the window is in time,
+// or the window that it asks for.
 void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* keys,
            [[maybe_unused]] const uint64_t* times, uint64_t tag) {
     uint32_t beat[BEAT_WORDS + 1] = {};
@@ -103,6 +116,8 @@ void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* k
         }
 #ifdef I_TIME_AT
         put(beat, at + I_TIME_AT, times[lane], I_TIME_BITS);
+#elif defined(I_WINDOW_AT)
+        put(beat, at + I_WINDOW_AT, times[lane], I_WINDOW_BITS);
 #endif
         put(beat, at + I_TAG_AT, (tag + lane) & TAG_MASK, I_TAG_BITS);
     }
@@ -110,7 +125,7 @@ void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* k
 }
 
 // Takes the results of a beat; returns whether they are those of its lanes and tags.
-bool take(const Vmodel& model, const uint8_t* codes, uint64_t tag, uint8_t* seen, int16_t* age,
+bool take(const Vmodel& model, const uint8_t* codes, uint64_t tag, uint8_t* seen, Age* age,
           [[maybe_unused]] uint8_t* status) {
     for (int lane = 0; lane < LANES; ++lane) {
         const auto field = [&](int position, int bits) {
@@ -152,7 +167,9 @@ void lately_idle(Unit* unit, uint64_t cycles) {
     while (cycles--) clock(*unit);
 }
 
-void lately_generation(Unit* unit, uint64_t generation) { unit->model.generation = generation; }
+void lately_generation(Unit* unit, uint64_t generation) {
+    set_generation(unit->model, generation);
+}
 
 #ifdef KEYED
 // Offers a secret for one clock; returns whether the unit took it.
@@ -193,7 +210,7 @@ void lately_begin(Unit* unit, uint64_t seed) {
 // other lanes or tags than its beat.
 int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* alone,
                    const uint8_t* codes, const uint64_t* keys, const uint64_t* times,
-                   uint8_t* seen, int16_t* age, uint8_t* status, uint32_t pause_before,
+                   uint8_t* seen, Age* age, uint8_t* status, uint32_t pause_before,
                    uint32_t pause_after) {
     constexpr int64_t PATIENCE = 1 << 24;
     Vmodel& model = unit->model;

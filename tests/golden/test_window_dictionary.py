@@ -280,6 +280,25 @@ def test_guarantee_comes_back_when_the_lost_one_would_have_expired(overfull):
     assert (overfull.guaranteed_window, overfull.lost) == (12, 0)
 
 
+@pytest.mark.parametrize("path", PATHS)
+def test_guarantee_of_each_answer(path):
+    """It is that of before the operation; of a CLEAR, too, and whole after it."""
+    draw = random.Random(3)
+    codes = draw.choices(CODES, k=400)
+    codes[300] = Operation.CLEAR
+    keys = [draw.randrange(64) for _ in codes]
+    with taking(path):
+        model, other = (WindowDictionary(**TIGHT) for _ in range(2))
+        told = model.perform(codes, keys)
+        expected = []
+        for code, key in zip(codes, keys, strict=True):
+            expected.append(other.guaranteed_window)
+            other.apply([code], [key])
+    assert told.guaranteed.tolist() == expected
+    assert min(expected) < TIGHT["window"] == expected[301]
+    assert np.array_equal(told.age, type(model)(**TIGHT).apply(codes, keys).age)
+
+
 def test_stash_empties_when_cells_are_free_again(overfull):
     keys, gone = filled_in_turn(overfull)
     kept = [key for i, key in enumerate(keys) if i != gone[0]]

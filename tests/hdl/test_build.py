@@ -10,7 +10,6 @@ from lately.boards.flow.synthesis import own_memory
 from lately.golden import SpecificationError, any_preset, dictionary_preset, preset
 from lately.golden.spec.families import Specification
 from lately.hdl.build import KINDS, filter_unit, unit_kind, unit_profile
-from lately.hdl.dictionary.core import CELL_MEMORIES
 from lately.hdl.dictionary.unit import DictionaryUnit
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.memory.variants import VARIANTS
@@ -48,7 +47,12 @@ def test_parts_that_are_alike():
 
 
 def test_memories_are_those_that_there_are():
-    assert [set(kind.memories) for kind in KINDS] == [set(VARIANTS), set(CELL_MEMORIES)]
+    rings, dictionaries = KINDS
+    assert set(rings.memories) == set(VARIANTS)
+    for memory in dictionaries.memories:
+        filter_unit(dictionary_preset("tiny"), memory=memory)
+    with pytest.raises(ValueError, match="emory must be one of portable, ecp5, not"):
+        DictionaryUnit(dictionary_preset("tiny"), memory="ice40")
 
 
 def test_memory_of_a_device():

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In
 
 from lately.hdl.dictionary.unit import COUNTERS, DictionaryUnit
 from lately.hdl.interface import UnitSignature
-from lately.sim.replay import compiled
+from lately.sim.replay.driven import DRIVER
 from lately.sim.replay.model import cached_model, defines, load_model
 from lately.sim.toolchain import cell_models
 
@@ -58,7 +58,7 @@ class CompiledDictionary:
         library = cached_model(
             "\n".join([text, *(path.read_text() for path in cell_models("DP16KD"))]),
             top="top_unit",
-            driver=compiled._DRIVER,
+            driver=DRIVER,
             header=defines(*top.macros, "MEMORIES", f"COUNTERS {counts}"),
             options=["--flatten"],
             optimisation=2,
