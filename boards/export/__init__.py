@@ -1,0 +1,1 @@
+"""Units as files for projects in other languages."""

@@ -1,0 +1,126 @@
+"""A unit that is exported: its component, its Verilog and its ports."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from amaranth.back import verilog
+from amaranth.lib.wiring import In
+
+from ...golden.errors import SpecificationError
+from ...golden.spec.base import Specification
+from ...hdl.build import filter_unit
+from ...hdl.bus.flat import AxisUnit, ExternUnit, FlatUnit, RawUnit
+from ...hdl.latencies import DEFAULT_LEVELS
+from ..link.protocol import spec_digest
+from .names import ExportError, check_name
+
+WRAPS: dict[str, Callable[..., FlatUnit]] = {
+    "axis": AxisUnit, "raw": RawUnit, "extern": ExternUnit,
+}  # fmt: skip
+"""Conventions of ports."""
+
+
+class Port(NamedTuple):
+    """A port of the exported module.
+
+    Attributes
+    ----------
+    name : str
+    inward : bool
+    width : int
+    """
+
+    name: str
+    inward: bool
+    width: int
+
+    @property
+    def range(self) -> str:
+        """Range of its bits in Verilog; empty for one bit."""
+        return f"[{self.width - 1}:0]" if self.width > 1 else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """A unit to be exported.
+
+    Attributes
+    ----------
+    spec : Specification
+    name : str
+        Of the module, and of all files.
+    wrap : str
+        One of `WRAPS`.
+    memory : str
+        Variant of the memories.
+    tag_bits : int
+        Width of the tag, without TLAST.
+    last : bool
+        Whether the streams have TLAST.
+    levels : int
+        As for `lately.hdl.unit.FilterUnit`.
+    options : dict
+        Further options of the unit.
+
+    Raises
+    ------
+    ExportError
+        If the name is none, or the ports cannot be as asked.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+
+    spec: Specification
+    name: str
+    wrap: str = "axis"
+    memory: str = "portable"
+    tag_bits: int = 8
+    last: bool = False
+    levels: int = DEFAULT_LEVELS
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if self.wrap not in WRAPS:
+            raise ExportError(f"wrap: must be one of {', '.join(WRAPS)}, not {self.wrap!r}")
+        if self.last and self.wrap != "axis":
+            raise ExportError(f"last: must be given with wrap axis only, not {self.wrap}")
+
+    @cached_property
+    def component(self) -> FlatUnit:
+        """The unit with its ports, as an Amaranth component."""
+        try:
+            unit = filter_unit(
+                self.spec,
+                memory=self.memory,
+                levels=self.levels,
+                tag_bits=self.tag_bits + self.last,
+                **self.options,
+            )
+        except ValueError as error:
+            # Of an option that this kind of unit has not.
+            if isinstance(error, SpecificationError):
+                raise
+            raise ExportError(str(error)) from None
+        return AxisUnit(unit, last=True) if self.last else WRAPS[self.wrap](unit)
+
+    @property
+    def ports(self) -> list[Port]:
+        """All ports, clock and reset first."""
+        component = self.component
+        return [
+            Port(name, member.flow is In, len(getattr(component, name)))
+            for name, member in component.signature.members.items()
+        ]
+
+    @property
+    def digest(self) -> str:
+        """Digest of the specification, in hexadecimal digits."""
+        return spec_digest(self.spec).hex()
+
+    @cached_property
+    def verilog(self) -> str:
+        """Text of the module and of those below it, whose names all begin with its name."""
+        return verilog.convert(self.component, name=self.name, emit_src=False)

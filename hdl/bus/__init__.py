@@ -1,0 +1,1 @@
+"""Units as parts of other people's systems: ports of standard names, and buses."""

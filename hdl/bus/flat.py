@@ -1,0 +1,392 @@
+"""Units with flat ports, which every hardware language can connect."""
+
+from typing import NamedTuple
+
+from amaranth.hdl import ClockDomain, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.errors import SpecificationError
+from ..interface import fields, operation_bits
+from ..pipeline import delayed
+
+BYTE = 8
+
+
+class Field(NamedTuple):
+    """Bits of a port that belong to one field of a payload.
+
+    Attributes
+    ----------
+    port : str
+    name : str
+        As in `lately.hdl.interface.UnitSignature`.
+    lane : int
+    offset, width : int
+        Lowest bit in the port, and number of bits.
+    source : int
+        Lowest bit in the payload.
+    """
+
+    port: str
+    name: str
+    lane: int
+    offset: int
+    width: int
+    source: int
+
+
+class FlatUnit(wiring.Component):
+    """A unit between flat ports: the base of those that follow a convention.
+
+    Parameters
+    ----------
+    unit : Component
+        With a `UnitSignature`.
+
+    Members
+    -------
+    clock, reset
+        Of the names that `CLOCK` and `RESET` say; the reset is synchronous.
+    generation, operations, ...
+        The unit's other ports, under the same names; a stream has one port for each of its parts.
+    """
+
+    CLOCK = "clk"
+    RESET = "rst"
+    ACTIVE_LOW = False
+    """Whether the reset is active if low."""
+
+    def __init__(self, unit, members):
+        self.unit = unit
+        others = {
+            name: member
+            for name, member in unit.signature.members.items()
+            if name not in ("i", "o") and member.is_port
+        }
+        streams = set(unit.signature.members) - set(others) - {"i", "o"}
+        for name in streams:
+            members |= self._stream_members(name, getattr(unit, name).payload.shape())
+        self._others, self._streams = list(others), sorted(streams)
+        super().__init__({self.CLOCK: In(1), self.RESET: In(1)} | members | others)
+
+    def elaborate(self, platform):
+        m = Module()
+        for port, attributes in self._attributes().items():
+            getattr(self, port).attrs.update(attributes)
+        domain = ClockDomain("sync")
+        m.domains += domain
+        reset = getattr(self, self.RESET)
+        m.d.comb += [
+            domain.clk.eq(getattr(self, self.CLOCK)),
+            domain.rst.eq(~reset if self.ACTIVE_LOW else reset),
+        ]
+        m.submodules.unit = self.unit
+        for name in self._others:
+            inner, outer = getattr(self.unit, name), getattr(self, name)
+            inward = self.unit.signature.members[name].flow is In
+            m.d.comb += inner.eq(outer) if inward else outer.eq(inner)
+        for name in self._streams:
+            self._connect_stream(m, name, getattr(self.unit, name))
+        self._elaborate_streams(m)
+        return m
+
+    def _attributes(self):
+        """Return the attributes of ports by which tools know their parts in an interface."""
+        return {}
+
+    def _connected(self, found, payload, *, inward):
+        """Return the assignments between a payload and its fields in ports."""
+        bits = payload.as_value()
+        pairs = [
+            (bits[one.source :][: one.width], getattr(self, one.port)[one.offset :][: one.width])
+            for one in found
+        ]
+        return [inner.eq(outer) if inward else outer.eq(inner) for inner, outer in pairs]
+
+
+def payload_fields(payload, port_of, *, padded=()):
+    """Return the fields of a payload, one after another in each of their ports.
+
+    Parameters
+    ----------
+    payload : StructLayout
+        Of a unit's stream.
+    port_of : callable
+        Takes the name of a field and its lane; returns the name of its port.
+    padded : sequence of str
+        Ports in which each lane begins with a byte.
+
+    Returns
+    -------
+    list of Field, dict of str to int
+        The fields, and the widths of the ports.
+    """
+    found, widths, last = [], {}, {}
+    for path, source, width in fields(payload):
+        *above, name = path.split(".")
+        lane = int(above[-1]) if above else 0
+        port = port_of(name, lane)
+        if port in padded and last.get(port, lane) != lane:
+            widths[port] = -(-widths[port] // BYTE) * BYTE
+        last[port] = lane
+        offset = widths.get(port, 0)
+        found.append(Field(port, name, lane, offset, width, source))
+        widths[port] = offset + width
+    for port in padded:
+        widths[port] = -(-widths.get(port, 0) // BYTE) * BYTE
+    return found, widths
+
+
+class AxisUnit(FlatUnit):
+    """A unit between two AXI4-Streams.
+
+    Requests come on ``s_axis``: keys in TDATA, each in as many bytes as it needs, the first byte in
+    the lowest bits; the other fields in TUSER. Results leave on ``m_axis``: tags in TUSER, the
+    other fields in TDATA, those of each lane in whole bytes. TREADY does not depend on TVALID, nor
+    on the other stream's TREADY in the same cycle.
+
+    Parameters
+    ----------
+    unit : Component
+        With a `UnitSignature`.
+    last : bool
+        Whether the highest bit of the tag is TLAST, which then comes back with the result.
+
+    Members
+    -------
+    aclk, aresetn : In(1)
+    s_axis_tdata, s_axis_tuser, s_axis_tvalid : In
+    s_axis_tready : Out(1)
+    m_axis_tdata, m_axis_tuser, m_axis_tvalid : Out
+    m_axis_tready : In(1)
+    s_axis_tlast, m_axis_tlast : In(1), Out(1)
+        If `last`.
+    s_axis_secret_tdata, s_axis_secret_tvalid, s_axis_secret_tready
+        With ``hash="siphash"``: secrets, as the unit's stream.
+    generation, operations, ...
+        As the unit has them.
+
+    Raises
+    ------
+    SpecificationError
+        If there is to be a TLAST for several lanes.
+    """
+
+    CLOCK, RESET, ACTIVE_LOW = "aclk", "aresetn", True
+
+    def __init__(self, unit, *, last=False):
+        lanes = unit.signature.lanes
+        if last and lanes > 1:
+            raise SpecificationError(f"last: must not be given for several lanes, not {lanes}")
+        self.requests, taken = _ports("s_axis", unit.signature.request, ("key",), last)
+        self.results, given = _ports("m_axis", unit.signature.result, ("tag",), last)
+        members = {name: In(width) for name, width in taken.items()}
+        members |= {name: Out(width) for name, width in given.items()}
+        members |= {"s_axis_tvalid": In(1), "s_axis_tready": Out(1)}
+        members |= {"m_axis_tvalid": Out(1), "m_axis_tready": In(1)}
+        super().__init__(unit, members)
+
+    def _stream_members(self, name, shape):
+        prefix = f"s_axis_{name}"
+        return {f"{prefix}_tdata": In(shape), f"{prefix}_tvalid": In(1), f"{prefix}_tready": Out(1)}
+
+    def _connect_stream(self, m, name, inner):
+        prefix = f"s_axis_{name}"
+        m.d.comb += [
+            inner.payload.eq(getattr(self, f"{prefix}_tdata")),
+            inner.valid.eq(getattr(self, f"{prefix}_tvalid")),
+            getattr(self, f"{prefix}_tready").eq(inner.ready),
+        ]
+
+    def _attributes(self):
+        members = self.signature.members
+        prefixes = ["s_axis", "m_axis", *(f"s_axis_{name}" for name in self._streams)]
+        found = {
+            f"{prefix}_{part}": {
+                "X_INTERFACE_INFO": f"xilinx.com:interface:axis:1.0 {prefix} {part.upper()}"
+            }
+            for prefix in prefixes
+            for part in ("tdata", "tuser", "tlast", "tvalid", "tready")
+            if f"{prefix}_{part}" in members
+        }
+        clock, reset = (f"xilinx.com:signal:{kind}:1.0" for kind in ("clock", "reset"))
+        buses = ":".join(prefixes)
+        found[self.CLOCK] = {
+            "X_INTERFACE_INFO": f"{clock} {self.CLOCK} CLK",
+            "X_INTERFACE_PARAMETER": f"ASSOCIATED_BUSIF {buses}, ASSOCIATED_RESET {self.RESET}",
+        }
+        found[self.RESET] = {
+            "X_INTERFACE_INFO": f"{reset} {self.RESET} RST",
+            "X_INTERFACE_PARAMETER": "POLARITY ACTIVE_LOW",
+        }
+        return found
+
+    def _elaborate_streams(self, m):
+        unit = self.unit
+        m.d.comb += [
+            unit.i.valid.eq(self.s_axis_tvalid),
+            self.s_axis_tready.eq(unit.i.ready),
+            self.m_axis_tvalid.eq(unit.o.valid),
+            unit.o.ready.eq(self.m_axis_tready),
+            *self._connected(self.requests, unit.i.p, inward=True),
+            *self._connected(self.results, unit.o.p, inward=False),
+        ]
+
+
+def _ports(prefix, payload, apart, last):
+    """Return fields and ports of an AXI4-Stream; a request's TDATA is the key, as `apart` says."""
+    data, user = f"{prefix}_tdata", f"{prefix}_tuser"
+    is_key = apart == ("key",)
+
+    def port_of(name, lane):
+        return data if (name in apart) == is_key else user
+
+    found, widths = payload_fields(payload, port_of, padded=(data,))
+    if last:
+        # The tag is in TUSER of both streams, and nothing comes behind its highest bit there.
+        number, tag = next((n, one) for n, one in enumerate(found) if one.name == "tag")
+        top = tag.width - 1
+        found[number] = tag._replace(width=top)
+        found.append(Field(f"{prefix}_tlast", "last", 0, 0, 1, tag.source + top))
+        widths[f"{prefix}_tlast"] = 1
+    return [one for one in found if one.width], widths
+
+
+class RawUnit(FlatUnit):
+    """A unit with a port for each field, and valid and ready for both streams.
+
+    Parameters
+    ----------
+    unit : Component
+        With a `UnitSignature`.
+
+    Members
+    -------
+    clk, rst : In(1)
+    in_valid, out_valid : In(1), Out(1)
+    in_ready, out_ready : Out(1), In(1)
+    in_key, in_operation, out_seen, ...
+        Fields of request and result; with several lanes those of each, ``in0_key``, and
+        ``in_alone``.
+    secret_data, secret_valid, secret_ready
+        With ``hash="siphash"``: secrets, as the unit's stream.
+    generation, operations, ...
+        As the unit has them.
+    """
+
+    READY = True
+    """Whether the streams can wait."""
+
+    MORE = {}
+    """Members beside those of the unit."""
+
+    def __init__(self, unit):
+        lanes = unit.signature.lanes
+
+        def named(prefix):
+            def port_of(name, lane):
+                number = lane if lanes > 1 and name != "alone" else ""
+                return f"{prefix}{number}_{name}"
+
+            return port_of
+
+        self.requests, taken = payload_fields(unit.signature.request, named("in"))
+        self.results, given = payload_fields(unit.signature.result, named("out"))
+        members = {name: In(width) for name, width in taken.items() if width}
+        members |= {name: Out(width) for name, width in given.items() if width}
+        members |= {"in_valid": In(1), "out_valid": Out(1)}
+        if self.READY:
+            members |= {"in_ready": Out(1), "out_ready": In(1)}
+        super().__init__(unit, members | self.MORE)
+
+    def _stream_members(self, name, shape):
+        return {f"{name}_data": In(shape), f"{name}_valid": In(1), f"{name}_ready": Out(1)}
+
+    def _connect_stream(self, m, name, inner):
+        m.d.comb += [
+            inner.payload.eq(getattr(self, f"{name}_data")),
+            inner.valid.eq(getattr(self, f"{name}_valid")),
+            getattr(self, f"{name}_ready").eq(inner.ready),
+        ]
+
+    def _elaborate_streams(self, m):
+        unit = self.unit
+        m.d.comb += [
+            unit.i.valid.eq(self.in_valid),
+            self.in_ready.eq(unit.i.ready),
+            self.out_valid.eq(unit.o.valid),
+            unit.o.ready.eq(self.out_ready),
+            *self._connected(self.requests, unit.i.p, inward=True),
+            *self._connected(self.results, unit.o.p, inward=False),
+        ]
+
+
+class ExternUnit(RawUnit):
+    """A unit of fixed latency without ready, for pipelines of match and action.
+
+    Each request has its result `latency` cycles later. One that comes while the unit cannot take
+    it, see the unit's `i.ready`, is not performed: its result is `out_refused`, with all other
+    fields 0, and `overrun` stays high from then on. So are the fields of a SHIFT or CLEAR.
+
+    Parameters
+    ----------
+    unit : Component
+        With a `UnitSignature` of one lane.
+
+    Members
+    -------
+    out_refused : Out(1)
+        With `out_valid`: the request was not performed.
+    overrun : Out(1)
+        A request was refused since reset.
+
+    The others are those of `RawUnit`, but for `in_ready` and `out_ready`.
+
+    Raises
+    ------
+    SpecificationError
+        If the unit has several lanes, whose latency is not fixed.
+    """
+
+    READY = False
+    MORE = {"out_refused": Out(1), "overrun": Out(1)}
+
+    def __init__(self, unit):
+        signature = unit.signature
+        if signature.lanes > 1:
+            raise SpecificationError(
+                f"lanes: must be 1 for ports without ready, not {signature.lanes}"
+            )
+        if "time" in signature.request.members:
+            raise SpecificationError(
+                "ticks: must be tick or period for ports without ready, as a later time takes "
+                "some cycles, not time"
+            )
+        super().__init__(unit)
+
+    @property
+    def latency(self):
+        """Cycles from a request to its result."""
+        return self.unit.latency
+
+    def _elaborate_streams(self, m):
+        unit = self.unit
+        taken = self.in_valid & unit.i.ready
+        # What is performed alone has its result when it has been; nothing else comes till then.
+        flows = taken & ~operation_bits(unit.i.p.operation).alone
+        came = {"asked": self.in_valid, "flows": flows, "refused": self.in_valid & ~unit.i.ready}
+        asked, answered, refused = (
+            delayed(m, flag, self.latency, name) for name, flag in came.items()
+        )
+        m.d.comb += [
+            unit.i.valid.eq(self.in_valid),
+            unit.o.ready.eq(1),
+            self.out_valid.eq(asked),
+            self.out_refused.eq(refused),
+            *self._connected(self.requests, unit.i.p, inward=True),
+        ]
+        with m.If(answered):
+            m.d.comb += self._connected(self.results, unit.o.p, inward=False)
+        with m.If(self.in_valid & ~unit.i.ready):
+            m.d.sync += self.overrun.eq(1)
