@@ -124,13 +124,14 @@ def of_spec(spec: FilterSpec, requirement: Requirement | None = None) -> tuple[S
     size = spec.segment_blocks if spec.blocked else spec.cells
     block_bits = getattr(spec, "block_bits", 0)
     numbers = (spec.run, spec.window_generations, spec.parts, block_bits)
-    arrays = [np.array([number]) for number in numbers]
+    run, generations, parts, block = (np.array([number]) for number in numbers)
     window, span, aged = spec.window, None, np.zeros(1, np.int64)
     if requirement is not None:
-        span, aged = requirement.span, aged_generations(arrays[0], requirement)
+        span, aged = requirement.span, aged_generations(run, requirement)
     elif spec.timed:
         window, span = spec.guaranteed_window, Span(ticks=spec.span, tick=Fraction(1))
-    return Shapes(spec.family, window, span, *arrays, aged), np.array([size])
+    shapes = Shapes(spec.family, window, span, run, generations, parts, block, aged)
+    return shapes, np.array([size])
 
 
 @cache

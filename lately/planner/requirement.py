@@ -70,7 +70,10 @@ class Span:
     def of(
         cls, seconds: Fraction, tick: Fraction | None = None, *, when_full: str = WHEN_FULL[0]
     ) -> Self:
-        """Return the span of a time, in ticks of a period; by default about `TICKS` of them."""
+        """Return the span of a time in `seconds`, with a `tick` of as many.
+
+        By default there are about `TICKS` of them. The attribute `when_full` is as given.
+        """
         tick = seconds / TICKS if tick is None else tick
         return cls(ticks=seconds // tick + 1, tick=tick, when_full=when_full)
 
@@ -198,7 +201,7 @@ def span_seconds(text: str, name: str = "span") -> Fraction:
 
 
 def time_text(seconds: Fraction) -> str:
-    """Return a time in the largest unit of which it is one or more, such as "1.5 ms"."""
+    """Return `seconds` in the largest unit of which they are one or more, such as "1.5 ms"."""
     unit = next((name for name in ("s", "ms", "us") if seconds >= _UNITS[name]), "ns")
     return f"{float(seconds / _UNITS[unit]):.6g} {unit}"
 
