@@ -39,6 +39,9 @@ QUEUE_IN_BLOCKS = "ice40"
 REGISTER_BITS = 64
 """Bits of a memory up to which yosys takes registers on these devices."""
 
+WORD_BITS = 16
+"""Bits of a word of these block RAMs, at most."""
+
 TAG_BITS = 8
 """Width of the tag of the units that were measured."""
 
@@ -111,7 +114,8 @@ def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Int
     if device.family == QUEUE_IN_BLOCKS:
         places = _places(shapes, size, key_bits)
         widths = (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes))
-        blocks += sum((places * width > REGISTER_BITS).astype(int) for width in widths)
+        for width in widths:
+            blocks += (places * width > REGISTER_BITS) * -(-width // WORD_BITS)
     return blocks
 
 
