@@ -134,6 +134,7 @@ def _values(design: Design) -> dict[str, Any]:
     results = [port for port in ports if port.name in stimuli.results[0]]
     waits = design.wrap != "extern"
     resets = {port.name: members[port.name].init or 0 for port in ports if port.inward}
+    connections = _connections(component, ports, requests, results, resets)
     unit = component.unit
     return {
         "name": design.name,
@@ -141,7 +142,12 @@ def _values(design: Design) -> dict[str, Any]:
         "shape": design.spec.shape,
         "digest": design.digest,
         "ports": ports,
-        "outputs": [port for port in ports if not port.inward and port not in results],
+        "outputs": [
+            port
+            for port in ports
+            if not port.inward and connections[port.name] == port.name
+            and port.name not in ("in_ready", "out_valid")
+        ],
         "fields": _fields(component),
         "meanings": _MEANINGS,
         "clock": component.CLOCK,
@@ -158,9 +164,9 @@ def _values(design: Design) -> dict[str, Any]:
         "results": [_word(results, values) for values in stimuli.results],
         "request_bits": sum(port.width for port in requests),
         "result_bits": sum(port.width for port in results),
-        "connections": _connections(component, ports, requests, results, resets),
-        "settled": 8 if waits else unit.longest_pause + unit.latency,
-        "most_cycles": 100 * OPERATIONS + 1000 * unit.longest_pause,
+        "connections": connections,
+        "settled": 8 if waits else design.profile.longest_pause + unit.latency,
+        "most_cycles": 100 * OPERATIONS * (design.profile.longest_pause + 1),
         "architecture": {"ecp5": "ecp5", "ice40": "ice40", "gowin": "gowin"}.get(
             design.memory.split("-")[0], "ecp5"
         ),

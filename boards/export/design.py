@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In
 
 from ...golden.errors import SpecificationError
 from ...golden.spec.base import Specification
-from ...hdl.build import filter_unit
+from ...hdl.build import UnitProfile, filter_unit, unit_profile
 from ...hdl.bus.flat import AxisUnit, ExternUnit, FlatUnit, RawUnit
 from ...hdl.latencies import DEFAULT_LEVELS
 from ..link.protocol import spec_digest
@@ -119,6 +119,11 @@ class Design:
     def digest(self) -> str:
         """Digest of the specification, in hexadecimal digits."""
         return spec_digest(self.spec).hex()
+
+    @property
+    def profile(self) -> UnitProfile:
+        """Figures of the unit."""
+        return unit_profile(self.spec, memory=self.memory, levels=self.levels)
 
     @cached_property
     def verilog(self) -> str:
