@@ -223,6 +223,15 @@ def test_parquet(tmp_path):
     assert (third["seen"], third["class"], third["distance"]) == (True, "guaranteed", 2)
 
 
+def test_csv_verdicts_keep_times(tmp_path):
+    times = ["", "7", "1700000000.123456789", "-0.5", "-3", "0.000000001"]
+    path = tmp_path / "keys.csv"
+    path.write_text("time,key\n" + "".join(f"{time},a\n" for time in times))
+    figures(path, "--out", tmp_path / "out")
+    rows = (tmp_path / "out" / "verdicts.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[1] for row in rows] == times
+
+
 def test_csv_verdicts_keep_bytes(tmp_path):
     path = tmp_path / "keys"
     path.write_bytes(b"caf\xe9\n")
