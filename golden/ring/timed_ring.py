@@ -109,7 +109,10 @@ class TimedRing(TimedFilter):
         return self._ring._estimated_rate(int(alive[0]))
 
     def fill_ratios(self) -> NDArray[np.float64]:
-        """Share of set bits of each slice, as `SlidingFilter` has it; whether it counts or not."""
+        """Share of set bits of each slice of the ring, youngest first, shape (slices,).
+
+        It does not matter whether a slice counts.
+        """
         return self._ring.fill_ratios()
 
     # Operations
