@@ -81,7 +81,7 @@ def workers(what: str) -> Callable[[Command], Command]:
             return command(jobs=jobs or os.cpu_count() or 1, scheduler=scheduler, **options)
 
         text = "Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786."
-        return _together(
+        return together(
             count_option("--jobs", None, f"{what}.  [default: cores]"),
             click.option("--scheduler", metavar="ADDRESS", help=text),
         )(run)
@@ -89,7 +89,9 @@ def workers(what: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds several `options`, in this order."""
+
     def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -100,7 +102,7 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
 
 def filter_options(command: Command) -> Command:
     """Add --spec and --preset, for `choose_unit` and `choose_ring`."""
-    return _together(
+    return together(
         click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
         click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
     )(command)
@@ -109,7 +111,7 @@ def filter_options(command: Command) -> Command:
 def trace_options(command: Command) -> Command:
     """Add --format and --key, which say how to read a trace."""
     key = "Fields (log) or columns (CSV) that make up the key, separated by commas."
-    return _together(
+    return together(
         choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
         click.option("--key", metavar="NAMES", help=key),
     )(command)

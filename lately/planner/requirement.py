@@ -22,7 +22,8 @@ LARGEST_WINDOW = 1 << 32
 """In insertions."""
 
 _UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
-          "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
+          "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600),
+          "d": Fraction(86_400)}  # fmt: skip
 _SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})\s*")
 
 
@@ -106,8 +107,8 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
         raise RequirementError(f"{name}: must be {rule}, not {value}")
 
 
-def span_seconds(text: str) -> Fraction:
-    """Return the seconds of a text such as "10s", "500ms" or "1.5 h".
+def span_seconds(text: str, name: str = "span") -> Fraction:
+    """Return the seconds of a text such as "10s", "500ms" or "1.5 h", of a `name` for messages.
 
     Raises
     ------
@@ -117,9 +118,9 @@ def span_seconds(text: str) -> Fraction:
     match = _SPAN.fullmatch(text)
     rule = f"a number above 0 and one of {', '.join(_UNITS)}, such as 10s"
     if match is None:
-        raise RequirementError(f"span: must be {rule}, not {text!r}")
+        raise RequirementError(f"{name}: must be {rule}, not {text!r}")
     seconds = Fraction(match[1]) * _UNITS[match[2]]
-    _require(seconds > 0, "span", rule, repr(text))
+    _require(seconds > 0, name, rule, repr(text))
     return seconds
 
 
