@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec, Specification
+    from ..golden import FilterSpec
+    from ..hdl.build import UnitSpec
 
 Command = Callable[..., Any]
 """Function that click makes a command of."""
@@ -139,7 +140,7 @@ def choose_ring(
 
 def choose_unit(
     spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
-) -> "Specification":
+) -> "UnitSpec":
     """Return the filter that the options ask for, the default preset if they ask for none.
 
     It is of any family that has hardware.
@@ -163,12 +164,12 @@ def choose_unit(
     if spec is not None:
         chosen = Specification.from_toml(spec)
         unit_kind(chosen)
-        return chosen
+        return cast("UnitSpec", chosen)
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
         return choose(Requirement(window=window, false_positive_rate=fpr))
-    return any_preset(preset or "default")
+    return cast("UnitSpec", any_preset(preset or "default"))
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -23,7 +23,7 @@ from .reporting import fail_with
 from .span_options import choose_timed_spec, span_options
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec
+    from ..hdl.build import UnitSpec
     from ..replay.run import RunResult
     from ..replay.traces import Trace
 
@@ -109,7 +109,7 @@ def run(
 
 def _run(
     trace: "Trace",
-    spec: "FilterSpec",
+    spec: "UnitSpec",
     engine: str,
     tick: int | None,
     limit: int | None,

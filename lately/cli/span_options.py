@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import Command, choose_ring, together
+from .options import Command, choose_unit, together
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec
+    from ..hdl.build import UnitSpec
 
 WHEN_FULL = click.option(
     "--when-full",
@@ -49,10 +49,10 @@ def choose_timed_spec(
     tick: str | None,
     rate: float | None,
     when_full: str | None,
-) -> "tuple[FilterSpec, int | None]":
+) -> "tuple[UnitSpec, int | None]":
     """Return the filter that the options ask for, and the nanoseconds of its ticks if it has any.
 
-    With a span, ``window`` is the number of keys that it holds. Errors: as `choose_ring`.
+    With a span, ``window`` is the number of keys that it holds. Errors: as `choose_unit`.
     """
     if rate is not None and (span is None or window is not None):
         raise click.UsageError("--rate needs --span, and is in place of --window")
@@ -72,5 +72,5 @@ def choose_timed_spec(
     if window is not None and long is not None:
         unit = unit or stream_times.default_tick(long)
         window = stream_times.keys_of_ticks(window, long, unit)
-    chosen = choose_ring(spec, preset, window, fpr)
+    chosen = choose_unit(spec, preset, window, fpr)
     return stream_times.with_span(chosen, long, unit, when_full)

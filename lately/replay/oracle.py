@@ -52,7 +52,7 @@ class Oracle:
         self._generation = spec.generation
         self._guaranteed = spec.window_generations
         self._traceless = spec.ring_segments
-        self._last = _LastInsertions(1)
+        self._last = LastInsertions(1)
 
     @property
     def distinct_keys(self) -> int:
@@ -80,7 +80,7 @@ class Oracle:
         ages = (number - 2) // self._generation - (previous - 1) // self._generation
         age = np.where(known, ages, -1)
         distance = np.where(known, number - previous, 0)
-        kind = _kinds(known & (age <= self._guaranteed), known & (age < self._traceless))
+        kind = kinds(known & (age <= self._guaranteed), known & (age < self._traceless))
         return Truth(distance, age, kind, known & (distance <= self._window))
 
 
@@ -104,7 +104,7 @@ class TimedOracle:
         self.insertions = self.now = 0
         self._span = spec.span
         self._turns = Turns(TurnPolicy.of(spec))
-        self._last = _LastInsertions(3)
+        self._last = LastInsertions(3)
 
     @property
     def distinct_keys(self) -> int:
@@ -155,11 +155,11 @@ class TimedOracle:
             np.where(known, elapsed, -1),
             np.where(known, age, -1),
         )
-        kind = _kinds(known & (elapsed <= guaranteed), known & (age < alive))
+        kind = kinds(known & (elapsed <= guaranteed), known & (age < alive))
         return Truth(distance, age, kind, known & (elapsed <= self._span), elapsed)
 
 
-class _LastInsertions:
+class LastInsertions:
     """What is remembered of the last insertion of each key: a row of integers, the first above 0.
 
     Keys are `sortable`, of shape (n,); rows have shape (n, columns).
@@ -173,7 +173,10 @@ class _LastInsertions:
         return len(self._rows)
 
     def exchange(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Insert keys one after another; return what was remembered of each, zeros if nothing."""
+        """Insert keys one after another; return what was remembered of each, zeros if nothing.
+
+        The `keys` have shape (n,); the `rows` and the result have shape (n, columns).
+        """
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
         same = ordered[1:] == ordered[:-1]
@@ -186,7 +189,7 @@ class _LastInsertions:
         return previous
 
     def find(self, keys: NDArray[Any]) -> NDArray[np.int64]:
-        """Return what is remembered of each key, zeros if nothing."""
+        """Return what is remembered of each of the `keys`, (n,): shape (n, columns), or zeros."""
         if self._keys is None:
             self._keys = keys[:0]
         place, new = places(self._keys, keys)
@@ -202,7 +205,8 @@ class _LastInsertions:
         self._rows = np.insert(self._rows, place[new], rows[new], axis=0)
 
 
-def _kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[np.int8]:
+def kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """Return the class of each query, `guaranteed`, or `traced` at most, or fresh; shape (n,)."""
     kind = np.full(len(traced), FRESH, np.int8)
     kind[traced] = SLACK
     kind[guaranteed] = GUARANTEED

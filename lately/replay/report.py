@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..golden import FilterSpec
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
 from .oracle import CLASSES
@@ -80,7 +81,7 @@ def html(result: RunResult) -> str:
         failures=result.failures(),
         plots=[
             (_svg(result, 5, _draw_rates, 2), "Rates over the run"),
-            (_svg(result, 3.6, _draw_fills), "Fill ratios per segment"),
+            (_svg(result, 3.6, _draw_fills), f"Fill ratios per {_part(result)}"),
             (_svg(result, 5, _draw_distances, 2), "Repeats by distance"),
         ],
     )
@@ -91,7 +92,12 @@ def class_rows(result: RunResult) -> list[dict[str, Any]]:
     predicted = rate_text(result.spec.mean_false_positive_rate)
     classes = (
         ("inside the guaranteed window", "100%"),
-        ("past it, a trace may be left", "up to 100%"),
+        (
+            "past it, a trace may be left"
+            if result.dictionary is None
+            else "past it, after entries were given up",
+            "up to 100%",
+        ),
         ("new, or no trace left", f"{predicted} predicted"),
     )
     rows = []
@@ -182,7 +188,7 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
         [point.operations for point in result.checkpoints],
         estimated,
         color=COLOURS["orange"],
-        label="computed from the bits set",
+        label=f"computed from the {'bits set' if result.dictionary is None else 'cells in use'}",
     )
     upper.axhline(
         predicted, color=COLOURS["muted"], linestyle=(0, (5, 3)), label="predicted, distinct keys"
@@ -269,16 +275,23 @@ def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:
 # Fill ratios
 
 
+def _part(result: RunResult) -> str:
+    return "segment" if result.dictionary is None else "column"
+
+
 def _draw_fills(axes: "Axes", result: RunResult) -> None:
     spec = result.spec
-    turned = spec.ring_segments * spec.generation
+    if ring := isinstance(spec, FilterSpec):
+        turned, run = spec.ring_segments * spec.generation, spec.run
+    else:
+        turned, run = spec.window, spec.columns
     steady = [point for point in result.checkpoints if point.operations >= turned]
     course = np.array([point.fill_ratios for point in steady or result.checkpoints])
     last = result.checkpoints[-1].fill_ratios
     place = np.arange(len(last))
     for mask, colour, label in (
-        (place < spec.run, "blue", "written and read"),
-        (place >= spec.run, "green", "only read"),
+        (place < run, "blue", "written and read"),
+        (place >= run, "green", "only read"),
     ):
         axes.bar(place[mask], last[mask], 0.66, color=COLOURS[colour], alpha=0.8, label=label)
     low, mean, high = course.min(axis=0), course.mean(axis=0), course.max(axis=0)
@@ -296,8 +309,13 @@ def _draw_fills(axes: "Axes", result: RunResult) -> None:
     axes.set_ylim(0, max(1e-9, float(max(high.max(), last.max()))) * 1.06)
     axes.yaxis.set_major_formatter(_percent)
     axes.set_xticks(place, [str(index) for index in place])
-    title = f"At most {rate_text(float(high.max()))} of a segment's bits were set"
-    axes.set(xlabel="segment, youngest to oldest", ylabel="bits set at the end", title=title)
+    most = rate_text(float(high.max()))
+    if ring:
+        title = f"At most {most} of a segment's bits were set"
+        axes.set(xlabel="segment, youngest to oldest", ylabel="bits set at the end", title=title)
+    else:
+        title = f"At most {most} of a column's cells were in use"
+        axes.set(xlabel="column, the first chosen first", ylabel="cells in use", title=title)
     _legend(axes)
 
 
@@ -314,7 +332,7 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     upper.stairs(
         all_, edges, baseline=seen, fill=True, color=COLOURS["orange"], alpha=0.9, label="not seen"
     )
-    if spec.timed:
+    if isinstance(spec, FilterSpec) and spec.timed:
         window = end = spec.span
         ends = [(f"span {window:,} ", window, "right", "green")]
     else:
@@ -354,7 +372,7 @@ def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]
 def _distances_title(result: RunResult) -> str:
     if not result.repeats:
         spec = result.spec
-        window = f"{spec.span:,} ticks" if spec.timed else f"{spec.window:,} operations"
+        window = f"{result.span.span:,} ticks" if result.span else f"{spec.window:,} operations"
         return f"No key comes again within {window}"
     if result.repeats_found == result.repeats:
         return f"All {result.repeats:,} repeats within the window were seen"

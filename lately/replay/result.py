@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from ..golden import FilterSpec
 from ..golden.ring.turn_policy import STATUSES
+from ..hdl.build import UnitSpec
 from ..intervals import clopper_pearson
+from .dictionary_replay import DictionaryResult
 from .oracle import FRESH, GUARANTEED, SLACK
 from .trace_formats import NANOSECONDS
 
@@ -103,12 +105,13 @@ class SpanResult:
 class RunResult:
     """Counts of a run by an engine, 'rtl' or 'golden'.
 
-    `cycles`, `mismatches` of verdicts and `memory_mismatches`, in bits, are None without RTL;
+    `cycles`, `mismatches` of verdicts and `memory_mismatches`, in bits, or cells of a dictionary,
+    are None without RTL;
     `distinct_texts` are those of the trace, `shifts` those of the golden model; `seconds` is the
     wall-clock time.
     """
 
-    spec: FilterSpec
+    spec: UnitSpec
     engine: str
     source: dict[str, Any]
     """Name, format, key and compression of the trace."""
@@ -116,6 +119,8 @@ class RunResult:
     """Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), shape (3, 2)."""
     span: SpanResult | None = None
     """None if the window counts insertions."""
+    dictionary: DictionaryResult | None = None
+    """None if the filter is no dictionary."""
     distance_edges: NDArray[np.int64] = field(init=False)
     distances: NDArray[np.int64] = field(init=False)
     """Repetitions at any distance, by bin of `distance_edges` and verdict, shape (bins, 2)."""
@@ -172,8 +177,11 @@ class RunResult:
             )
         if self.memory_mismatches:
             failures.append(
-                f"memory: must equal golden's, not differ in {self.memory_mismatches} bits"
+                f"memory: must equal golden's, not differ in {self.memory_mismatches} "
+                + ("bits" if self.dictionary is None else "cells")
             )
+        if self.dictionary is not None:
+            failures += self.dictionary.failures()
         for name, (rtl, golden) in self.counter_mismatches.items():
             failures.append(f"counter {name}: RTL must equal golden {golden}, not {rtl}")
         if self.false_negatives:
@@ -188,6 +196,7 @@ class RunResult:
             "source": self.source,
             "spec": self.spec.to_dict(),
             "span": self.span and self.span.figures(),
+            "dictionary": self.dictionary and self.dictionary.figures(),
             "operations": self.operations,
             "cycles": self.cycles,
             "cycles_per_operation": (
@@ -260,7 +269,7 @@ class RunResult:
         }
 
 
-def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
+def distance_edges(spec: UnitSpec) -> NDArray[np.int64]:
     """Edges of distance bins: four an octave, and the ends of window and slack, or of the span.
 
     Distances are in insertions, from 1, or in ticks, from 0. The array is ascending and has
@@ -268,7 +277,9 @@ def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
     """
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
     last = (
-        [spec.span] if spec.timed else [spec.guaranteed_window, spec.guaranteed_window + spec.slack]
+        [spec.span]
+        if isinstance(spec, FilterSpec) and spec.timed
+        else [spec.guaranteed_window, spec.guaranteed_window + spec.slack]
     )
     ends = np.array(last) + 1
     # A regular edge close to one of these would leave a sliver of a bin.

@@ -4,16 +4,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import FilterSpec, Operation, SlidingFilter, TimeLimitedRing, from_spec
+from ..golden import FilterSpec, Operation, WindowDictionarySpec, from_spec
 from ..golden.hash.keys import random_keys, text_keys
 from ..golden.spec.base import require
 from ..golden.times import Times
-from ..hdl.profile import HardwareProfile
+from ..hdl.build import UnitSpec, unit_profile
+from .dictionary_replay import DictionaryModel, DictionaryOracle, DictionaryResult
 from .oracle import Oracle, TimedOracle, Truth, places
 from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, SpanResult
 from .stream_times import TickCounter
@@ -27,11 +28,14 @@ PROBES = 2000
 _CHUNK = 1 << 16
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
-_COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfilled")
+_COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfilled", "lost")
 
 
 class Unit(Protocol):
-    """Compiled hardware, or what stands in for it; with a span it also has `perform`."""
+    """Compiled hardware, or what stands in for it.
+
+    With a span it also has `perform`, and a dictionary has that in place of `check_and_insert`.
+    """
 
     @property
     def cycles(self) -> int:
@@ -49,7 +53,7 @@ class Unit(Protocol):
         """Query and insert keys one after another, as `SlidingFilter.check_and_insert`."""
 
 
-Engine = Callable[[FilterSpec], AbstractContextManager[Unit]]
+Engine = Callable[[Any], AbstractContextManager[Unit]]
 """Makes the unit that a specification describes, for as long as the context lasts."""
 
 
@@ -65,7 +69,7 @@ class Verdicts:
 
 def run(
     trace: Trace,
-    spec: FilterSpec,
+    spec: UnitSpec,
     *,
     engine: str | Engine = "rtl",
     tick: int | None = None,
@@ -82,7 +86,7 @@ def run(
     Parameters
     ----------
     trace : Trace
-    spec : FilterSpec
+    spec : UnitSpec
     engine : str or callable
         'rtl' (the compiled hardware beside the golden model), 'golden' (the
         model alone), or what takes the hardware's place.
@@ -117,9 +121,9 @@ def run(
         return replay.finish(time.perf_counter() - began)
 
 
-def _clock(trace: Trace, spec: FilterSpec, tick: int | None) -> TickCounter | None:
+def _clock(trace: Trace, spec: UnitSpec, tick: int | None) -> TickCounter | None:
     """Return what makes ticks of the times of a stream, for a filter with a span."""
-    if not spec.timed:
+    if not isinstance(spec, FilterSpec) or not spec.timed:
         require(tick is None, "tick", "must not be given for a window of insertions", tick)
         return None
     require(tick is not None and tick >= 1, "tick", "must be at least 1 ns for a span", tick)
@@ -132,22 +136,14 @@ def _clock(trace: Trace, spec: FilterSpec, tick: int | None) -> TickCounter | No
 
 
 class _Answers(NamedTuple):
-    """Answers to check-and-inserts, shape (n,) each; statuses are 0 where there are none."""
+    """Answers to check-and-inserts, shape (n,) each; ages and statuses are 0 if not asked for."""
 
     seen: NDArray[np.bool_]
+    age: NDArray[np.int64]
     status: NDArray[np.uint8]
 
     def part(self, part: slice) -> "_Answers":
-        return _Answers(self.seen[part], self.status[part])
-
-
-def _ask(filter: Any, keys: NDArray[np.uint64], times: Times | None) -> tuple[_Answers, Any]:
-    """Check and insert keys; return what the filter told of times, too."""
-    if times is None:
-        return _Answers(filter.check_and_insert(keys), np.zeros(len(keys), np.uint8)), None
-    codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-    told = filter.perform(codes, keys, times)
-    return _Answers(told.seen, told.status), told
+        return _Answers(self.seen[part], self.age[part], self.status[part])
 
 
 class _Replay:
@@ -156,7 +152,7 @@ class _Replay:
     def __init__(
         self,
         trace: Trace,
-        spec: FilterSpec,
+        spec: UnitSpec,
         unit: Unit | None,
         clock: TickCounter | None,
         sink: Callable[[Verdicts], None] | None,
@@ -165,8 +161,7 @@ class _Replay:
         self._unit = unit
         self._clock = clock
         self._sink = sink
-        self._golden: Any = from_spec(spec)
-        self._oracle: Any = Oracle(spec) if clock is None else TimedOracle(spec)
+        self._golden, self._oracle = _models(spec)
         self._course = _Course(self._golden, self._oracle)
         # Hashes of different texts, of 64 bits and unrelated to the keys.
         self._texts = np.empty(0, np.int64)
@@ -178,7 +173,11 @@ class _Replay:
             | {"key": list(trace.key), "time": trace.time},
             mismatches=None if unit is None else 0,
         )
-        if clock is not None:
+        if isinstance(spec, WindowDictionarySpec):
+            self.result.dictionary = DictionaryResult(
+                least_guaranteed=spec.window, age_mismatches=self.result.mismatches
+            )
+        elif clock is not None:
             self.result.span = SpanResult(
                 span=spec.span,
                 tick=clock.tick,
@@ -196,7 +195,7 @@ class _Replay:
         place, new = places(self._texts, hashes)
         self._texts = np.insert(self._texts, place[new], hashes[new])
         # In one piece: the hardware's pipeline is drained after each.
-        rtl = None if self._unit is None else _ask(self._unit, keys, times)[0]
+        rtl = None if self._unit is None else self._ask(self._unit, keys, times)[0]
         start = 0
         while start < len(records):
             stop = min(len(records), start + self._course.due - self.done)
@@ -205,6 +204,17 @@ class _Replay:
             self._perform_part(records[part], keys[part], moments, rtl and rtl.part(part))
             start = stop
 
+    def _ask(
+        self, filter: Any, keys: NDArray[np.uint64], times: Times | None
+    ) -> tuple[_Answers, Any]:
+        """Check and insert keys; return what else the filter told, too."""
+        if times is None and self.result.dictionary is None:
+            none = np.zeros(len(keys), np.int64)
+            return _Answers(filter.check_and_insert(keys), none, none.astype(np.uint8)), None
+        codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+        told = filter.perform(codes, keys, *([] if times is None else [times]))
+        return _Answers(told.seen, told.age, told.status), told
+
     def _perform_part(
         self,
         records: Sequence[Record],
@@ -212,12 +222,15 @@ class _Replay:
         times: Times | None,
         rtl: _Answers | None,
     ) -> None:
-        golden, told = _ask(self._golden, keys, times)
+        golden, told = self._ask(self._golden, keys, times)
         seen = golden.seen if rtl is None else rtl.seen
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
-        moments = () if times is None else (times,)
-        truth = self._oracle.check_and_insert(keys, *moments)
+        facts = [] if times is None else [times]
+        if (dictionary := self.result.dictionary) is not None:
+            dictionary.note(told)
+            facts = [told.guaranteed]
+        truth = self._oracle.check_and_insert(keys, *facts)
         self._count(truth, seen)
         if (span := self.result.span) is not None:
             span.statuses += np.bincount(golden.status, minlength=len(span.statuses))
@@ -247,6 +260,8 @@ class _Replay:
                 rtl=bool(rtl.seen[at]),
                 golden=bool(golden.seen[at]),
             )
+        if (dictionary := self.result.dictionary) is not None:
+            dictionary.compare(self.done, rtl, golden)
         if (span := self.result.span) is not None:
             others = np.flatnonzero(rtl.status != golden.status)
             span.status_mismatches = (span.status_mismatches or 0) + len(others)
@@ -274,6 +289,9 @@ class _Replay:
         result.checkpoints = self._course.checkpoints
         result.seconds = seconds
         result.shifts = self._golden.shifts
+        if result.dictionary is not None:
+            result.dictionary.lost = self._golden.lost
+            result.dictionary.stash_peak = self._golden.golden.stash_peak
         result.distinct_keys = self._oracle.distinct_keys
         result.distinct_texts = max(len(self._texts), result.distinct_keys)
         result.malformed_lines = self._trace.rejects.count
@@ -286,6 +304,9 @@ class _Replay:
                 if pair[0] != pair[1]:
                     result.counter_mismatches[name] = pair
             differing = self._unit.memory != self._golden.memory
+            if result.dictionary is not None:
+                # Of a cell, both its age and the rest of its digest.
+                differing = differing.any(axis=0)
             result.memory_mismatches = int(differing.sum())
         return result
 
@@ -305,10 +326,8 @@ class _Course:
     When there are too many, every second one is dropped and the distance doubled.
     """
 
-    def __init__(
-        self, golden: SlidingFilter | TimeLimitedRing, oracle: Oracle | TimedOracle
-    ) -> None:
-        self._golden: Any = golden
+    def __init__(self, golden: Any, oracle: Any) -> None:
+        self._golden = golden
         self._oracle = oracle
         self._random = np.random.default_rng(PROBE_SEED)
         self._spacing = _FIRST_SPACING
@@ -338,17 +357,24 @@ class _Course:
         self.due = operations + self._spacing
 
 
+def _models(spec: UnitSpec) -> tuple[Any, Any]:
+    """Return golden model and oracle."""
+    if isinstance(spec, WindowDictionarySpec):
+        return DictionaryModel(spec), DictionaryOracle(spec)
+    return from_spec(spec), (TimedOracle if spec.timed else Oracle)(spec)
+
+
 @contextmanager
-def _open_unit(engine: str | Engine, spec: FilterSpec) -> Iterator[Unit | None]:
+def _open_unit(engine: str | Engine, spec: UnitSpec) -> Iterator[Unit | None]:
     if engine == "golden":
         yield None
         return
     if engine == "rtl":
-        HardwareProfile(spec).check_buildable()
+        unit_profile(spec).check_buildable()
         # Amaranth and the simulator are not needed for anything else.
         from ..sim import compiled_unit
 
-        engine = compiled_unit
+        engine = cast(Engine, compiled_unit)
     if isinstance(engine, str):
         raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {engine!r}")
     with engine(spec) as unit:

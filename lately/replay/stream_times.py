@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..golden import FilterSpec
+from ..golden import FilterSpec, SpecificationError
 from ..golden.spec.base import require
 from ..golden.times import TIME_LIMIT, Times
+from ..hdl.build import UnitSpec
 from .trace_formats import NANOSECONDS, TraceError
 
 DEFAULT_TICKS = 1000
@@ -49,8 +50,8 @@ def default_tick(span: int) -> int:
 
 
 def with_span(
-    spec: FilterSpec, span: int | None, tick: int | None, when_full: str | None = None
-) -> tuple[FilterSpec, int | None]:
+    spec: UnitSpec, span: int | None, tick: int | None, when_full: str | None = None
+) -> tuple[UnitSpec, int | None]:
     """Give a filter a window in real time.
 
     Two keys that are a time R apart are at most floor(R / P) + 1 ticks of P apart, so that
@@ -58,7 +59,7 @@ def with_span(
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : UnitSpec
         If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
     span, tick : int, optional
         In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
@@ -67,7 +68,7 @@ def with_span(
 
     Returns
     -------
-    spec : FilterSpec
+    spec : UnitSpec
     tick : int or None
         In nanoseconds; None if insertions are counted.
 
@@ -76,7 +77,7 @@ def with_span(
     SpecificationError
         If one of them is missing, one too many, or the filter cannot be.
     """
-    if spec.timed:
+    if isinstance(spec, FilterSpec) and spec.timed:
         rule = f"must not be given for a filter whose span is {spec.span:,} ticks"
         require(when_full is None, "when_full", rule, when_full)
         if tick is None:
@@ -90,6 +91,9 @@ def with_span(
         require(tick is None, "tick", "must not be given without a span", tick and time_text(tick))
         require(when_full is None, "when_full", "must not be given without a span", when_full)
         return spec, None
+    if not isinstance(spec, FilterSpec):
+        rule = f"must not be given for family {spec.family}, which counts insertions"
+        raise SpecificationError(f"span: {rule}, not {time_text(span)!r}")
     tick = tick or default_tick(span)
     fields: dict[str, Any] = {"span": span // tick + 1, "when_full": when_full}
     return replace(spec, **fields), tick
