@@ -16,6 +16,9 @@ from .latencies import DEFAULT_LEVELS
 from .memory.map import BLOCK_KINDS
 from .profile import HardwareProfile
 
+UnitSpec = FilterSpec | WindowDictionarySpec
+"""Specifications for which there are units."""
+
 
 class UnitProfile(Protocol):
     """Figures of a unit, known before it is built."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ..analysis import digest_false_positive_rate
 from ..hash.functions import HASHES, RANGE_BITS
@@ -17,6 +18,9 @@ SWEEP_MARGIN = 256
 @dataclass(frozen=True, kw_only=True)
 class WindowDictionarySpec(Specification, family="window-dictionary"):
     """Window dictionary, with fields as `WindowDictionary` has them."""
+
+    timed: ClassVar[bool] = False
+    """Whether the window is one in time."""
 
     window: int = required(most=1 << 30)
     columns: int = required(most=64)

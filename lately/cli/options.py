@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec, Specification
+    from ..golden import FilterSpec
+    from ..hdl.build import UnitSpec
 
 Command = Callable[..., Any]
 """Function that click makes a command of."""
@@ -81,7 +82,7 @@ def workers(what: str) -> Callable[[Command], Command]:
             return command(jobs=jobs or os.cpu_count() or 1, scheduler=scheduler, **options)
 
         text = "Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786."
-        return _together(
+        return together(
             count_option("--jobs", None, f"{what}.  [default: cores]"),
             click.option("--scheduler", metavar="ADDRESS", help=text),
         )(run)
@@ -89,7 +90,9 @@ def workers(what: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds several `options`, in this order."""
+
     def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -100,7 +103,7 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
 
 def filter_options(command: Command) -> Command:
     """Add --spec and --preset, for `choose_unit` and `choose_ring`."""
-    return _together(
+    return together(
         click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
         click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
     )(command)
@@ -109,7 +112,7 @@ def filter_options(command: Command) -> Command:
 def trace_options(command: Command) -> Command:
     """Add --format and --key, which say how to read a trace."""
     key = "Fields (log) or columns (CSV) that make up the key, separated by commas."
-    return _together(
+    return together(
         choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
         click.option("--key", metavar="NAMES", help=key),
     )(command)
@@ -137,7 +140,7 @@ def choose_ring(
 
 def choose_unit(
     spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
-) -> "Specification":
+) -> "UnitSpec":
     """Return the filter that the options ask for, the default preset if they ask for none.
 
     It is of any family that has hardware.
@@ -161,12 +164,12 @@ def choose_unit(
     if spec is not None:
         chosen = Specification.from_toml(spec)
         unit_kind(chosen)
-        return chosen
+        return cast("UnitSpec", chosen)
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
         return choose(Requirement(window=window, false_positive_rate=fpr))
-    return any_preset(preset or "default")
+    return cast("UnitSpec", any_preset(preset or "default"))
 
 
 def parse_seeds(text: str) -> list[int]:

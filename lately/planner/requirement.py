@@ -32,7 +32,8 @@ SLACK_IN_TIME = 1.0
 several spans at a low rate."""
 
 _UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
-          "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
+          "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600),
+          "d": Fraction(86_400)}  # fmt: skip
 _SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})\s*")
 
 
@@ -184,7 +185,7 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
 
 
 def span_seconds(text: str, name: str = "span") -> Fraction:
-    """Return the seconds of a text such as "10s", "500ms" or "1.5 h", the option `name`.
+    """Return the seconds of a text such as "10s", "500ms" or "1.5 h", of a `name` for messages.
 
     Raises
     ------

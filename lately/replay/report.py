@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..golden import FilterSpec
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
 from .oracle import CLASSES
 from .run import Checkpoint, RunResult
+from .stream_times import time_text
+from .trace_formats import NANOSECONDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,6 +56,11 @@ def interval_text(interval: Sequence[float] | None) -> str:
     return _NOTHING if interval is None else f"{rate_text(interval[0])} to {rate_text(interval[1])}"
 
 
+def seconds_text(seconds: float) -> str:
+    """Write `seconds` with the unit that suits: '50.05 ms'."""
+    return time_text(round(seconds * NANOSECONDS))
+
+
 def html(result: RunResult) -> str:
     """Lay out a self-contained page: key figures, verdict classes, plots, specification."""
     import jinja2
@@ -65,6 +73,7 @@ def html(result: RunResult) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
+    environment.filters["time"] = seconds_text
     return environment.get_template("report.html").render(
         figures=result.figures(),
         spec=result.spec,
@@ -72,7 +81,7 @@ def html(result: RunResult) -> str:
         failures=result.failures(),
         plots=[
             (_svg(result, 5, _draw_rates, 2), "Rates over the run"),
-            (_svg(result, 3.6, _draw_fills), "Fill ratios per segment"),
+            (_svg(result, 3.6, _draw_fills), f"Fill ratios per {_part(result)}"),
             (_svg(result, 5, _draw_distances, 2), "Repeats by distance"),
         ],
     )
@@ -83,7 +92,12 @@ def class_rows(result: RunResult) -> list[dict[str, Any]]:
     predicted = rate_text(result.spec.mean_false_positive_rate)
     classes = (
         ("inside the guaranteed window", "100%"),
-        ("past it, a trace may be left", "up to 100%"),
+        (
+            "past it, a trace may be left"
+            if result.dictionary is None
+            else "past it, after entries were given up",
+            "up to 100%",
+        ),
         ("new, or no trace left", f"{predicted} predicted"),
     )
     rows = []
@@ -174,7 +188,7 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
         [point.operations for point in result.checkpoints],
         estimated,
         color=COLOURS["orange"],
-        label="computed from the bits set",
+        label=f"computed from the {'bits set' if result.dictionary is None else 'cells in use'}",
     )
     upper.axhline(
         predicted, color=COLOURS["muted"], linestyle=(0, (5, 3)), label="predicted, distinct keys"
@@ -261,16 +275,23 @@ def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:
 # Fill ratios
 
 
+def _part(result: RunResult) -> str:
+    return "segment" if result.dictionary is None else "column"
+
+
 def _draw_fills(axes: "Axes", result: RunResult) -> None:
     spec = result.spec
-    turned = spec.ring_segments * spec.generation
+    if ring := isinstance(spec, FilterSpec):
+        turned, run = spec.ring_segments * spec.generation, spec.run
+    else:
+        turned, run = spec.window, spec.columns
     steady = [point for point in result.checkpoints if point.operations >= turned]
     course = np.array([point.fill_ratios for point in steady or result.checkpoints])
     last = result.checkpoints[-1].fill_ratios
     place = np.arange(len(last))
     for mask, colour, label in (
-        (place < spec.run, "blue", "written and read"),
-        (place >= spec.run, "green", "only read"),
+        (place < run, "blue", "written and read"),
+        (place >= run, "green", "only read"),
     ):
         axes.bar(place[mask], last[mask], 0.66, color=COLOURS[colour], alpha=0.8, label=label)
     low, mean, high = course.min(axis=0), course.mean(axis=0), course.max(axis=0)
@@ -288,8 +309,13 @@ def _draw_fills(axes: "Axes", result: RunResult) -> None:
     axes.set_ylim(0, max(1e-9, float(max(high.max(), last.max()))) * 1.06)
     axes.yaxis.set_major_formatter(_percent)
     axes.set_xticks(place, [str(index) for index in place])
-    title = f"At most {rate_text(float(high.max()))} of a segment's bits were set"
-    axes.set(xlabel="segment, youngest to oldest", ylabel="bits set at the end", title=title)
+    most = rate_text(float(high.max()))
+    if ring:
+        title = f"At most {most} of a segment's bits were set"
+        axes.set(xlabel="segment, youngest to oldest", ylabel="bits set at the end", title=title)
+    else:
+        title = f"At most {most} of a column's cells were in use"
+        axes.set(xlabel="column, the first chosen first", ylabel="cells in use", title=title)
     _legend(axes)
 
 
@@ -306,7 +332,15 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     upper.stairs(
         all_, edges, baseline=seen, fill=True, color=COLOURS["orange"], alpha=0.9, label="not seen"
     )
-    window, end = spec.guaranteed_window, spec.guaranteed_window + spec.slack
+    if isinstance(spec, FilterSpec) and spec.timed:
+        window = end = spec.span
+        ends = [(f"span {window:,} ", window, "right", "green")]
+    else:
+        window, end = spec.guaranteed_window, spec.guaranteed_window + spec.slack
+        ends = [
+            (f"window {window:,} ", window, "right", "green"),
+            (" slack", end, "left", "orange"),
+        ]
     for axes in (upper, lower):
         axes.axvspan(edges[0], window, color=COLOURS["green"], alpha=0.09, linewidth=0)
         axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
@@ -317,29 +351,29 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
         _draw_shares(lower, middles, counts[filled, 1], counts[filled].sum(axis=1), markersize=5)
     top = max(float(all_.max()), 1e-9) * 1.2
     upper.set(xscale="log", xlim=(edges[0], max(edges[-1], 3 * end)), ylim=(0, top))
-    for text, at, side, colour in (
-        (f"window {window:,} ", window, "right", "green"),
-        (" slack", end, "left", "orange"),
-    ):
+    for text, at, side, colour in ends:
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "top"}
         upper.annotate(text, (at, 0.97), color=COLOURS[colour], **place)
     upper.set(ylabel="operations per octave", title=_distances_title(result))
     _legend(upper)
     lower.set(ylim=(-0.06, 1.06), ylabel="seen")
-    lower.set_xlabel("operations since the key was last inserted")
+    unit = f"ticks of {time_text(result.span.tick)}" if result.span else "operations"
+    lower.set_xlabel(f"{unit} since the key was last inserted")
     _format(upper, lower)
 
 
-def _trimmed(result: RunResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return edges and counts up to the farthest repetition."""
+def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return edges and counts up to the farthest repetition; no edge is 0, for logarithms."""
     filled = np.flatnonzero(result.distances.sum(axis=1))
     stop = int(filled[-1]) + 1 if len(filled) else 1
-    return result.distance_edges[: stop + 1], result.distances[:stop]
+    return np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]
 
 
 def _distances_title(result: RunResult) -> str:
     if not result.repeats:
-        return f"No key comes again within {result.spec.window:,} operations"
+        spec = result.spec
+        window = f"{result.span.span:,} ticks" if result.span else f"{spec.window:,} operations"
+        return f"No key comes again within {window}"
     if result.repeats_found == result.repeats:
         return f"All {result.repeats:,} repeats within the window were seen"
     return f"{result.repeats - result.repeats_found:,} of {result.repeats:,} repeats were missed"

@@ -4,18 +4,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import FilterSpec, SlidingFilter, from_spec
+from ..golden import FilterSpec, Operation, WindowDictionarySpec, from_spec
 from ..golden.hash.keys import random_keys, text_keys
 from ..golden.spec.base import require
-from ..hdl.profile import HardwareProfile
-from .oracle import Oracle, Truth, places
-from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult
-from .traces import Record, Trace
+from ..golden.times import Times
+from ..hdl.build import UnitSpec, unit_profile
+from .dictionary_replay import DictionaryModel, DictionaryOracle, DictionaryResult
+from .oracle import Oracle, TimedOracle, Truth, places
+from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, SpanResult
+from .stream_times import TickCounter
+from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
 """Engines that can run a filter: the compiled hardware, or the golden model."""
@@ -25,11 +28,14 @@ PROBES = 2000
 _CHUNK = 1 << 16
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
-_COUNTERS = ("operations", "insertions", "hits", "shifts")
+_COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfilled", "lost")
 
 
 class Unit(Protocol):
-    """Compiled hardware, or what stands in for it."""
+    """Compiled hardware, or what stands in for it.
+
+    With a span it also has `perform`, and a dictionary has that in place of `check_and_insert`.
+    """
 
     @property
     def cycles(self) -> int:
@@ -47,7 +53,7 @@ class Unit(Protocol):
         """Query and insert keys one after another, as `SlidingFilter.check_and_insert`."""
 
 
-Engine = Callable[[FilterSpec], AbstractContextManager[Unit]]
+Engine = Callable[[Any], AbstractContextManager[Unit]]
 """Makes the unit that a specification describes, for as long as the context lasts."""
 
 
@@ -63,9 +69,10 @@ class Verdicts:
 
 def run(
     trace: Trace,
-    spec: FilterSpec,
+    spec: UnitSpec,
     *,
     engine: str | Engine = "rtl",
+    tick: int | None = None,
     limit: int | None = None,
     progress: Callable[[int, float | None], None] | None = None,
     sink: Callable[[Verdicts], None] | None = None,
@@ -79,10 +86,12 @@ def run(
     Parameters
     ----------
     trace : Trace
-    spec : FilterSpec
+    spec : UnitSpec
     engine : str or callable
         'rtl' (the compiled hardware beside the golden model), 'golden' (the
         model alone), or what takes the hardware's place.
+    tick : int, optional
+        Nanoseconds of a tick, for a filter with a span: the times of the stream make it go on.
     limit : int, optional
         Most operations to perform.
     progress : callable, optional
@@ -93,15 +102,15 @@ def run(
     Raises
     ------
     ValueError
-        If the engine is not known, the limit is below 1, or the specification has a span.
+        If the engine is not known, the limit is below 1, or a tick is missing or too many.
     TraceError
-        If the stream is damaged, or none of its lines parses.
+        If the stream is damaged, none of its lines parses, or it has no times for a span.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit: must be at least 1, not {limit}")
-    require(not spec.timed, "span", "must not be given for a stream without times", spec.span)
+    clock = _clock(trace, spec, tick)
     with _open_unit(engine, spec) as unit:
-        replay = _Replay(trace, spec, unit, sink)
+        replay = _Replay(trace, spec, unit, clock, sink)
         began = time.perf_counter()
         while records := trace.read(_CHUNK if limit is None else min(_CHUNK, limit - replay.done)):
             replay.perform(records)
@@ -112,21 +121,47 @@ def run(
         return replay.finish(time.perf_counter() - began)
 
 
+def _clock(trace: Trace, spec: UnitSpec, tick: int | None) -> TickCounter | None:
+    """Return what makes ticks of the times of a stream, for a filter with a span."""
+    if not isinstance(spec, FilterSpec) or not spec.timed:
+        require(tick is None, "tick", "must not be given for a window of insertions", tick)
+        return None
+    require(tick is not None and tick >= 1, "tick", "must be at least 1 ns for a span", tick)
+    if trace.time is None:
+        raise TraceError(
+            f"span: must be given for a stream with times, but {trace.name} has "
+            + ("only keys" if trace.format == "lines" else "no column of times (--time)")
+        )
+    return TickCounter(tick or 1)
+
+
+class _Answers(NamedTuple):
+    """Answers to check-and-inserts, shape (n,) each; ages and statuses are 0 if not asked for."""
+
+    seen: NDArray[np.bool_]
+    age: NDArray[np.int64]
+    status: NDArray[np.uint8]
+
+    def part(self, part: slice) -> "_Answers":
+        return _Answers(self.seen[part], self.age[part], self.status[part])
+
+
 class _Replay:
     """One run in progress."""
 
     def __init__(
         self,
         trace: Trace,
-        spec: FilterSpec,
+        spec: UnitSpec,
         unit: Unit | None,
+        clock: TickCounter | None,
         sink: Callable[[Verdicts], None] | None,
     ) -> None:
         self._trace = trace
         self._unit = unit
+        self._clock = clock
         self._sink = sink
-        self._golden = from_spec(spec)
-        self._oracle = Oracle(spec)
+        self._golden, self._oracle = _models(spec)
         self._course = _Course(self._golden, self._oracle)
         # Hashes of different texts, of 64 bits and unrelated to the keys.
         self._texts = np.empty(0, np.int64)
@@ -138,32 +173,68 @@ class _Replay:
             | {"key": list(trace.key), "time": trace.time},
             mismatches=None if unit is None else 0,
         )
+        if isinstance(spec, WindowDictionarySpec):
+            self.result.dictionary = DictionaryResult(
+                least_guaranteed=spec.window, age_mismatches=self.result.mismatches
+            )
+        elif clock is not None:
+            self.result.span = SpanResult(
+                span=spec.span,
+                tick=clock.tick,
+                when_full=spec.when_full,
+                least_covered=spec.span,
+                status_mismatches=self.result.mismatches,
+            )
 
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""
         texts = [text for text, _ in records]
         keys = text_keys(texts, key_bits=self.result.spec.key_bits)
+        times = None if self._clock is None else self._clock.ticks(time for _, time in records)
         hashes = np.unique(np.fromiter(map(hash, texts), np.int64, len(texts)))
         place, new = places(self._texts, hashes)
         self._texts = np.insert(self._texts, place[new], hashes[new])
         # In one piece: the hardware's pipeline is drained after each.
-        rtl = None if self._unit is None else self._unit.check_and_insert(keys)
+        rtl = None if self._unit is None else self._ask(self._unit, keys, times)[0]
         start = 0
         while start < len(records):
             stop = min(len(records), start + self._course.due - self.done)
             part = slice(start, stop)
-            self._perform_part(records[part], keys[part], None if rtl is None else rtl[part])
+            moments = None if times is None else times[part]
+            self._perform_part(records[part], keys[part], moments, rtl and rtl.part(part))
             start = stop
 
+    def _ask(
+        self, filter: Any, keys: NDArray[np.uint64], times: Times | None
+    ) -> tuple[_Answers, Any]:
+        """Check and insert keys; return what else the filter told, too."""
+        if times is None and self.result.dictionary is None:
+            none = np.zeros(len(keys), np.int64)
+            return _Answers(filter.check_and_insert(keys), none, none.astype(np.uint8)), None
+        codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+        told = filter.perform(codes, keys, *([] if times is None else [times]))
+        return _Answers(told.seen, told.age, told.status), told
+
     def _perform_part(
-        self, records: Sequence[Record], keys: NDArray[np.uint64], rtl: NDArray[np.bool_] | None
+        self,
+        records: Sequence[Record],
+        keys: NDArray[np.uint64],
+        times: Times | None,
+        rtl: _Answers | None,
     ) -> None:
-        golden = self._golden.check_and_insert(keys)
-        seen = golden if rtl is None else rtl
+        golden, told = self._ask(self._golden, keys, times)
+        seen = golden.seen if rtl is None else rtl.seen
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
-        truth = self._oracle.check_and_insert(keys)
+        facts = [] if times is None else [times]
+        if (dictionary := self.result.dictionary) is not None:
+            dictionary.note(told)
+            facts = [told.guaranteed]
+        truth = self._oracle.check_and_insert(keys, *facts)
         self._count(truth, seen)
+        if (span := self.result.span) is not None:
+            span.statuses += np.bincount(golden.status, minlength=len(span.statuses))
+            span.least_covered = min(span.least_covered, int(told.guaranteed_span.min()))
         if self._sink is not None:
             self._sink(Verdicts(self.done, records, seen, truth))
         self.done += len(records)
@@ -174,10 +245,10 @@ class _Replay:
         self,
         records: Sequence[Record],
         keys: NDArray[np.uint64],
-        rtl: NDArray[np.bool_],
-        golden: NDArray[np.bool_],
+        rtl: _Answers,
+        golden: _Answers,
     ) -> None:
-        differing = np.flatnonzero(rtl != golden)
+        differing = np.flatnonzero(rtl.seen != golden.seen)
         self.result.mismatches = (self.result.mismatches or 0) + len(differing)
         if len(differing) and self.result.first_mismatch is None:
             at = int(differing[0])
@@ -186,9 +257,16 @@ class _Replay:
                 index=self.done + at,
                 text=records[at][0],
                 key=sum(int(word) << 64 * place for place, word in enumerate(words)),
-                rtl=bool(rtl[at]),
-                golden=bool(golden[at]),
+                rtl=bool(rtl.seen[at]),
+                golden=bool(golden.seen[at]),
             )
+        if (dictionary := self.result.dictionary) is not None:
+            dictionary.compare(self.done, rtl, golden)
+        if (span := self.result.span) is not None:
+            others = np.flatnonzero(rtl.status != golden.status)
+            span.status_mismatches = (span.status_mismatches or 0) + len(others)
+            if len(others) and span.first_status_mismatch is None:
+                span.first_status_mismatch = self.done + int(others[0])
 
     def _count(self, truth: Truth, seen: NDArray[np.bool_]) -> None:
         result = self.result
@@ -196,7 +274,8 @@ class _Replay:
         result.repeats += int(truth.repeat.sum())
         result.repeats_found += int((truth.repeat & seen).sum())
         known = truth.distance > 0
-        bins = np.searchsorted(result.distance_edges, truth.distance[known], side="right") - 1
+        apart = truth.distance if truth.elapsed is None else truth.elapsed
+        bins = np.searchsorted(result.distance_edges, apart[known], side="right") - 1
         result.distances += np.bincount(
             bins * 2 + seen[known], minlength=2 * len(result.distances)
         ).reshape(-1, 2)
@@ -204,10 +283,15 @@ class _Replay:
     def finish(self, seconds: float) -> RunResult:
         """Take over what is known at the end."""
         result = self.result
+        if result.span is not None and self._clock is not None:
+            self._finish_span(result.span, self._clock)
         self._course.mark(self.done, result.repeats)
         result.checkpoints = self._course.checkpoints
         result.seconds = seconds
         result.shifts = self._golden.shifts
+        if result.dictionary is not None:
+            result.dictionary.lost = self._golden.lost
+            result.dictionary.stash_peak = self._golden.golden.stash_peak
         result.distinct_keys = self._oracle.distinct_keys
         result.distinct_texts = max(len(self._texts), result.distinct_keys)
         result.malformed_lines = self._trace.rejects.count
@@ -220,8 +304,20 @@ class _Replay:
                 if pair[0] != pair[1]:
                     result.counter_mismatches[name] = pair
             differing = self._unit.memory != self._golden.memory
+            if result.dictionary is not None:
+                # Of a cell, both its age and the rest of its digest.
+                differing = differing.any(axis=0)
             result.memory_mismatches = int(differing.sum())
         return result
+
+    def _finish_span(self, span: SpanResult, clock: TickCounter) -> None:
+        if not clock.begun:
+            raise TraceError(
+                f"span: must be given for a stream with times, but column "
+                f"{self._trace.time!r} of {self._trace.name} has none"
+            )
+        span.shortened, span.overfilled = self._golden.shortened, self._golden.overfilled
+        span.late, span.latest, span.missing = clock.late, clock.latest, clock.missing
 
 
 class _Course:
@@ -230,7 +326,7 @@ class _Course:
     When there are too many, every second one is dropped and the distance doubled.
     """
 
-    def __init__(self, golden: SlidingFilter, oracle: Oracle) -> None:
+    def __init__(self, golden: Any, oracle: Any) -> None:
         self._golden = golden
         self._oracle = oracle
         self._random = np.random.default_rng(PROBE_SEED)
@@ -244,13 +340,14 @@ class _Course:
             return
         keys = random_keys(self._random, PROBES, self._golden.key_bits)
         keys = keys[self._oracle.traceless(keys)]
+        now = (self._oracle.now,) if isinstance(self._oracle, TimedOracle) else ()
         self.checkpoints.append(
             Checkpoint(
                 operations=operations,
                 repeats=repeats,
                 probes=len(keys),
-                probe_hits=int(self._golden.query(keys).sum()),
-                estimated_false_positive_rate=self._golden.estimated_false_positive_rate(),
+                probe_hits=int(self._golden.query(keys, *now).sum()),
+                estimated_false_positive_rate=self._golden.estimated_false_positive_rate(*now),
                 fill_ratios=self._golden.fill_ratios(),
             )
         )
@@ -260,17 +357,24 @@ class _Course:
         self.due = operations + self._spacing
 
 
+def _models(spec: UnitSpec) -> tuple[Any, Any]:
+    """Return golden model and oracle."""
+    if isinstance(spec, WindowDictionarySpec):
+        return DictionaryModel(spec), DictionaryOracle(spec)
+    return from_spec(spec), (TimedOracle if spec.timed else Oracle)(spec)
+
+
 @contextmanager
-def _open_unit(engine: str | Engine, spec: FilterSpec) -> Iterator[Unit | None]:
+def _open_unit(engine: str | Engine, spec: UnitSpec) -> Iterator[Unit | None]:
     if engine == "golden":
         yield None
         return
     if engine == "rtl":
-        HardwareProfile(spec).check_buildable()
+        unit_profile(spec).check_buildable()
         # Amaranth and the simulator are not needed for anything else.
         from ..sim import compiled_unit
 
-        engine = compiled_unit
+        engine = cast(Engine, compiled_unit)
     if isinstance(engine, str):
         raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {engine!r}")
     with engine(spec) as unit:

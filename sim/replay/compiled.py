@@ -1,7 +1,7 @@
 """Compiled replay: a unit as generated Verilog, verilated to a library and driven from arrays."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,7 +10,9 @@ from ...golden.errors import RekeyError, SpecificationError
 from ...golden.operations import Operation, Verdicts
 from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
+from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...golden.times import check_timestamps
+from ...hdl.build import UnitSpec
 from ...hdl.interface import UnitSignature
 from ...hdl.lanes.unit import LaneUnit
 from ...hdl.latencies import GENERATION_LEAD, PAUSE
@@ -21,6 +23,7 @@ from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, TIME_BITS, TOP, time_options, unit_verilog
 from ..toolchain import models
 from .beats import Beats
+from .compiled_dictionary import CompiledDictionary
 from .driven import DRIVER, DrivenModel, Progress, counter_macro
 from .model import cached_model, defines
 
@@ -376,17 +379,33 @@ class CompiledLanes(CompiledModel):
     UNIT = LaneUnit
 
 
+@overload
 def compiled_unit(
     spec: FilterSpec, *, progress: Progress | None = None
-) -> CompiledUnit | CompiledLanes:
+) -> CompiledUnit | CompiledLanes: ...
+
+
+@overload
+def compiled_unit(
+    spec: WindowDictionarySpec, *, progress: Progress | None = None
+) -> CompiledDictionary: ...
+
+
+def compiled_unit(
+    spec: UnitSpec, *, progress: Progress | None = None
+) -> CompiledUnit | CompiledLanes | CompiledDictionary:
     """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes.
+
+    Of a dictionary, `CompiledDictionary`.
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : UnitSpec
     progress : callable, optional
         As for the classes.
     """
+    if isinstance(spec, WindowDictionarySpec):
+        return CompiledDictionary(spec, progress=progress)
     kind = CompiledUnit if spec.lanes == 1 else CompiledLanes
     return kind(spec, progress=progress)
 

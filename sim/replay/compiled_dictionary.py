@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from amaranth.back import verilog
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import SpecificationError
@@ -13,7 +14,7 @@ from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...hdl.build import filter_unit
 from ...hdl.dictionary.dictionary_figures import COUNTERS, DictionaryProfile
 from ...hdl.latencies import PAUSE, SECRET_LEAD
-from ...hdl.verilog import TAG_BITS, TOP, unit_verilog
+from ...hdl.verilog import TAG_BITS, TOP
 from ..toolchain import models
 from .beats import VALID
 from .driven import DRIVER, DrivenModel, Progress, counter_macro
@@ -36,15 +37,24 @@ def compiled_dictionary(
 ) -> Path:
     """Return the compiled model of a dictionary unit, built now if it is not in the cache.
 
-    Parameters, errors: as `lately.sim.replay.compiled.compiled_model`.
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    memory : str
+        As for `lately.hdl.DictionaryUnit`.
+    optimisation : int
+        As for `lately.sim.replay.model.cached_model`.
+
+    Errors: as `lately.sim.replay.compiled.compiled_model`.
     """
     blocks = models(memory)
     unit = filter_unit(spec, tag_bits=TAG_BITS, memory=memory)
     words = [f"{TOP}__DOT__core__DOT__column{at}__DOT__memory__DOT__words"
              for at in range(spec.columns)] if not blocks else []  # fmt: skip
+    text = verilog.convert(unit, name=TOP, emit_src=False)
     memories = " ".join(f"MEMORY({number}, {name})" for number, name in enumerate(words))
     return cached_model(
-        "\n".join([unit_verilog(spec, memory=memory), *(path.read_text() for path in blocks)]),
+        "\n".join([text, *(path.read_text() for path in blocks)]),
         top=TOP,
         driver=DRIVER,
         header=defines(

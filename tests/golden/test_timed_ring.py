@@ -433,3 +433,28 @@ def test_span_missing():
     message = "^span: must not be given for GEBF, which counts insertions, not 9$"
     with pytest.raises(SpecificationError, match=message):
         GEBF.from_spec(replace(spec, span=9))
+
+
+# Rates
+
+
+@pytest.mark.parametrize("name", ["apbf-tiny", "tiny", "gebf-tiny", "blocked-gebf-tiny"])
+def test_estimated_rate_is_of_what_counts(name):
+    spec = replace(preset(name), span=100, key_bits=64)
+    model = from_spec(spec)
+    rng = np.random.default_rng(4)
+    count = 4 * spec.generation
+    model.insert(rng.integers(0, 1 << 63, count, np.uint64), np.arange(count) * 25)
+    fresh = rng.integers(0, 1 << 63, 20_000, np.uint64)
+    rates = []
+    for now in range(model.last_insertion, model.last_insertion + 101, 20):
+        rates.append(model.estimated_false_positive_rate(now))
+        deviation = np.sqrt(rates[-1] * (1 - rates[-1]) / len(fresh))
+        assert abs(model.query(fresh, now).mean() - rates[-1]) < 5 * deviation
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > rates[-1] > 0
+    assert model.estimated_false_positive_rate(model.last_insertion + 101) == 0
+    # The bits are there all the same.
+    assert (model.fill_ratios()[: spec.run] > 0).all()
+    with pytest.raises(ValueError, match="now: must not be before the last insertion"):
+        model.estimated_false_positive_rate(model.last_insertion - 1)

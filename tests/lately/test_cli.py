@@ -176,6 +176,70 @@ def test_window(keys):
     assert found["predicted_false_positive_rate"] <= 0.01
 
 
+@pytest.fixture
+def steady(tmp_path):
+    """As many keys as fit into 50 ms, 500, come at even times: those of the span, again."""
+    path = tmp_path / "steady.csv"
+    rows = (f"{1.7e9 + number / 10_000:.4f},{number % 500}\n" for number in range(9000))
+    path.write_text("time,key\n" + "".join(rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    "size", [("--window", 500), ("--rate", 10_000), ("--window", 500, "--tick", "1ms")]
+)
+def test_span_is_sized_for_its_keys(steady, size):
+    found = figures(steady, "--span", "50ms", "--fpr", 0.01, *size)
+    assert found["span"]["ticks"] == (51 if "--tick" in size else 1001)
+    assert found["span"]["tick_seconds"] == (0.001 if "--tick" in size else 5e-5)
+    assert found["span"]["shortened"] == found["false_negatives"] == 0
+    assert found["repeats"] == found["repeats_found"] == 8500
+    fewer = figures(steady, "--span", "50ms", "--fpr", 0.01, "--window", 450, "--tick", "1ms")
+    assert fewer["span"]["shortened"] > 0 == fewer["false_negatives"]
+    fewer = figures(
+        steady, "--span", "50ms", "--fpr", 0.01, "--window", 450, "--when-full", "overfill"
+    )
+    assert fewer["span"]["overfilled"] > 0
+    assert fewer["repeats_found"] == 8500
+
+
+def test_span_of_a_spec(steady, tmp_path):
+    path = tmp_path / "filter.toml"
+    path.write_text('family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\nspan = 200\n')
+    assert figures(steady, "--spec", path, "--tick", "1us")["span"]["seconds"] == 0.0002
+    assert figures(steady, "--spec", path, "--span", "2ms")["span"]["tick_seconds"] == 1.0001e-5
+    message = "tick: must be given, or --span, for a filter whose span is 200 ticks, not None"
+    assert error("run", steady, "--spec", path) == message
+
+
+def test_span_in_the_table(steady):
+    done = CliRunner().invoke(cli.main, ["run", str(steady), "--span", "50ms", *GOLDEN])
+    assert done.exit_code == 0
+    assert "1,001   ticks of 50 us: keys are reported if younger than 50.05 ms" in done.stdout
+    assert "window shortened" in done.stdout
+    assert "8,500   of 8,500 within 1,001 ticks" in done.stdout
+    assert "after 5,498 insertions or 201 ticks" in done.stdout
+    assert "late times" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--span", "50"], "span: must be a number above 0 and one of ns, us, ms, s, min, h, d, "),
+        (["--span", "1s", "--tick", "x"], "tick: must be a number above 0 and one of ns, us, ms, "),
+        (["--span", "0.5ns"], "span: must be a whole number of nanoseconds, not '0.5 ns'"),
+        (["--tick", "1ms"], "tick: must not be given without a span, not '1 ms'"),
+        (["--when-full", "shorten"], "when_full: must not be given without a span, not 'shorten'"),
+        (["--rate", "5"], "--rate needs --span, and is in place of --window (see 'lately run "),
+        (["--span", "1s", "--rate", "5"], "--rate needs --fpr (see 'lately run --help')"),
+        (["--span", "1s", "--when-full", "x"], "Invalid value for '--when-full': 'x' is not one"),
+        (["--span", "1s"], "span: must be given for a stream with times, but "),
+    ],
+)
+def test_span_wrong(keys, options, message):
+    assert error("run", keys, "--engine", "golden", *options).startswith(message)
+
+
 def test_log_key(tmp_path):
     path = tmp_path / "log"
     path.write_text(
@@ -221,6 +285,15 @@ def test_parquet(tmp_path):
     }  # fmt: skip
     assert (second["timestamp"], second["key"]) == (None, "caf\\xe9")
     assert (third["seen"], third["class"], third["distance"]) == (True, "guaranteed", 2)
+
+
+def test_csv_verdicts_keep_times(tmp_path):
+    times = ["", "7", "1700000000.123456789", "-0.5", "-3", "0.000000001"]
+    path = tmp_path / "keys.csv"
+    path.write_text("time,key\n" + "".join(f"{time},a\n" for time in times))
+    figures(path, "--out", tmp_path / "out")
+    rows = (tmp_path / "out" / "verdicts.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[1] for row in rows] == times
 
 
 def test_csv_verdicts_keep_bytes(tmp_path):

@@ -349,6 +349,7 @@ def test_device_too_small():
         ("500ms", Fraction(1, 2)),
         ("1.5 h", 5400),
         ("2min", 120),
+        ("2d", 172_800),
         ("7us", Fraction(7, 10**6)),
     ],
 )
@@ -356,7 +357,7 @@ def test_span(text, seconds):
     assert span_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "10", "s", "-1s", "0s", "1e3s", "10 d"])
+@pytest.mark.parametrize("text", ["", "10", "s", "-1s", "0s", "1e3s", "10 y"])
 def test_span_wrong(text):
     with pytest.raises(RequirementError, match=r"^span: must be a number above 0 and one of ns, "):
         span_seconds(text)

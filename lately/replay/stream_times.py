@@ -1,0 +1,164 @@
+"""Windows in real time: spans in ticks, and the ticks of a stream's times."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from ..golden import FilterSpec, SpecificationError
+from ..golden.spec.base import require
+from ..golden.times import TIME_LIMIT, Times
+from ..hdl.build import UnitSpec
+from .trace_formats import NANOSECONDS, TraceError
+
+DEFAULT_TICKS = 1000
+"""Ticks that a span is divided into unless it is said how long one is."""
+
+_UNITS = (
+    (86_400 * NANOSECONDS, "d"), (3600 * NANOSECONDS, "h"), (60 * NANOSECONDS, "min"),
+    (NANOSECONDS, "s"), (10**6, "ms"), (1000, "us"), (1, "ns"),
+)  # fmt: skip
+
+
+def time_text(nanoseconds: float) -> str:
+    """Write a time of `nanoseconds`, at least 0, with its unit, four figures: '50.05 ms'."""
+    size, unit = next((pair for pair in _UNITS if nanoseconds >= pair[0]), _UNITS[-1])
+    return f"{nanoseconds / size:.4g} {unit}"
+
+
+def whole_nanoseconds(name: str, seconds: Fraction) -> int:
+    """Return a time in `seconds`, of a `name` for messages, in nanoseconds.
+
+    Raises
+    ------
+    SpecificationError
+        If that is no whole number.
+    """
+    time = seconds * NANOSECONDS
+    shown = f"{float(time):g} ns"
+    rule = "must be a whole number of nanoseconds"
+    require(time.denominator == 1, name, rule, shown)
+    return int(time)
+
+
+def default_tick(span: int) -> int:
+    """Return the tick for a span in which there are `DEFAULT_TICKS`; both in nanoseconds."""
+    return -(-span // DEFAULT_TICKS)
+
+
+def with_span(
+    spec: UnitSpec, span: int | None, tick: int | None, when_full: str | None = None
+) -> tuple[UnitSpec, int | None]:
+    """Give a filter a window in real time.
+
+    Two keys that are a time R apart are at most floor(R / P) + 1 ticks of P apart, so that
+    many are needed for a span R.
+
+    Parameters
+    ----------
+    spec : UnitSpec
+        If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
+    span, tick : int, optional
+        In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
+    when_full : str, optional
+        As in `spec`, for a filter without a span.
+
+    Returns
+    -------
+    spec : UnitSpec
+    tick : int or None
+        In nanoseconds; None if insertions are counted.
+
+    Raises
+    ------
+    SpecificationError
+        If one of them is missing, one too many, or the filter cannot be.
+    """
+    if isinstance(spec, FilterSpec) and spec.timed:
+        rule = f"must not be given for a filter whose span is {spec.span:,} ticks"
+        require(when_full is None, "when_full", rule, when_full)
+        if tick is None:
+            rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
+            require(span is not None, "tick", rule, None)
+            return spec, (span or 0) // spec.span + 1
+        rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
+        require(span is None, "span", rule, span and time_text(span))
+        return spec, tick
+    if span is None:
+        require(tick is None, "tick", "must not be given without a span", tick and time_text(tick))
+        require(when_full is None, "when_full", "must not be given without a span", when_full)
+        return spec, None
+    if not isinstance(spec, FilterSpec):
+        rule = f"must not be given for family {spec.family}, which counts insertions"
+        raise SpecificationError(f"span: {rule}, not {time_text(span)!r}")
+    tick = tick or default_tick(span)
+    fields: dict[str, Any] = {"span": span // tick + 1, "when_full": when_full}
+    return replace(spec, **fields), tick
+
+
+def keys_of_ticks(keys: int, span: int, tick: int) -> int:
+    """Return the keys that the ticks of a span may hold if the span holds `keys` at any time.
+
+    The ticks from that of a key to that of its last query, both included, are longer than the
+    span, which is in nanoseconds as the tick is; and both ends may have a key.
+    """
+    ticks = span // tick + 1
+    return ceil(Fraction(keys * (ticks + 1) * tick, span)) + 1
+
+
+class TickCounter:
+    """Ticks of the times of a stream: those since its first time, which never decrease.
+
+    An operation before the latest time, or without one, comes at the latest, as in hardware.
+
+    Parameters
+    ----------
+    tick : int
+        In nanoseconds, at least 1.
+
+    Attributes
+    ----------
+    tick : int
+    late, missing : int
+        Operations before the latest time, and without one.
+    latest : int
+        By how much one was late at most, in nanoseconds.
+    """
+
+    def __init__(self, tick: int) -> None:
+        self.late = self.missing = self.latest = 0
+        self.tick = tick
+        self._first: int | None = None
+        self._reached = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether any operation had a time."""
+        return self._first is not None
+
+    def ticks(self, times: Iterable[int | None]) -> Times:
+        """Return the ticks of operations at `times`, in nanoseconds, shape (n,).
+
+        Raises
+        ------
+        TraceError
+            If there are too many.
+        """
+        ticks = []
+        for time in times:
+            if time is None:
+                self.missing += 1
+            elif self._first is None:
+                self._first = self._reached = time
+            elif time < self._reached:
+                self.late += 1
+                self.latest = max(self.latest, self._reached - time)
+            else:
+                self._reached = time
+            ticks.append((self._reached - (self._first or 0)) // self.tick)
+        if ticks and ticks[-1] >= TIME_LIMIT:
+            raise TraceError(f"time: must be fewer than 2**62 ticks long, not {ticks[-1]}")
+        return np.array(ticks, np.int64)

@@ -1,0 +1,210 @@
+"""Runs of a dictionary: the exact oracle at its edges, entries given up, and faults."""
+
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lately.cli.app import main
+from lately.golden import SpecificationError, WindowDictionarySpec, dictionary_preset
+from lately.replay.dictionary_replay import DictionaryModel, DictionaryOracle
+from lately.replay.oracle import FRESH, GUARANTEED, SLACK
+from lately.replay.report import class_rows, html, picture
+from lately.replay.run import run
+from lately.replay.traces import open_trace
+
+ROOMY = WindowDictionarySpec(window=40, columns=4, rows=64, digest_bits=30)
+TIGHT = replace(ROOMY, columns=1, rows=16, stash=2)
+
+
+class GoldenUnit(DictionaryModel):
+    """Stands in for compiled hardware; wrong where it is told to be."""
+
+    def __init__(self, spec, *, flip=None, age=None, status=None, cell=None, lost=0):
+        super().__init__(spec)
+        self.faults = {"seen": flip, "age": age, "status": status}
+        self.cell, self.extra = cell, lost
+
+    @property
+    def cycles(self):
+        return self.operations + 30
+
+    @property
+    def statistics(self):
+        counters = {name: getattr(self, name) for name in ("operations", "insertions", "hits")}
+        return counters | {"lost": self.lost + self.extra}
+
+    @property
+    def memory(self):
+        cells = super().memory.copy()
+        if self.cell is not None:
+            cells[(..., *self.cell)] += 1
+        return cells
+
+    def perform(self, operations, keys, windows=None):
+        start = self.operations
+        told = super().perform(operations, keys, windows)
+        for name, index in self.faults.items():
+            if index is not None and start <= index < self.operations:
+                getattr(told, name)[index - start] ^= 1
+        return told
+
+
+def engine(**faults):
+    @contextmanager
+    def open_unit(spec):
+        yield GoldenUnit(spec, **faults)
+
+    return open_unit
+
+
+@pytest.fixture
+def stream(tmp_path):
+    """Lines of keys of which about half are repeats, some far apart."""
+    random = np.random.default_rng(3)
+    keys = np.where(random.random(3000) < 0.5, random.integers(0, 60, 3000), np.arange(3000) + 60)
+    path = tmp_path / "keys"
+    path.write_text("".join(f"{key}\n" for key in keys))
+    return path
+
+
+def perform(path, spec=ROOMY, **options):
+    with open_trace(path) as trace:
+        return run(trace, spec, **options)
+
+
+@pytest.mark.parametrize(("between", "kind"), [(39, GUARANTEED), (40, FRESH)])
+def test_no_slack(between, kind):
+    """A key is guaranteed n - 1 insertions after its own, and fresh n after."""
+    keys = np.array([7, *range(100, 100 + between), 7], np.uint64)
+    truth = DictionaryOracle(ROOMY).check_and_insert(keys, np.full(len(keys), 40))
+    assert truth.kind[-1] == kind
+    assert truth.repeat[-1] == (kind == GUARANTEED)
+    assert (truth.distance[-1], truth.age[-1]) == (between + 1, between)
+    told = DictionaryModel(ROOMY).perform(np.full(len(keys), 3), keys)
+    assert told.seen[-1] == (kind == GUARANTEED)
+
+
+@pytest.mark.parametrize(("distance", "kind"), [(12, GUARANTEED), (13, SLACK)])
+def test_what_was_given_up_may_be_missed(distance, kind):
+    keys = np.array([7, *range(100, 99 + distance), 7], np.uint64)
+    truth = DictionaryOracle(ROOMY).check_and_insert(keys, np.full(len(keys), 12))
+    assert truth.kind[-1] == kind
+
+
+def test_figures_against_an_exact_list(stream):
+    result = perform(stream, engine=engine())
+    figures = result.figures()
+    last, near = {}, 0
+    for number, key in enumerate(stream.read_text().split()):
+        near += number - last.get(key, -100) <= 40
+        last[key] = number
+    assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 400
+    assert figures["stale_queries"] == figures["false_negatives"] == 0
+    assert figures["fresh_queries"] == 3000 - near
+    assert figures["dictionary"] == {
+        "lost": 0, "least_guaranteed": 40, "uncertain": 0, "stash_peak": 0, "age_mismatches": 0,
+    }  # fmt: skip
+    assert figures["memory_mismatches"] == figures["mismatches"] == 0
+    assert figures["cycles"] == 3030
+    assert result.failures() == []
+    json.dumps(figures | result.series(), allow_nan=False)
+
+
+def test_entries_that_are_given_up_are_told(stream):
+    """No false negative, as the promise goes no further; misses of the window are counted."""
+    result = perform(stream, TIGHT, engine=engine())
+    figures = result.figures()
+    told = figures["dictionary"]
+    assert result.failures() == []
+    assert told["lost"] > 100
+    assert told["least_guaranteed"] < 40
+    assert told["uncertain"] > 100
+    assert told["stash_peak"] == 2
+    assert figures["repeats_found"] < figures["repeats"]
+    assert figures["stale_queries"] > figures["stale_positives"]
+    assert class_rows(result)[SLACK]["meaning"] == "past it, after entries were given up"
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"flip": 1234}, "mismatches: must be 0, not 1; the first is operation 1234, key"),
+        ({"age": 1234}, "ages and statuses: must equal golden's, not differ in 1 answers; "
+                        "the first is operation 1234"),
+        ({"status": 17}, "ages and statuses: must equal golden's, not differ in 1 answers; "
+                         "the first is operation 17"),
+        ({"cell": (1, 3)}, "memory: must equal golden's, not differ in 1 cells"),
+        ({"lost": 2}, "counter lost: RTL must equal golden 0, not 2"),
+    ],
+)  # fmt: skip
+def test_fault_is_told(stream, fault, message):
+    failures = perform(stream, engine=engine(**fault)).failures()
+    assert any(failure.startswith(message) for failure in failures)
+
+
+def test_missing_key_is_a_false_negative(stream, monkeypatch):
+    monkeypatch.setattr(DictionaryModel, "perform", forgetful(DictionaryModel.perform))
+    assert "false negatives: must be 0, not " in perform(stream, engine="golden").failures()[0]
+
+
+def forgetful(perform):
+    def told(self, operations, keys, windows=None):
+        found = perform(self, operations, keys, windows)
+        found.seen[::3] = False
+        return found
+
+    return told
+
+
+def test_report(stream, tmp_path):
+    for spec in (ROOMY, TIGHT):
+        result = perform(stream, spec, engine=engine())
+        page = html(result)
+        assert "ages or statuses that differ" in page
+        assert "40 insertions unless an entry is given up, and no slack" in page
+        assert "shifts" not in page
+        assert ("windows of at least" in page) == (spec is TIGHT)
+    picture(result, tmp_path / "report.png")
+
+
+def test_command(stream, tmp_path):
+    arguments = ["run", str(stream), "--preset", "dictionary-tiny", "--engine", "golden"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    assert "entries given up" in result.stdout
+    assert "shifts" not in result.stdout
+    path = tmp_path / "filter.toml"
+    ROOMY.to_toml(path)
+    result = CliRunner().invoke(
+        main, ["run", str(stream), "--spec", str(path), *arguments[4:], "--json"]
+    )
+    figures = json.loads(result.stdout)
+    assert figures["spec"] == ROOMY.to_dict()
+    assert figures["dictionary"]["lost"] == 0
+
+
+def test_span_wrong(stream):
+    arguments = ["run", str(stream), "--preset", "dictionary-tiny", "--engine", "golden"]
+    result = CliRunner().invoke(main, [*arguments, "--span", "5s"])
+    assert isinstance(result.exception, SpecificationError) or result.exit_code
+    assert (
+        "span: must not be given for family window-dictionary"
+        in str(result.exception) + result.output
+    )
+
+
+def test_short_window_wrong(stream):
+    short = replace(ROOMY, window=8)
+    with pytest.raises(SpecificationError, match=r"^window: must be at least 16 in hardware"):
+        perform(stream, short)
+
+
+@pytest.mark.rtl
+def test_compiled(stream):
+    result = perform(stream, dictionary_preset("tiny"))
+    assert result.failures() == []
+    assert result.dictionary.lost > 0
