@@ -43,6 +43,10 @@ class UnitProfile(Protocol):
     def least_period(self) -> int:
         """Least cycles between two ticks of a window in time; 0 if it counts insertions."""
 
+    @property
+    def longest_pause(self) -> int:
+        """Most cycles for which a CLEAR, or another operation, keeps the input closed."""
+
     def check_buildable(self) -> None:
         """Refuse what the hardware cannot hold, with a `SpecificationError`."""
 

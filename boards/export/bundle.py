@@ -1,6 +1,5 @@
 """Files of an exported unit, written together or not at all."""
 
-import errno
 import os
 import shutil
 import tempfile
@@ -10,9 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ...golden.operations import OperationBit
+from ...golden.operations import Operation
 from ...hdl.bus.flat import FlatUnit
-from ...hdl.interface import Operation
 from ...hdl.registers import REGISTERS
 from ...hdl.target_clocks import limit_mhz
 from .design import Design
@@ -59,6 +57,17 @@ _MEANINGS = {
     "out_refused": "the request was not performed",
     "overrun": "a request was refused since reset",
 }
+_MEANINGS |= {
+    f"{side}_axis_{part}": meaning
+    for side, stream in (("s", "of requests"), ("m", "of results"))
+    for part, meaning in (
+        ("tdata", f"fields {stream}, see below"),
+        ("tuser", f"fields {stream}, see below"),
+        ("tlast", "comes back with the result"),
+        ("tvalid", f"handshake {stream}"),
+        ("tready", f"handshake {stream}"),
+    )
+}
 _MEANINGS |= {register.name: register.meaning for register in REGISTERS}
 
 
@@ -82,8 +91,7 @@ def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
     _check_folder(folder)
     files = texts(design)
     parent = folder.parent
-    if not parent.is_dir():
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(parent))
+    parent.mkdir(parents=True, exist_ok=True)
     staged = Path(tempfile.mkdtemp(dir=parent, prefix=f".{folder.name}."))
     try:
         staged.chmod(0o777 & ~_umask())
@@ -123,6 +131,9 @@ def texts(design: Design) -> dict[str, str]:
     for name, template in FILES.items():
         found[name.format(name=design.name)] = render(template, **values)
     found[f"{design.name}.toml"] = design.spec.toml()
+    if design.models:
+        parts = ["`timescale 1ns / 1ps\n", *design.models]
+        found[f"{design.name}_models.v"] = "\n".join(parts)
     return found
 
 
@@ -134,18 +145,21 @@ def _values(design: Design) -> dict[str, Any]:
     results = [port for port in ports if port.name in stimuli.results[0]]
     waits = design.wrap != "extern"
     resets = {port.name: members[port.name].init or 0 for port in ports if port.inward}
+    # The longest, so that no more time passes in the test bench.
+    resets |= {port.name: (1 << port.width) - 1 for port in ports if port.name == "period"}
     connections = _connections(component, ports, requests, results, resets)
     unit = component.unit
     return {
         "name": design.name,
         "version": metadata.version("lately"),
-        "shape": design.spec.shape,
+        "shape": getattr(design.spec, "shape", design.spec.family),
         "digest": design.digest,
         "ports": ports,
         "outputs": [
             port
             for port in ports
-            if not port.inward and connections[port.name] == port.name
+            if not port.inward
+            and connections[port.name] == port.name
             and port.name not in ("in_ready", "out_valid")
         ],
         "fields": _fields(component),
@@ -164,7 +178,9 @@ def _values(design: Design) -> dict[str, Any]:
         "results": [_word(results, values) for values in stimuli.results],
         "request_bits": sum(port.width for port in requests),
         "result_bits": sum(port.width for port in results),
+        "result_mask": _word(results, _compared(component, results)),
         "connections": connections,
+        "models": bool(design.models),
         "settled": 8 if waits else design.profile.longest_pause + unit.latency,
         "most_cycles": 100 * OPERATIONS * (design.profile.longest_pause + 1),
         "architecture": {"ecp5": "ecp5", "ice40": "ice40", "gowin": "gowin"}.get(
@@ -182,11 +198,8 @@ def _values(design: Design) -> dict[str, Any]:
 
 
 def _operations(component: FlatUnit) -> list[str]:
-    named = [f"{one.name} = {one.value}" for one in Operation]
-    operation = next(one for one in component.requests if one.name == "operation")
-    removes = operation.width == len(OperationBit)
-    both = OperationBit.INSERT | OperationBit.REMOVE if removes else 0
-    return [*named, f"REMOVE = {int(both)}"] if removes else named
+    width = next(one.width for one in component.requests if one.name == "operation")
+    return [f"{one.name} = {one.value}" for one in Operation if one.value < 1 << width]
 
 
 def _fields(component: FlatUnit) -> list[dict[str, Any]]:
@@ -194,8 +207,20 @@ def _fields(component: FlatUnit) -> list[dict[str, Any]]:
     return [
         one._asdict()
         | {"label": f"{one.name}{one.lane}" if several and one.name != "alone" else one.name}
-        for one in [*component.requests, *component.results]
+        | {"side": side}
+        for side, found in (("in", component.requests), ("out", component.results))
+        for one in found
     ]
+
+
+def _compared(component: FlatUnit, results: list[Any]) -> dict[str, int]:
+    """Return the bits of ports that are compared: not the time, if a period began before."""
+    free = dict.fromkeys((port.name for port in results), 0)
+    if "period" in component.signature.members:
+        for one in component.results:
+            if one.name == "time":
+                free[one.port] |= (1 << one.width) - 1 << one.offset
+    return {port.name: (1 << port.width) - 1 & ~free[port.name] for port in results}
 
 
 def _word(ports: list[Any], values: dict[str, int]) -> int:

@@ -1,6 +1,6 @@
 """A unit that is exported: its component, its Verilog and its ports."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -63,6 +63,8 @@ class Design:
         As for `lately.hdl.unit.FilterUnit`.
     options : dict
         Further options of the unit.
+    models : sequence of str
+        Verilog that simulates the block RAMs of the memory, in the order in which it is read.
 
     Raises
     ------
@@ -80,6 +82,7 @@ class Design:
     last: bool = False
     levels: int = DEFAULT_LEVELS
     options: dict[str, Any] = field(default_factory=dict)
+    models: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -1,16 +1,18 @@
 """Operations and the results that the golden model gives, as values of an exported unit's ports."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...golden import Operation, TimeLimitedRing, from_spec
 from ...golden.hash.keys import random_keys
+from ...golden.spec import FilterSpec
+from ...golden.spec.dictionary_sizes import WindowDictionarySpec
+from ...golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
 from ...hdl.bus.flat import Field
-from ...hdl.interface import UnitSignature
+from ...hdl.interface import UnitSignature, pack
 from .design import Design
 
 _CODES = [Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 4]
@@ -33,6 +35,15 @@ class Vectors:
     results: list[dict[str, int]]
 
 
+class _Step(NamedTuple):
+    """An operation: its code, key and window, and its tag; None if it has no result."""
+
+    code: int
+    key: Any
+    window: int
+    tag: int | None
+
+
 def vectors(design: Design, count: int, *, seed: int) -> Vectors:
     """Return random transfers and the results that they must have; no tick comes between them.
 
@@ -42,96 +53,104 @@ def vectors(design: Design, count: int, *, seed: int) -> Vectors:
     count : int
     seed : int
     """
-    rng = np.random.default_rng(seed)
     component = design.component
-    signature = component.unit.signature
-    keys = random_keys(rng, _KEYS, design.spec.key_bits)
-    # Where nothing waits, the results of what is performed alone tell nothing.
-    alone_allowed = design.wrap != "extern"
-    requests, performed = [], []
-    for number in range(count):
-        alone = alone_allowed and rng.random() < _ALONE
-        beat = _beat(rng, signature.lanes, alone, number, 1 << design.tag_bits + design.last)
-        bits, taken = _packed(signature, beat, keys)
-        requests.append(_spread(component.requests, bits))
-        performed.append(taken)
-    answers = _answers(design, performed, keys)
-    results = [
-        _spread(component.results, _result(signature, taken, answers)) for taken in performed
-    ]
+    signature: UnitSignature = component.unit.signature
+    beats = list(_beats(design, count, np.random.default_rng(seed)))
+    answers = _answers(design, [step for beat in beats for step in beat])
+    requests, results = [], []
+    for beat in beats:
+        found: list[dict[str, Any]] = [next(answers) | {"tag": step.tag} for step in beat]
+        requests.append(_spread(component.requests, _request(signature, beat)))
+        results.append(_spread(component.results, _result(signature, found)))
     return Vectors(requests, results)
 
 
-Step = tuple[int, int, int]
-"""Code of an operation, index of its key, and tag."""
+def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[list[_Step]]:
+    """Yield the operations of each transfer; with several lanes, one before them may be alone."""
+    signature: UnitSignature = design.component.unit.signature
+    lanes, tags = signature.lanes, 1 << design.tag_bits + design.last
+    keys = random_keys(rng, _KEYS, design.spec.key_bits)
+    longest = _longest_window(design)
+    # What is performed alone has no result of its own if nothing waits, or no age and cells.
+    told = (
+        design.wrap != "extern" and "oldest" not in signature.of_lane(signature.result, 0).members
+    )
+    for number in range(count):
+        beat = [
+            _Step(
+                int(rng.choice([int(code) for code in _CODES])),
+                keys[rng.integers(_KEYS)],
+                int(rng.integers(1, longest + 1)),
+                (lanes * number + lane) % tags,
+            )
+            for lane in range(lanes)
+        ]
+        if told and rng.random() < _ALONE:
+            shifts = isinstance(design.spec, FilterSpec) and rng.random() < 0.8
+            code = int(Operation.SHIFT if shifts else Operation.CLEAR)
+            beat = (
+                [beat[0]._replace(code=code)]
+                if lanes == 1
+                else [_Step(code, keys[0], 1, None), *beat]
+            )
+        yield beat
 
 
-def _beat(
-    rng: np.random.Generator, lanes: int, alone: bool, number: int, tags: int
-) -> tuple[int, list[Step]]:
-    """Return an operation before the others, or 0, and one for each lane."""
-    single = int(Operation.SHIFT if rng.random() < 0.8 else Operation.CLEAR) if alone else 0
-    steps = []
-    for lane in range(lanes):
-        code = int(rng.choice([int(code) for code in _CODES]))
-        if lanes == 1 and single:
-            code, single = single, 0
-        steps.append((code, int(rng.integers(_KEYS)), (lanes * number + lane) % tags))
-    return single, steps
+def _longest_window(design: Design) -> int:
+    """Return the longest window that a query may ask for; 1 if it cannot ask."""
+    spec = design.spec
+    if isinstance(spec, StampedPartsSpec):
+        return spec.window_blocks
+    return spec.window if isinstance(spec, WindowDictionarySpec) else 1
 
 
-def _packed(
-    signature: UnitSignature, beat: tuple[int, list[Step]], keys: NDArray[np.uint64]
-) -> tuple[int, list[Step]]:
-    single, steps = beat
-    window = _window(signature)
-    fields = [
-        {"operation": code, "key": _number(keys[key]), "tag": tag} | window
-        for code, key, tag in steps
+def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
+    """Yield the fields of each operation's result, but for its tag."""
+    codes = np.array([step.code for step in steps], np.uint8)
+    keys = np.array([step.key for step in steps], np.uint64)
+    windows = np.array([step.window for step in steps])
+    times = np.zeros(len(steps), np.int64)
+    spec = design.spec
+    model: Any = from_spec(spec)
+    found: dict[str, Any] = {}
+    if isinstance(model, TimeLimitedRing):
+        seen, age, status, *_ = model.perform(codes, keys, times)
+        found["status"] = status
+    elif isinstance(spec, TimedTimingSpec):
+        seen, age, oldest, *_ = model.perform(codes, keys, times, windows * spec.period)
+        found["oldest"] = oldest
+    elif isinstance(spec, WindowDictionarySpec):
+        seen, age, guaranteed = model.perform(codes, keys, windows)
+        asks = codes & Operation.QUERY.value > 0
+        found["status"] = asks & (codes != Operation.CLEAR) & (windows > guaranteed)
+    else:
+        seen, age = model.apply(codes, keys)
+    found |= {"seen": seen, "age": np.maximum(age, 0)}
+    for number in range(len(steps)):
+        yield {name: int(values[number]) for name, values in found.items()}
+
+
+def _request(signature: UnitSignature, beat: list[_Step]) -> int:
+    requests = [
+        {"operation": step.code, "key": _number(step.key), "tag": step.tag}
+        | ({"window": step.window} if "window" in signature.request.members else {})
+        for step in beat
+        if step.tag is not None
     ]
-    before = [(single, 0, -1)] if single else []
-    return signature.pack_request(fields, alone=single), [*before, *steps]
+    alone = next((step.code for step in beat if step.tag is None), Operation.NONE.value)
+    return signature.pack_request(requests, alone=alone)
 
 
-def _window(signature: UnitSignature) -> dict[str, int]:
-    return {}
+def _result(signature: UnitSignature, found: list[dict[str, Any]]) -> int:
+    results = [fields for fields in found if fields["tag"] is not None]
+    if signature.lanes == 1:
+        return pack(signature.result, results[0])
+    return pack(signature.result, {"lanes": [{"valid": 1} | fields for fields in results]})
 
 
 def _number(key: Any) -> int:
     words = np.atleast_1d(key)
     return sum(int(word) << 64 * place for place, word in enumerate(words))
-
-
-def _answers(
-    design: Design, performed: Iterable[list[Step]], keys: NDArray[np.uint64]
-) -> "Iterable[dict[str, int]]":
-    """Yield the fields of each operation's result, but for its tag."""
-    steps = [step for taken in performed for step in taken]
-    codes = np.array([code for code, *_ in steps], np.uint8)
-    asked = keys[[key for _, key, _ in steps]]
-    model = from_spec(design.spec)
-    if isinstance(model, TimeLimitedRing):
-        found = model.perform(codes, asked, np.zeros(len(codes), np.int64))
-        statuses = [int(status) for status in found.status]
-    else:
-        found, statuses = model.apply(codes, asked), None
-    for number in range(len(codes)):
-        answer = {"seen": int(found.seen[number]), "age": max(0, int(found.age[number]))}
-        yield answer | ({} if statuses is None else {"status": statuses[number]})
-
-
-def _result(
-    signature: UnitSignature, taken: list[Step], answers: "Iterable[dict[str, int]]"
-) -> int:
-    from ...hdl.interface import pack
-
-    lanes = []
-    for (_, _, tag), answer in zip(taken, answers, strict=False):
-        if tag >= 0:
-            lanes.append(answer | {"tag": tag})
-    if signature.lanes == 1:
-        return pack(signature.result, lanes[0])
-    return pack(signature.result, {"lanes": [{"valid": 1, **lane} for lane in lanes]})
 
 
 def _spread(fields: list[Field], bits: int) -> dict[str, int]:

@@ -72,6 +72,7 @@ from fastcrc import crc16
 
 from ...golden.errors import LatelyError
 from ...golden.spec import FilterSpec
+from ...golden.spec.base import Specification
 from ...hdl.registers import readable
 
 VERSION = 1
@@ -226,7 +227,7 @@ class Information:
         return cls(*values)
 
 
-def spec_digest(spec: FilterSpec) -> bytes:
+def spec_digest(spec: Specification) -> bytes:
     """Return 8 bytes that tell filters apart: of SHA-256 over the specification's fields."""
     text = json.dumps(spec.to_dict(), sort_keys=True)
     return hashlib.sha256(text.encode()).digest()[:8]

@@ -11,6 +11,7 @@ from ..interface import fields, operation_bits
 from ..pipeline import delayed
 
 BYTE = 8
+"""Bits of a byte."""
 
 
 class Field(NamedTuple):
@@ -43,6 +44,8 @@ class FlatUnit(wiring.Component):
     ----------
     unit : Component
         With a `UnitSignature`.
+    members : dict
+        Ports for the unit's two streams.
 
     Members
     -------
@@ -249,6 +252,7 @@ def _ports(prefix, payload, apart, last):
         top = tag.width - 1
         found[number] = tag._replace(width=top)
         found.append(Field(f"{prefix}_tlast", "last", 0, 0, 1, tag.source + top))
+        widths[user] -= 1
         widths[f"{prefix}_tlast"] = 1
     return [one for one in found if one.width], widths
 

@@ -9,6 +9,7 @@ except ModuleNotFoundError:
 
 from .bench_commands import bench
 from .build_commands import build, program
+from .export_commands import export
 from .host_commands import host
 from .plan_commands import plan
 from .prove_commands import prove
@@ -24,5 +25,5 @@ def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
 
 
-for _command in (run, plan, synth, build, program, host, bench, prove, reproduce):
+for _command in (run, plan, synth, export, build, program, host, bench, prove, reproduce):
     main.add_command(_command)

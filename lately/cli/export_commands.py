@@ -1,0 +1,75 @@
+"""Command that exports a unit for projects in other languages."""
+
+from typing import Any
+
+import click
+
+from .figures import show
+from .options import choice_option, choose_unit, count_option, filter_options, json_option
+
+
+@click.command("export", short_help="Write a unit as Verilog, with files for other tools.")
+@filter_options
+@click.option("--name", metavar="X", help="Name of the module and of all files.")
+@choice_option(
+    "--wrap",
+    ["axis", "raw", "extern"],
+    "Ports: AXI4-Stream; valid and ready for each field; or fixed latency without ready.",
+)
+@click.option(
+    "--memory",
+    metavar="VARIANT",
+    default="portable",
+    show_default=True,
+    help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with -strict.",
+)
+@count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)
+@click.option("--last", is_flag=True, help="With axis: pass TLAST through.")
+@click.option(
+    "--ticks",
+    type=click.Choice(["tick", "period", "time"]),
+    help="For a window in time: where ticks come from.  [default: tick]",
+)
+@click.option("--out", metavar="DIR", help="Folder to write, new or empty.  [default: X]")
+@json_option
+def export(
+    *,
+    spec: str | None,
+    preset: str | None,
+    name: str | None,
+    ticks: str | None,
+    out: str | None,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Write a filter unit for a project in Verilog, VHDL, FuseSoC or LiteX.
+
+    The folder gets the module in Verilog-2005, an instance to be copied, a test
+    bench with results of the golden model, a FuseSoC core, a VHDL component, a
+    LiteX module, the clock's constraint, a page on ports and fields, and the
+    specification. The same input gives the same files. All names begin with X,
+    so that several units fit into one design.
+
+    \b
+    Examples:
+      lately export --name seen_lately --out ip/seen_lately
+      lately export --preset gebf-default --name seen --wrap raw --memory ecp5
+      lately export --spec filter.toml --name dedup --last --tag-bits 16
+    """
+    if name is None:
+        raise click.UsageError("give --name, that of the module")
+    chosen = choose_unit(spec, preset)
+    from ..boards.export.bundle import write
+    from ..boards.export.design import Design
+    from ..sim.toolchain import models
+
+    if ticks is not None and not getattr(chosen, "timed", False):
+        raise click.UsageError("--ticks needs a filter whose window is one in time")
+    options = {} if ticks is None else {"ticks": ticks}
+    cells = [path.read_text("utf-8") for path in models(how["memory"])]
+    design = Design(spec=chosen, name=name, options=options, models=cells, **how)
+    folder = out or name
+    files = write(design, folder)
+    unit = {"latency": design.profile.latency, "digest": design.digest}
+    told = {"name": name, "directory": folder, "files": files, **unit, "spec": chosen.to_dict()}
+    show(as_json, told, "export", told | {"design": design})

@@ -1,0 +1,243 @@
+"""Exported units: their files as other tools read them, and their results beside golden."""
+
+import dataclasses
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+from amaranth.sim import Simulator
+
+from lately.boards.export import bundle
+from lately.boards.export.bundle import texts, write
+from lately.boards.export.design import Design
+from lately.boards.export.names import ExportError, check_name
+from lately.golden import SpecificationError, any_preset, from_spec
+from lately.hdl.interface import Operation
+from lately.sim.toolchain import models, run_yosys, verilator_environment
+
+pytestmark = pytest.mark.rtl
+
+TIMED = dataclasses.replace(any_preset("tiny"), span=20, generation=16, window=None)
+CASES = {
+    "axis": (any_preset("tiny"), {"last": True, "tag_bits": 5}),
+    "raw": (any_preset("gebf-tiny"), {"wrap": "raw"}),
+    "extern": (any_preset("tiny"), {"wrap": "extern"}),
+    "lanes": (any_preset("two-lanes-tiny"), {}),
+    "raw lanes": (any_preset("two-lanes-tiny"), {"wrap": "raw"}),
+    "secret": (any_preset("siphash-tiny"), {}),
+    "time": (TIMED, {"options": {"ticks": "period"}}),
+    "dictionary": (any_preset("dictionary-tiny"), {}),
+    "dictionary without ready": (any_preset("dictionary-tiny"), {"wrap": "extern"}),
+    "ecp5": (any_preset("tiny"), {"memory": "ecp5"}),
+    "ice40": (any_preset("tiny"), {"wrap": "raw", "memory": "ice40-strict"}),
+}
+
+
+def design(case, name="seen_lately"):
+    spec, how = CASES[case]
+    cells = [path.read_text() for path in models(how.get("memory", "portable"))]
+    return Design(spec=spec, name=name, models=cells, **how)
+
+
+def icarus(folder, *sources):
+    """Compile sources as Verilog-2005; return what the simulation prints."""
+    built = subprocess.run(
+        ["iverilog", "-g2005", "-Wall", "-o", "bench", *sources],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (built.returncode, built.stdout + built.stderr) == (0, "")
+    run = subprocess.run(["vvp", "bench"], cwd=folder, capture_output=True, text=True, check=True)
+    return run.stdout.splitlines()
+
+
+@pytest.fixture(params=CASES)
+def exported(request, tmp_path):
+    """A folder, the case that was exported into it, and its files."""
+    return tmp_path / "ip", request.param, write(design(request.param), tmp_path / "ip")
+
+
+def test_bench_agrees_with_golden(exported):
+    folder, _, files = exported
+    cells = [name for name in files if name.endswith("_models.v")]
+    *_, last = icarus(folder, "seen_lately.v", *cells, "seen_lately_tb.v")
+    assert re.fullmatch(r"PASS: 200 results in \d+ cycles", last)
+
+
+def test_bench_notices_a_wrong_result(tmp_path):
+    write(design("axis"), tmp_path / "ip")
+    bench = tmp_path / "ip" / "seen_lately_tb.v"
+    text = bench.read_text()
+    place = re.search(r"results\[150\] = (\d+)'h(\w+);", text)
+    wrong = int(place[2], 16) ^ 1
+    bench.write_text(text.replace(place[0], f"results[150] = {place[1]}'h{wrong:x};"))
+    lines = icarus(tmp_path / "ip", "seen_lately.v", "seen_lately_tb.v")
+    assert lines[-1] == "FAIL: 200 of 200 results, 1 wrong"
+    assert lines[-2].startswith("operation 150: expected ")
+
+
+@pytest.mark.parametrize(
+    "case", ["axis", pytest.param("raw lanes", marks=pytest.mark.slow), "dictionary"]
+)
+def test_other_tools_read_it_without_warnings(case, tmp_path):
+    write(design(case), tmp_path / "ip")
+    lint = subprocess.run(
+        ["verilator", "--lint-only", "-Wall", "--top-module", "seen_lately", "seen_lately.v"],
+        cwd=tmp_path / "ip", env=verilator_environment(), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (lint.returncode, lint.stderr) == (0, "")
+    script = "read_verilog seen_lately.v; hierarchy -check -top seen_lately; proc; check -assert"
+    done = run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "case", ["axis", pytest.param("lanes", marks=pytest.mark.slow), "time", "extern"]
+)
+def test_names_are_those_of_every_language(case):
+    for port in design(case).ports:
+        check_name(port.name)
+    found = texts(design(case))
+    ports = [port.name for port in design(case).ports]
+    vhdl = re.findall(r"^      (\w+) : (in|out) std_logic", found["seen_lately_pkg.vhd"], re.M)
+    assert [name for name, _ in vhdl] == ports
+    compile(found["seen_lately_litex.py"], "seen_lately_litex.py", "exec")
+    instance = re.findall(r"[io]_(\w+)=", found["seen_lately_litex.py"])
+    assert instance == ports
+    modules = re.findall(r"^module (\S+?)[ (]", found["seen_lately.v"], re.M)
+    assert all(re.match(r"\\?seen_lately\b", name) for name in modules)
+
+
+def test_two_units_in_one_design(tmp_path):
+    for name in ("first", "second"):
+        write(design("axis", name), tmp_path / name)
+    script = "read_verilog first/first.v second/second.v top.v; hierarchy -check -top top"
+    (tmp_path / "top.v").write_text("module top; first a (); second b (); endmodule\n")
+    assert run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path).stdout == ""
+
+
+def test_same_input_same_bytes():
+    assert texts(design("time")) == texts(design("time"))
+
+
+@pytest.mark.slow
+def test_fusesoc_runs_lint_and_sim(tmp_path):
+    write(design("ecp5"), tmp_path / "ip")
+    for target in ("lint", "sim"):
+        done = subprocess.run(
+            [sys.executable, "-m", "fusesoc.main", "--cores-root", "ip", "run",
+             "--target", target, "seen_lately"],
+            cwd=tmp_path, env=verilator_environment() | {"XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASS: 200 results" in done.stdout + done.stderr
+
+
+# Without ready
+
+
+def test_fixed_latency():
+    """Each request has its result after the same time; refused ones say so, and stay told."""
+    spec = any_preset("tiny")
+    unit = Design(spec=spec, name="x", wrap="extern").component
+    model, seed = from_spec(spec), 7
+    print("seed", seed)
+    choose = random.Random(seed)
+    sent, came = [], []
+
+    async def bench(ctx):
+        for cycle in range(400):
+            busy = 200 < cycle < 300
+            code = Operation.CLEAR if cycle == 250 else Operation.CHECK_AND_INSERT
+            request = (cycle > 60 and choose.random() < 0.7) or busy
+            key = choose.randrange(20)
+            ctx.set(unit.in_valid, request)
+            ctx.set(unit.in_operation, code)
+            ctx.set(unit.in_key, key)
+            ctx.set(unit.in_tag, cycle % 256)
+            sent.append((request, code, key, cycle))
+            for level in (1, 0):
+                ctx.set(unit.clk, level)
+                await ctx.delay(1e-7)
+            names = ("out_valid", "out_refused", "out_seen", "out_age", "out_tag", "overrun")
+            came.append([ctx.get(getattr(unit, name)) for name in names])
+
+    simulator = Simulator(unit)
+    simulator.add_testbench(bench)
+    simulator.run()
+    late = unit.latency - 1
+    refusals = 0
+    for (request, code, key, cycle), result in zip(sent, came[late:], strict=False):
+        valid, refused, seen, age, tag, _ = result
+        assert valid == request
+        if not request:
+            continue
+        if refused:
+            refusals += 1
+            assert (seen, age, tag) == (0, 0, 0)
+        elif code == Operation.CLEAR:
+            model.clear()
+            assert (seen, age, tag) == (0, 0, 0)
+        else:
+            expected = model.apply([code.value], [key])
+            assert (seen, age, tag) == (expected.seen[0], max(0, expected.age[0]), cycle % 256)
+    assert refusals > 3
+    assert [result[-1] for result in came][:249].count(1) == 0
+    assert came[-1][-1] == 1
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    "name", ["", "1st", "a__b", "_a", "a_", "a-b", "módulo", "module", "Signal", "entity", "class"]
+)
+def test_name_wrong(name):
+    with pytest.raises(ExportError, match=r"^name: must "):
+        check_name(name)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"wrap": "wishbone"}, "wrap: must be one of axis, raw, extern, not 'wishbone'"),
+        ({"wrap": "raw", "last": True}, "last: must be given with wrap axis only, not raw"),
+        ({"spec": any_preset("two-lanes-tiny"), "last": True},
+         "last: must not be given for several lanes, not 2"),
+        ({"spec": any_preset("two-lanes-tiny"), "wrap": "extern"},
+         "lanes: must be 1 for ports without ready, not 2"),
+        ({"spec": TIMED, "wrap": "extern", "options": {"ticks": "time"}},
+         "ticks: must be tick or period for ports without ready, as a later time takes some "
+         "cycles, not time"),
+    ],
+)  # fmt: skip
+def test_design_wrong(how, message):
+    with pytest.raises((ExportError, SpecificationError), match=f"^{re.escape(message)}$"):
+        _ = Design(**{"spec": any_preset("tiny"), "name": "x"} | how).component
+
+
+def test_folder_wrong(tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    with pytest.raises(ExportError, match=r"^out: must be a directory, not the file"):
+        write(design("axis"), file)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("mine")
+    with pytest.raises(ExportError, match=r"^out: must be an empty directory, but .*full holds"):
+        write(design("axis"), tmp_path / "full")
+    write(design("axis"), tmp_path / "new" / "ip")
+    (tmp_path / "empty").mkdir()
+    before = sorted(os.listdir(tmp_path))
+
+    def fail(design):
+        return {"a": "text", "b": 1}
+
+    monkeypatch.setattr(bundle, "texts", fail)
+    with pytest.raises(TypeError):
+        write(design("axis"), tmp_path / "empty")
+    assert sorted(os.listdir(tmp_path)) == before
+    assert not os.listdir(tmp_path / "empty")
