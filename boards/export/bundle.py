@@ -132,8 +132,8 @@ def texts(design: Design) -> dict[str, str]:
         found[name.format(name=design.name)] = render(template, **values)
     found[f"{design.name}.toml"] = design.spec.toml()
     if design.models:
-        parts = ["`timescale 1ns / 1ps\n", *design.models]
-        found[f"{design.name}_models.v"] = "\n".join(parts)
+        head = render("head.v.j2", **values)
+        found[f"{design.name}_models.v"] = "\n".join([head, *design.models])
     return found
 
 
