@@ -241,3 +241,49 @@ def test_folder_wrong(tmp_path, monkeypatch):
         write(design("axis"), tmp_path / "empty")
     assert sorted(os.listdir(tmp_path)) == before
     assert not os.listdir(tmp_path / "empty")
+
+
+# AXI4-Stream
+
+
+@pytest.mark.parametrize("case", ["axis", "time", "dictionary"])
+def test_rules_of_streams(case):
+    """Nothing that leaves depends on what comes in the same cycle; what is offered stays."""
+    unit = design(case).component
+    seed = 11
+    print("seed", seed)
+    choose = random.Random(seed)
+    given = ("s_axis_tready", "m_axis_tvalid", "m_axis_tdata", "m_axis_tuser")
+    offered, transfers = None, 0
+
+    async def bench(ctx):
+        nonlocal offered, transfers
+        ctx.set(unit.aresetn, 1)
+        for cycle in range(600):
+            seen = set()
+            for ready in (0, 1):
+                for valid in (0, 1):
+                    ctx.set(unit.m_axis_tready, ready)
+                    ctx.set(unit.s_axis_tvalid, valid)
+                    ctx.set(unit.s_axis_tuser, choose.randrange(1 << len(unit.s_axis_tuser)))
+                    await ctx.delay(1e-8)
+                    seen.add(tuple(ctx.get(getattr(unit, name)) for name in given))
+            (leaving,) = seen
+            valid, payload = leaving[1], leaving[2:]
+            if offered is not None:
+                assert (valid, payload) == (1, offered)
+            ready = choose.random() < 0.4
+            offered = payload if valid and not ready else None
+            transfers += valid and ready
+            ctx.set(unit.m_axis_tready, ready)
+            ctx.set(unit.s_axis_tvalid, choose.random() < 0.8)
+            ctx.set(unit.s_axis_tuser, Operation.CHECK_AND_INSERT.value)
+            ctx.set(unit.s_axis_tdata, cycle % 50)
+            for level in (1, 0):
+                ctx.set(unit.aclk, level)
+                await ctx.delay(1e-8)
+
+    simulator = Simulator(unit)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert transfers > 150
