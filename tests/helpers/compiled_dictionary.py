@@ -8,11 +8,13 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
-from lately.hdl.dictionary.unit import COUNTERS, DictionaryUnit
+from lately.hdl.dictionary.unit import DictionaryUnit
 from lately.hdl.interface import UnitSignature
 from lately.sim.replay import compiled
 from lately.sim.replay.model import cached_model, defines, load_model
 from lately.sim.toolchain import cell_models
+
+COUNTERS = DictionaryUnit.COUNTERS
 
 
 class WideKeys(wiring.Component):
