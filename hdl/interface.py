@@ -59,9 +59,9 @@ class UnitSignature(wiring.Signature):
     A request has ``key``, ``operation``, ``tag`` (a word of the user's that
     comes back with the result), ``time`` and ``window``. A result has
     ``seen``, ``age`` (youngest generation that the key can be of, 0 for the
-    current one; 0 if it was not seen), ``status``, ``time`` (the low bits of
-    the tick counter) and ``tag``. A field other than the tag that has no bits
-    does not exist.
+    current one; 0 if it was not seen), ``oldest`` (cells of the key that have
+    that age), ``status``, ``time`` (the low bits of the tick counter) and ``tag``.
+    A field other than the tag that has no bits does not exist.
 
     Parameters
     ----------
@@ -73,8 +73,8 @@ class UnitSignature(wiring.Signature):
         Requests per beat.
     time_bits, window_bits : int
         Widths of the time of an operation, and of the window that a query asks for.
-    status_bits, result_time_bits : int
-        Widths of the status and of the time of a result.
+    oldest_bits, status_bits, result_time_bits : int
+        Widths of the number of oldest cells, of the status and of the time of a result.
     removes : bool
         Whether operations have the bit ``remove``.
     generation_bits, generation : int
@@ -106,6 +106,7 @@ class UnitSignature(wiring.Signature):
         lanes: int = 1,
         time_bits: int = 0,
         window_bits: int = 0,
+        oldest_bits: int = 0,
         status_bits: int = 0,
         result_time_bits: int = 0,
         removes: bool = False,
@@ -121,6 +122,7 @@ class UnitSignature(wiring.Signature):
         require_integer("Lanes", lanes, least=1)
         require_integer("Generation", generation)
         widths = {"Tag bits": tag_bits, "Time bits": time_bits, "Window bits": window_bits,
+                  "Oldest bits": oldest_bits,
                   "Status bits": status_bits, "Result time bits": result_time_bits,
                   "Generation bits": generation_bits, "Secret bits": secret_bits,
                   "Tick bits": tick_bits, "Covered bits": covered_bits}  # fmt: skip
@@ -137,7 +139,7 @@ class UnitSignature(wiring.Signature):
         # The tag is the highest field, so that a queue can append it to the rest.
         self._result = self._payload(
             {"seen": 1, "age": range(generations)}
-            | _existing(status=status_bits, time=result_time_bits)
+            | _existing(oldest=oldest_bits, status=status_bits, time=result_time_bits)
             | {"tag": tag_bits},
             {},
         )

@@ -12,16 +12,12 @@ from ..control import PlainCoreSignature
 from ..hash.functions import StateHash, expand
 from ..hash.siphash import SipHash
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS
-from ..memory.cells import PortableCellMemory
-from ..memory.ecp5 import ECP5CellMemory
+from ..memory.variants import cell_memory
 from ..pipeline import Pipeline, registered
 from .column import Cell, Column
 from .dictionary_figures import ANSWER, DECISION, HAZARDS, rows_latency, swept_per_row
 from .placement import NEAR_BITS, Placement
 from .stash import STASH_HAZARDS, Stash
-
-CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
-"""Variants of the memory of a column."""
 
 
 class WindowVerdict(data.StructLayout):
@@ -48,8 +44,7 @@ class DictionaryCore(wiring.Component):
     ----------
     spec : WindowDictionarySpec
     memory : str or type
-        Variant of the memories, one of `CELL_MEMORIES`, or a class with the ports of
-        `lately.hdl.memory.cells.CellMemory`.
+        Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
     levels : int
         Levels of look-up tables between two registers of the hash, see `Pipeline`.
 
@@ -72,12 +67,9 @@ class DictionaryCore(wiring.Component):
     """
 
     def __init__(self, *, spec, memory="portable", levels=DEFAULT_LEVELS):
-        kind = CELL_MEMORIES.get(memory, memory)
-        if isinstance(kind, str):
-            raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {memory!r}")
         self._spec = spec
         self.columns = [
-            Column(spec=spec, memory=kind(depth=spec.rows, width=spec.cell_bits))
+            Column(spec=spec, memory=cell_memory(memory, depth=spec.rows, width=spec.cell_bits))
             for _ in range(spec.columns)
         ]
         self.hash = (

@@ -9,6 +9,7 @@ from ..pipeline import Pipeline, registered
 from .sweep import Sweep
 from .sweep_rules import BETWEEN
 from .ticks import TickCount, constant_flags, is_at_least
+from .timing_profile import PART_LATENCY
 
 
 class ElidePart(wiring.Component):
@@ -60,7 +61,7 @@ class ElidePart(wiring.Component):
     clean : Out(1)
     """
 
-    LATENCY = 7
+    LATENCY = PART_LATENCY
 
     def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory):
         self.memory = memory(depth=cells, width=stamp_bits)

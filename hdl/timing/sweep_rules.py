@@ -1,6 +1,7 @@
 """What a timing filter needs so that the sweep comes back to each cell before its stamp does."""
 
 from ...golden.spec.base import require
+from ...golden.spec.timestamp import StampedPartsSpec
 
 CELL_CLOCKS = 10
 """Clocks that the sweep takes a cell, while its port is free."""
@@ -18,7 +19,19 @@ def elision_need(cells: int) -> int:
     return (CELL_CLOCKS + 1) * cells + 2 * CELL_CLOCKS
 
 
-def check_elision(spec, *, clocks):
+def elision_period(spec: StampedPartsSpec) -> int:
+    """Return the fewest clocks of a tick with which `check_elision` accepts a filter.
+
+    Parameters
+    ----------
+    spec : StampedPartsSpec
+        Whose cells are a power of two.
+    """
+    swept = -(-elision_need(spec.cells) // spec.sweep_blocks)
+    return max(BETWEEN + 1, spec.cells + swept)
+
+
+def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
     """Refuse a filter that hardware which elides writes cannot hold.
 
     In a tick each of the m cells of a part is written once at most. So of its C clocks at

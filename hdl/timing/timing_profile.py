@@ -1,0 +1,89 @@
+"""Figures of the hardware of timing filters: latency, ticks and limits. Needs no Amaranth."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...golden.errors import SpecificationError
+from ...golden.spec.base import require
+from ...golden.spec.timestamp import TimedTimingSpec
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, QUEUE_LATENCY, ceil_log, hash_latency
+from ..memory.map import BLOCK_KINDS, cell_columns
+from .sweep_rules import check_elision, elision_period
+
+PART_LATENCY = 7
+"""Clocks from the address of a cell to its age."""
+
+
+def oldest_latency(hashes: int) -> int:
+    """Return the clocks from the ages of as many cells as `hashes` to a verdict."""
+    return int(2 * ceil_log(2, hashes)) + (3 if hashes > 1 else 2)
+
+
+@dataclass(frozen=True)
+class TimingProfile:
+    """Figures of the unit of a timing filter.
+
+    Attributes
+    ----------
+    spec : TimedTimingSpec
+    memory : str
+        Variant of the memories; only `check_buildable` asks for it.
+    levels : int
+        Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
+    """
+
+    spec: TimedTimingSpec
+    memory: Any = "portable"
+    levels: int = DEFAULT_LEVELS
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the acceptance of an operation to its result, on an idle output."""
+        return sum(self.latency_terms.values())
+
+    @property
+    def latency_terms(self) -> dict[str, int]:
+        """Cycles of the pipeline, stage by stage, in order."""
+        hashed = hash_latency(self.spec.key_bits, levels=self.levels)
+        return {
+            "hash": max(CONTROL_LAG, hashed),
+            # From the parts, which lie far apart, it is a clock to what compares them.
+            "cells": PART_LATENCY + 1,
+            "oldest": oldest_latency(self.spec.hashes),
+            "queue": QUEUE_LATENCY - 1,
+        }
+
+    @property
+    def least_period(self) -> int:
+        """Least cycles between two ticks; see `lately.hdl.timing.sweep_rules.elision_period`."""
+        return elision_period(self.spec)
+
+    @property
+    def longest_pause(self) -> int:
+        """Most cycles for which a CLEAR keeps the input closed: a cell of each part per clock."""
+        return self.spec.cells + self.latency + 32
+
+    @property
+    def block_rams(self) -> int:
+        """Block RAMs of an ECP5 that the cells take."""
+        columns = cell_columns(self.spec.cells)
+        return self.spec.hashes * -(-self.spec.stamp_bits // columns)
+
+    def check_buildable(self) -> None:
+        """Refuse what the hardware cannot hold.
+
+        Raises
+        ------
+        SpecificationError
+            If the family is another, the number of cells is no power of two of 2 or more, or a
+            part has more cells than a block RAM.
+        """
+        spec: Any = self.spec
+        if not isinstance(spec, TimedTimingSpec):
+            raise SpecificationError(
+                f"family: must be timed-timing for a TimingUnit, not {spec.family!r}"
+            )
+        check_elision(spec, clocks=self.least_period)
+        most = BLOCK_KINDS["ecp5"].bits
+        rule = f"must be at most {most} for ecp5, the bits of a block RAM"
+        require(self.memory != "ecp5" or spec.cells <= most, "cells", rule, spec.cells)

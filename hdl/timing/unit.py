@@ -1,0 +1,130 @@
+"""A timing filter as a unit: streams in and out, ticks from outside, any window for each query."""
+
+from amaranth.hdl import Signal
+
+from ..frontend.prescaler import Prescaler
+from ..frontend.tick_spacing import TickSpacing
+from ..interface import PERIOD_BITS
+from ..latencies import DEFAULT_LEVELS
+from ..parameters import require_integer
+from ..unit_shell import UnitShell
+from .core import TimingCore
+from .timing_profile import TimingProfile
+
+TICKS = ("tick", "period")
+"""Sources of the ticks."""
+
+
+class TimingUnit(UnitShell):
+    """A timing filter with a clock of ticks: answers of `lately.golden.TimedTimingFilter`.
+
+    A key inserted at most w ticks ago is reported, for every window w of the query's own; one
+    inserted longer ago is not, unless others touched all its cells within w. No stamp comes round,
+    in any stream and any silence.
+
+    The unit accepts one operation per clock for as long as its results are taken, whatever the
+    keys are, through ticks too. `i.ready` also falls after a CLEAR and after reset, for
+    `longest_pause` clocks at most.
+
+    Parameters
+    ----------
+    spec : TimedTimingSpec
+        What to build; must pass `TimingProfile.check_buildable`. A period is a tick.
+    tag_bits : int
+        Width of the tag.
+    statistics_bits : int
+        Width of the counters, which wrap around.
+    memory, levels
+        As for `TimingCore`.
+    ticks : str
+        Where ticks come from, one of `TICKS`: "tick", a port that is high for a clock for each;
+        "period", a counter of the clocks that the port of this name says. Ticks must be
+        `TimingProfile.least_period` clocks apart. A shorter period counts as that; of the ticks
+        of a port that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
+    time_bits : int, optional
+        Width of the tick counter; by default that of a stamp.
+
+    Members
+    -------
+    i, o
+        See `lately.hdl.interface.UnitSignature`. ``window`` counts ticks, at most those of the
+        specification. ``age`` is that of the oldest cell of the key, in ticks, or one more than
+        the longest window if that has expired; ``oldest`` counts the cells that have it. Both
+        come with every operation that has a key, and mean nothing with SHIFT and CLEAR. ``time``
+        is the tick counter, which a CLEAR leaves.
+    tick, or period : In
+        See `ticks`. A tick takes effect between two operations, takes no cycle of theirs, and is
+        told by the ``time`` of their results.
+    operations, insertions, hits : Out(statistics_bits)
+        Events since reset.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    TypeError
+        If a width is not an integer.
+    ValueError
+        If a width is out of its range, or there are no such ticks or memory.
+    """
+
+    def __init__(
+        self,
+        spec,
+        *,
+        tag_bits=8,
+        statistics_bits=32,
+        memory="portable",
+        levels=DEFAULT_LEVELS,
+        ticks="tick",
+        time_bits=None,
+    ):
+        self._profile = profile = TimingProfile(spec, memory=memory, levels=levels)
+        profile.check_buildable()
+        if ticks not in TICKS:
+            raise ValueError(f"Ticks must be {' or '.join(TICKS)}, not {ticks!r}")
+        time_bits = spec.stamp_bits if time_bits is None else time_bits
+        require_integer("Time bits", time_bits, least=1)
+        super().__init__(
+            TimingCore(spec, clocks=profile.least_period, memory=memory, levels=levels),
+            tag_bits=tag_bits,
+            statistics_bits=statistics_bits,
+            generations=spec.window_blocks + 2,
+            window_bits=spec.window_blocks.bit_length(),
+            oldest_bits=spec.hashes.bit_length(),
+            result_time_bits=time_bits,
+            tick_bits=PERIOD_BITS if ticks == "period" else 1,
+        )
+        self.time = Signal.like(self.o.p.time, name="time")
+        """Tick counter, in the clock after the control of an operation."""
+        least = profile.least_period
+        if ticks == "period":
+            self._source = Prescaler(width=PERIOD_BITS, least=least)
+        else:
+            self._source = TickSpacing(least=least)
+
+    @property
+    def spec(self):
+        """Specification of the unit."""
+        return self._profile.spec
+
+    @property
+    def profile(self):
+        """Figures of what was built: a `TimingProfile`."""
+        return self._profile
+
+    @property
+    def longest_pause(self):
+        """Most cycles for which a CLEAR keeps the input closed."""
+        return self._profile.longest_pause
+
+    def _elaborate_core(self, m, control):
+        source, time = self._source, self.time
+        m.submodules.source = source
+        m.d.comb += self._core.window.eq(self.i.p.window)
+        if "period" in source.signature.members:
+            m.d.comb += source.period.eq(self.period)
+        else:
+            m.d.comb += source.i.eq(self.tick)
+        m.d.sync += [control.shift.eq(source.tick), time.eq(time + control.shift)]
+        return time
