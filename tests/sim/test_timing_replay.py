@@ -1,0 +1,69 @@
+"""Timing units of explicit block RAMs, compiled, with models that answer with garbage."""
+
+import numpy as np
+import pytest
+from compiled_timing import CompiledTiming
+
+from lately.golden import Operation, from_spec
+from lately.golden.spec.timestamp import TimedTimingSpec
+
+CODES = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
+PIPELINE = 30
+"""Clocks that the last operations of a stream take to leave."""
+
+TINY = TimedTimingSpec(span=20, hashes=3, cells=16, stamp_bits=5, key_bits=16, seed=3)
+SMALL = TimedTimingSpec(span=1000, hashes=4, cells=1024, stamp_bits=11)
+
+
+def streams(spec, count):
+    """Operations, keys and windows by name."""
+    rng = np.random.default_rng(4)
+    codes = rng.choice(CODES, count, p=[0.1, 0.4, 0.1, 0.4])
+    rare = rng.choice(CODES, count, p=[0, 0.98, 0.02, 0])
+    windows = rng.integers(0, spec.window_blocks + 1, count)
+    some, turns = spec.cells // 2, np.arange(count) // 500
+    return {
+        "distinct": (codes, np.arange(count) % (1 << 16), windows),
+        "mixed": (codes, rng.integers(0, some, count), windows),
+        "rare insertions": (rare, rng.integers(0, some, count), windows),
+        # Of a few keys at a time, which are left alone for several rounds of stamps.
+        "in turn": (codes, 7 * (turns % 40) + rng.integers(0, 3, count), windows),
+    }
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("spec", "count"), [(TINY, 50_000), pytest.param(SMALL, 2_000_000, marks=pytest.mark.slow)]
+)
+def test_like_golden_one_operation_a_clock(spec, count):
+    unit, model = CompiledTiming(spec), from_spec(spec)
+    for name, (codes, keys, windows) in streams(spec, count).items():
+        *told, times, clocks = unit.apply(codes, keys, windows)
+        due = model.perform(codes, keys.astype(np.uint64), times, windows)
+        wrong = np.flatnonzero(
+            np.any([one != other for one, other in zip(told, due, strict=True)], axis=0)
+        )
+        print(f"{name}: {clocks / count:.4f} clocks an operation, {due.seen.mean():.2f} seen")
+        assert not len(wrong), f"{name}: operation {wrong[0]} of {len(wrong)}"
+        assert clocks <= count + PIPELINE, name
+        ages, now = unit.ages()
+        assert np.array_equal(ages, model.memory_at(now)), name
+    # Stamps came round so many times.
+    assert now > 50 << spec.stamp_bits
+    assert unit.counts["insertions"] == model.insertions
+
+
+@pytest.mark.rtl
+def test_pauses_and_clears():
+    unit, model = CompiledTiming(TINY), from_spec(TINY)
+    for silence in (0, 700, 1500, 4000):
+        codes, keys, windows = streams(TINY, 5_000)["mixed"]
+        codes[::1000] = Operation.CLEAR
+        seen, age, oldest, times, clocks = unit.apply(codes, keys, windows, pauses=(80, 120))
+        due = model.perform(codes, keys.astype(np.uint64), times, windows)
+        with_key = codes != Operation.CLEAR
+        assert np.array_equal(seen, due.seen)
+        assert np.array_equal(age[with_key], due.age[with_key])
+        assert np.array_equal(oldest[with_key], due.oldest[with_key])
+        assert clocks > 1.4 * len(codes)
+        unit.idle(silence)
