@@ -1,4 +1,4 @@
-"""Core of a timing filter: hash, parts, and the oldest of a key's cells."""
+"""Cores of timing filters: hash, parts, and the oldest of a key's cells."""
 
 from functools import partial
 
@@ -14,25 +14,20 @@ from ..memory.variants import cell_memory
 from ..pipeline import Pipeline
 from .elide import ElidePart
 from .oldest import OldestCell, TimingVerdict
-from .sweep_rules import check_elision
+from .part import CellPart
+from .rest import RestPart, RestSweep
+from .sweep_rules import check_elision, check_rest, rest_interval
 from .ticks import TickCount
 from .timing_profile import TimingProfile
 
 
-class TimingCore(wiring.Component):
-    """Pipeline of a timing filter with a clock of ticks: one operation per clock, no stall.
-
-    A key inserted at most w ticks ago is reported, for every window w of the query's own; one
-    inserted longer ago is not, unless others touched all its cells within w. No stamp comes round,
-    in any stream and any silence. Verdicts are those of `lately.golden.TimedTimingFilter` whose
-    time is the number of ticks.
+class StampedCore(wiring.Component):
+    """Base of the cores of timing filters: one operation per clock, no stall.
 
     Parameters
     ----------
-    spec : TimedTimingSpec
-        A period is a tick.
-    clocks : int
-        Clocks from one tick to the next, at least.
+    spec : StampedPartsSpec
+        A block is a tick.
     memory : str or type
         Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
     levels : int
@@ -48,26 +43,21 @@ class TimingCore(wiring.Component):
 
     Raises
     ------
-    SpecificationError
-        If the hardware cannot hold the filter; see `check_elision`.
     ValueError
         If there is no such memory.
     """
 
-    def __init__(self, spec, *, clocks, memory="portable", levels=DEFAULT_LEVELS):
-        check_elision(spec, clocks=clocks)
+    PART: type[CellPart]
+
+    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS):
         self._spec = spec
         self._levels = levels
         window = spec.window_blocks
+        shape = {"cells": spec.cells, "stamp_bits": spec.stamp_bits, "limit": window + 1}
         self.parts = [
-            ElidePart(
-                cells=spec.cells,
-                stamp_bits=spec.stamp_bits,
-                limit=window + 1,
-                memory=partial(cell_memory, memory),
-            )
-            for _ in range(spec.hashes)
+            self.PART(**shape, memory=partial(cell_memory, memory)) for _ in range(spec.hashes)
         ]
+        self.ticks = TickCount(stamp_bits=spec.stamp_bits, limit=window + 1)
         self.oldest = OldestCell(window=window, hashes=spec.hashes)
         terms = TimingProfile(spec, levels=levels).latency_terms
         self.hash_latency = terms["hash"]
@@ -110,17 +100,17 @@ class TimingCore(wiring.Component):
             self.hit.eq(valid & self.verdict.seen),
             self.insert.eq(control["insert"].at(found).value),
         ]
-        self._elaborate_clean(m, control["clear"])
+        come = control["clear"].at(self.read_latency)
+        # Until the parts know of it.
+        coming = Signal()
+        m.d.sync += coming.eq(control["clear"].value | coming & ~come.value)
+        m.d.comb += self.clean.eq(self._elaborate_sweep(m, control.at(self.hash_latency)) & ~coming)
         pipe.leave(verdict, latency=self.latency)
         return m
 
-    def _elaborate_clean(self, m, clear):
-        """Tell whether all is clear, and not about to be cleared."""
-        # All parts are cleared together, and are not clean any more by then.
-        come = clear.at(self.read_latency)
-        coming = Signal()
-        m.d.sync += coming.eq(clear.value | coming & ~come.value)
-        m.d.comb += self.clean.eq(self.parts[0].clean & ~coming)
+    def _elaborate_sweep(self, m, control):
+        """Have the parts swept, with the control that comes with an address; return if clean."""
+        raise NotImplementedError
 
     def _elaborate_parts(self, m, pipe, control):
         """Give each part its address, and all of them the control, which comes with it."""
@@ -130,10 +120,8 @@ class TimingCore(wiring.Component):
         key = key.at(self.hash_latency - hash_latency(spec.key_bits, levels=self._levels))
         state = mix(pipe, fold(pipe, key, spec.seed), spec.seed).settled()
         (addresses,) = expand(pipe, state, sizes=spec.index_sizes, functions=1, seed=spec.seed)
-        m.submodules.ticks = ticks = TickCount(
-            stamp_bits=spec.stamp_bits, limit=spec.window_blocks + 1
-        )
-        flags = {"insert": control["insert"], "tick": control["shift"], "clear": control["clear"]}
+        m.submodules.ticks = ticks = self.ticks
+        flags = {"insert": control["insert"], "tick": control["shift"]}
         pipe.drive(ticks, tick=flags["tick"])
         for number, (part, address) in enumerate(zip(self.parts, addresses, strict=True)):
             m.submodules[f"part{number}"] = part
@@ -151,3 +139,89 @@ class TimingCore(wiring.Component):
             pipe.drive(delay, i=window)
             window = pipe.enter(delay.o, "window", stage=after, reset_less=True)
         return window
+
+
+class TimingCore(StampedCore):
+    """Core of a timing filter with a clock of ticks: no clock is lost, whatever the keys.
+
+    A key inserted at most w ticks ago is reported, for every window w of the query's own; one
+    inserted longer ago is not, unless others touched all its cells within w. No stamp comes round,
+    in any stream and any silence. Verdicts are those of `lately.golden.TimedTimingFilter` whose
+    time is the number of ticks.
+
+    Parameters
+    ----------
+    spec : TimedTimingSpec
+        A period is a tick.
+    clocks : int
+        Clocks from one tick to the next, at least.
+    memory, levels
+        As for `StampedCore`.
+
+    Members
+    -------
+    As those of `StampedCore`.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the filter; see `check_elision`.
+    ValueError
+        If there is no such memory.
+    """
+
+    PART = ElidePart
+
+    def __init__(self, spec, *, clocks, memory="portable", levels=DEFAULT_LEVELS):
+        check_elision(spec, clocks=clocks)
+        super().__init__(spec, memory=memory, levels=levels)
+
+    def _elaborate_sweep(self, m, control):
+        m.d.comb += [part.clear.eq(control["clear"].value) for part in self.parts]
+        # All parts are cleared together.
+        return self.parts[0].clean
+
+
+class CountedTimingCore(StampedCore):
+    """Core of a timing filter with a clock of insertions: the sweep takes one clock in a few.
+
+    Verdicts are those of `lately.golden.PartitionedTimingFilter`, whose blocks are ticks, which may
+    come in every clock. Where no clock is free, the core is late for one in `rest_interval`.
+
+    Parameters
+    ----------
+    spec : PartitionedTimingSpec
+    memory, levels
+        As for `StampedCore`.
+
+    Members
+    -------
+    As those of `StampedCore`.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the filter; see `check_rest`.
+    ValueError
+        If there is no such memory.
+    """
+
+    PART = RestPart
+
+    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS):
+        check_rest(spec)
+        self.sweep = RestSweep(cells=spec.cells, interval=rest_interval(spec))
+        super().__init__(spec, memory=memory, levels=levels)
+
+    def _elaborate_sweep(self, m, control):
+        m.submodules.sweep = sweep = self.sweep
+        m.d.comb += [
+            sweep.free.eq(~control["valid"].value),
+            sweep.clear.eq(control["clear"].value),
+            self.late.eq(sweep.late),
+        ]
+        for part in self.parts:
+            m.d.comb += [
+                getattr(part, name).eq(getattr(sweep, name)) for name in ("sweep", "wipe", "swept")
+            ]
+        return sweep.clean

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ...golden.errors import SpecificationError
 from ...golden.spec.base import require
-from ...golden.spec.timestamp import TimedTimingSpec
+from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, QUEUE_LATENCY, ceil_log, hash_latency
-from ..memory.map import BLOCK_KINDS, cell_columns
-from .sweep_rules import check_elision, elision_period
+from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
+from .sweep_rules import check_elision, check_rest, elision_period, rest_interval
 
 PART_LATENCY = 7
 """Clocks from the address of a cell to its age."""
@@ -25,16 +24,34 @@ class TimingProfile:
 
     Attributes
     ----------
-    spec : TimedTimingSpec
+    spec : StampedPartsSpec
+    organisation : str
+        "separate": each part has a memory of its own.
     memory : str
-        Variant of the memories; only `check_buildable` asks for it.
+        Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` asks for it.
     levels : int
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
     """
 
-    spec: TimedTimingSpec
+    spec: StampedPartsSpec
+    organisation: str = "separate"
     memory: Any = "portable"
     levels: int = DEFAULT_LEVELS
+
+    @property
+    def counted(self) -> bool:
+        """Whether the clock counts insertions."""
+        return isinstance(self.spec, PartitionedTimingSpec)
+
+    @property
+    def lanes(self) -> int:
+        """Operations that the unit accepts per clock."""
+        return 1
+
+    @property
+    def segments(self) -> int:
+        """Parts, each with a memory of its own."""
+        return self.spec.hashes
 
     @property
     def latency(self) -> int:
@@ -55,8 +72,14 @@ class TimingProfile:
 
     @property
     def least_period(self) -> int:
-        """Least cycles between two ticks; see `lately.hdl.timing.sweep_rules.elision_period`."""
-        return elision_period(self.spec)
+        """Least cycles between two ticks; 0 if the clock counts insertions."""
+        return 0 if self.counted else elision_period(self.spec)
+
+    @property
+    def rest_interval(self) -> int:
+        """Cycles in one of which no operation is accepted; 0 if one is in all of them."""
+        spec = self.spec
+        return rest_interval(spec) if isinstance(spec, PartitionedTimingSpec) else 0
 
     @property
     def longest_pause(self) -> int:
@@ -75,15 +98,23 @@ class TimingProfile:
         Raises
         ------
         SpecificationError
-            If the family is another, the number of cells is no power of two of 2 or more, or a
-            part has more cells than a block RAM.
+            If the family is another, the organisation or memory is none for timing filters, a part
+            has more cells than a block RAM, or as `check_elision` or `check_rest`.
         """
         spec: Any = self.spec
-        if not isinstance(spec, TimedTimingSpec):
-            raise SpecificationError(
-                f"family: must be timed-timing for a TimingUnit, not {spec.family!r}"
-            )
-        check_elision(spec, clocks=self.least_period)
+        kinds = (TimedTimingSpec, PartitionedTimingSpec)
+        families = " or ".join(kind.family for kind in kinds)
+        require(isinstance(spec, kinds), "family", f"must be {families}", spec.family)
+        named = f"for family {spec.family}"
+        require(self.organisation == "separate", "organisation", f"must be separate {named}",
+                self.organisation)  # fmt: skip
+        known = not isinstance(self.memory, str) or self.memory in CELL_VARIANTS
+        rule = f"must be {' or '.join(CELL_VARIANTS)} {named}"
+        require(known, "memory", rule, self.memory)
+        if isinstance(spec, PartitionedTimingSpec):
+            check_rest(spec)
+        else:
+            check_elision(spec, clocks=self.least_period)
         most = BLOCK_KINDS["ecp5"].bits
         rule = f"must be at most {most} for ecp5, the bits of a block RAM"
         require(self.memory != "ecp5" or spec.cells <= most, "cells", rule, spec.cells)

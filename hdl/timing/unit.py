@@ -1,21 +1,76 @@
-"""A timing filter as a unit: streams in and out, ticks from outside, any window for each query."""
+"""Timing filters as units: streams in and out, and any window for each query."""
+
+from typing import ClassVar
 
 from amaranth.hdl import Signal
 
+from ...golden.spec.base import require
+from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..frontend.prescaler import Prescaler
 from ..frontend.tick_spacing import TickSpacing
 from ..interface import PERIOD_BITS
 from ..latencies import DEFAULT_LEVELS
 from ..parameters import require_integer
 from ..unit_shell import UnitShell
-from .core import TimingCore
+from .core import CountedTimingCore, TimingCore
+from .ticks import BlockCount
 from .timing_profile import TimingProfile
 
 TICKS = ("tick", "period")
 """Sources of the ticks."""
 
 
-class TimingUnit(UnitShell):
+class StampedUnit(UnitShell):
+    """Base of the units of timing filters.
+
+    Parameters
+    ----------
+    core : StampedCore
+    options
+        As for `UnitShell`.
+    """
+
+    SPECIFICATION: ClassVar[type[StampedPartsSpec]]
+
+    def __init__(self, core, **options):
+        spec = self.spec
+        super().__init__(
+            core,
+            generations=spec.window_blocks + 2,
+            window_bits=spec.window_blocks.bit_length(),
+            oldest_bits=spec.hashes.bit_length(),
+            **options,
+        )
+
+    def _check(self, spec, memory, levels):
+        """Refuse what this unit cannot be built for; keep the profile, and return it."""
+        rule = f"must be {self.SPECIFICATION.family} for {type(self).__name__}"
+        require(isinstance(spec, self.SPECIFICATION), "family", rule, spec.family)
+        self._profile = TimingProfile(spec, memory=memory, levels=levels)
+        self._profile.check_buildable()
+        return self._profile
+
+    @property
+    def spec(self):
+        """Specification of the unit."""
+        return self._profile.spec
+
+    @property
+    def profile(self):
+        """Figures of what was built: a `TimingProfile`."""
+        return self._profile
+
+    @property
+    def longest_pause(self):
+        """Most cycles for which a CLEAR keeps the input closed."""
+        return self._profile.longest_pause
+
+    def _elaborate_core(self, m, control):
+        m.d.comb += self._core.window.eq(self.i.p.window)
+        return super()._elaborate_core(m, control)
+
+
+class TimingUnit(StampedUnit):
     """A timing filter with a clock of ticks: answers of `lately.golden.TimedTimingFilter`.
 
     A key inserted at most w ticks ago is reported, for every window w of the query's own; one
@@ -68,6 +123,8 @@ class TimingUnit(UnitShell):
         If a width is out of its range, or there are no such ticks or memory.
     """
 
+    SPECIFICATION = TimedTimingSpec
+
     def __init__(
         self,
         spec,
@@ -79,52 +136,89 @@ class TimingUnit(UnitShell):
         ticks="tick",
         time_bits=None,
     ):
-        self._profile = profile = TimingProfile(spec, memory=memory, levels=levels)
-        profile.check_buildable()
+        least = self._check(spec, memory, levels).least_period
         if ticks not in TICKS:
             raise ValueError(f"Ticks must be {' or '.join(TICKS)}, not {ticks!r}")
         time_bits = spec.stamp_bits if time_bits is None else time_bits
         require_integer("Time bits", time_bits, least=1)
         super().__init__(
-            TimingCore(spec, clocks=profile.least_period, memory=memory, levels=levels),
+            TimingCore(spec, clocks=least, memory=memory, levels=levels),
             tag_bits=tag_bits,
             statistics_bits=statistics_bits,
-            generations=spec.window_blocks + 2,
-            window_bits=spec.window_blocks.bit_length(),
-            oldest_bits=spec.hashes.bit_length(),
             result_time_bits=time_bits,
             tick_bits=PERIOD_BITS if ticks == "period" else 1,
         )
         self.time = Signal.like(self.o.p.time, name="time")
         """Tick counter, in the clock after the control of an operation."""
-        least = profile.least_period
         if ticks == "period":
             self._source = Prescaler(width=PERIOD_BITS, least=least)
         else:
             self._source = TickSpacing(least=least)
 
-    @property
-    def spec(self):
-        """Specification of the unit."""
-        return self._profile.spec
-
-    @property
-    def profile(self):
-        """Figures of what was built: a `TimingProfile`."""
-        return self._profile
-
-    @property
-    def longest_pause(self):
-        """Most cycles for which a CLEAR keeps the input closed."""
-        return self._profile.longest_pause
-
     def _elaborate_core(self, m, control):
-        source, time = self._source, self.time
-        m.submodules.source = source
-        m.d.comb += self._core.window.eq(self.i.p.window)
+        super()._elaborate_core(m, control)
+        m.submodules.source = source = self._source
         if "period" in source.signature.members:
             m.d.comb += source.period.eq(self.period)
         else:
             m.d.comb += source.i.eq(self.tick)
-        m.d.sync += [control.shift.eq(source.tick), time.eq(time + control.shift)]
-        return time
+        m.d.sync += [control.shift.eq(source.tick), self.time.eq(self.time + control.shift)]
+        return self.time
+
+
+class CountedTimingUnit(StampedUnit):
+    """A timing filter with a clock of insertions.
+
+    Its answers are those of `lately.golden.PartitionedTimingFilter`.
+
+    A key among the last w insertions is reported, for every window w of the query's own, and one
+    that was inserted a block earlier, or more, is not, unless others touched all its cells within
+    the window. No stamp comes round, in any stream.
+
+    For as long as its results are taken, the unit accepts one operation per clock but for one
+    clock in `TimingProfile.rest_interval`, which is the sweep's. `i.ready` also falls after a
+    CLEAR and after reset, for `longest_pause` clocks at most.
+
+    Parameters
+    ----------
+    spec : PartitionedTimingSpec
+        What to build; must pass `TimingProfile.check_buildable`.
+    tag_bits, statistics_bits, memory, levels
+        As for `TimingUnit`.
+
+    Members
+    -------
+    i, o
+        See `lately.hdl.interface.UnitSignature`. ``window`` and ``age`` count blocks; otherwise as
+        for `TimingUnit`. Results have no time.
+    operations, insertions, hits : Out(statistics_bits)
+        Events since reset.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    TypeError
+        If a width is not an integer.
+    ValueError
+        If a width is out of its range, or there is no such memory.
+    """
+
+    SPECIFICATION = PartitionedTimingSpec
+
+    def __init__(
+        self, spec, *, tag_bits=8, statistics_bits=32, memory="portable", levels=DEFAULT_LEVELS
+    ):
+        self._check(spec, memory, levels)
+        super().__init__(
+            CountedTimingCore(spec, memory=memory, levels=levels),
+            tag_bits=tag_bits,
+            statistics_bits=statistics_bits,
+        )
+
+    def _elaborate_core(self, m, control):
+        m.submodules.blocks = blocks = BlockCount(block=self.spec.block)
+        m.d.comb += [blocks.insert.eq(control.insert), blocks.clear.eq(control.clear)]
+        # A tick comes before the operation that has it: the one after the last of a block.
+        m.d.sync += control.shift.eq(blocks.tick)
+        return super()._elaborate_core(m, control)

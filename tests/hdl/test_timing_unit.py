@@ -7,12 +7,16 @@ from amaranth.sim import Simulator
 from mutants import broken
 from timing_unit_bench import Bench, random_operations
 
-from lately.golden import Operation, SpecificationError, preset
-from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.golden import (
+    Operation,
+    SpecificationError,
+    TimedTimingSpec,
+    preset,
+    timing_preset,
+)
 from lately.hdl.frontend.tick_spacing import TickSpacing
 from lately.hdl.latencies import TICKS_WAITING
-from lately.hdl.timing import unit
-from lately.hdl.timing.core import TimingCore
+from lately.hdl.timing.core import StampedCore
 from lately.hdl.timing.sweep_rules import check_elision, elision_period
 from lately.hdl.timing.timing_profile import TimingProfile
 from lately.hdl.timing.unit import TimingUnit
@@ -20,23 +24,18 @@ from lately.hdl.timing.unit import TimingUnit
 NONE, QUERY, INSERT, CHECK, CLEAR, SHIFT = (
     Operation[name] for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "CLEAR", "SHIFT")
 )
-SPEC = TimedTimingSpec(span=20, hashes=3, cells=16, stamp_bits=5, key_bits=16, seed=3)
+SPEC = timing_preset("tiny")
 """Stamps come round every 32 ticks."""
 PERIOD = TimingProfile(SPEC).least_period
 
 
 @pytest.mark.parametrize(
-    ("seed", "idle", "stall"),
-    [
-        (0, 0, 0),
-        (1, 0.5, 0),
-        (2, 0, 0.5),
-        *(pytest.param(seed, *pauses, marks=pytest.mark.slow)
-          for seed, pauses in enumerate([(0.9, 0), (0, 0.9), (0.5, 0.5)], 3)),
-    ],
+    ("seed", "ticks", "idle", "stall"),
+    [(0, "tick", 0, 0), (1, "period", 0.5, 0), (2, "tick", 0, 0.5),
+     *(pytest.param(*case, marks=pytest.mark.slow)
+       for case in [(3, "tick", 0.9, 0), (4, "period", 0, 0.9), (5, "tick", 0.5, 0.5)])],
 )  # fmt: skip
-@pytest.mark.parametrize("ticks", ["tick", "period"])
-def test_random_operations(seed, idle, stall, ticks):
+def test_random_operations(seed, ticks, idle, stall):
     print("seed", seed)
     operations = random_operations(seed, 1500, keys=(4, 60, 1000)[seed % 3], window=20)
     operations[700], operations[701] = (CLEAR, 5, 0), (QUERY, operations[699][1], 20)
@@ -51,13 +50,13 @@ def test_other_shapes(hashes, span, period):
     spec = TimedTimingSpec(
         span=span, period=period, hashes=hashes, cells=8, stamp_bits=5, key_bits=9, seed=1
     )
-    operations = random_operations(7, 800, keys=20, window=span // period)
+    operations = random_operations(7, 400, keys=20, window=span // period)
     Bench(spec, levels=1).run(operations)
 
 
 def test_one_operation_a_clock():
     """Whatever the mixture, through ticks as close as they may come."""
-    operations = random_operations(5, 2000, keys=500, window=20, weights=(0, 1, 1, 1))
+    operations = random_operations(5, 1400, keys=500, window=20, weights=(0, 1, 1, 1))
     bench = Bench(SPEC).run(operations)
     assert bench.clocks == len(operations)
     assert bench.now > 32
@@ -66,9 +65,9 @@ def test_one_operation_a_clock():
 def test_reported_at_exactly_the_window_and_after_silences_of_several_rounds():
     """Keys and pauses of their own; queries for windows around the age that golden tells."""
     operations = []
-    for ticks in (0, 1, 2, 19, 20, 21, 22, 31, 32, 33, 64, 96):
+    for ticks in (0, 1, 19, 20, 21, 31, 32, 33, 64):
         operations += [(INSERT, ticks, 0), 1 + ticks * PERIOD]
-        operations += [(QUERY, ticks, window) for window in range(21)]
+        operations += [(QUERY, ticks, window) for window in (0, 1, 18, 19, 20)]
     bench = Bench(SPEC).run(operations)
     pairs = zip(bench.sent, bench.results, strict=True)
     asked = [(window, *result) for (code, _, window), result in pairs if code == QUERY]
@@ -95,8 +94,7 @@ def test_clear_closes_the_input_no_longer_than_told():
 
 
 def test_clean_too_early_is_found(monkeypatch):
-    lost = broken(TimingCore, "& ~coming", "")
-    monkeypatch.setattr(unit, "TimingCore", lost)
+    monkeypatch.setattr(StampedCore, "elaborate", broken(StampedCore, "& ~coming", "").elaborate)
     operations = [(INSERT, key, 0) for key in range(8)]
     operations = [*operations, (CLEAR, 0, 0), *operations, *((QUERY, key, 20) for key in range(8))]
     with pytest.raises(AssertionError):
@@ -150,8 +148,7 @@ def test_least_period(cells, stamp_bits, span):
 # Figures and parameters
 
 
-@pytest.mark.parametrize("levels", [1, 2, 9])
-@pytest.mark.parametrize("hashes", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("levels", "hashes"), [(1, 4), (2, 1), (9, 2)])
 def test_latency_is_that_of_the_profile(levels, hashes):
     """Told, stated and measured: the first result comes `latency` clocks after its acceptance."""
     spec = replace(SPEC, hashes=hashes)
@@ -186,13 +183,13 @@ def test_block_rams():
     ("build", "error", "message"),
     [
         (lambda: TimingUnit(preset("apbf-tiny")), SpecificationError,
-         "family: must be timed-timing for a TimingUnit, not 'apbf'"),
+         "family: must be timed-timing for TimingUnit, not 'apbf'"),
         (lambda: TimingUnit(replace(SPEC, cells=12)), SpecificationError,
          "cells: must be a power of two greater than 1 in hardware, not 12"),
         (lambda: TimingUnit(replace(SPEC, cells=1 << 15), memory="ecp5"), SpecificationError,
          "cells: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
-        (lambda: TimingUnit(SPEC, memory="sram"), ValueError,
-         "Memory must be one of portable, ecp5, not 'sram'"),
+        (lambda: TimingUnit(SPEC, memory="sram"), SpecificationError,
+         "memory: must be portable or ecp5 for family timed-timing, not 'sram'"),
         (lambda: TimingUnit(SPEC, ticks="time"), ValueError,
          "Ticks must be tick or period, not 'time'"),
         (lambda: TimingUnit(SPEC, time_bits=0), ValueError, "Time bits must be at least 1, not 0"),

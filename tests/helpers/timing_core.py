@@ -7,14 +7,13 @@ import numpy as np
 from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory
 
-from lately.golden import Operation, TimedTimingFilter
-from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.golden import Operation, TimedTimingFilter, timing_preset
 from lately.hdl.control import Control
 from lately.hdl.latencies import CONTROL_LAG
 from lately.hdl.timing.core import TimingCore
 
 NOTHING: dict[str, int] = {}
-SPEC = TimedTimingSpec(span=20, hashes=3, cells=16, stamp_bits=5, key_bits=16, seed=3)
+SPEC = timing_preset("tiny")
 CLOCKS = 64
 
 

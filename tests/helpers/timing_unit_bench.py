@@ -6,8 +6,8 @@ import numpy as np
 from garbage_memory import GarbageMemory
 from unit_streams import UnitStreams
 
-from lately.golden import Operation, TimedTimingFilter
-from lately.hdl.timing.unit import TimingUnit
+from lately.golden import Operation, PartitionedTimingFilter, from_spec
+from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
 
 HAS_KEY = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
 
@@ -18,15 +18,20 @@ class Bench:
     Attributes
     ----------
     results : list of (seen, age, oldest, time)
+        Without a time if the clock counts insertions.
     now : int
-        Ticks at the end.
+        Ticks at the end; modulo those that stamps tell apart if the clock counts insertions.
     """
 
     def __init__(self, spec, *, seed=1, idle=0.0, stall=0.0, gap=0, **options):
         self.spec, self.seed, self.gap = spec, seed, gap
-        # So many bits that the time does not come round.
-        self.unit = TimingUnit(spec, memory=GarbageMemory, time_bits=24, **options)
-        taken = ("seen", "age", "oldest", "time")
+        self.model = from_spec(spec)
+        self.timed = not isinstance(self.model, PartitionedTimingFilter)
+        kind, taken = CountedTimingUnit, ("seen", "age", "oldest")
+        if self.timed:
+            # So many bits that the time does not come round.
+            kind, taken, options = TimingUnit, (*taken, "time"), {**options, "time_bits": 24}
+        self.unit = kind(spec, memory=GarbageMemory, **options)
         self.streams = UnitStreams(self.unit, taken, seed, idle, stall)
 
     def run(self, operations):
@@ -37,7 +42,8 @@ class Bench:
             for one in operations
         ]  # fmt: skip
         self.sent = [one for one in operations if not isinstance(one, int)]
-        self.results = self.streams.run(requests, self.tick, finish=self.read_back)
+        ticks = [self.tick] if self.timed else []
+        self.results = self.streams.run(requests, *ticks, finish=self.read_back)
         self.clocks = self.streams.clocks - self.streams.first + 1
         wrong = self.errors()
         assert wrong == [], f"seed {self.seed}, operations {wrong[:5]} of {len(wrong)}"
@@ -59,17 +65,19 @@ class Bench:
     def errors(self):
         """Numbers of the operations whose result is not that of golden; -1 if cells are wrong."""
         codes, keys, windows = np.array(self.sent).T
-        seen, age, oldest, times = np.array(self.results).T
+        seen, age, oldest, *times = np.array(self.results).T
         # A SHIFT of golden is a tick, which a unit does not do.
         performed = np.where(codes == Operation.SHIFT, Operation.NONE, codes)
-        model = TimedTimingFilter.from_spec(self.spec)
-        period = self.spec.period
-        due = model.perform(performed, keys.astype(np.uint64), times * period, windows * period)
+        model = self.model
+        unit = self.spec.period if self.timed else self.spec.block
+        clock = [time * unit for time in times]
+        due = model.perform(performed, keys.astype(np.uint64), *clock, windows * unit)
         wrong = seen != due.seen
         with_key = np.isin(codes, HAS_KEY)
         wrong |= with_key & ((age != due.age) | (oldest != due.oldest))
         found = np.flatnonzero(wrong).tolist()
-        if not np.array_equal(self.memory, model.memory_at(self.now * period)):
+        cells = model.memory_at(self.now * unit) if self.timed else model.memory
+        if not np.array_equal(self.memory, cells):
             found.append(-1)
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         counts = {"operations": len(codes), "insertions": inserts.sum(), "hits": due.seen.sum()}
@@ -79,10 +87,10 @@ class Bench:
     def read_back(self, ctx):
         """Take the age of each cell, as the golden model's memory has them, and the counters."""
         spec, core = self.spec, self.unit._core
-        self.now = ctx.get(self.unit.time)
         codes, limit = 1 << spec.stamp_bits, spec.window_blocks + 1
+        self.now = now = ctx.get(self.unit.time if self.timed else core.ticks.now)
         self.memory = [
-            [min((self.now - ctx.get(part.memory.words.data[cell])) % codes, limit)
+            [min((now - ctx.get(part.memory.words.data[cell])) % codes, limit)
              for cell in range(spec.cells)]
             for part in core.parts
         ]  # fmt: skip

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 from compiled_timing import CompiledTiming
 
-from lately.golden import Operation, from_spec
-from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.golden import Operation, from_spec, timing_preset
+from lately.sim.toolchain import cell_models
 
 CODES = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
 PIPELINE = 30
 """Clocks that the last operations of a stream take to leave."""
-
-TINY = TimedTimingSpec(span=20, hashes=3, cells=16, stamp_bits=5, key_bits=16, seed=3)
-SMALL = TimedTimingSpec(span=1000, hashes=4, cells=1024, stamp_bits=11)
 
 
 def streams(spec, count):
@@ -31,36 +28,48 @@ def streams(spec, count):
     }
 
 
+def golden_of(model, codes, keys, windows, times):
+    return model.perform(codes, keys.astype(np.uint64), *times, windows)
+
+
 @pytest.mark.rtl
 @pytest.mark.parametrize(
-    ("spec", "count"), [(TINY, 50_000), pytest.param(SMALL, 2_000_000, marks=pytest.mark.slow)]
-)
-def test_like_golden_one_operation_a_clock(spec, count):
+    ("name", "count"),
+    [("tiny", 50_000), ("counted-tiny", 50_000),
+     pytest.param("small", 2_000_000, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_like_golden_at_full_rate(name, count):
+    assert cell_models("DP16KD")
+    spec = timing_preset(name)
     unit, model = CompiledTiming(spec), from_spec(spec)
-    for name, (codes, keys, windows) in streams(spec, count).items():
-        *told, times, clocks = unit.apply(codes, keys, windows)
-        due = model.perform(codes, keys.astype(np.uint64), times, windows)
-        wrong = np.flatnonzero(
-            np.any([one != other for one, other in zip(told, due, strict=True)], axis=0)
-        )
-        print(f"{name}: {clocks / count:.4f} clocks an operation, {due.seen.mean():.2f} seen")
-        assert not len(wrong), f"{name}: operation {wrong[0]} of {len(wrong)}"
-        assert clocks <= count + PIPELINE, name
+    interval = unit.top.unit.profile.rest_interval
+    most = count * interval / (interval - 1) if interval else count
+    for stream, (codes, keys, windows) in streams(spec, count).items():
+        told, times, clocks = unit.apply(codes, keys, windows)
+        due = golden_of(model, codes, keys, windows, times)
+        differs = [one != other for one, other in zip(told, due, strict=True)]
+        wrong = np.flatnonzero(np.any(differs, axis=0))
+        print(f"{stream}: {clocks / count:.4f} clocks an operation, {due.seen.mean():.2f} seen")
+        assert not len(wrong), f"{stream}: operation {wrong[0]} of {len(wrong)}"
+        assert clocks <= most + PIPELINE, stream
         ages, now = unit.ages()
-        assert np.array_equal(ages, model.memory_at(now)), name
+        cells = model.memory_at(now) if times else model.memory
+        assert np.array_equal(ages, cells), stream
     # Stamps came round so many times.
     assert now > 50 << spec.stamp_bits
     assert unit.counts["insertions"] == model.insertions
 
 
 @pytest.mark.rtl
-def test_pauses_and_clears():
-    unit, model = CompiledTiming(TINY), from_spec(TINY)
+@pytest.mark.parametrize("name", ["tiny", "counted-tiny"])
+def test_pauses_and_clears(name):
+    spec = timing_preset(name)
+    unit, model = CompiledTiming(spec), from_spec(spec)
     for silence in (0, 700, 1500, 4000):
-        codes, keys, windows = streams(TINY, 5_000)["mixed"]
+        codes, keys, windows = streams(spec, 5_000)["mixed"]
         codes[::1000] = Operation.CLEAR
-        seen, age, oldest, times, clocks = unit.apply(codes, keys, windows, pauses=(80, 120))
-        due = model.perform(codes, keys.astype(np.uint64), times, windows)
+        (seen, age, oldest), times, clocks = unit.apply(codes, keys, windows, pauses=(80, 120))
+        due = golden_of(model, codes, keys, windows, times)
         with_key = codes != Operation.CLEAR
         assert np.array_equal(seen, due.seen)
         assert np.array_equal(age[with_key], due.age[with_key])
