@@ -1,6 +1,6 @@
 """The present tick, as the operations that go through a part have it, and ticks by count."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -67,6 +67,8 @@ class BlockCount(wiring.Component):
         After a clear a block begins.
     tick : Out(1)
         In the clock of the insertion.
+    left : Out(range(block))
+        Insertions that are to come after the next one.
 
     Errors: as `require_integer`.
     """
@@ -74,12 +76,18 @@ class BlockCount(wiring.Component):
     def __init__(self, *, block):
         require_integer("Block", block, least=1)
         self._block = block
-        super().__init__({"insert": In(1), "clear": In(1), "tick": Out(1)})
+        super().__init__(
+            {
+                "insert": In(1),
+                "clear": In(1),
+                "tick": Out(1),
+                "left": Out(range(block), init=block - 1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        # Insertions to come after the next one.
-        left = Signal(range(self._block), init=self._block - 1)
+        left = self.left
         m.d.comb += self.tick.eq(self.insert & (left == 0))
         with m.If(self.clear | self.tick):
             m.d.sync += left.eq(self._block - 1)

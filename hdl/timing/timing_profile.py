@@ -12,6 +12,9 @@ from .sweep_rules import check_elision, check_rest, elision_period, rest_interva
 PART_LATENCY = 7
 """Clocks from the address of a cell to its age."""
 
+DECISION_LATENCY = 3
+"""Clocks from the age of a key and the number of its oldest cells to the answer of a table."""
+
 
 def oldest_latency(hashes: int) -> int:
     """Return the clocks from the ages of as many cells as `hashes` to a verdict."""
@@ -31,12 +34,15 @@ class TimingProfile:
         Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` asks for it.
     levels : int
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
+    decides : bool
+        Whether a table of decisions answers.
     """
 
     spec: StampedPartsSpec
     organisation: str = "separate"
     memory: Any = "portable"
     levels: int = DEFAULT_LEVELS
+    decides: bool = False
 
     @property
     def counted(self) -> bool:
@@ -67,6 +73,7 @@ class TimingProfile:
             # From the parts, which lie far apart, it is a clock to what compares them.
             "cells": PART_LATENCY + 1,
             "oldest": oldest_latency(self.spec.hashes),
+            **({"decision": DECISION_LATENCY} if self.decides else {}),
             "queue": QUEUE_LATENCY - 1,
         }
 

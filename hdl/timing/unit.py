@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from amaranth.hdl import Signal
+from amaranth.lib import wiring
 
 from ...golden.spec.base import require
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
@@ -13,6 +14,7 @@ from ..latencies import DEFAULT_LEVELS
 from ..parameters import require_integer
 from ..unit_shell import UnitShell
 from .core import CountedTimingCore, TimingCore
+from .decision_tables import DecidingCore
 from .ticks import BlockCount
 from .timing_profile import TimingProfile
 
@@ -37,16 +39,15 @@ class StampedUnit(UnitShell):
         super().__init__(
             core,
             generations=spec.window_blocks + 2,
-            window_bits=spec.window_blocks.bit_length(),
             oldest_bits=spec.hashes.bit_length(),
             **options,
         )
 
-    def _check(self, spec, memory, levels):
+    def _check(self, spec, memory, levels, **options):
         """Refuse what this unit cannot be built for; keep the profile, and return it."""
         rule = f"must be {self.SPECIFICATION.family} for {type(self).__name__}"
         require(isinstance(spec, self.SPECIFICATION), "family", rule, spec.family)
-        self._profile = TimingProfile(spec, memory=memory, levels=levels)
+        self._profile = TimingProfile(spec, memory=memory, levels=levels, **options)
         self._profile.check_buildable()
         return self._profile
 
@@ -64,10 +65,6 @@ class StampedUnit(UnitShell):
     def longest_pause(self):
         """Most cycles for which a CLEAR keeps the input closed."""
         return self._profile.longest_pause
-
-    def _elaborate_core(self, m, control):
-        m.d.comb += self._core.window.eq(self.i.p.window)
-        return super()._elaborate_core(m, control)
 
 
 class TimingUnit(StampedUnit):
@@ -145,6 +142,7 @@ class TimingUnit(StampedUnit):
             TimingCore(spec, clocks=least, memory=memory, levels=levels),
             tag_bits=tag_bits,
             statistics_bits=statistics_bits,
+            window_bits=spec.window_blocks.bit_length(),
             result_time_bits=time_bits,
             tick_bits=PERIOD_BITS if ticks == "period" else 1,
         )
@@ -156,8 +154,8 @@ class TimingUnit(StampedUnit):
             self._source = TickSpacing(least=least)
 
     def _elaborate_core(self, m, control):
-        super()._elaborate_core(m, control)
         m.submodules.source = source = self._source
+        m.d.comb += self._core.window.eq(self.i.p.window)
         if "period" in source.signature.members:
             m.d.comb += source.period.eq(self.period)
         else:
@@ -185,12 +183,22 @@ class CountedTimingUnit(StampedUnit):
         What to build; must pass `TimingProfile.check_buildable`.
     tag_bits, statistics_bits, memory, levels
         As for `TimingUnit`.
+    classes : int
+        Classes of queries that a table answers, as `lately.golden.DecisionTable` computes it; 0
+        for answers by a window.
+    phase_bits : int
+        Digits of the phase, with a table.
 
     Members
     -------
     i, o
         See `lately.hdl.interface.UnitSignature`. ``window`` and ``age`` count blocks; otherwise as
-        for `TimingUnit`. Results have no time.
+        for `TimingUnit`. Results have no time. With a table, requests have a ``query_class`` in
+        place of a window if there are several classes, and ``seen`` is what the table says.
+    table, swap : In
+        With a table only: see `lately.hdl.timing.decision_tables.DecidingCore`. Before the first
+        swap to a loaded table answers mean nothing. A swap is for operations that are accepted in
+        later clocks.
     operations, insertions, hits : Out(statistics_bits)
         Events since reset.
 
@@ -207,18 +215,42 @@ class CountedTimingUnit(StampedUnit):
     SPECIFICATION = PartitionedTimingSpec
 
     def __init__(
-        self, spec, *, tag_bits=8, statistics_bits=32, memory="portable", levels=DEFAULT_LEVELS
+        self,
+        spec,
+        *,
+        tag_bits=8,
+        statistics_bits=32,
+        memory="portable",
+        levels=DEFAULT_LEVELS,
+        classes=0,
+        phase_bits=0,
     ):
-        self._check(spec, memory, levels)
-        super().__init__(
-            CountedTimingCore(spec, memory=memory, levels=levels),
-            tag_bits=tag_bits,
-            statistics_bits=statistics_bits,
-        )
+        require_integer("Classes", classes)
+        self._check(spec, memory, levels, decides=classes > 0)
+        core = CountedTimingCore(spec, memory=memory, levels=levels)
+        options = {"window_bits": spec.window_blocks.bit_length()}
+        if classes:
+            block = spec.block
+            require(block & (block - 1) == 0, "block", "must be a power of two for tables", block)
+            core = DecidingCore(core=core, spec=spec, classes=classes, bits=phase_bits)
+            options = {"class_bits": (classes - 1).bit_length(), "table": core.entry}
+        super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits, **options)
 
     def _elaborate_core(self, m, control):
+        core = self._core
         m.submodules.blocks = blocks = BlockCount(block=self.spec.block)
         m.d.comb += [blocks.insert.eq(control.insert), blocks.clear.eq(control.clear)]
         # A tick comes before the operation that has it: the one after the last of a block.
         m.d.sync += control.shift.eq(blocks.tick)
+        if not self._profile.decides:
+            m.d.comb += core.window.eq(self.i.p.window)
+            return super()._elaborate_core(m, control)
+        wiring.connect(m, wiring.flipped(self.table), core.table)
+        insertions = ~blocks.left
+        m.d.comb += [
+            core.swap.eq(self.swap),
+            core.phase.eq(insertions[len(insertions) - len(core.phase) :]),
+        ]
+        if "query_class" in self.signature.request.members:
+            m.d.comb += core.query_class.eq(self.i.p.query_class)
         return super()._elaborate_core(m, control)
