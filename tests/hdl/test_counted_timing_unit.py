@@ -16,7 +16,7 @@ from lately.golden import (
 )
 from lately.hdl.timing import core
 from lately.hdl.timing.core import CountedTimingCore
-from lately.hdl.timing.rest import RestPart, RestSweep
+from lately.hdl.timing.rest import RestPart
 from lately.hdl.timing.sweep_rules import BETWEEN, check_rest, rest_interval
 from lately.hdl.timing.ticks import BlockCount
 from lately.hdl.timing.unit import CountedTimingUnit
@@ -129,9 +129,8 @@ def test_part_without_a_cure_is_found(monkeypatch, old, new):
     assert any(wrong(each, spec) for spec in (TIGHT, short) for each in streams(2))
 
 
-def test_sweep_without_its_pace_is_found(monkeypatch):
-    lost = broken(RestSweep, "self.late.eq(left == 0)", "self.late.eq(0)")
-    monkeypatch.setattr(core, "RestSweep", lost)
+def test_sweep_at_half_its_pace_is_found(monkeypatch):
+    monkeypatch.setattr(core, "rest_interval", lambda spec: 2 * rest_interval(spec))
     assert wrong(streams()[1])
 
 

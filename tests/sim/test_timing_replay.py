@@ -34,11 +34,12 @@ def golden_of(model, codes, keys, windows, times):
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(
-    ("name", "count"),
-    [("tiny", 50_000), ("counted-tiny", 50_000),
-     pytest.param("small", 2_000_000, marks=pytest.mark.slow)],
+    ("name", "count", "rounds"),
+    [("tiny", 50_000, 170), ("counted-tiny", 50_000, 500),
+     pytest.param("small", 2_000_000, 3, marks=pytest.mark.slow)],
 )  # fmt: skip
-def test_like_golden_at_full_rate(name, count):
+def test_like_golden_at_full_rate(name, count, rounds):
+    """While stamps come round so many times."""
     assert cell_models("DP16KD")
     spec = timing_preset(name)
     unit, model = CompiledTiming(spec), from_spec(spec)
@@ -55,8 +56,7 @@ def test_like_golden_at_full_rate(name, count):
         ages, now = unit.ages()
         cells = model.memory_at(now) if times else model.memory
         assert np.array_equal(ages, cells), stream
-    # Stamps came round so many times.
-    assert now > 50 << spec.stamp_bits
+    assert now >= rounds << spec.stamp_bits
     assert unit.counts["insertions"] == model.insertions
 
 
