@@ -134,7 +134,11 @@ class DictionaryCore(wiring.Component):
         (indices,) = expand(
             pipe, state, sizes=(spec.rows, 1 << spec.rest_bits), functions=1, seed=spec.seed
         )
-        digest = pipe.register("digest", Cat, *indices, reset_less=True)
+        return self._elaborate_rows(pipe, pipe.register("digest", Cat, *indices, reset_less=True))
+
+    def _elaborate_rows(self, pipe, digest):
+        """Return a digest, and its row in each column."""
+        spec = self._spec
         shape = {"row_bits": spec.row_bits, "rest_bits": spec.rest_bits, "seed": spec.seed}
         rows = [
             pipe.register(

@@ -5,7 +5,7 @@ import click
 from .figures import Figures, figures_command
 from .hardware_commands import bench_hardware
 from .lanes_commands import bench_lanes
-from .options import choose_ring, count_option, filter_options, seed_option
+from .options import choose_unit, count_option, filter_options, seed_option
 from .progress import counting_bar
 from .speed_commands import bench_golden, bench_stream
 
@@ -34,7 +34,7 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
       lately bench replay
       lately bench replay --preset large --operations 200000 --json
     """
-    chosen = choose_ring(spec, preset)
+    chosen = choose_unit(spec, preset)
     from ..benchmarks.replay_speed import replay
 
     return replay(chosen, operations=operations, rounds=rounds)
@@ -59,8 +59,9 @@ def bench_soak(*, spec: str | None, preset: str | None, operations: int, seed: i
     Examples:
       lately bench soak
       lately bench soak --preset gebf-default --operations 1000000 --json
+      lately bench soak --preset dictionary-1000 --operations 5000000
     """
-    chosen = choose_ring(spec, preset)
+    chosen = choose_unit(spec, preset)
     from ..replay.soak import soak
 
     with counting_bar("operations", operations, "bar", "share", "remaining") as progress:

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..golden import FilterSpec, Operation, from_spec
+from ..golden import FilterSpec, Operation, WindowDictionarySpec, from_spec
 from ..golden.hash.keys import random_keys
+from ..hdl.build import UnitSpec
+from .dictionary_soak import DictionaryCourse
 
 CHUNK = 1 << 20
 """Operations between two comparisons of counters, and between two choices of keys."""
@@ -30,7 +32,7 @@ EVENTS = 16
 
 
 def soak(
-    spec: FilterSpec,
+    spec: UnitSpec,
     *,
     operations: int = 100_000_000,
     seed: int = 1,
@@ -40,7 +42,7 @@ def soak(
 
     Half the keys of a chunk come from a pool of a fifth of the window, so that
     hits of every age are frequent; the others are random. With re-keying, a new
-    secret is loaded before every chunk.
+    secret is loaded before every chunk. A dictionary: as `DictionaryCourse`.
 
     `seed` is that of keys and operations; `progress` is called with the number of
     operations done since its last call.
@@ -60,7 +62,7 @@ def soak(
     began = time.perf_counter()
     interrupted = False
     with compiled_unit(spec) as unit:
-        course = _Course(unit, spec, seed)
+        course = _course(unit, spec, seed)
         try:
             while course.done < operations:
                 count = min(CHUNK, operations - course.done)
@@ -87,6 +89,12 @@ def software() -> dict[str, str]:
 
     versions = {"lately": version("lately"), "numpy": np.__version__}
     return versions | {"python": platform.python_version(), "verilator": verilator_version()}
+
+
+def _course(unit: Any, spec: UnitSpec, seed: int) -> "_Course | DictionaryCourse":
+    if isinstance(spec, WindowDictionarySpec):
+        return DictionaryCourse(unit, spec, seed)
+    return _Course(unit, spec, seed)
 
 
 class _Course:

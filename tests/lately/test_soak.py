@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from lately.cli.app import main
-from lately.golden import SpecificationError, preset
+from lately.golden import SpecificationError, any_preset, preset
 from lately.replay import soak
 from lately.sim import CompiledUnit
 
@@ -76,3 +76,15 @@ def test_soak_interrupted(monkeypatch):
 
     figures = soak.soak(preset("tiny"), operations=10_000, progress=stop)
     assert (figures["operations"], figures["interrupted"]) == (2_000, True)
+
+
+@pytest.mark.rtl
+def test_soak_of_a_dictionary(monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 4_000)
+    figures = soak.soak(any_preset("dictionary-tiny"), operations=10_000)
+    kinds = ("verdicts", "ages", "statuses", "counters", "memory_cells")
+    assert figures["mismatches"] == dict.fromkeys(kinds, 0)
+    assert (figures["operations"], figures["clears"]) == (10_000, 3)
+    assert figures["hits"] > 1000
+    assert figures["uncertain"] > 0
+    json.dumps(figures)
