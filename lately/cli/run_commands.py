@@ -62,6 +62,7 @@ def run(
     span: str | None,
     tick: str | None,
     rate: float | None,
+    generation_span: str | None,
     when_full: str | None,
     engine: str,
     limit: int | None,
@@ -93,7 +94,15 @@ def run(
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
     """
     chosen, unit = choose_timed_spec(
-        spec, preset, window, fpr, span=span, tick=tick, rate=rate, when_full=when_full
+        spec,
+        preset,
+        window,
+        fpr,
+        span=span,
+        tick=tick,
+        rate=rate,
+        generation_span=generation_span,
+        when_full=when_full,
     )
     from ..replay.report import class_rows
     from ..replay.traces import open_trace

@@ -9,7 +9,7 @@ from .options import Command, choose_spec, together
 if TYPE_CHECKING:
     from ..golden import FilterSpec
 
-WHEN_FULL = click.option(
+when_full_option = click.option(
     "--when-full",
     type=click.Choice(["shorten", "overfill"]),
     help="What gives way when a span has more keys than the filter is made for: the age up to "
@@ -19,7 +19,7 @@ WHEN_FULL = click.option(
 
 
 def span_options(command: Command) -> Command:
-    """Add --span, --tick, --rate and --when-full, for `choose_timed_spec`."""
+    """Add --span, --tick, --rate, --generation-span and --when-full, for `choose_timed_spec`."""
     return together(
         click.option(
             "--span",
@@ -35,7 +35,15 @@ def span_options(command: Command) -> Command:
         click.option(
             "--rate", type=float, metavar="R", help="Keys per second, in place of --window N = T R."
         ),
-        WHEN_FULL,
+        click.option(
+            "--generation-span",
+            metavar="T",
+            help="End a part of the window, a generation, when it is older than T though it has "
+            "room for more keys. The longer, the fewer keys give way in bursts, and the longer "
+            "others are reported after the span; T may be the span itself.  [default: the "
+            "least that covers the span]",
+        ),
+        when_full_option,
     )(command)
 
 
@@ -48,6 +56,7 @@ def choose_timed_spec(
     span: str | None,
     tick: str | None,
     rate: float | None,
+    generation_span: str | None,
     when_full: str | None,
 ) -> "tuple[FilterSpec, int | None]":
     """Return the filter that the options ask for, and the nanoseconds of its ticks if it has any.
@@ -67,10 +76,11 @@ def choose_timed_spec(
         return stream_times.whole_nanoseconds(name, span_seconds(text, name))
 
     long, unit = nanoseconds("span", span), nanoseconds("tick", tick)
+    old = nanoseconds("generation_span", generation_span)
     if span is not None and rate is not None:
         window = window_of_span(span_seconds(span), rate)
     if window is not None and long is not None:
         unit = unit or stream_times.default_tick(long)
         window = stream_times.keys_of_ticks(window, long, unit)
     chosen = choose_spec(spec, preset, window, fpr)
-    return stream_times.with_span(chosen, long, unit, when_full)
+    return stream_times.with_span(chosen, long, unit, generation_span=old, when_full=when_full)

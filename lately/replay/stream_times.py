@@ -49,12 +49,17 @@ def default_tick(span: int) -> int:
 
 
 def with_span(
-    spec: FilterSpec, span: int | None, tick: int | None, when_full: str | None = None
+    spec: FilterSpec,
+    span: int | None,
+    tick: int | None,
+    *,
+    generation_span: int | None = None,
+    when_full: str | None = None,
 ) -> tuple[FilterSpec, int | None]:
     """Give a filter a window in real time.
 
     Two keys that are a time R apart are at most floor(R / P) + 1 ticks of P apart, so that
-    many are needed for a span R.
+    many are needed for a span R. They are more than R apart if it is one tick more.
 
     Parameters
     ----------
@@ -62,8 +67,11 @@ def with_span(
         If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
     span, tick : int, optional
         In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
+    generation_span : int, optional
+        In nanoseconds: a generation is old when it is older than that. It is for a filter
+        without a span, as `when_full` is.
     when_full : str, optional
-        As in `spec`, for a filter without a span.
+        As in `spec`.
 
     Returns
     -------
@@ -77,32 +85,51 @@ def with_span(
         If one of them is missing, one too many, or the filter cannot be.
     """
     if spec.timed:
-        rule = f"must not be given for a filter whose span is {spec.span:,} ticks"
-        require(when_full is None, "when_full", rule, when_full)
-        if tick is None:
-            rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
-            require(span is not None, "tick", rule, None)
-            return spec, (span or 0) // spec.span + 1
+        rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
+        require(tick is not None or span is not None, "tick", rule, None)
         rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
-        require(span is None, "span", rule, span and time_text(span))
-        return spec, tick
+        require(tick is None or span is None, "span", rule, span and time_text(span))
+        tick = tick or (span or 0) // spec.span + 1
+        return with_ticks(spec, generation_span=generation_span, when_full=when_full), tick
     if span is None:
         require(tick is None, "tick", "must not be given without a span", tick and time_text(tick))
-        require(when_full is None, "when_full", "must not be given without a span", when_full)
-        return spec, None
+        return with_ticks(spec, generation_span=generation_span, when_full=when_full), None
     tick = tick or default_tick(span)
-    fields: dict[str, Any] = {"span": span // tick + 1, "when_full": when_full}
-    return replace(spec, **fields), tick
+    old = None if generation_span is None else generation_span // tick + 2
+    ticks = span // tick + 1
+    return with_ticks(spec, span=ticks, generation_span=old, when_full=when_full), tick
+
+
+def with_ticks(spec: FilterSpec, **fields: Any) -> FilterSpec:
+    """Give a filter a window in time, or none.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    **fields
+        Those of a specification with a span, in ticks, or None.
+
+    Raises
+    ------
+    SpecificationError
+        If the filter has a span already, there is none, or it cannot be.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in given.items():
+        rule = f"must not be given for a filter whose span is {spec.span} ticks"
+        require(not spec.timed, name, rule, value)
+        require("span" in given, name, "must not be given without a span", value)
+    return replace(spec, **given)
 
 
 def keys_of_ticks(keys: int, span: int, tick: int) -> int:
-    """Return the keys that the ticks of a span may hold if the span holds `keys` at any time.
+    """Return the keys that come in the ticks of a span if `keys` come in each span, evenly.
 
     The ticks from that of a key to that of its last query, both included, are longer than the
-    span, which is in nanoseconds as the tick is; and both ends may have a key.
+    span, which is in nanoseconds as the tick is.
     """
     ticks = span // tick + 1
-    return ceil(Fraction(keys * (ticks + 1) * tick, span)) + 1
+    return ceil(Fraction(keys * (ticks + 1) * tick, span))
 
 
 class TickCounter:

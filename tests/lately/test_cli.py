@@ -203,6 +203,18 @@ def test_span_is_sized_for_its_keys(steady, size):
     assert fewer["repeats_found"] == 8500
 
 
+def test_generation_span_keeps_bursts(tmp_path):
+    """A burst of all that a span may hold comes after a trickle that makes generations old."""
+    path = tmp_path / "bursts.csv"
+    times = [at + when for at in range(4) for when in [*(n / 50 for n in range(30)), *[0.6] * 470]]
+    path.write_text("time,key\n" + "".join(f"{time:.2f},{n}\n" for n, time in enumerate(times)))
+    options = [path, "--span", "900ms", "--fpr", 0.01, "--window", 500]
+    assert figures(*options)["span"]["shortened"] > 0
+    found = figures(*options, "--generation-span", "900ms")
+    assert found["span"]["shortened"] == 0
+    assert found["spec"]["generation_span"] == found["span"]["ticks"] + 1 == 1002
+
+
 def test_span_of_a_spec(steady, tmp_path):
     path = tmp_path / "filter.toml"
     path.write_text('family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\nspan = 200\n')

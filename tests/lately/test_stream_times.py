@@ -23,6 +23,7 @@ from lately.replay.traces import TraceError
 MS = 10**6
 COUNTED = preset("default")
 TIMED = replace(COUNTED, span=400)
+SHORTEN, OLD = {"when_full": "shorten"}, {"generation_span": 5}
 
 
 @given(
@@ -47,7 +48,7 @@ def test_default_tick():
 
 
 def test_when_full():
-    assert with_span(COUNTED, 50 * MS, MS, "overfill")[0].when_full == "overfill"
+    assert with_span(COUNTED, 50 * MS, MS, when_full="overfill")[0].when_full == "overfill"
 
 
 def test_without_a_span_nothing_changes():
@@ -69,19 +70,28 @@ def test_tick_of_a_filter_that_has_ticks():
 
 
 @pytest.mark.parametrize(
-    ("spec", "options", "message"),
+    ("spec", "times", "fields", "message"),
     [
-        (COUNTED, (None, MS), r"tick: must not be given without a span, not '1 ms'"),
-        (COUNTED, (None, None, "overfill"), r"when_full: must not be given without a span, not"),
-        (TIMED, (None, None), r"tick: must be given, or --span, for a .* span is 400 ticks, not N"),
-        (TIMED, (MS, MS), r"span: must be given without --tick for a .* 400 ticks, not '1 ms'"),
-        (TIMED, (MS, None, "shorten"), r"when_full: must not be given for a filter whose span is"),
-        (COUNTED, (MS, None, "wait"), r"when_full: must be one of shorten, overfill, not 'wait'"),
+        (COUNTED, (None, MS), {}, r"tick: must not be given without a span, not '1 ms'"),
+        (COUNTED, (None, None), SHORTEN, r"when_full: must not be given without a span, not 's"),
+        (COUNTED, (None, None), OLD, r"generation_span: must not be given without a span, not 5"),
+        (TIMED, (None, None), {}, r"tick: must be given, or --span, for .* is 400 ticks, not None"),
+        (TIMED, (MS, MS), {}, r"span: must be given without --tick for .* 400 ticks, not '1 ms'"),
+        (TIMED, (MS, None), SHORTEN, r"when_full: must not be given for a filter whose span is"),
+        (TIMED, (MS, None), OLD, r"generation_span: must not be given for a filter whose span is"),
+        (COUNTED, (MS, None), {"when_full": "wait"}, r"when_full: must be one of shorten, overf"),
+        (COUNTED, (MS, None), OLD, r"generation_span: must be at least 201 for 5 generations "),
+        (
+            COUNTED,
+            (MS, None),
+            {"generation_span": 1001 * 1000},
+            r"generation_span: must be at most",
+        ),
     ],
 )
-def test_span_wrong(spec, options, message):
+def test_span_wrong(spec, times, fields, message):
     with pytest.raises(SpecificationError, match=rf"^{message}"):
-        with_span(spec, *options)
+        with_span(spec, *times, **fields)
 
 
 @given(
@@ -95,6 +105,14 @@ def test_keys_of_ticks_are_all_that_may_come(keys, span, tick, phase):
     spec, _ = with_span(COUNTED, span, tick)
     last = ticks[-1]
     assert sum(last - spec.span <= one for one in ticks) <= keys_of_ticks(keys, span, tick)
+
+
+@given(old=st.integers(200, 1000), tick=st.integers(1, 5))
+def test_generation_span_is_surely_over(old, tick):
+    spec, _ = with_span(COUNTED, 1000, tick, generation_span=old)
+    # Two times so many ticks apart are more than `old` apart, and need not be at one tick less.
+    assert (spec.generation_span - 1) * tick > old >= (spec.generation_span - 2) * tick
+    assert (spec.generation_span == spec.span + 1) == (old // tick == 1000 // tick)
 
 
 def test_whole_nanoseconds():
