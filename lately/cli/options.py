@@ -10,9 +10,13 @@ import click
 
 if TYPE_CHECKING:
     from ..golden import FilterSpec
+    from ..planner.requirement import Span
 
 Command = Callable[..., Any]
 """Function that click makes a command of."""
+
+WHEN_FULL = ("shorten", "overfill")
+"""As `lately.golden.spec.span.WHEN_FULL`, whose module loads numpy."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """--json."""
@@ -118,9 +122,15 @@ def trace_options(command: Command) -> Command:
 
 
 def choose_spec(
-    spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
+    spec: str | None,
+    preset: str | None,
+    window: int | None = None,
+    fpr: float | None = None,
+    span: "Span | None" = None,
 ) -> "FilterSpec":
     """Return the filter that the options ask for, the default preset if they ask for none.
+
+    One that is sized has the ``span``, if it is given; ``window`` are the keys within it then.
 
     Raises
     ------
@@ -143,7 +153,7 @@ def choose_spec(
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
-        return choose(Requirement(window=window, false_positive_rate=fpr))
+        return choose(Requirement(window=window, false_positive_rate=fpr, span=span))
     return named(preset or "default")
 
 

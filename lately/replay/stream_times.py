@@ -3,29 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
 from typing import Any
 
 import numpy as np
 
+from ..durations import TICKS, time_text
 from ..golden import FilterSpec
 from ..golden.spec.base import require
 from ..golden.times import TIME_LIMIT, Times
 from .trace_formats import NANOSECONDS, TraceError
-
-DEFAULT_TICKS = 1000
-"""Ticks that a span is divided into unless it is said how long one is."""
-
-_UNITS = (
-    (86_400 * NANOSECONDS, "d"), (3600 * NANOSECONDS, "h"), (60 * NANOSECONDS, "min"),
-    (NANOSECONDS, "s"), (10**6, "ms"), (1000, "us"), (1, "ns"),
-)  # fmt: skip
-
-
-def time_text(nanoseconds: float) -> str:
-    """Write a time of `nanoseconds`, at least 0, with its unit, four figures: '50.05 ms'."""
-    size, unit = next((pair for pair in _UNITS if nanoseconds >= pair[0]), _UNITS[-1])
-    return f"{nanoseconds / size:.4g} {unit}"
 
 
 def whole_nanoseconds(name: str, seconds: Fraction) -> int:
@@ -37,29 +23,23 @@ def whole_nanoseconds(name: str, seconds: Fraction) -> int:
         If that is no whole number.
     """
     time = seconds * NANOSECONDS
-    shown = f"{float(time):g} ns"
     rule = "must be a whole number of nanoseconds"
-    require(time.denominator == 1, name, rule, shown)
+    require(time.denominator == 1, name, rule, time_text(seconds))
     return int(time)
 
 
 def default_tick(span: int) -> int:
-    """Return the tick for a span in which there are `DEFAULT_TICKS`; both in nanoseconds."""
-    return -(-span // DEFAULT_TICKS)
+    """Return the tick for a span in which there are about `TICKS`; both in nanoseconds."""
+    return -(-span // TICKS)
 
 
 def with_span(
-    spec: FilterSpec,
-    span: int | None,
-    tick: int | None,
-    *,
-    generation_span: int | None = None,
-    when_full: str | None = None,
+    spec: FilterSpec, span: int | None, tick: int | None, when_full: str | None = None
 ) -> tuple[FilterSpec, int | None]:
     """Give a filter a window in real time.
 
     Two keys that are a time R apart are at most floor(R / P) + 1 ticks of P apart, so that
-    many are needed for a span R. They are more than R apart if it is one tick more.
+    many are needed for a span R.
 
     Parameters
     ----------
@@ -67,11 +47,8 @@ def with_span(
         If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
     span, tick : int, optional
         In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
-    generation_span : int, optional
-        In nanoseconds: a generation is old when it is older than that. It is for a filter
-        without a span, as `when_full` is.
     when_full : str, optional
-        As in `spec`.
+        As in `spec`, for a filter without a span.
 
     Returns
     -------
@@ -88,16 +65,14 @@ def with_span(
         rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
         require(tick is not None or span is not None, "tick", rule, None)
         rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
-        require(tick is None or span is None, "span", rule, span and time_text(span))
+        require(tick is None or span is None, "span", rule, span and _text(span))
         tick = tick or (span or 0) // spec.span + 1
-        return with_ticks(spec, generation_span=generation_span, when_full=when_full), tick
+        return with_ticks(spec, when_full=when_full), tick
     if span is None:
-        require(tick is None, "tick", "must not be given without a span", tick and time_text(tick))
-        return with_ticks(spec, generation_span=generation_span, when_full=when_full), None
+        require(tick is None, "tick", "must not be given without a span", tick and _text(tick))
+        return with_ticks(spec, when_full=when_full), None
     tick = tick or default_tick(span)
-    old = None if generation_span is None else generation_span // tick + 2
-    ticks = span // tick + 1
-    return with_ticks(spec, span=ticks, generation_span=old, when_full=when_full), tick
+    return with_ticks(spec, span=span // tick + 1, when_full=when_full), tick
 
 
 def with_ticks(spec: FilterSpec, **fields: Any) -> FilterSpec:
@@ -122,14 +97,8 @@ def with_ticks(spec: FilterSpec, **fields: Any) -> FilterSpec:
     return replace(spec, **given)
 
 
-def keys_of_ticks(keys: int, span: int, tick: int) -> int:
-    """Return the keys that come in the ticks of a span if `keys` come in each span, evenly.
-
-    The ticks from that of a key to that of its last query, both included, are longer than the
-    span, which is in nanoseconds as the tick is.
-    """
-    ticks = span // tick + 1
-    return ceil(Fraction(keys * (ticks + 1) * tick, span))
+def _text(nanoseconds: int) -> str:
+    return time_text(Fraction(nanoseconds, NANOSECONDS))
 
 
 class TickCounter:

@@ -16,8 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from lately.cli import app as cli
-from lately.cli import run_commands
+from lately.cli import options, run_commands
 from lately.golden import SpecificationError, from_spec
+from lately.golden.spec import span
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
@@ -73,6 +74,10 @@ def test_help_is_light():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert re.search(rb"run +Replay a stream", done.stdout)
     assert done.stderr.strip() == b"[]"
+
+
+def test_what_gives_way_is_the_same_for_commands():
+    assert options.WHEN_FULL == span.WHEN_FULL
 
 
 def test_run_help_has_examples():
@@ -194,25 +199,23 @@ def test_span_is_sized_for_its_keys(steady, size):
     assert found["span"]["tick_seconds"] == (0.001 if "--tick" in size else 5e-5)
     assert found["span"]["shortened"] == found["false_negatives"] == 0
     assert found["repeats"] == found["repeats_found"] == 8500
-    fewer = figures(steady, "--span", "50ms", "--fpr", 0.01, "--window", 450, "--tick", "1ms")
+    fewer = figures(steady, "--span", "50ms", "--fpr", 0.01, "--window", 250, "--tick", "1ms")
     assert fewer["span"]["shortened"] > 0 == fewer["false_negatives"]
     fewer = figures(
-        steady, "--span", "50ms", "--fpr", 0.01, "--window", 450, "--when-full", "overfill"
+        steady, "--span", "50ms", "--fpr", 0.01, "--window", 250, "--when-full", "overfill"
     )
     assert fewer["span"]["overfilled"] > 0
     assert fewer["repeats_found"] == 8500
 
 
-def test_generation_span_keeps_bursts(tmp_path):
+def test_span_keeps_bursts(tmp_path):
     """A burst of all that a span may hold comes after a trickle that makes generations old."""
     path = tmp_path / "bursts.csv"
     times = [at + when for at in range(4) for when in [*(n / 50 for n in range(30)), *[0.6] * 470]]
     path.write_text("time,key\n" + "".join(f"{time:.2f},{n}\n" for n, time in enumerate(times)))
-    options = [path, "--span", "900ms", "--fpr", 0.01, "--window", 500]
-    assert figures(*options)["span"]["shortened"] > 0
-    found = figures(*options, "--generation-span", "900ms")
+    found = figures(path, "--span", "900ms", "--fpr", 0.01, "--window", 500)
     assert found["span"]["shortened"] == 0
-    assert found["spec"]["generation_span"] == found["span"]["ticks"] + 1 == 1002
+    assert found["spec"]["window"] >= 500
 
 
 def test_span_of_a_spec(steady, tmp_path):
@@ -235,7 +238,7 @@ def test_span_in_the_table(steady):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("asked", "message"),
     [
         (["--span", "50"], "span: must be a number above 0 and one of ns, us, ms, s, min, h, d, "),
         (["--span", "1s", "--tick", "x"], "tick: must be a number above 0 and one of ns, us, ms, "),
@@ -248,8 +251,8 @@ def test_span_in_the_table(steady):
         (["--span", "1s"], "span: must be given for a stream with times, but "),
     ],
 )
-def test_span_wrong(keys, options, message):
-    assert error("run", keys, "--engine", "golden", *options).startswith(message)
+def test_span_wrong(keys, asked, message):
+    assert error("run", keys, "--engine", "golden", *asked).startswith(message)
 
 
 def test_log_key(tmp_path):

@@ -13,8 +13,6 @@ from lately.golden import SpecificationError, preset
 from lately.replay.stream_times import (
     TickCounter,
     default_tick,
-    keys_of_ticks,
-    time_text,
     whole_nanoseconds,
     with_span,
 )
@@ -23,7 +21,7 @@ from lately.replay.traces import TraceError
 MS = 10**6
 COUNTED = preset("default")
 TIMED = replace(COUNTED, span=400)
-SHORTEN, OLD = {"when_full": "shorten"}, {"generation_span": 5}
+SHORTEN = {"when_full": "shorten"}
 
 
 @given(
@@ -74,45 +72,15 @@ def test_tick_of_a_filter_that_has_ticks():
     [
         (COUNTED, (None, MS), {}, r"tick: must not be given without a span, not '1 ms'"),
         (COUNTED, (None, None), SHORTEN, r"when_full: must not be given without a span, not 's"),
-        (COUNTED, (None, None), OLD, r"generation_span: must not be given without a span, not 5"),
         (TIMED, (None, None), {}, r"tick: must be given, or --span, for .* is 400 ticks, not None"),
         (TIMED, (MS, MS), {}, r"span: must be given without --tick for .* 400 ticks, not '1 ms'"),
         (TIMED, (MS, None), SHORTEN, r"when_full: must not be given for a filter whose span is"),
-        (TIMED, (MS, None), OLD, r"generation_span: must not be given for a filter whose span is"),
         (COUNTED, (MS, None), {"when_full": "wait"}, r"when_full: must be one of shorten, overf"),
-        (COUNTED, (MS, None), OLD, r"generation_span: must be at least 201 for 5 generations "),
-        (
-            COUNTED,
-            (MS, None),
-            {"generation_span": 1001 * 1000},
-            r"generation_span: must be at most",
-        ),
     ],
 )
 def test_span_wrong(spec, times, fields, message):
     with pytest.raises(SpecificationError, match=rf"^{message}"):
         with_span(spec, *times, **fields)
-
-
-@given(
-    keys=st.integers(1, 50), span=st.integers(1, 2000), tick=st.integers(1, 300),
-    phase=st.integers(0, 300),
-)  # fmt: skip
-def test_keys_of_ticks_are_all_that_may_come(keys, span, tick, phase):
-    # Evenly spaced keys, as many as fit into a span that begins just after one.
-    times = [phase + Fraction(number * span, keys) for number in range(6 * keys)]
-    ticks = [time // tick for time in times]
-    spec, _ = with_span(COUNTED, span, tick)
-    last = ticks[-1]
-    assert sum(last - spec.span <= one for one in ticks) <= keys_of_ticks(keys, span, tick)
-
-
-@given(old=st.integers(200, 1000), tick=st.integers(1, 5))
-def test_generation_span_is_surely_over(old, tick):
-    spec, _ = with_span(COUNTED, 1000, tick, generation_span=old)
-    # Two times so many ticks apart are more than `old` apart, and need not be at one tick less.
-    assert (spec.generation_span - 1) * tick > old >= (spec.generation_span - 2) * tick
-    assert (spec.generation_span == spec.span + 1) == (old // tick == 1000 // tick)
 
 
 def test_whole_nanoseconds():
@@ -148,12 +116,3 @@ def test_ticks_wrong():
     assert counter.ticks([0, (1 << 62) - 1])[-1] == (1 << 62) - 1
     with pytest.raises(TraceError, match=r"^time: must be fewer than 2\*\*62 ticks long, not 4611"):
         counter.ticks([1 << 62])
-
-
-@pytest.mark.parametrize(
-    ("nanoseconds", "text"),
-    [(0, "0 ns"), (999, "999 ns"), (50_050_000, "50.05 ms"), (90 * 10**9, "1.5 min"),
-     (86_400 * 10**9, "1 d"), (3600 * 10**9, "1 h"), (1000, "1 us"), (0.5, "0.5 ns")],
-)  # fmt: skip
-def test_time_text(nanoseconds, text):
-    assert time_text(nanoseconds) == text
