@@ -45,9 +45,7 @@ def soak(
 
     Half the keys of a chunk come from a pool of a fifth of the window, so that
     hits of every age are frequent; the others are random. With re-keying, a new
-    secret is loaded before every chunk. With a span, spells of operations come at up to eight
-    times the rate that fills the generations, or an eighth of it, and silences of up to four
-    spans are between them.
+    secret is loaded before every chunk; with a span, there are bursts and silences.
 
     `seed` is that of keys and operations; `progress` is called with the number of
     operations done since its last call.
@@ -56,9 +54,8 @@ def soak(
     -------
     dict
         Operations, how often each verdict and age was compared, mismatches of
-        verdicts, ages, statuses of a window in time, counters and memory bits, what happened
-        (hits, by age, shifts, clears, wraps of the ring; statuses, ticks, shortened windows and
-        overfilled generations), clocks, seconds, and what it ran with.
+        verdicts, ages, statuses, counters and memory bits, what happened (hits, by age,
+        shifts, clears, wraps of the ring; statuses), clocks, seconds, and what it ran with.
         After an interrupt: of what was done until then.
 
     Errors: as `lately.sim.compiled_unit`.
@@ -196,7 +193,11 @@ def _choose(random: np.random.Generator, spec: FilterSpec, count: int) -> tuple[
 
 
 def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:
-    """Draw the ticks of operations, shape (count,), none before `now`."""
+    """Draw the ticks of operations, shape (count,), none before `now`.
+
+    Spells come at up to eight times the rate that fills the generations, or an eighth of it, and
+    after silences of up to four spans.
+    """
     begins = np.unique([0, *random.integers(0, count, random.poisson(SPELLS))])
     usual = spec.span / spec.guaranteed_window
     steps = usual * 8 ** random.uniform(-1, 1, len(begins))

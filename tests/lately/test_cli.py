@@ -191,21 +191,24 @@ def steady(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "size", [("--window", 500), ("--rate", 10_000), ("--window", 500, "--tick", "1ms")]
+    ("size", "ticks"), [(("--rate", 10_000), 1001), (("--window", 500, "--tick", "1ms"), 51)]
 )
-def test_span_is_sized_for_its_keys(steady, size):
+def test_span_is_sized_for_its_keys(steady, size, ticks):
     found = figures(steady, "--span", "50ms", "--fpr", 0.01, *size)
-    assert found["span"]["ticks"] == (51 if "--tick" in size else 1001)
+    assert found["span"]["ticks"] == ticks
     assert found["span"]["tick_seconds"] == (0.001 if "--tick" in size else 5e-5)
     assert found["span"]["shortened"] == found["false_negatives"] == 0
     assert found["repeats"] == found["repeats_found"] == 8500
-    fewer = figures(steady, "--span", "50ms", "--fpr", 0.01, "--window", 250, "--tick", "1ms")
-    assert fewer["span"]["shortened"] > 0 == fewer["false_negatives"]
-    fewer = figures(
-        steady, "--span", "50ms", "--fpr", 0.01, "--window", 250, "--when-full", "overfill"
-    )
-    assert fewer["span"]["overfilled"] > 0
-    assert fewer["repeats_found"] == 8500
+
+
+@pytest.mark.parametrize(
+    ("when_full", "counter"), [("shorten", "shortened"), ("overfill", "overfilled")]
+)
+def test_span_of_more_keys_than_it_is_sized_for(steady, when_full, counter):
+    size = ("--span", "50ms", "--fpr", 0.01, "--window", 250, "--when-full", when_full)
+    found = figures(steady, *size)
+    assert found["span"][counter] > 0 == found["false_negatives"]
+    assert (found["repeats_found"] == 8500) == (when_full == "overfill")
 
 
 def test_span_keeps_bursts(tmp_path):
