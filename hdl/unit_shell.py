@@ -11,7 +11,7 @@ from .frontend.gate import Gate
 from .hash.secrets import Secrets
 from .interface import Operation, UnitSignature, operation_bits
 from .lanes.credits import Credits
-from .latencies import ACCEPT_LAG, result_places
+from .latencies import ACCEPT_LAG, ceil_log
 from .parameters import require_integer
 from .queue import ResultQueue
 from .statistics import EventCounter
@@ -71,7 +71,8 @@ class UnitShell(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        depth = result_places(self.latency, lag=ACCEPT_LAG)
+        # While results are taken, no more are under way than the latency has clocks.
+        depth = 1 << ceil_log(2, self.latency + ACCEPT_LAG + 1)
         m.submodules.core = core = self._core
         m.submodules.gate = gate = Gate(start=Secrets.LEAD + 2)
         m.submodules.credits = credits = Credits(limit=depth - 1 - ACCEPT_LAG)

@@ -62,6 +62,15 @@ def test_one_operation_a_clock():
     assert bench.now > 32
 
 
+@pytest.mark.parametrize(("key_bits", "latency"), [(200, 25), (300, 26)])
+def test_one_operation_a_clock_with_the_fewest_places_for_results(key_bits, latency):
+    """With 32 places for the results of a latency of 25 clocks, and one clock more."""
+    spec = replace(SPEC, key_bits=key_bits, hashes=4, cells=4)
+    operations = random_operations(6, 150, keys=10, window=20, weights=(0, 1, 1, 1))
+    bench = Bench(spec, levels=1).run(operations)
+    assert (bench.unit.latency, bench.clocks) == (latency, 150)
+
+
 def test_reported_at_exactly_the_window_and_after_silences_of_several_rounds():
     """Keys and pauses of their own; queries for windows around the age that golden tells."""
     operations = []
