@@ -11,9 +11,9 @@ from ..golden.errors import SpecificationError
 from ..golden.spec import FilterSpec
 from ..golden.spec.base import Specification
 from ..golden.spec.dictionary_sizes import WindowDictionarySpec
-from .dictionary.dictionary_figures import CELL_VARIANTS, DictionaryProfile
+from .dictionary.dictionary_figures import DictionaryProfile
 from .latencies import DEFAULT_LEVELS
-from .memory.map import BLOCK_KINDS
+from .memory.map import BLOCK_KINDS, CELL_VARIANTS
 from .profile import HardwareProfile
 
 UnitSpec = FilterSpec | WindowDictionarySpec

@@ -208,8 +208,7 @@ def runs():
     """Return the units of results/performance.json that the planner offers, each once."""
     found = {}
     for entry in measurements():
-        spec = entry.spec
-        if isinstance(spec, FilterSpec) and spec.lanes == 1:
+        if isinstance(entry.spec, FilterSpec) and entry.spec.lanes == 1:
             report = entry.report
             row = {"spec": entry.spec.to_dict(), "device": report.device}
             row |= {kind: getattr(report, kind) for kind in ("lut", "ff", "bram")}

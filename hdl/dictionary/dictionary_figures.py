@@ -6,10 +6,7 @@ from typing import Any
 from ...golden.errors import SpecificationError
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, QUEUE_LATENCY, hash_latency
-from ..memory.map import BLOCK_KINDS, cell_columns
-
-CELL_VARIANTS = ("portable", "ecp5")
-"""Variants of the memory of a column."""
+from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
 
 COUNTERS = ("operations", "insertions", "hits", "lost")
 """Counters of a unit."""

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ..golden import FilterSpec, from_spec
+from ..golden import from_spec
 from ..golden.hash.keys import random_keys
+from ..hdl.build import UnitSpec
 from ..replay.soak import software
 
 SEED = 1
 """Seed of the keys."""
 
 
-def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) -> dict[str, Any]:
+def replay(spec: UnitSpec, *, operations: int = 1_000_000, rounds: int = 5) -> dict[str, Any]:
     """Measure the compiled replay beside the golden model, in turn, on random keys.
 
     Each has several rounds of as many check-and-inserts; the medians are compared.
@@ -32,7 +33,7 @@ def replay(spec: FilterSpec, *, operations: int = 1_000_000, rounds: int = 5) ->
     from ..sim import compiled_unit
 
     random = np.random.default_rng(SEED)
-    golden = from_spec(spec)
+    golden: Any = from_spec(spec)
     began = time.perf_counter()
     with compiled_unit(spec) as unit:
         opened = time.perf_counter() - began

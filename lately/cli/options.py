@@ -11,9 +11,13 @@ import click
 if TYPE_CHECKING:
     from ..golden import FilterSpec
     from ..hdl.build import UnitSpec
+    from ..planner.requirement import Span
 
 Command = Callable[..., Any]
 """Function that click makes a command of."""
+
+WHEN_FULL = ("shorten", "overfill")
+"""As `lately.golden.spec.span.WHEN_FULL`, whose module loads numpy."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """--json."""
@@ -118,9 +122,7 @@ def trace_options(command: Command) -> Command:
     )(command)
 
 
-def choose_ring(
-    spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
-) -> "FilterSpec":
+def choose_ring(spec: str | None, preset: str | None) -> "FilterSpec":
     """Return the ring of segments that the options ask for, as `choose_unit`.
 
     Raises
@@ -132,18 +134,23 @@ def choose_ring(
     """
     from ..golden import FilterSpec
 
-    chosen = choose_unit(spec, preset, window, fpr)
+    chosen = choose_unit(spec, preset)
     if not isinstance(chosen, FilterSpec):
         FilterSpec.of_family(chosen.family)
     return cast("FilterSpec", chosen)
 
 
 def choose_unit(
-    spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
+    spec: str | None,
+    preset: str | None,
+    window: int | None = None,
+    fpr: float | None = None,
+    span: "Span | None" = None,
 ) -> "UnitSpec":
     """Return the filter that the options ask for, the default preset if they ask for none.
 
-    It is of any family that has hardware.
+    It is of any family that has hardware. One that is sized has the ``span``, if it is given;
+    ``window`` are the keys within it then.
 
     Raises
     ------
@@ -168,7 +175,7 @@ def choose_unit(
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
-        return choose(Requirement(window=window, false_positive_rate=fpr))
+        return choose(Requirement(window=window, false_positive_rate=fpr, span=span))
     return cast("UnitSpec", any_preset(preset or "default"))
 
 

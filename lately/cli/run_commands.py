@@ -78,10 +78,10 @@ def run(
     golden model and an exact oracle. Fails if RTL and golden model differ in
     any verdict, or if a key within the guaranteed window is not reported.
 
-    With --span, the window is a time: ticks of the stream's own times move it on. The filter
-    is sized for the keys that a span holds at most: those of --window or of --rate, or as many
-    as --preset or --spec has room for. If more come, --when-full says what gives way, and the
-    report tells how often. A filter of --spec that has a span, in ticks, needs --span or --tick.
+    With --span, the window is a time: ticks of the stream's own times move it on. --window
+    and --rate then say how many keys come within the span at most, in any bursts; else
+    --preset or --spec has room for as many as it has. If more come, --when-full says what gives
+    way, and the report how often. A --spec with a span, in ticks, needs --span or --tick.
 
     \b
     Examples:

@@ -1,17 +1,18 @@
 """Options of windows in real time, and the filters that they stand for."""
 
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
 
-from .options import Command, choose_unit, together
+from .options import WHEN_FULL, Command, choose_unit, together
 
 if TYPE_CHECKING:
     from ..hdl.build import UnitSpec
 
-WHEN_FULL = click.option(
+when_full_option = click.option(
     "--when-full",
-    type=click.Choice(["shorten", "overfill"]),
+    type=click.Choice(WHEN_FULL),
     help="What gives way when a span has more keys than the filter is made for: the age up to "
     "which keys are reported, or the false-positive rate.  [default: shorten]",
 )
@@ -35,7 +36,7 @@ def span_options(command: Command) -> Command:
         click.option(
             "--rate", type=float, metavar="R", help="Keys per second, in place of --window N = T R."
         ),
-        WHEN_FULL,
+        when_full_option,
     )(command)
 
 
@@ -52,25 +53,23 @@ def choose_timed_spec(
 ) -> "tuple[UnitSpec, int | None]":
     """Return the filter that the options ask for, and the nanoseconds of its ticks if it has any.
 
-    With a span, ``window`` is the number of keys that it holds. Errors: as `choose_unit`.
+    With a span, ``window`` is the number of keys that come within it. Errors: as `choose_unit`.
     """
     if rate is not None and (span is None or window is not None):
         raise click.UsageError("--rate needs --span, and is in place of --window")
     if rate is not None and fpr is None:
         raise click.UsageError("--rate needs --fpr")
-    from ..planner.requirement import span_seconds, window_of_span
-    from ..replay import stream_times
+    from ..planner.requirement import Span, span_seconds
+    from ..replay.stream_times import default_tick, whole_nanoseconds, with_span
 
     def nanoseconds(name: str, text: str | None) -> int | None:
-        if text is None:
-            return None
-        return stream_times.whole_nanoseconds(name, span_seconds(text, name))
+        return None if text is None else whole_nanoseconds(name, span_seconds(text, name))
 
     long, unit = nanoseconds("span", span), nanoseconds("tick", tick)
-    if span is not None and rate is not None:
-        window = window_of_span(span_seconds(span), rate)
-    if window is not None and long is not None:
-        unit = unit or stream_times.default_tick(long)
-        window = stream_times.keys_of_ticks(window, long, unit)
-    chosen = choose_unit(spec, preset, window, fpr)
-    return stream_times.with_span(chosen, long, unit, when_full)
+    if span is None or long is None or (rate is None and window is None):
+        return with_span(choose_unit(spec, preset, window, fpr), long, unit, when_full)
+    unit = unit or default_tick(long)
+    seconds = span_seconds(span)
+    time = Span.of(seconds, Fraction(unit, 10**9), when_full=when_full or WHEN_FULL[0])
+    keys = time.keys(float((window or 0) / seconds) if rate is None else rate)
+    return choose_unit(spec, preset, keys, fpr, time), unit

@@ -4,19 +4,19 @@ import io
 import os
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..durations import time_text
 from ..golden import FilterSpec
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
 from .oracle import CLASSES
 from .run import Checkpoint, RunResult
-from .stream_times import time_text
-from .trace_formats import NANOSECONDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,8 +57,8 @@ def interval_text(interval: Sequence[float] | None) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """Write `seconds` with the unit that suits: '50.05 ms'."""
-    return time_text(round(seconds * NANOSECONDS))
+    """Write `seconds`, to the nanosecond, with the unit that suits: '50.05 ms'."""
+    return time_text(Fraction(round(seconds * 10**9), 10**9))
 
 
 def html(result: RunResult) -> str:
@@ -357,7 +357,7 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     upper.set(ylabel="operations per octave", title=_distances_title(result))
     _legend(upper)
     lower.set(ylim=(-0.06, 1.06), ylabel="seen")
-    unit = f"ticks of {time_text(result.span.tick)}" if result.span else "operations"
+    unit = f"ticks of {seconds_text(result.span.tick / 10**9)}" if result.span else "operations"
     lower.set_xlabel(f"{unit} since the key was last inserted")
     _format(upper, lower)
 

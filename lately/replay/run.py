@@ -79,9 +79,8 @@ def run(
 ) -> RunResult:
     """Check and insert every key of a stream, and judge every verdict.
 
-    At some 200 checkpoints the golden model is also asked for `PROBES` random
-    keys that it cannot hold, which real streams have too few of; queries
-    change nothing.
+    At some 200 checkpoints the golden model is also asked for `PROBES` random keys that it
+    cannot hold, which real streams have too few of; queries change nothing.
 
     Parameters
     ----------
@@ -91,7 +90,7 @@ def run(
         'rtl' (the compiled hardware beside the golden model), 'golden' (the
         model alone), or what takes the hardware's place.
     tick : int, optional
-        Nanoseconds of a tick, for a filter with a span: the times of the stream make it go on.
+        Nanoseconds of a tick, for a filter with a span: times of the stream make it go on.
     limit : int, optional
         Most operations to perform.
     progress : callable, optional
@@ -104,7 +103,7 @@ def run(
     ValueError
         If the engine is not known, the limit is below 1, or a tick is missing or too many.
     TraceError
-        If the stream is damaged, none of its lines parses, or it has no times for a span.
+        If the stream is damaged, no line of it parses, or it has no times for a span.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit: must be at least 1, not {limit}")
@@ -115,8 +114,7 @@ def run(
         while records := trace.read(_CHUNK if limit is None else min(_CHUNK, limit - replay.done)):
             replay.perform(records)
             if progress is not None:
-                share = trace.fraction
-                done = replay.done
+                share, done = trace.fraction, replay.done
                 progress(done, share if limit is None else max(done / limit, share or 0.0))
         return replay.finish(time.perf_counter() - began)
 

@@ -3,30 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
-from math import ceil
 from typing import Any
 
 import numpy as np
 
+from ..durations import TICKS, time_text
 from ..golden import FilterSpec, SpecificationError
 from ..golden.spec.base import require
 from ..golden.times import TIME_LIMIT, Times
 from ..hdl.build import UnitSpec
 from .trace_formats import NANOSECONDS, TraceError
-
-DEFAULT_TICKS = 1000
-"""Ticks that a span is divided into unless it is said how long one is."""
-
-_UNITS = (
-    (86_400 * NANOSECONDS, "d"), (3600 * NANOSECONDS, "h"), (60 * NANOSECONDS, "min"),
-    (NANOSECONDS, "s"), (10**6, "ms"), (1000, "us"), (1, "ns"),
-)  # fmt: skip
-
-
-def time_text(nanoseconds: float) -> str:
-    """Write a time of `nanoseconds`, at least 0, with its unit, four figures: '50.05 ms'."""
-    size, unit = next((pair for pair in _UNITS if nanoseconds >= pair[0]), _UNITS[-1])
-    return f"{nanoseconds / size:.4g} {unit}"
 
 
 def whole_nanoseconds(name: str, seconds: Fraction) -> int:
@@ -38,15 +24,14 @@ def whole_nanoseconds(name: str, seconds: Fraction) -> int:
         If that is no whole number.
     """
     time = seconds * NANOSECONDS
-    shown = f"{float(time):g} ns"
     rule = "must be a whole number of nanoseconds"
-    require(time.denominator == 1, name, rule, shown)
+    require(time.denominator == 1, name, rule, time_text(seconds))
     return int(time)
 
 
 def default_tick(span: int) -> int:
-    """Return the tick for a span in which there are `DEFAULT_TICKS`; both in nanoseconds."""
-    return -(-span // DEFAULT_TICKS)
+    """Return the tick for a span in which there are about `TICKS`; both in nanoseconds."""
+    return -(-span // TICKS)
 
 
 def with_span(
@@ -78,35 +63,46 @@ def with_span(
         If one of them is missing, one too many, or the filter cannot be.
     """
     if isinstance(spec, FilterSpec) and spec.timed:
-        rule = f"must not be given for a filter whose span is {spec.span:,} ticks"
-        require(when_full is None, "when_full", rule, when_full)
-        if tick is None:
-            rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
-            require(span is not None, "tick", rule, None)
-            return spec, (span or 0) // spec.span + 1
+        rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
+        require(tick is not None or span is not None, "tick", rule, None)
         rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
-        require(span is None, "span", rule, span and time_text(span))
-        return spec, tick
+        require(tick is None or span is None, "span", rule, span and _text(span))
+        tick = tick or (span or 0) // spec.span + 1
+        return with_ticks(spec, when_full=when_full), tick
     if span is None:
-        require(tick is None, "tick", "must not be given without a span", tick and time_text(tick))
-        require(when_full is None, "when_full", "must not be given without a span", when_full)
-        return spec, None
-    if not isinstance(spec, FilterSpec):
-        rule = f"must not be given for family {spec.family}, which counts insertions"
-        raise SpecificationError(f"span: {rule}, not {time_text(span)!r}")
+        require(tick is None, "tick", "must not be given without a span", tick and _text(tick))
+        return with_ticks(spec, when_full=when_full), None
     tick = tick or default_tick(span)
-    fields: dict[str, Any] = {"span": span // tick + 1, "when_full": when_full}
-    return replace(spec, **fields), tick
+    return with_ticks(spec, span=span // tick + 1, when_full=when_full), tick
 
 
-def keys_of_ticks(keys: int, span: int, tick: int) -> int:
-    """Return the keys that the ticks of a span may hold if the span holds `keys` at any time.
+def with_ticks(spec: UnitSpec, **fields: Any) -> UnitSpec:
+    """Give a filter a window in time, or none.
 
-    The ticks from that of a key to that of its last query, both included, are longer than the
-    span, which is in nanoseconds as the tick is; and both ends may have a key.
+    Parameters
+    ----------
+    spec : UnitSpec
+    **fields
+        Those of a specification with a span, in ticks, or None.
+
+    Raises
+    ------
+    SpecificationError
+        If the filter has a span already, there is none, or it cannot be.
     """
-    ticks = span // tick + 1
-    return ceil(Fraction(keys * (ticks + 1) * tick, span)) + 1
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in given.items():
+        if not isinstance(spec, FilterSpec):
+            rule = f"must not be given for family {spec.family}, which counts insertions"
+            raise SpecificationError(f"{name}: {rule}, not {value!r}")
+        rule = f"must not be given for a filter whose span is {spec.span} ticks"
+        require(not spec.timed, name, rule, value)
+        require("span" in given, name, "must not be given without a span", value)
+    return replace(spec, **given)
+
+
+def _text(nanoseconds: int) -> str:
+    return time_text(Fraction(nanoseconds, NANOSECONDS))
 
 
 class TickCounter:

@@ -7,12 +7,23 @@ from importlib.metadata import version
 from typing import Any
 
 from ...golden.errors import LatelyError
-from . import answers, core, expiry, frontend, lanes, rekey, results, segments, timing
+from . import answers, core, dictionary, expiry, frontend, lanes, rekey, results, segments, timing
 from .formal import Proof, Record, run_proof
 
 PROOFS: tuple[Proof, ...] = tuple(
     proof
-    for module in (segments, frontend, expiry, core, rekey, results, lanes, timing, answers)
+    for module in (
+        segments,
+        frontend,
+        expiry,
+        core,
+        rekey,
+        results,
+        lanes,
+        timing,
+        dictionary,
+        answers,
+    )
     for proof in module.PROOFS
 )
 """What is proven."""

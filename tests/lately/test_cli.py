@@ -16,8 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from lately.cli import app as cli
-from lately.cli import run_commands
+from lately.cli import options, run_commands
 from lately.golden import SpecificationError, from_spec
+from lately.golden.spec import span
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
@@ -73,6 +74,10 @@ def test_help_is_light():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert re.search(rb"run +Replay a stream", done.stdout)
     assert done.stderr.strip() == b"[]"
+
+
+def test_what_gives_way_is_the_same_for_commands():
+    assert options.WHEN_FULL == span.WHEN_FULL
 
 
 def test_run_help_has_examples():
@@ -186,21 +191,34 @@ def steady(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "size", [("--window", 500), ("--rate", 10_000), ("--window", 500, "--tick", "1ms")]
+    ("size", "ticks"), [(("--rate", 10_000), 1001), (("--window", 500, "--tick", "1ms"), 51)]
 )
-def test_span_is_sized_for_its_keys(steady, size):
+def test_span_is_sized_for_its_keys(steady, size, ticks):
     found = figures(steady, "--span", "50ms", "--fpr", 0.01, *size)
-    assert found["span"]["ticks"] == (51 if "--tick" in size else 1001)
+    assert found["span"]["ticks"] == ticks
     assert found["span"]["tick_seconds"] == (0.001 if "--tick" in size else 5e-5)
     assert found["span"]["shortened"] == found["false_negatives"] == 0
     assert found["repeats"] == found["repeats_found"] == 8500
-    fewer = figures(steady, "--span", "50ms", "--fpr", 0.01, "--window", 450, "--tick", "1ms")
-    assert fewer["span"]["shortened"] > 0 == fewer["false_negatives"]
-    fewer = figures(
-        steady, "--span", "50ms", "--fpr", 0.01, "--window", 450, "--when-full", "overfill"
-    )
-    assert fewer["span"]["overfilled"] > 0
-    assert fewer["repeats_found"] == 8500
+
+
+@pytest.mark.parametrize(
+    ("when_full", "counter"), [("shorten", "shortened"), ("overfill", "overfilled")]
+)
+def test_span_of_more_keys_than_it_is_sized_for(steady, when_full, counter):
+    size = ("--span", "50ms", "--fpr", 0.01, "--window", 250, "--when-full", when_full)
+    found = figures(steady, *size)
+    assert found["span"][counter] > 0 == found["false_negatives"]
+    assert (found["repeats_found"] == 8500) == (when_full == "overfill")
+
+
+def test_span_keeps_bursts(tmp_path):
+    """A burst of all that a span may hold comes after a trickle that makes generations old."""
+    path = tmp_path / "bursts.csv"
+    times = [at + when for at in range(4) for when in [*(n / 50 for n in range(30)), *[0.6] * 470]]
+    path.write_text("time,key\n" + "".join(f"{time:.2f},{n}\n" for n, time in enumerate(times)))
+    found = figures(path, "--span", "900ms", "--fpr", 0.01, "--window", 500)
+    assert found["span"]["shortened"] == 0
+    assert found["spec"]["window"] >= 500
 
 
 def test_span_of_a_spec(steady, tmp_path):
@@ -223,7 +241,7 @@ def test_span_in_the_table(steady):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("asked", "message"),
     [
         (["--span", "50"], "span: must be a number above 0 and one of ns, us, ms, s, min, h, d, "),
         (["--span", "1s", "--tick", "x"], "tick: must be a number above 0 and one of ns, us, ms, "),
@@ -236,8 +254,8 @@ def test_span_in_the_table(steady):
         (["--span", "1s"], "span: must be given for a stream with times, but "),
     ],
 )
-def test_span_wrong(keys, options, message):
-    assert error("run", keys, "--engine", "golden", *options).startswith(message)
+def test_span_wrong(keys, asked, message):
+    assert error("run", keys, "--engine", "golden", *asked).startswith(message)
 
 
 def test_log_key(tmp_path):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lately.boards.flow.devices import DEVICES
+from lately.durations import time_text
 from lately.golden import (
     FAMILIES,
     FilterSpec,
@@ -361,6 +362,22 @@ def test_span(text, seconds):
 def test_span_wrong(text):
     with pytest.raises(RequirementError, match=r"^span: must be a number above 0 and one of ns, "):
         span_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 ns"),
+        (Fraction(999, 10**9), "999 ns"),
+        (Fraction(1, 10**6), "1 us"),
+        (Fraction(5005, 10**5), "50.05 ms"),
+        (90, "1.5 min"),
+        (3600, "1 h"),
+        (86_400, "1 d"),
+    ],
+)
+def test_time_text(seconds, text):
+    assert time_text(Fraction(seconds)) == text
 
 
 def test_window_of_a_span_is_rounded_up():

@@ -522,11 +522,21 @@ def test_real_stream_in_time(when_full):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("spec", [TIMED, pytest.param(OVERFILLED, marks=pytest.mark.slow)])
-def test_span_through_the_hardware(timed_stream, spec):
+@pytest.mark.parametrize("when_full", ["shorten", pytest.param("overfill", marks=pytest.mark.slow)])
+def test_span_through_the_hardware(timed_stream, when_full):
+    # Compiled once for this test and those of the soak.
+    spec = FilterSpec(
+        family="apbbf", k=2, l=2, block_bits=8, hashes_per_block=2, blocks=16, key_bits=8, clear=8,
+        span=60, when_full=when_full,
+    )  # fmt: skip
     figures = perform(timed_stream, spec, tick=10 * MS).figures()
     assert figures["mismatches"] == figures["memory_mismatches"] == 0
     assert figures["span"]["status_mismatches"] == 0
+    assert (
+        min(figures["span"]["statuses"].values())
+        == 0
+        < figures["span"]["shortened" if when_full == "shorten" else "overfilled"]
+    )
     assert figures["counter_mismatches"] == {}
     assert figures["false_negatives"] == 0 < figures["guaranteed_queries"]
 

@@ -1,0 +1,235 @@
+"""What is proven of window dictionaries: their columns and sweep, and the promise of their core."""
+
+from dataclasses import dataclass
+
+from amaranth.hdl import Assume, Cat, Mux, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
+
+from ...golden.spec.dictionary_sizes import WindowDictionarySpec
+from ...hdl.dictionary.column import Column
+from ...hdl.dictionary.core import DictionaryCore
+from ...hdl.dictionary.dictionary_figures import ANSWER, DECISION
+from ...hdl.latencies import CONTROL_LAG
+from ...hdl.pipeline import delayed, registered
+from .formal import Bounded, Proof
+from .harness import Harness
+from .timing import Undefined
+
+WRITING = DECISION + 2
+"""Clocks from the address of an operation's cells to its write."""
+
+
+@dataclass(frozen=True)
+class ColumnSizes:
+    """What a column asks of a specification, with timestamps that come round soon."""
+
+    window: int = 2
+    rows: int = 2
+    timestamp_bits: int = 5
+    rest_bits: int = 1
+
+
+class ColumnAnswers(Harness):
+    """A column against insertions that are counted without end, for one arbitrary cell.
+
+    An operation comes every clock: each reads a row, and may write there or empty it. The input
+    rests as the core makes it rest for the sweep, `LAG` clocks later.
+    """
+
+    PERIOD = 2
+    """Insertions to each row of the sweep."""
+
+    LAG = 4
+
+    def __init__(self, *, column=Column, goal=None):
+        sizes = ColumnSizes()
+        memory = Undefined(depth=sizes.rows, width=1 + sizes.timestamp_bits + sizes.rest_bits)
+        self._column = column(spec=sizes, memory=memory)
+        self._sizes = sizes
+        super().__init__({}, goal=goal)
+
+    def build(self, m):
+        sizes = self._sizes
+        m.submodules.column = column = self._column
+        cell, wiped = Signal.like(column.row), Signal(range(sizes.rows + 1))
+        ready = wiped == sizes.rows
+        # As many as there are clocks in the bound.
+        total = Signal(8)
+        insert, tick = self._elaborate_entry(m, column, ready, total)
+        row, rest = Signal.like(column.row), Signal(sizes.rest_bits)
+        m.d.comb += [cell.eq(AnyConst(len(cell))), row.eq(AnySeq(len(row))), rest.eq(AnySeq(1))]
+        m.d.sync += wiped.eq(Mux(ready, wiped, wiped + 1))
+        next_row, coming = row, delayed(m, row, WRITING - 1, "coming")
+        number = registered(m, total, "number")
+        write_row = registered(m, coming, "write_row_before")
+        write_row = registered(m, write_row, "write_row")
+        inserted = delayed(m, insert, WRITING + 1, "inserted")
+        written = delayed(m, number, WRITING, "written")
+        writes, used = AnySeq(1), AnySeq(1)
+        read = registered(m, next_row, "read")
+        m.d.comb += [
+            column.next_row.eq(next_row),
+            column.row.eq(read),
+            column.tick.eq(tick),
+            column.coming_row.eq(coming),
+            column.number.eq(delayed(m, number, column.memory.LATENCY, "told")),
+            column.rest.eq(delayed(m, rest, 1 + column.memory.LATENCY, "rest")),
+            column.write.eq(~ready | (inserted & writes)),
+            column.write_row.eq(Mux(ready, write_row, wiped)),
+            column.same_row.eq(column.write_row == read),
+            column.written.used.eq(ready & used),
+            column.written.time.eq(written),
+            column.written.rest.eq(delayed(m, rest, 1 + WRITING, "written_rest")),
+        ]
+        self._elaborate_reference(m, column, cell, read, number, rest, written)
+
+    def _elaborate_entry(self, m, column, ready, total):
+        """Count the insertions; return whether there is one, and whether a row is due."""
+        turn = Signal(self.PERIOD, init=1)
+        tick, late = Signal(), Signal()
+        insert = ready & ~delayed(m, late, self.LAG, "rests")
+        m.d.sync += [
+            total.eq(total + insert),
+            turn.eq(Mux(insert, turn.rotate_left(1), turn)),
+            tick.eq(insert & turn[-1]),
+            late.eq((registered(m, column.late, "any_late") & tick) | column.overdue),
+        ]
+        return insert, tick
+
+    def _elaborate_reference(self, m, column, cell, read, number, rest, written):
+        window = self._sizes.window
+        held = Signal()
+        since = Signal.like(number)
+        holds = Signal.like(rest)
+        writes = column.write & (column.write_row == cell)
+        with m.If(writes):
+            m.d.sync += [
+                held.eq(column.written.used),
+                since.eq(written),
+                holds.eq(column.written.rest),
+            ]
+        distance = Signal.like(number)
+        m.d.comb += distance.eq(number - since)
+        asked = (read == cell) & ~writes
+        own = held & (holds == registered(m, rest, "own_rest"))
+        match = own & (distance <= window)
+        free = ~held | (distance >= window)
+        told = delayed(m, Cat(asked, match, free, distance), column.LATENCY, "expected")
+        asked, match, free, distance = told[0], told[1], told[2], told[3:]
+        self.require(
+            ~asked | (column.match == match),
+            ~asked | (column.free == free),
+            ~(asked & match) | (column.distance == distance),
+        )
+        ends = asked & match & (distance == window)
+        beyond = asked & free & (distance >= 1 << self._sizes.timestamp_bits)
+        self.reach("an entry is found at the end of the window", ends)
+        self.reach("an entry is older than timestamps tell", beyond)
+        self.reach("the input rests for the sweep", column.overdue)
+
+
+class DigestCore(DictionaryCore):
+    """Core whose keys are digests."""
+
+    def __init__(self, *, spec):
+        super().__init__(spec=spec, memory=Undefined)
+        self._read = CONTROL_LAG + 4
+        self.latency = self._read + ANSWER
+
+    def _elaborate_digest(self, m, pipe):
+        key = pipe.enter(self.key, "key", reset_less=True).at(self._read - 4)
+        digest = pipe.register("digest", lambda value: value, key, reset_less=True)
+        return self._elaborate_rows(pipe, digest)
+
+
+class DictionaryAnswers(Harness):
+    """A core against the insertions since that of one arbitrary digest.
+
+    Operations are free, from the end of a clear on: queries for any window, insertions, removals.
+    """
+
+    def __init__(self, *, core=DigestCore, goal=None, **sizes):
+        values = {"window": 16, "columns": 3, "rows": 2, "digest_bits": 3, "stash": 1} | sizes
+        spec = WindowDictionarySpec(key_bits=values["digest_bits"], **values)
+        self._core, self._window = core(spec=spec), spec.window
+        super().__init__({}, goal=goal)
+
+    def build(self, m):
+        m.submodules.core = core = self._core
+        begun, later, opened = Signal(), Signal(), Signal()
+        m.d.sync += [begun.eq(1), later.eq(begun), opened.eq(opened | (later & core.clean))]
+        own = AnyConst(len(core.key))
+        key, window = Signal.like(core.key), Signal.like(core.window)
+        valid, query, insert, remove = (AnySeq(1) & opened & ~core.late for _ in range(4))
+        flags = Signal(4)
+        m.d.comb += [
+            key.eq(AnySeq(len(key))),
+            window.eq(AnySeq(len(window))),
+            Assume(window <= self._window),
+            core.key.eq(key),
+            core.control.clear.eq(~begun),
+            # An operation that removes does nothing else.
+            flags.eq(Cat(valid, valid & query, valid & insert & ~remove, valid & remove)),
+        ]
+        names = ("valid", "query", "insert")
+        later_flags = delayed(m, flags, CONTROL_LAG, "flags")
+        m.d.comb += [getattr(core.control, name).eq(flag)
+                     for name, flag in zip(names, later_flags, strict=False)]  # fmt: skip
+        m.d.comb += [
+            core.remove.eq(later_flags[3]),
+            core.window.eq(delayed(m, window, CONTROL_LAG, "asked")),
+        ]
+        self._elaborate_reference(m, core, flags, key == own, window)
+
+    def _elaborate_reference(self, m, core, flags, mine, window):
+        # Insertions since that of the digest, which stop at the window.
+        known, age = Signal(), Signal(range(self._window + 1))
+        inserts, removes = flags[2], flags[3]
+        with m.If(inserts & (age != self._window)):
+            m.d.sync += age.eq(age + 1)
+        with m.If(mine & inserts):
+            m.d.sync += [known.eq(1), age.eq(0)]
+        with m.If(mine & removes):
+            m.d.sync += known.eq(0)
+        held = flags[1] & mine & known & (age < window)
+        told = delayed(m, Cat(flags[1] & mine, held, age), core.latency, "expected")
+        asked, held, age = told[0], told[1], told[2:]
+        lost = Signal()
+        m.d.sync += lost.eq(lost | core.lost)
+        verdict = core.verdict
+        self.require(
+            ~(asked & verdict.seen) | (held & (verdict.age == age)),
+            ~(asked & held & ~verdict.seen) | verdict.status,
+            ~verdict.status | lost | core.lost,
+        )
+        self.reach("a digest is found", asked & verdict.seen & (verdict.age == 3))
+        self.reach("an entry is lost, and missed", asked & held & ~verdict.seen)
+
+
+PROOFS = (
+    Proof(
+        name="column of a dictionary",
+        statement="An operation is told what was written last into its cell, and its exact "
+        "distance, until that has expired; the sweep erases nothing before, and everything before "
+        "its timestamp comes round, whatever the memory gives where ports meet.",
+        design="column of 2 cells, window of 2, timestamps of 5 bits",
+        build=ColumnAnswers,
+        method=Bounded(62),
+        goals={
+            "an entry is found at the end of the window": 40,
+            "an entry is older than timestamps tell": 62,
+            "the input rests for the sweep": 62,
+        },
+    ),
+    Proof(
+        name="dictionary, any digest",
+        statement="A digest is reported with its exact age if it was inserted within the window "
+        "asked for, and never otherwise; where it is missed, the status says so, and an entry was "
+        "told to be lost.",
+        design="core of 3 columns of 2 rows, digests of 3 bits, window of 16, stash of 1",
+        build=DictionaryAnswers,
+        method=Bounded(46),
+        goals={"a digest is found": 46, "an entry is lost, and missed": 46},
+    ),
+)
+"""Of window dictionaries."""

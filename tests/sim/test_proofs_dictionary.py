@@ -1,0 +1,61 @@
+"""Proofs of window dictionaries, and that one without one of its cures is found out."""
+
+from functools import partial
+
+import pytest
+from mutants import broken
+
+from lately.hdl.dictionary import core
+from lately.hdl.dictionary.column import Column
+from lately.hdl.dictionary.placement import Placement
+from lately.hdl.dictionary.stash import Stash
+from lately.sim.proofs import catalogue as proofs
+from lately.sim.proofs.dictionary import ColumnAnswers, DictionaryAnswers
+from lately.sim.proofs.formal import Bounded, Proof, run_proof
+
+pytestmark = [pytest.mark.rtl, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("name", ["column of a dictionary", "dictionary, any digest"])
+def test_holds(name):
+    (proof,) = proofs.select([name])
+    assert run_proof(proof).proven
+    for goal in proof.goals:
+        assert run_proof(proof.reaching(goal)).proven
+
+
+def status(build, clocks):
+    record = run_proof(Proof("name", "statement", "design", build, Bounded(clocks)))
+    print(record.status, record.depth, f"{record.seconds:.1f} s")
+    return record.status
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # What a memory gives that is written while it is read.
+        ("used.eq(cell.used & ~met)", "used.eq(cell.used)"),
+        # An operation that forestalls an erasure.
+        ("erase.eq(flight[-1] & expired & ~touched)", "erase.eq(flight[-1] & expired)"),
+        # The sweep.
+        ("erase.eq(flight[-1] & expired & ~touched)", "erase.eq(0)"),
+    ],
+)
+def test_column_without_a_cure_is_found_out(old, new):
+    assert status(partial(ColumnAnswers, column=broken(Column, old, new)), 62) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        # The digest of an operation under way.
+        (Placement, "mine = acts & self.same[distance - 1]", "mine = acts & 0"),
+        # What was read of a cell that was written since.
+        (Placement, "(self.free & ~state.written)", "self.free"),
+        # An entry that is displaced, and not told.
+        (Stash, "self.lost.eq(later & (gone < self._spec.window))", "self.lost.eq(0)"),
+    ],
+)
+def test_core_without_a_cure_is_found_out(monkeypatch, component, old, new):
+    monkeypatch.setattr(core, component.__name__, broken(component, old, new))
+    assert status(DictionaryAnswers, 46) == "failed"
