@@ -15,8 +15,9 @@ import numpy as np
 from ..golden import FilterSpec, Operation, SlidingFilter, Verdicts, from_spec
 from ..golden import preset as named
 from ..golden.hash.keys import text_keys
-from ..host import Host, HostError, preset_of
+from ..host import Host, preset_of
 from ..replay.traces import Trace
+from ..session import HostError
 from .progress import counting_bar
 
 CHUNK = 2048

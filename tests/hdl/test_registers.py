@@ -22,7 +22,8 @@ from lately.hdl.registers import (
     registers_header,
     registers_table,
 )
-from lately.host import Host, HostError
+from lately.host import Host
+from lately.session import HostError
 
 
 def test_words_of_the_serial_protocol_keep_their_places():

@@ -32,7 +32,8 @@ from lately.boards.link.protocol import (
 from lately.cli import app as cli
 from lately.cli import board_stream
 from lately.golden import Operation, RekeyError, SpecificationError, from_spec, preset
-from lately.host import Host, HostError, NoAnswerError, PortError, failed_checks
+from lately.host import Host, failed_checks
+from lately.session import HostError, NoAnswerError, PortError
 from lately.sim.board import SimulatedBoard, board_model
 
 pytestmark = pytest.mark.rtl
