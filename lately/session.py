@@ -29,6 +29,7 @@ _REASONS = {
     Status.BAD_LENGTH: "request: must have the length that the board expects, but has another",
     Status.BAD_OPERATION: "operation: must be one of those of a filter, but the board knows none",
     Status.BAD_KEY: "key: must fit into the width of the board's filter, but does not",
+    Status.BAD_VALUE: "value: must be one that the board can count to, and not too short for it",
     Status.NO_SESSION: "session: must have begun, but the board has forgotten it; was it reset?",
 }
 
@@ -234,8 +235,6 @@ class Session:
         self._open.clear()
         if status == Status.BUSY:
             raise RekeyError("rekey: must come when all segments of the ring have one secret")
-        if status == Status.BAD_VALUE:
-            raise HostError(f"{self.port}: must be given a length that the board can count to")
         known = status in list(Status)
         reason = _REASONS.get(Status(status)) if known else None
         raise HostError(f"{self.port}: {reason or f'must answer a status, not {status}'}")

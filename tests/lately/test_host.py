@@ -419,6 +419,7 @@ def test_answers_of_refused_requests(line):
         (Request.STATISTICS, b"x", Status.BAD_LENGTH),
         (Request.GENERATION, b"\1\0\0", Status.BAD_LENGTH),
         (Request.SECRET, bytes(16), Status.BAD_TYPE),
+        (Request.PERIOD, b"\0\1\0\0", Status.BAD_TYPE),
         (Request.SELF_TEST, b"\0", Status.BAD_LENGTH),
         (Request.OPERATIONS, record(2, 1) + b"\1", Status.BAD_LENGTH),
         (Request.OPERATIONS, record(2, 1) + record(6, 1), Status.BAD_OPERATION),
