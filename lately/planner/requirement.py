@@ -106,8 +106,14 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
         raise RequirementError(f"{name}: must be {rule}, not {value}")
 
 
-def span_seconds(text: str) -> Fraction:
+def span_seconds(text: str, *, name: str = "span") -> Fraction:
     """Return the seconds of a text such as "10s", "500ms" or "1.5 h".
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        What a message calls it.
 
     Raises
     ------
@@ -117,9 +123,9 @@ def span_seconds(text: str) -> Fraction:
     match = _SPAN.fullmatch(text)
     rule = f"a number above 0 and one of {', '.join(_UNITS)}, such as 10s"
     if match is None:
-        raise RequirementError(f"span: must be {rule}, not {text!r}")
+        raise RequirementError(f"{name}: must be {rule}, not {text!r}")
     seconds = Fraction(match[1]) * _UNITS[match[2]]
-    _require(seconds > 0, "span", rule, repr(text))
+    _require(seconds > 0, name, rule, repr(text))
     return seconds
 
 

@@ -1,14 +1,19 @@
 # amaranth: UnusedElaboratable=no
 """Boards whose window is one in time: ticks, times, and golden at the times that they tell."""
 
+import json
+import re
 import struct
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import TIME_BITS, Check, Request
+from lately.cli import app as cli
+from lately.cli import board_stream
 from lately.golden import FilterSpec, Operation, PoolStatus, SpecificationError, from_spec
 from lately.hdl.profile import HardwareProfile
 from lately.host import Host, window_seconds
@@ -247,6 +252,73 @@ def test_covered_seconds():
     }  # fmt: skip
     assert window_seconds(information, {"period": 500, "covered": 0})["covered_seconds"] == 0
     assert window_seconds(SimpleNamespace(timed=False), {}) == {}
+
+
+# Commands
+
+
+def lately(port, *arguments, status=0):
+    command = ["host", "--port", port, "--baud", "3000000", "--timeout", "10", *arguments]
+    done = CliRunner().invoke(cli.main, [str(argument) for argument in command])
+    assert done.exit_code == status, (done.output, done.exception)
+    return done.stderr.splitlines()[-1] if status else done.stdout
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    SPEC.to_toml(tmp_path / "spec.toml")
+    monkeypatch.setattr(board_stream, "CHUNK", 100)
+    keys = np.random.default_rng(SEED).integers(0, 40, 400)
+    (tmp_path / "keys").write_text("".join(f"{key}\n" for key in keys))
+    return tmp_path
+
+
+def test_commands(board):
+    # 240.5 clocks.
+    lately(board.port, "configure", "--tick", "10.02us")
+    info = json.loads(lately(board.port, "info", "--json"))
+    assert (info["time_bits"], info["tick_seconds"]) == (TIME_BITS, 241 / 24e6)
+    assert info["covered_seconds"] == SPAN * 241 / 24e6
+    text = lately(board.port, "statistics")
+    assert re.search(r"^period +241$", text, re.MULTILINE)
+    assert re.search(rf"^covered +{SPAN + 1}$", text, re.MULTILINE)
+    assert re.search(r"^tick seconds +1.004e-05$", text, re.MULTILINE)
+    message = lately(board.port, "configure", "--tick", "10", status=1)
+    assert "tick: must be a number above 0 and one of ns, us, ms, s, min, h" in message
+    assert "period: must be 1 to" in lately(board.port, "configure", "--tick", "1s", status=1)
+    message = lately(board.port, "configure", "--tick", "1us", status=1)
+    assert "value: must be one that the board can count to" in message
+
+
+def test_stream_is_checked_at_the_times_of_the_board(board, files):
+    lately(board.port, "configure", "--tick", "100us")
+    arguments = ("stream", files / "keys", "--check", "--spec", files / "spec.toml", "--json")
+    found = json.loads(lately(board.port, *arguments, "--out", files / "out.csv"))
+    assert (found["operations"], found["mismatches"], found["error"]) == (400, 0, None)
+    assert found["seen"] > 50
+    header, *rows = (files / "out.csv").read_text().splitlines()
+    assert header == "index,key,seen,age,time,status"
+    times, statuses = np.array([row.split(",")[4:] for row in rows], int).T
+    assert (np.diff(times) >= 0).all()
+    assert times[-1] > times[0]
+    assert set(statuses) <= {0, 1}
+    message = lately(board.port, *arguments, "--skip", 10, status=2)
+    assert "--check must not be given with --skip for a window in time" in message
+
+
+@pytest.mark.parametrize("wrong", ["status", "time"])
+def test_stream_that_differs_in_time_or_status_is_found(board, files, monkeypatch, wrong):
+    performed = Host.perform
+
+    def falsify(host, operations, keys):
+        found = performed(host, operations, keys)
+        # All keys far apart, or an answer that was never given.
+        changed = found.time + 100 * np.arange(len(keys)) if wrong == "time" else found.status ^ 2
+        return found._replace(**{wrong: changed})
+
+    monkeypatch.setattr(Host, "perform", falsify)
+    arguments = ("stream", files / "keys", "--limit", 100, "--check", "--spec", files / "spec.toml")
+    assert "mismatches: must be 0, not " in lately(board.port, *arguments, status=1)
 
 
 def test_window_in_insertions_has_no_times():
