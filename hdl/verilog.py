@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.back import verilog
 
 from ..golden.spec import FilterSpec
+from ..golden.spec.base import require
 from .build import filter_unit
 
 TAG_BITS = 8
@@ -12,6 +13,9 @@ TAG_BITS = 8
 
 TIME_BITS = 32
 """Width of the times of simulated units whose window is one in time."""
+
+LONGEST_SILENCE = (1 << TIME_BITS - 1) - 1
+"""Most ticks between two operations of a simulated unit whose window is one in time."""
 
 TOP = "lately_unit"
 """Name of the top module."""
@@ -23,8 +27,17 @@ def time_options(spec: FilterSpec) -> dict[str, Any]:
     Parameters
     ----------
     spec : FilterSpec
+
+    Raises
+    ------
+    SpecificationError
+        If a silence could not be longer than the span.
     """
-    return {"ticks": "time", "time_bits": TIME_BITS} if spec.timed else {}
+    if not spec.timed:
+        return {}
+    rule = f"must be below 2**{TIME_BITS - 1} - 1 ticks for simulated units"
+    require(spec.span < LONGEST_SILENCE, "span", rule, spec.span)
+    return {"ticks": "time", "time_bits": TIME_BITS}
 
 
 def unit_verilog(

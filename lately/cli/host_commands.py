@@ -206,7 +206,7 @@ def configure(
     from ..planner.requirement import span_seconds
 
     secret = None if secret_file is None else _read_secret(secret_file)
-    seconds = None if tick is None else span_seconds(tick, name="tick")
+    seconds = None if tick is None else span_seconds(tick, "tick")
     with board() as opened:
         clocks = None if seconds is None else ceil(seconds * opened.information.clock_hz)
         try:
