@@ -11,10 +11,12 @@ from ..golden.errors import SpecificationError
 from ..golden.spec import FilterSpec
 from ..golden.spec.base import Specification
 from ..golden.spec.dictionary_sizes import WindowDictionarySpec
+from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from .dictionary.dictionary_figures import DictionaryProfile
 from .latencies import DEFAULT_LEVELS
 from .memory.map import BLOCK_KINDS, CELL_VARIANTS
 from .profile import HardwareProfile
+from .timing.timing_profile import TimingProfile
 
 UnitSpec = FilterSpec | WindowDictionarySpec
 """Specifications for which there are units."""
@@ -90,9 +92,23 @@ def _dictionary(spec: WindowDictionarySpec, *, organisation: str, **options: Any
     return DictionaryUnit(spec, **options)
 
 
+def _timing(spec: TimedTimingSpec, *, organisation: str, **options: Any) -> Any:
+    from .timing.unit import TimingUnit
+
+    return TimingUnit(spec, **options)
+
+
+def _counted_timing(spec: PartitionedTimingSpec, *, organisation: str, **options: Any) -> Any:
+    from .timing.unit import CountedTimingUnit
+
+    return CountedTimingUnit(spec, **options)
+
+
 KINDS = (
     UnitKind(FilterSpec, HardwareProfile, _ring, ("portable", *BLOCK_KINDS)),
     UnitKind(WindowDictionarySpec, DictionaryProfile, _dictionary, CELL_VARIANTS),
+    UnitKind(TimedTimingSpec, TimingProfile, _timing, CELL_VARIANTS),
+    UnitKind(PartitionedTimingSpec, TimingProfile, _counted_timing, CELL_VARIANTS),
 )
 """All kinds of units."""
 
@@ -143,7 +159,7 @@ def filter_unit(
     """Return the unit that a specification asks for, of one of `KINDS`.
 
     `FilterUnit` for a ring of one lane, `LaneUnit` for several lanes, `DictionaryUnit` for a
-    dictionary.
+    dictionary, `TimingUnit` and `CountedTimingUnit` for timing filters.
 
     Parameters
     ----------

@@ -46,6 +46,7 @@ _MEANINGS = {
     "window": "window that the query asks for",
     "seen": "whether the key was reported",
     "age": "youngest age that the key can have; 0 if it was not reported",
+    "oldest": "cells of the key that are as old as its oldest",
     "status": "0 unless the window is shortened (1) or the false-positive rate exceeded (2)",
     "time": "time, in ticks",
     "tick": "a tick, when it is high for a cycle",

@@ -10,7 +10,7 @@ from ...golden import Operation, TimeLimitedRing, from_spec
 from ...golden.hash.keys import random_keys
 from ...golden.spec import FilterSpec
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ...golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
+from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ...hdl.bus.flat import Field
 from ...hdl.interface import UnitSignature, pack
 from .design import Design
@@ -118,6 +118,9 @@ def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
         found["status"] = status
     elif isinstance(spec, TimedTimingSpec):
         seen, age, oldest, *_ = model.perform(codes, keys, times, windows * spec.period)
+        found["oldest"] = oldest
+    elif isinstance(spec, PartitionedTimingSpec):
+        seen, age, oldest, *_ = model.perform(codes, keys, windows * spec.block)
         found["oldest"] = oldest
     elif isinstance(spec, WindowDictionarySpec):
         seen, age, guaranteed = model.perform(codes, keys, windows)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from .base import Specification, require
 from .dictionary_sizes import DICTIONARIES
 from .presets import PRESETS
+from .timestamp import TIMINGS
 
 
 def any_preset(name: str) -> Specification:
@@ -16,5 +17,6 @@ def any_preset(name: str) -> Specification:
 ALL_PRESETS: Mapping[str, Specification] = {
     **PRESETS,
     **{f"dictionary-{name}": spec for name, spec in DICTIONARIES.items()},
+    **{f"timing-{name}": spec for name, spec in TIMINGS.items()},
 }
 """`PRESETS`, and those of the other families, each with its family before its name."""

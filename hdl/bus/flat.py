@@ -247,10 +247,14 @@ def _ports(prefix, payload, apart, last):
 
     found, widths = payload_fields(payload, port_of, padded=(data,))
     if last:
-        # The tag is in TUSER of both streams, and nothing comes behind its highest bit there.
-        number, tag = next((n, one) for n, one in enumerate(found) if one.name == "tag")
+        # What comes behind the highest bit of the tag moves up.
+        tag = next(one for one in found if one.name == "tag")
         top = tag.width - 1
-        found[number] = tag._replace(width=top)
+        found = [
+            one._replace(offset=one.offset - (one.port == user and one.offset > tag.offset))
+            for one in found
+        ]
+        found[found.index(tag)] = tag._replace(width=top)
         found.append(Field(f"{prefix}_tlast", "last", 0, 0, 1, tag.source + top))
         widths[user] -= 1
         widths[f"{prefix}_tlast"] = 1

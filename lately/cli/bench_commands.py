@@ -5,7 +5,7 @@ import click
 from .figures import Figures, figures_command
 from .hardware_commands import bench_hardware
 from .lanes_commands import bench_lanes
-from .options import choose_unit, count_option, filter_options, seed_option
+from .options import choose_replayed, count_option, filter_options, seed_option
 from .progress import counting_bar
 from .span_options import when_full_option
 from .speed_commands import bench_golden, bench_stream
@@ -35,7 +35,7 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
       lately bench replay
       lately bench replay --preset large --operations 200000 --json
     """
-    chosen = choose_unit(spec, preset)
+    chosen = choose_replayed(spec, preset)
     from ..benchmarks.replay_speed import replay
 
     return replay(chosen, operations=operations, rounds=rounds)
@@ -77,6 +77,6 @@ def bench_soak(
     from ..replay.soak import soak
     from ..replay.stream_times import with_ticks
 
-    chosen = with_ticks(choose_unit(spec, preset), span=span, when_full=when_full)
+    chosen = with_ticks(choose_replayed(spec, preset), span=span, when_full=when_full)
     with counting_bar("operations", operations, "bar", "share", "remaining") as progress:
         return soak(chosen, operations=operations, seed=seed, progress=progress)

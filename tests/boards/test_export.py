@@ -30,6 +30,8 @@ CASES = {
     "secret": (any_preset("siphash-tiny"), {}),
     "time": (TIMED, {"options": {"ticks": "period"}}),
     "dictionary": (any_preset("dictionary-tiny"), {}),
+    "timing": (any_preset("timing-tiny"), {"last": True}),
+    "counted timing": (any_preset("timing-counted-tiny"), {"wrap": "raw"}),
     "dictionary without ready": (any_preset("dictionary-tiny"), {"wrap": "extern"}),
     "ecp5": (any_preset("tiny"), {"memory": "ecp5"}),
     "ice40": (any_preset("tiny"), {"wrap": "raw", "memory": "ice40-strict"}),

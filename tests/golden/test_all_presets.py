@@ -6,6 +6,7 @@ from lately.golden import (
     ALL_PRESETS,
     DICTIONARIES,
     PRESETS,
+    TIMINGS,
     SpecificationError,
     any_preset,
     from_spec,
@@ -14,6 +15,7 @@ from lately.golden import (
 
 def test_every_preset_is_there():
     names = [*PRESETS, "dictionary-tiny", "dictionary-1000", "dictionary-10000"]
+    names += [f"timing-{name}" for name in TIMINGS]
     assert list(ALL_PRESETS) == names
     assert any_preset("gebf-tiny") is PRESETS["gebf-tiny"]
     assert any_preset("dictionary-1000") is DICTIONARIES["1000"]

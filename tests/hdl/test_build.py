@@ -13,6 +13,7 @@ from lately.hdl.build import KINDS, filter_unit, unit_kind, unit_profile
 from lately.hdl.dictionary.unit import DictionaryUnit
 from lately.hdl.lanes.unit import LaneUnit
 from lately.hdl.memory.variants import VARIANTS
+from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
 from lately.hdl.unit import FilterUnit
 
 TIMING = Specification(family="timing", window=10, cells=64, hashes=2)
@@ -20,7 +21,13 @@ TIMING = Specification(family="timing", window=10, cells=64, hashes=2)
 
 @pytest.mark.parametrize(
     ("name", "unit"),
-    [("gebf-tiny", FilterUnit), ("two-lanes-tiny", LaneUnit), ("dictionary-tiny", DictionaryUnit)],
+    [
+        ("gebf-tiny", FilterUnit),
+        ("two-lanes-tiny", LaneUnit),
+        ("dictionary-tiny", DictionaryUnit),
+        ("timing-tiny", TimingUnit),
+        ("timing-counted-tiny", CountedTimingUnit),
+    ],
 )
 @pytest.mark.parametrize("levels", [1, 2])
 def test_unit_and_its_figures(name, unit, levels):
@@ -82,8 +89,8 @@ def test_dictionary_without_such_a_memory(options, message):
 def test_family_without_hardware():
     with pytest.raises(
         SpecificationError,
-        match=r"^family: must be one of apbf, apbbf, gebf, blocked-gebf, window-dictionary "
-        "for hardware, not 'timing'$",
+        match=r"^family: must be one of apbf, apbbf, gebf, blocked-gebf, window-dictionary, "
+        "timed-timing, partitioned-timing for hardware, not 'timing'$",
     ):
         unit_kind(TIMING)
 
