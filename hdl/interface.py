@@ -11,14 +11,11 @@ from amaranth.lib.wiring import In, Out
 from ..golden.operations import Operation as GoldenOperation
 from ..golden.operations import OperationBit
 from ..golden.spec import FilterSpec
-from .latencies import STATUS_BITS, stamp_bits
+from .latencies import PERIOD_BITS, STATUS_BITS, stamp_bits
 from .parameters import require_integer
 
 TICKS = ("tick", "period", "time")
 """Sources of the ticks of a window in time."""
-
-PERIOD_BITS = 24
-"""Width of the port `period`."""
 
 
 class Operation(Enum, shape=3):

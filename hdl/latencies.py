@@ -73,6 +73,9 @@ STATUS_BITS = 2
 TICKS_WAITING = 15
 """Ticks that wait for their effect at most."""
 
+PERIOD_BITS = 24
+"""Width of the number of clocks between two ticks that is set at run time."""
+
 TIMED_GENERATION = 16
 """Shortest generation at which operations flow, if the window is one in time."""
 

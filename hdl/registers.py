@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from .latencies import PERIOD_BITS
+
 WORD_BITS = 32
 """Width of a register that is read: counts are modulo ``2**32``."""
 
@@ -29,7 +31,7 @@ class Holder(Enum):
 
     UNIT = "unit"
     WINDOW = "window"
-    """A unit whose window is one in time; boards have none."""
+    """Unit and source of ticks of a window in time."""
     LINE = "line"
 
 
@@ -105,6 +107,11 @@ REGISTERS = (
              meaning="Shifts that retired a segment within the span."),
     Register(name="overfilled", event="overfilled", holder=Holder.WINDOW,
              meaning="Insertions beyond the capacity of their generation."),
+    Register(name="period", access=Access.READ_WRITE, width=PERIOD_BITS, reset=None,
+             holder=Holder.WINDOW,
+             meaning="Clocks of a tick, from the next one on; at first a millisecond of them."),
+    Register(name="covered", width=None, reset=None, holder=Holder.WINDOW,
+             meaning="Ticks, the present one included, of which every key is still reported."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 
@@ -120,39 +127,47 @@ def counters(holder: Holder) -> list[Register]:
     return [register for register in REGISTERS if register.event and register.holder is holder]
 
 
-def readable() -> list[Register]:
-    """Return the registers that boards read, in the order in which they do."""
+def readable(*, timed: bool = False) -> list[Register]:
+    """Return the registers that boards read, in the order in which they do.
+
+    Parameters
+    ----------
+    timed : bool
+        Whether the window is one in time.
+    """
     readable = [register for register in REGISTERS if register.readable]
-    return [register for register in readable if register.holder is not Holder.WINDOW]
+    return [register for register in readable if timed or register.holder is not Holder.WINDOW]
 
 
 def registers_header(unit: Any) -> str:
     """Return a C header with the registers of a board that has a unit.
 
-    For each register ``LATELY_NAME_BITS`` and ``LATELY_NAME_RESET``, and
-    ``LATELY_NAME_WORD``, its place among the words that STATISTICS answers,
-    if it can be read. Registers that the unit lacks are left out.
+    For each register ``LATELY_NAME_BITS``, ``LATELY_NAME_RESET`` unless the
+    board determines it, and ``LATELY_NAME_WORD``, its place among the words
+    that STATISTICS answers, if it can be read. Registers that such a board
+    lacks are left out.
 
     Parameters
     ----------
     unit : FilterUnit or LaneUnit
     """
-    words = {register.name: word for word, register in enumerate(readable())}
+    timed = unit.spec.timed
+    words = {register.name: word for word, register in enumerate(readable(timed=timed))}
     lines = ["#ifndef LATELY_REGISTERS_H", "#define LATELY_REGISTERS_H", "",
              f"#define LATELY_WORDS {len(words)}"]  # fmt: skip
     for register in REGISTERS:
+        if register.name not in words and register.name not in unit.signature.members:
+            continue
         width, reset = register.width, register.reset
-        if register.holder is not Holder.LINE:
-            if register.name not in unit.signature.members:
-                continue
-            if width is None:
-                member = unit.signature.members[register.name]
-                width, reset = len(getattr(unit, register.name)), member.init
+        if width is None:
+            member = unit.signature.members[register.name]
+            width, reset = len(getattr(unit, register.name)), member.init
         prefix = f"LATELY_{register.name.upper()}"
         lines += ["", f"/* {register.access.value}: {register.meaning} */"]
         if register.name in words:
             lines.append(f"#define {prefix}_WORD {words[register.name]}")
-        lines += [f"#define {prefix}_BITS {width}", f"#define {prefix}_RESET {reset}"]
+        lines.append(f"#define {prefix}_BITS {width}")
+        lines += [] if reset is None else [f"#define {prefix}_RESET {reset}"]
     return "\n".join([*lines, "", "#endif", ""])
 
 
@@ -161,7 +176,6 @@ def registers_table() -> Sequence[Sequence[str]]:
     return [
         [f"`{one.name}`", one.access.value, _stated(one.width), _stated(one.reset), one.meaning]
         for one in REGISTERS
-        if one.holder is not Holder.WINDOW
     ]
 
 

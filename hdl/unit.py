@@ -10,8 +10,8 @@ from .frontend.prescaler import Prescaler
 from .frontend.request_times import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
-from .interface import PERIOD_BITS, TICKS, UnitSignature
-from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, STATUS_BITS, result_places
+from .interface import TICKS, UnitSignature
+from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, PERIOD_BITS, STATUS_BITS, result_places
 from .memory.map import memory_map
 from .parameters import require_integer
 from .pipeline import registered

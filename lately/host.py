@@ -1,81 +1,49 @@
 """Host side of a board: keys in, verdicts out, over a serial port."""
 
-import os
 import struct
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .boards.link.protocol import (
-    ANSWER,
-    NONCE_BYTES,
     SECRET_BYTES,
     STATISTICS,
-    VERSION,
+    TIMED_STATISTICS,
     Check,
-    Decoder,
-    Frame,
     Information,
     Request,
-    Status,
-    batch_operations,
-    encode_request,
     key_bytes,
     spec_digest,
+    verdict_bytes,
 )
-from .golden.errors import LatelyError, RekeyError, SpecificationError
+from .golden.errors import SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
-from .golden.operations import Operation, Verdicts
+from .golden.operations import Ages, Operation, Verdicts
 from .golden.spec import PRESETS, FilterSpec
-
-DEFAULT_BAUD = 1_000_000
-"""Rate of the line unless another is named, in bits per second."""
-
-_REASONS = {
-    Status.BAD_VERSION: f"protocol: must be version {VERSION}, which the board does not speak",
-    Status.BAD_TYPE: "request: must be one that the board has, which it has not",
-    Status.BAD_LENGTH: "request: must have the length that the board expects, but has another",
-    Status.BAD_OPERATION: "operation: must be one of those of a filter, but the board knows none",
-    Status.BAD_KEY: "key: must fit into the width of the board's filter, but does not",
-    Status.NO_SESSION: "session: must have begun, but the board has forgotten it; was it reset?",
-}
+from .golden.times import Times
+from .hdl.latencies import PERIOD_BITS
+from .session import HostError, Session
 
 
-class HostError(LatelyError, RuntimeError):
-    """The board, or the line to it, is not as required."""
+class TimedResults(NamedTuple):
+    """Results of a sequence of operations of a board whose window is one in time."""
+
+    seen: NDArray[np.bool_]
+    """As `Verdicts`."""
+    age: Ages
+    """As `Verdicts`."""
+    status: NDArray[np.uint8]
+    """Code of the `lately.golden.PoolStatus` of each answer, before its own effects, shape (n,)."""
+    time: Times
+    """Ticks at each operation, shape (n,): those of its board modulo 2**30 at the first operation
+    of the host, and counted on from there."""
 
 
-class PortError(HostError):
-    """A port cannot be opened, or is gone."""
-
-
-class NoAnswerError(HostError):
-    """The board did not answer, however often it was asked."""
-
-
-@dataclass
-class _Open:
-    """A request under way."""
-
-    request: Request
-    payload: bytes
-    timeout: float
-    deadline: float = 0.0
-    attempts: int = 0
-
-
-class Host(AbstractContextManager["Host"]):
+class Host(Session):
     """A board at a serial port.
-
-    Requests are kept under way, as many as the board has room for, so that
-    the line is never idle. What is lost is sent again, and the board performs
-    each request once and in order, however often that was needed; see
-    `lately.boards.link.protocol`.
 
     Operations take effect one after another, as those of the golden model,
     whose methods these are like. One thread at a time.
@@ -83,85 +51,25 @@ class Host(AbstractContextManager["Host"]):
     Parameters
     ----------
     port : str
-        Such as ``/dev/ttyUSB0``, ``COM3``, or a URL that pyserial knows.
-    baud : int
-        As the board was built for.
+        As for `Session`, and so are its other options.
     spec : FilterSpec, optional
         The filter that the board must have.
-    timeout : float
-        Seconds to wait for an answer, beyond what the line and the board
-        need, before the request is sent again.
-    attempts : int
-        How often a request is sent at most.
-
-    Attributes
-    ----------
-    information : Information
-        Description that the board gives of itself.
-    repeated : int
-        Requests sent again so far.
 
     Raises
     ------
-    PortError
-        If the port cannot be opened.
-    NoAnswerError
-        If nothing that speaks the protocol answers.
     HostError
-        If the board has another filter than `spec`.
-    ValueError
-        If timeout or attempts are not above 0.
+        If the board has another filter than `spec`; else as `Session`.
     """
 
-    def __init__(
-        self,
-        port: str,
-        *,
-        baud: int = DEFAULT_BAUD,
-        spec: FilterSpec | None = None,
-        timeout: float = 0.5,
-        attempts: int = 6,
-    ) -> None:
-        if not timeout > 0 or attempts < 1:
-            raise ValueError(
-                f"timeout and attempts must be above 0 and at least 1, not {timeout}, {attempts}"
-            )
-        self.port = port
-        self.repeated = 0
-        self._baud = baud
-        self._timeout = timeout
-        self._attempts = attempts
-        self._decoder = Decoder()
-        self._open: dict[int, _Open] = {}
-        self._answers: dict[int, bytes] = {}
-        self._went_back = False
-        self._slots = 1
-        import serial
-
-        with _explained(port):
-            # A short wait, so that what has waited for too long is sent again in time.
-            self._serial = serial.serial_for_url(
-                port, baudrate=baud, timeout=0.02, write_timeout=30, exclusive=True
-            )
-            self._serial.reset_input_buffer()
-        try:
-            # A session begins with a nonce, and with any number.
-            self._sequence = os.urandom(1)[0]
-            greeting = self._ask(Request.HELLO, os.urandom(NONCE_BYTES))
-            self.information = Information.unpack(greeting[NONCE_BYTES:])
-            self._slots = self.information.slots
-            if spec is not None:
+    def __init__(self, port: str, *, spec: FilterSpec | None = None, **options: Any) -> None:
+        super().__init__(port, **options)
+        if spec is not None:
+            try:
                 self.check_spec(spec)
-        except BaseException:
-            self.close()
-            raise
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the port; the board keeps what it holds."""
-        self._serial.close()
+            except BaseException:
+                self.close()
+                raise
+        self._time = 0
 
     # Operations
 
@@ -195,20 +103,43 @@ class Host(AbstractContextManager["Host"]):
             If the board cannot be reached any longer. What it has performed by then is a
             beginning of the sequence.
         """
-        records = self._records(operations, keys)
-        batch = batch_operations(self.information.key_bits)
-        verdicts = np.empty(len(records), np.uint8)
-        starts = range(0, len(records), batch)
-        payloads = (records[start : start + batch].tobytes() for start in starts)
-        for start, answer in zip(starts, self._exchange(Request.OPERATIONS, payloads), strict=True):
-            count = min(batch, len(records) - start)
-            if len(answer) != count:
-                raise HostError(f"{self.port}: must answer {count} operations, not {len(answer)}")
-            verdicts[start : start + count] = np.frombuffer(answer, np.uint8)
-            if progress is not None:
-                progress(count)
-        seen = verdicts >= 0x80
-        return Verdicts(seen, np.where(seen, verdicts.astype(np.int64) & 0x7F, -1))
+        return _verdicts(self._perform(operations, keys, progress))
+
+    def perform(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> TimedResults:
+        """Perform a mixed sequence of operations; tell time and status of each answer, too.
+
+        The golden model's `lately.golden.TimeLimitedRing.perform` gives the same for the same
+        times, if it was cleared together with the board.
+
+        The board tells the low 30 bits of its tick counter. The host makes whole times of them,
+        as long as less than 2**30 ticks pass from one of its operations to the next: 12 days of
+        milliseconds. A longer silence looks shorter by a multiple of these; the board's own
+        answers are right after any silence.
+
+        Parameters, errors: as `apply`.
+
+        Raises
+        ------
+        SpecificationError
+            If the board's window is counted in insertions.
+        """
+        if not self.information.timed:
+            raise SpecificationError(
+                f"span: must be that of the filter of {self.port}, which has none and no times"
+            )
+        answers = self._perform(operations, keys, progress)
+        stamps = np.ascontiguousarray(answers[:, 1:]).view("<u4")[:, 0].astype(np.int64)
+        bits = self.information.time_bits
+        steps = np.diff(stamps, prepend=self._time) % (1 << bits)
+        times = self._time + np.cumsum(steps)
+        self._time = int(times[-1]) if len(times) else self._time
+        return TimedResults(*_verdicts(answers), (stamps >> bits).astype(np.uint8), times)
 
     def insert(self, keys: ArrayLike) -> None:
         """Insert keys in order; parameters, errors as for `apply`."""
@@ -235,8 +166,10 @@ class Host(AbstractContextManager["Host"]):
     def statistics(self) -> dict[str, int]:
         """Return the board's registers of `lately.hdl.registers` that can be read, by their names.
 
-        Counts are since reset and modulo 2**32, those of a self-test's operations included. A
-        board that is newer may have more registers, and an older one fewer, than are known here.
+        Counts are since reset and modulo 2**32, those of a self-test's operations included. Boards
+        whose window is one in time have further registers, of which `window_seconds` makes
+        seconds. A board that is newer may have more registers, and an older one
+        fewer, than are known here.
 
         Raises
         ------
@@ -249,25 +182,35 @@ class Host(AbstractContextManager["Host"]):
                 f"{self.port}: must answer statistics in words of 4 bytes, not {len(answer)} bytes"
             )
         words = struct.unpack(f"<{len(answer) // 4}I", answer)
-        return dict(zip(STATISTICS, words, strict=False))
+        names = TIMED_STATISTICS if self.information.timed else STATISTICS
+        return dict(zip(names, words, strict=False))
 
-    def configure(self, *, generation: int | None = None, secret: int | None = None) -> None:
-        """Set the generation length, and load a secret.
+    def configure(
+        self,
+        *,
+        generation: int | None = None,
+        secret: int | None = None,
+        period: int | None = None,
+    ) -> None:
+        """Set the generation length, load a secret, and set the clocks between two ticks.
 
         A length counts from the first generation on that begins after this; a
-        secret from the next CLEAR on, or, with re-keying, from the next shift.
+        secret from the next CLEAR on, or, with re-keying, from the next shift;
+        a period from the next tick on.
 
         Raises
         ------
         TypeError
-            If the length or the secret is not an integer.
+            If the length, the secret or the period is not an integer.
         ValueError
-            If the length is 0 or more than the hardware counts to, or the secret
-            is not one of 128 bits.
+            If the length or the period is 0 or more than the hardware counts to,
+            or the secret is not one of 128 bits.
         HostError
-            If the board cannot be reached any longer.
+            If the period is shorter than the board's filter can have, see
+            `lately.hdl.profile.HardwareProfile.least_period`, or the board cannot
+            be reached any longer.
         SpecificationError
-            If the board's hash takes no secret.
+            If the board's hash takes no secret, or its window is counted in insertions.
         RekeyError
             If the board still needs the two secrets that it has.
         """
@@ -277,14 +220,15 @@ class Host(AbstractContextManager["Host"]):
                     f"secret: must not be given for the filter of {self.port}, which takes none"
                 )
             check_secret(secret)
+        if period is not None and not self.information.timed:
+            raise SpecificationError(
+                f"period: must not be given for the filter of {self.port}, which has no span"
+            )
         if generation is not None:
-            most = (1 << self.information.generation.bit_length() + 1) - 1
-            if not isinstance(generation, int):
-                raise TypeError(f"generation: must be an integer, not {generation!r}")
-            if not 1 <= generation <= most:
-                limits = f"1 to {most} for this board"
-                raise ValueError(f"generation: must be {limits}, not {generation}")
-            self._ask(Request.GENERATION, struct.pack("<I", generation))
+            bits = self.information.generation.bit_length() + 1
+            self._set(Request.GENERATION, "generation", generation, bits)
+        if period is not None:
+            self._set(Request.PERIOD, "period", period, PERIOD_BITS)
         if secret is not None:
             self._ask(Request.SECRET, secret.to_bytes(SECRET_BYTES, "little"))
 
@@ -304,6 +248,40 @@ class Host(AbstractContextManager["Host"]):
         return Check(answer[0])
 
     # Requests
+
+    def _set(self, request: Request, name: str, value: int, bits: int) -> None:
+        """Have the board take a value of some `bits`."""
+        if not isinstance(value, int):
+            raise TypeError(f"{name}: must be an integer, not {value!r}")
+        most = (1 << bits) - 1
+        if not 1 <= value <= most:
+            raise ValueError(f"{name}: must be 1 to {most} for this board, not {value}")
+        self._ask(request, struct.pack("<I", value))
+
+    def _perform(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        progress: Callable[[int], None] | None,
+    ) -> NDArray[np.uint8]:
+        """Return the bytes of each answer, shape (n, bytes)."""
+        records = self._records(operations, keys)
+        batch = self.information.batch_operations
+        size = verdict_bytes(timed=self.information.timed)
+        answers = np.empty((len(records), size), np.uint8)
+        starts = range(0, len(records), batch)
+        payloads = (records[start : start + batch].tobytes() for start in starts)
+        for start, answer in zip(starts, self._exchange(Request.OPERATIONS, payloads), strict=True):
+            count = min(batch, len(records) - start)
+            if len(answer) != count * size:
+                raise HostError(
+                    f"{self.port}: must answer {count} operations with {count * size} bytes, "
+                    f"not {len(answer)}"
+                )
+            answers[start : start + count] = np.frombuffer(answer, np.uint8).reshape(count, size)
+            if progress is not None:
+                progress(count)
+        return answers
 
     def _records(self, operations: ArrayLike, keys: ArrayLike) -> NDArray[np.uint8]:
         """Return the bytes of each operation, shape (n, bytes)."""
@@ -327,99 +305,6 @@ class Host(AbstractContextManager["Host"]):
     def _apply_single(self, operation: Operation) -> None:
         words = -(-self.information.key_bits // 64)
         self._apply_all(operation, np.zeros(1 if words == 1 else (1, words), np.uint64))
-
-    def _ask(self, request: Request, payload: bytes = b"", *, wait: float = 0.0) -> bytes:
-        (answer,) = self._exchange(request, iter([payload]), wait=wait)
-        return answer
-
-    def _exchange(
-        self, request: Request, payloads: Iterator[bytes], *, wait: float = 0.0
-    ) -> Iterator[bytes]:
-        """Perform requests and yield the payloads of their answers, in order."""
-        # What an interrupt has left under way has been performed or will be; nobody asks for it.
-        while self._open:
-            self._pump()
-        self._answers.clear()
-        due = self._sequence
-        more = True
-        while True:
-            while more and (self._sequence - due) % 256 < self._slots:
-                payload = next(payloads, None)
-                more = payload is not None
-                if payload is not None:
-                    self._begin(request, payload, wait)
-            if not more and due == self._sequence:
-                return
-            while due not in self._answers:
-                self._pump()
-            answer = self._answers.pop(due)
-            due = (due + 1) % 256
-            yield answer
-
-    def _begin(self, request: Request, payload: bytes, wait: float) -> None:
-        # All that may be under way has to pass the line, stuffed at the worst.
-        line = 10 * 600 * self._slots / self._baud
-        begun = _Open(request, payload, self._timeout + line + wait)
-        self._open[self._sequence] = begun
-        self._send(self._sequence, begun)
-        self._sequence = (self._sequence + 1) % 256
-
-    def _send(self, sequence: int, begun: _Open) -> None:
-        if begun.attempts == self._attempts:
-            raise NoAnswerError(
-                f"{self.port}: expected an answer to {begun.request.name} within "
-                f"{begun.timeout:.2g} s, found none in {begun.attempts} attempts; "
-                f"is it a board of Lately, built for {self._baud} baud?"
-            )
-        self.repeated += begun.attempts > 0
-        begun.attempts += 1
-        with _explained(self.port):
-            self._serial.write(encode_request(begun.request, sequence, begun.payload))
-        begun.deadline = time.monotonic() + begun.timeout
-
-    def _pump(self) -> None:
-        """Take what has come; send again what has waited for too long."""
-        with _explained(self.port):
-            data = self._serial.read(max(1, self._serial.in_waiting))
-        for frame in self._decoder.feed(data):
-            self._take(frame)
-        if self._open and time.monotonic() > min(open.deadline for open in self._open.values()):
-            self._go_back()
-
-    def _go_back(self) -> None:
-        """Send all again that has no answer, oldest first."""
-        for sequence, begun in self._open.items():
-            self._send(sequence, begun)
-        self._went_back = True
-
-    def _take(self, frame: Frame) -> None:
-        begun = self._open.get(frame.sequence)
-        if begun is None or not frame.body or frame.type & ~0x70 != ANSWER | begun.request:
-            return
-        status, payload = frame.body[0], frame.body[1:]
-        if status == Status.OUT_OF_ORDER:
-            # One that was lost makes all behind it so: going back once is enough.
-            if not self._went_back:
-                self._go_back()
-            return
-        old = begun.request is Request.HELLO and payload[:NONCE_BYTES] != begun.payload
-        if old and status == Status.OK:
-            return
-        if status != Status.OK:
-            self._refuse(status)
-        del self._open[frame.sequence]
-        self._went_back = False
-        self._answers[frame.sequence] = payload
-
-    def _refuse(self, status: int) -> None:
-        self._open.clear()
-        if status == Status.BUSY:
-            raise RekeyError("rekey: must come when all segments of the ring have one secret")
-        if status == Status.BAD_VALUE:
-            raise HostError(f"{self.port}: must be given a length that the board can count to")
-        known = status in list(Status)
-        reason = _REASONS.get(Status(status)) if known else None
-        raise HostError(f"{self.port}: {reason or f'must answer a status, not {status}'}")
 
     def check_spec(self, spec: FilterSpec) -> None:
         """Refuse a board that holds another filter.
@@ -445,6 +330,34 @@ class Host(AbstractContextManager["Host"]):
         )
 
 
+def _verdicts(answers: NDArray[np.uint8]) -> Verdicts:
+    """Return what the first bytes of answers, shape (n, bytes), say."""
+    seen = answers[:, 0] >= 0x80
+    return Verdicts(seen, np.where(seen, answers[:, 0].astype(np.int64) & 0x7F, -1))
+
+
+def window_seconds(information: Information, statistics: Mapping[str, int]) -> dict[str, float]:
+    """Return the seconds of a tick, and those for which every key is still reported.
+
+    Parameters
+    ----------
+    information : Information
+        Of the board.
+    statistics : mapping of str to int
+        What its `Host.statistics` are.
+
+    Returns
+    -------
+    dict
+        ``tick_seconds`` and ``covered_seconds``; nothing if the window is counted in insertions.
+    """
+    if not information.timed:
+        return {}
+    tick = statistics["period"] / information.clock_hz
+    # The present tick has just begun, at the worst.
+    return {"tick_seconds": tick, "covered_seconds": tick * max(0, statistics["covered"] - 1)}
+
+
 def preset_of(information: Information) -> str | None:
     """Return the name of the preset that a board was built from, if it was one."""
     found = (name for name, spec in PRESETS.items() if spec_digest(spec) == information.digest)
@@ -454,18 +367,3 @@ def preset_of(information: Information) -> str | None:
 def failed_checks(failed: Check) -> dict[str, bool]:
     """Say of each check of the self-test, by its name in lower case, whether it passed."""
     return {check.name.lower(): check not in failed for check in Check if check.name}
-
-
-@contextmanager
-def _explained(port: str) -> Iterator[None]:
-    """Turn what goes wrong with a port into one line."""
-    import serial
-
-    try:
-        yield
-    except serial.SerialTimeoutException:
-        raise PortError(f"{port}: must take what is written, but has taken nothing") from None
-    except (serial.SerialException, OSError, ValueError) as error:
-        number = getattr(error, "errno", None)
-        text = os.strerror(number) if number else str(error)
-        raise PortError(f"{port}: must be a serial port with a board: {text}") from None

@@ -96,6 +96,16 @@ class SimulatedBoard(Closable):
             lit = self._library.board_leds(self._board)
         return {name: bool(lit >> bit & 1) for bit, name in enumerate(("alive", "hit", "fault"))}
 
+    def idle(self, cycles: int) -> None:
+        """Let clocks pass while nothing is on the line.
+
+        Parameters
+        ----------
+        cycles : int
+        """
+        for done in range(0, cycles, _CHUNK):
+            self._run(b"", min(_CHUNK, cycles - done))
+
     def reset(self) -> None:
         """Have the board begin anew, as after a loss of power; its terminal stays."""
         with self._lock:
@@ -120,12 +130,12 @@ class SimulatedBoard(Closable):
                 waiting = waiting[taken:]
                 answers += from_board(came) if came else b""
 
-    def _run(self, data: bytes) -> tuple[int, bytes]:
+    def _run(self, data: bytes, cycles: int = _CHUNK) -> tuple[int, bytes]:
         taken = ctypes.c_uint64()
         output = ctypes.create_string_buffer(_CHUNK // 8)
         with self._lock:
             count = self._library.board_run(
-                self._board, _CHUNK, data, len(data), ctypes.byref(taken), output
+                self._board, cycles, data, len(data), ctypes.byref(taken), output
             )
         return taken.value, output.raw[:count]
 

@@ -4,12 +4,13 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ...hdl.latencies import DEFAULT_LEVELS
+from ...hdl.frontend.prescaler import Prescaler
+from ...hdl.latencies import DEFAULT_LEVELS, PERIOD_BITS
 from ...hdl.registers import WORD_BITS, Holder, counters
 from ...hdl.statistics import EventCounter
 from ...hdl.unit import FilterUnit
 from .frames import FrameReceiver, FrameSender
-from .protocol import Information, check_slots, check_spec, spec_digest
+from .protocol import TIME_BITS, Information, check_slots, check_spec, spec_digest
 from .register_file import RegisterFile
 from .requests import Requests
 from .selftest import SelfTest, self_test_cycles
@@ -18,6 +19,9 @@ from .uart import BaudRate, Receiver, Transmitter
 
 class Link(wiring.Component):
     """Serial line, protocol, filter unit and self-test, in one clock domain.
+
+    Ticks of a window in time come every millisecond after reset, or as rarely as the unit asks
+    for, until another period is set. None comes during the self-test.
 
     Parameters
     ----------
@@ -66,7 +70,9 @@ class Link(wiring.Component):
         check_slots(slots)
         self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
         self._second = (clock_hz - 1).bit_length()
-        self.unit = FilterUnit(spec, statistics_bits=WORD_BITS, memory=memory, levels=levels)
+        self.unit = FilterUnit(
+            spec, statistics_bits=WORD_BITS, memory=memory, levels=levels, time_bits=TIME_BITS
+        )
         self.information = Information(
             slots=slots,
             key_bits=spec.key_bits,
@@ -75,6 +81,7 @@ class Link(wiring.Component):
             digest=spec_digest(spec),
             clock_hz=clock_hz,
             keyed=spec.hash == "siphash",
+            time_bits=TIME_BITS if spec.timed else 0,
             self_test_cycles=self_test_cycles(spec),
         )
         lights = dict.fromkeys(("alive", "hit", "fault", "busy"), Out(1))
@@ -107,6 +114,8 @@ class Link(wiring.Component):
         ]
         m.d.sync += self.busy.eq(frames.pending | ~sender.i.ready | ~transmitter.i.ready)
         registers = self._elaborate_registers(m, requests, frames, receiver)
+        if self.information.timed:
+            self._elaborate_window(m, requests, registers)
         self._elaborate_unit(m, requests, test, registers)
         self._elaborate_leds(m, requests, test, frames)
         return m
@@ -130,7 +139,9 @@ class Link(wiring.Component):
 
     def _elaborate_registers(self, m, requests, frames, receiver):
         """Count events, and let the requests read the registers and set them."""
-        m.submodules.registers = registers = RegisterFile(unit=self.unit)
+        millisecond = -(-self.information.clock_hz // 1000)
+        period = max(millisecond, self.unit.profile.least_period)
+        m.submodules.registers = registers = RegisterFile(unit=self.unit, period=period)
         m.d.comb += [
             *_copied(registers, requests, "number", "set_generation", "value"),
             requests.word.eq(registers.word),
@@ -142,6 +153,20 @@ class Link(wiring.Component):
         for register in counters(Holder.UNIT):
             m.d.comb += getattr(registers, register.name).eq(getattr(self.unit, register.name))
         return registers
+
+    def _elaborate_window(self, m, requests, registers):
+        """Make the ticks, none of them during the self-test, and copy what is counted."""
+        unit = self.unit
+        m.submodules.prescaler = prescaler = Prescaler(
+            width=PERIOD_BITS, least=unit.profile.least_period
+        )
+        m.d.comb += [
+            registers.set_period.eq(requests.set_period),
+            prescaler.period.eq(registers.period),
+            unit.tick.eq(prescaler.tick & ~requests.testing),
+            registers.covered.eq(unit.covered),
+            *_copied(registers, unit, *(one.name for one in counters(Holder.WINDOW))),
+        ]
 
     def _elaborate_leds(self, m, requests, test, frames):
         """Stretch events until an eye can see them."""

@@ -54,10 +54,20 @@ STATISTICS   none                         `STATISTICS`, 4 bytes each
 GENERATION   insertions, 4 bytes          none
 SECRET       secret, 16 bytes             none
 SELF_TEST    none                         `Check` bits of what failed
+PERIOD       clocks, 4 bytes              none
 ============ ============================ =================================
 
 OPERATIONS takes effect as a whole or, with another `Status` than OK, not at
 all. A key has as many bytes as it needs; unused bits of the last must be 0.
+
+**Windows in time.** A board whose window is a span of time makes ticks of its
+own, one every PERIOD clocks: from the next tick on, and a millisecond after
+reset. A period is at least `lately.hdl.profile.HardwareProfile.least_period`
+and below ``2**PERIOD_BITS``. Its answers to OPERATIONS have 4 more bytes for
+each operation, after bits 7 to 0: in bits 29 to 0 the low bits of the tick
+counter, in bits 31 and 30 the code of the `lately.golden.PoolStatus`. Hence an
+OPERATIONS has at most `batch_operations`, and is of BAD_LENGTH beyond. No tick
+comes during a SELF_TEST. Other boards do not have PERIOD: BAD_TYPE.
 """
 
 import hashlib
@@ -104,8 +114,14 @@ SECRET_BYTES = 16
 MAX_AGE = 127
 """Greatest age that an answer has room for, in generations."""
 
+TIME_BITS = 30
+"""Low bits of the tick counter that an answer has room for."""
+
 STATISTICS = tuple(register.name for register in readable())
 """Registers that STATISTICS answers; the `generation` is the length in use."""
+
+TIMED_STATISTICS = tuple(register.name for register in readable(timed=True))
+"""Registers that STATISTICS answers if the window is one in time."""
 
 
 class ProtocolError(LatelyError, ValueError):
@@ -121,6 +137,7 @@ class Request(IntEnum):
     GENERATION = 4
     SECRET = 5
     SELF_TEST = 6
+    PERIOD = 7
 
 
 class Status(IntEnum):
@@ -135,7 +152,7 @@ class Status(IntEnum):
     BAD_KEY = 5
     """A key has bits beyond its width."""
     BAD_VALUE = 6
-    """A generation length of 0, or one that the hardware cannot count."""
+    """A generation length of 0, or one that the hardware cannot count; such a period."""
     BUSY = 7
     """A secret came while the two before it are still needed."""
     OUT_OF_ORDER = 8
@@ -163,7 +180,7 @@ class Check(IntFlag):
     """The unit gave no answer, or that of another operation."""
 
 
-_INFORMATION = struct.Struct("<BBHHI8sI?xI")
+_INFORMATION = struct.Struct("<BBHHI8sI?BI")
 
 
 @dataclass(frozen=True)
@@ -186,6 +203,8 @@ class Information:
         Cycles in a second.
     keyed : bool
         Whether the filter takes a secret.
+    time_bits : int
+        Bits of the times in its answers; 0 if the window is counted in insertions.
     self_test_cycles : int
         Cycles that a self-test takes at most.
     """
@@ -197,7 +216,18 @@ class Information:
     digest: bytes
     clock_hz: int
     keyed: bool
+    time_bits: int
     self_test_cycles: int
+
+    @property
+    def timed(self) -> bool:
+        """Whether the window is a span of time."""
+        return self.time_bits > 0
+
+    @property
+    def batch_operations(self) -> int:
+        """Most operations in one request."""
+        return batch_operations(self.key_bits, timed=self.timed)
 
     @property
     def self_test_seconds(self) -> float:
@@ -242,9 +272,20 @@ def record_bytes(key_bits: int) -> int:
     return 1 + key_bytes(key_bits)
 
 
-def batch_operations(key_bits: int) -> int:
-    """Return the most operations in one request, whose keys have `key_bits`."""
-    return min(MAX_PAYLOAD // record_bytes(key_bits), MAX_ANSWER)
+def verdict_bytes(*, timed: bool = False) -> int:
+    """Return the bytes of an answer to OPERATIONS for each of them.
+
+    Parameters
+    ----------
+    timed : bool
+        Whether the window is one in time.
+    """
+    return 5 if timed else 1
+
+
+def batch_operations(key_bits: int, *, timed: bool = False) -> int:
+    """Return the most operations in one request, whose keys have `key_bits`; as `verdict_bytes`."""
+    return min(MAX_PAYLOAD // record_bytes(key_bits), MAX_ANSWER // verdict_bytes(timed=timed))
 
 
 def check_slots(slots: int) -> None:
@@ -265,17 +306,15 @@ def check_spec(spec: FilterSpec) -> None:
     Raises
     ------
     ProtocolError
-        If a key does not fit into a frame, an age into 7 bits, or a
-        generation into 4 bytes; or if the window is one in time.
+        If a key does not fit into a frame, an age into 7 bits, a generation
+        into 4 bytes, or an age in ticks into `TIME_BITS`.
     """
-    if spec.timed:
-        raise ProtocolError(
-            f"span: must not be given for a serial link, which sets no time, not {spec.span}"
-        )
     limits = (
         ("key_bits", spec.key_bits, 8 * (MAX_PAYLOAD - 1)),
         ("generations in the window", spec.window_generations, MAX_AGE),
         ("generation", spec.generation, (1 << 30) - 1),
+        # `lately.hdl.latencies.stamp_bits` of it.
+        ("span", spec.span or 0, (1 << TIME_BITS - 1) - 1),
     )
     for name, value, most in limits:
         if value > most:

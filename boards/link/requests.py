@@ -7,20 +7,22 @@ from amaranth.lib.wiring import In, Out
 from ...golden.hash.siphash import SECRET_BITS
 from ...golden.operations import Operation as GoldenOperation
 from ...hdl.interface import Operation
-from ...hdl.registers import WORD_BITS
+from ...hdl.latencies import PERIOD_BITS
+from ...hdl.registers import WORD_BITS, readable
 from .frames import REQUESTS, Answer, FrameReceiver
 from .protocol import (
     ANSWER,
     MAX_ANSWER,
     NONCE_BYTES,
-    STATISTICS,
     VERSION,
     Request,
     Status,
     key_bytes,
+    record_bytes,
+    verdict_bytes,
 )
 
-_VALUE_BYTES = {Request.GENERATION: 4, Request.SECRET: SECRET_BITS // 8}
+_VALUE_BYTES = {Request.GENERATION: 4, Request.SECRET: SECRET_BITS // 8, Request.PERIOD: 4}
 
 
 class Requests(wiring.Component):
@@ -48,7 +50,7 @@ class Requests(wiring.Component):
         As those of `FrameSender`.
     i, o
         The unit's streams, but during a self-test.
-    number, set_generation, value : Out
+    number, set_generation, set_period, value : Out
     word : In
         As those of `RegisterFile`.
     secret : Out(stream.Signature(128))
@@ -66,6 +68,7 @@ class Requests(wiring.Component):
         self._information = information
         self._unit = unit
         slots = information.slots
+        self._registers = len(readable(timed=information.timed))
         self._settle = unit.latency + 2 * unit.PAUSE + unit.GENERATION_LEAD + unit.SECRET_LEAD + 64
         members = {name: member.flip() for name, member in REQUESTS.items()}
         members |= {
@@ -75,7 +78,7 @@ class Requests(wiring.Component):
             "write_byte": Out(8),
             "i": Out(stream.Signature(unit.i.p.shape())),
             "o": In(stream.Signature(unit.o.p.shape())),
-            "number": Out(range(len(STATISTICS))),
+            "number": Out(range(self._registers)),
             "word": In(WORD_BITS),
             "set_generation": Out(1),
             "value": Out(WORD_BITS),
@@ -88,6 +91,8 @@ class Requests(wiring.Component):
         }
         if information.keyed:
             members["secret"] = Out(stream.Signature(SECRET_BITS))
+        if information.timed:
+            members["set_period"] = Out(1)
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -137,12 +142,15 @@ class Requests(wiring.Component):
         self._offered, self._answered = Signal(8), Signal(8)
         self._cycles = Signal(range(self._settle + 2))
         self._word = Signal(WORD_BITS)
-        self._kinds = {request: Signal(name=f"is_{request.name.lower()}") for request in Request}
+        timed = self._information.timed
+        self._kinds = {request: Signal(name=f"is_{request.name.lower()}") for request in Request
+                       if timed or request is not Request.PERIOD}  # fmt: skip
         self._lengths = {count: Signal(name=f"has_{count}") for count in (0, 4, 16)}
         self._spoken, self._expects, self._holds = Signal(), Signal(), Signal()
         self._at_code, self._at_end = Signal(), Signal()
         self._unknown, self._too_wide = Signal(), Signal()
         self._fits, self._over, self._complete = Signal(), Signal(), Signal()
+        self._too_many, self._lasts = Signal(), Signal()
 
     def _elaborate_facts(self, m):
         """Register the facts that states decide on, which are known well before."""
@@ -164,6 +172,13 @@ class Requests(wiring.Component):
             self._over.eq(self._cycles == self._settle),
             self._complete.eq(self._answered == self._offered),
         ]
+        if self._information.timed:
+            most = self._information.batch_operations * record_bytes(self._information.key_bits)
+            least = self._unit.profile.least_period
+            m.d.sync += [
+                self._too_many.eq(self._left > most),
+                self._lasts.eq((self.value >= least) & ~self.value[PERIOD_BITS:].any()),
+            ]
 
     # Steps that several states take
 
@@ -241,11 +256,16 @@ class Requests(wiring.Component):
     def _elaborate_start(self, m):
         keyed = self._information.keyed
         lengths = {Request.STATISTICS: 0, Request.SELF_TEST: 0} | _VALUE_BYTES
+        if not self._information.timed:
+            del lengths[Request.PERIOD]
         states = {Request.SELF_TEST: "TEST", Request.STATISTICS: "SETTLE"}
         with m.State("START"):
             self._end(m, Status.BAD_TYPE)
             with m.If(self._kinds[Request.OPERATIONS]):
                 self._end(m, Status.OK, state="SCAN")
+                if self._information.timed:
+                    with m.If(self._too_many):
+                        self._end(m, Status.BAD_LENGTH)
             for request, length in lengths.items():
                 if request is Request.SECRET and not keyed:
                     continue
@@ -315,7 +335,24 @@ class Requests(wiring.Component):
         ]
         with m.If(came):
             self._put(m, verdict)
-            m.d.sync += self._answered.eq(self._answered + 1)
+            if not self._information.timed:
+                m.d.sync += self._answered.eq(self._answered + 1)
+        if self._information.timed:
+            self._elaborate_time(m, came)
+
+    def _elaborate_time(self, m, came):
+        """Append time and status to each result; its record takes longer to come than they."""
+        left = Signal(range(verdict_bytes(timed=True)))
+        rest = Signal(8 * (verdict_bytes(timed=True) - 1))
+        with m.If(came):
+            m.d.sync += left.eq(verdict_bytes(timed=True) - 1)
+        with m.Elif(left != 0):
+            self._put(m, rest[:8])
+            m.d.sync += [rest.eq(rest >> 8), left.eq(left - 1)]
+            with m.If(left == 1):
+                m.d.sync += self._answered.eq(self._answered + 1)
+        with m.If(self.o.valid & ~self.testing):
+            m.d.sync += rest.eq(Cat(self.o.p.time, self.o.p.status))
 
     def _elaborate_settle(self, m):
         """Wait until operations under way have finished and a setting applies."""
@@ -325,6 +362,8 @@ class Requests(wiring.Component):
             Request.SECRET: "SECRET",
             Request.SELF_TEST: "START TEST",
         }
+        if self._information.timed:
+            states[Request.PERIOD] = "REPLY"
         with m.State("SETTLE"):
             m.d.sync += self._cycles.eq(self._cycles + 1)
             with m.If(self._over):
@@ -345,7 +384,7 @@ class Requests(wiring.Component):
             with m.If(self._cycles == WORD_BITS // 8 - 1):
                 m.d.sync += [self._cycles.eq(0), self.number.eq(self.number + 1)]
                 m.next = "SELECT"
-                with m.If(self.number == len(STATISTICS) - 1):
+                with m.If(self.number == self._registers - 1):
                     m.d.sync += self.number.eq(0)
                     m.next = "REPLY"
 
@@ -361,12 +400,22 @@ class Requests(wiring.Component):
             m.next = "SETTLE"
             with m.If(self._kinds[Request.GENERATION]):
                 m.next = "LENGTH"
+            if self._information.timed:
+                with m.If(self._kinds[Request.PERIOD]):
+                    m.next = "PERIOD"
         with m.State("LENGTH"):
             m.next = "SETTLE"
             with m.If(self._fits):
                 m.d.comb += self.set_generation.eq(1)
             with m.Else():
                 self._end(m, Status.BAD_VALUE)
+        if self._information.timed:
+            with m.State("PERIOD"):
+                m.next = "SETTLE"
+                with m.If(self._lasts):
+                    m.d.comb += self.set_period.eq(1)
+                with m.Else():
+                    self._end(m, Status.BAD_VALUE)
         if self._information.keyed:
             m.d.comb += self.secret.payload.eq(self._shifted[-SECRET_BITS:])
             with m.State("SECRET"):

@@ -192,6 +192,10 @@ class SelfTest(wiring.Component):
     the filter. The unit must have the generation of the specification. It is
     left clear; shifts and counters have moved on.
 
+    Of a unit with a window in time, no tick may come: nothing expires then, and no generation
+    grows old. As no segment counts right after a clear, memory that keeps its contents raises
+    `Check.FIRST`, `Check.AGE` and `Check.EXPIRY`, but not `Check.EMPTY`.
+
     Parameters
     ----------
     spec : FilterSpec

@@ -12,27 +12,39 @@ from typing import Any, BinaryIO
 import click
 import numpy as np
 
-from ..golden import FilterSpec, Operation, SlidingFilter, Verdicts, from_spec
+from ..golden import FilterSpec, Operation, SlidingFilter, TimeLimitedRing, Verdicts, from_spec
 from ..golden import preset as named
 from ..golden.hash.keys import text_keys
-from ..host import Host, HostError, preset_of
+from ..host import Host, TimedResults, preset_of
 from ..replay.traces import Trace
+from ..session import HostError
 from .progress import counting_bar
 
 CHUNK = 2048
 """Keys that are sent at a time."""
 
+Golden = SlidingFilter | TimeLimitedRing
+"""Model of a board's filter."""
+
 _COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
 
 
-def golden_model(board: Host, wanted: FilterSpec | None, secret: int | None) -> SlidingFilter:
+def golden_model(
+    board: Host, wanted: FilterSpec | None, secret: int | None, skip: int = 0
+) -> Golden:
     """Return an empty model of the filter that the board has, or must have, with its secret.
 
     Raises
     ------
     UsageError
-        If the board does not tell which filter it has, or takes a secret and there is none.
+        If the board does not tell which filter it has, takes a secret and there is none, or
+        needs the times of operations that are skipped.
     """
+    if skip and board.information.timed:
+        raise click.UsageError(
+            "--check must not be given with --skip for a window in time: "
+            "when the board performed the skipped operations is not known"
+        )
     if wanted is None:
         name = preset_of(board.information)
         if name is None:
@@ -59,14 +71,15 @@ def begin(board: Host, secret: int | None) -> None:
 def perform(
     board: Host,
     trace: Trace,
-    golden: SlidingFilter | None,
+    golden: Golden | None,
     skip: int,
     limit: int | None,
     table: BinaryIO | None,
 ) -> dict[str, Any]:
     """Check and insert the keys of a stream in the filter of a board.
 
-    Verdicts are compared with those of `golden` and go to `table`, as CSV, where there are these.
+    Verdicts are compared with those of `golden` and go to `table`, as CSV, where there are these;
+    so do the times and statuses of a window in time.
     The board has already performed the first `skip` operations; at most `limit` are added.
 
     Returns
@@ -75,7 +88,8 @@ def perform(
         Counts, rates and the error that ended the stream, as JSON can hold them.
     """
     if table is not None:
-        table.write(b"index,key,seen,age\n")
+        times = b",time,status" if board.information.timed else b""
+        table.write(b"index,key,seen,age" + times + b"\n")
     course = _Course(board, golden, table, mismatches=None if golden is None else 0)
     with _interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
         for texts in _texts(trace, skip, interrupted):
@@ -114,7 +128,7 @@ class _Course:
     """A stream in progress: its operations and verdicts so far."""
 
     board: Host
-    golden: SlidingFilter | None
+    golden: Golden | None
     table: BinaryIO | None
     mismatches: int | None
     first_mismatch: int | None = None
@@ -125,14 +139,14 @@ class _Course:
 
     def skip(self, texts: list[str]) -> None:
         """Count keys that the board already holds; the model still needs them."""
-        if self.golden is not None:
+        if isinstance(self.golden, SlidingFilter):
             self.golden.check_and_insert(self._hashed(texts))
         self.skipped += len(texts)
 
     def perform(self, texts: list[str]) -> None:
         """Check and insert the keys of some texts, and write their verdicts."""
         keys = self._hashed(texts)
-        verdicts = self.board.check_and_insert(keys)
+        verdicts = self._performed(keys)
         start = self.skipped + self.operations
         if self.golden is not None:
             wrong = _differing(self.golden, keys, verdicts)
@@ -144,23 +158,41 @@ class _Course:
         self.operations += len(texts)
         self.seen += int(verdicts.seen.sum())
 
+    def _performed(self, keys: Any) -> Verdicts | TimedResults:
+        if self.board.information.timed:
+            return self.board.perform(_checks(keys), keys)
+        return self.board.check_and_insert(keys)
+
     def _hashed(self, texts: list[str]) -> Any:
         return text_keys(texts, key_bits=self.board.information.key_bits)
 
 
-def _differing(golden: SlidingFilter, keys: Any, verdicts: Verdicts) -> Any:
-    """Return the places where verdict or age differ from the model's."""
-    operations = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-    expected = golden.apply(operations, keys)
-    return np.flatnonzero((expected.seen != verdicts.seen) | (expected.age != verdicts.age))
+def _checks(keys: Any) -> Any:
+    return np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
 
 
-def _write(table: BinaryIO, start: int, texts: list[str], verdicts: Verdicts) -> None:
+def _differing(golden: Golden, keys: Any, verdicts: Verdicts | TimedResults) -> Any:
+    """Return the places where verdict, age or status differ from the model's at the same times."""
+    if isinstance(golden, TimeLimitedRing):
+        assert isinstance(verdicts, TimedResults)
+        timed = golden.perform(_checks(keys), keys, verdicts.time)
+        expected, wrong = Verdicts(timed.seen, timed.age), timed.status != verdicts.status
+    else:
+        expected, wrong = golden.apply(_checks(keys), keys), np.zeros(len(keys), np.bool_)
+    wrong |= (expected.seen != verdicts.seen) | (expected.age != verdicts.age)
+    return np.flatnonzero(wrong)
+
+
+def _write(
+    table: BinaryIO, start: int, texts: list[str], verdicts: Verdicts | TimedResults
+) -> None:
     text = io.StringIO(newline="")
-    rows = zip(texts, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True)
+    columns = [texts, verdicts.seen.tolist(), verdicts.age.tolist()]
+    if isinstance(verdicts, TimedResults):
+        columns += [verdicts.time.tolist(), verdicts.status.tolist()]
     csv.writer(text, lineterminator="\n").writerows(
-        (index, key, int(seen), age if seen else "")
-        for index, (key, seen, age) in enumerate(rows, start)
+        (index, key, int(seen), age if seen else "", *rest)
+        for index, (key, seen, age, *rest) in enumerate(zip(*columns, strict=True), start)
     )
     table.write(text.getvalue().encode("utf-8", "surrogateescape"))
 

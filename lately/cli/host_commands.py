@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,13 +98,14 @@ def _secret_option(text: str) -> Callable[[Command], Command]:
 @json_option
 @click.pass_obj
 def info(board: Board, *, as_json: bool) -> None:
-    """Show which filter the board holds."""
-    from ..host import preset_of
+    """Show which filter the board holds and, of a window in time, its tick and what it covers."""
+    from ..host import preset_of, window_seconds
 
     with board() as opened:
         found = opened.information
+        window = window_seconds(found, opened.statistics()) if found.timed else {}
     figures = vars(found) | {"digest": found.digest.hex(), "preset": preset_of(found)}
-    _print(figures, as_json)
+    _print(figures | window, as_json)
 
 
 @host.command(short_help="Insert keys.")
@@ -156,9 +158,15 @@ def clear(board: Board) -> None:
 @json_option
 @click.pass_obj
 def statistics(board: Board, *, as_json: bool) -> None:
-    """Show the board's counters since its reset; they include the operations of self-tests."""
+    """Show the board's counters since its reset; they include the operations of self-tests.
+
+    With a window in time also the ticks, and the seconds, of which every key is still reported.
+    """
+    from ..host import window_seconds
+
     with board() as opened:
-        _print(opened.statistics(), as_json)
+        figures = opened.statistics()
+        _print(figures | window_seconds(opened.information, figures), as_json)
 
 
 @host.command("self-test", short_help="Have the board test its memories.")
@@ -179,22 +187,30 @@ def self_test(board: Board, *, as_json: bool) -> None:
         fail_with([f"self-test: must pass all checks, but failed {', '.join(failed)}"])
 
 
-@host.command(short_help="Set the generation length or the secret.")
+@host.command(short_help="Set the generation length, the secret or the tick.")
 @count_option("--generation", None, "Insertions per generation.")
+@click.option("--tick", metavar="T", help="Time of a tick of a window in time, such as 10us.")
 @_secret_option("File with a secret of 32 hexadecimal digits, for a filter with siphash.")
 @click.pass_obj
-def configure(board: Board, *, generation: int | None, secret_file: str | None) -> None:
-    """Set the length of generations, or load a secret.
+def configure(
+    board: Board, *, generation: int | None, tick: str | None, secret_file: str | None
+) -> None:
+    """Set the length of generations or of ticks, or load a secret.
 
-    A length applies from the next generation on; a secret applies from the next clear on or, with
-    re-keying, from the next shift.
+    A generation's length applies from the next one on, and so does that of a tick, which is
+    rounded up to whole clocks; a secret applies from the next clear on or, with re-keying, from
+    the next shift.
     """
-    if generation is None and secret_file is None:
-        raise click.UsageError("give --generation or --secret-file")
+    if generation is None and tick is None and secret_file is None:
+        raise click.UsageError("give --generation, --tick or --secret-file")
+    from ..planner.requirement import span_seconds
+
     secret = None if secret_file is None else _read_secret(secret_file)
+    seconds = None if tick is None else span_seconds(tick, "tick")
     with board() as opened:
+        clocks = None if seconds is None else ceil(seconds * opened.information.clock_hz)
         try:
-            opened.configure(generation=generation, secret=secret)
+            opened.configure(generation=generation, secret=secret, period=clocks)
         except ValueError as error:
             raise click.ClickException(str(error)) from None
 
@@ -232,9 +248,10 @@ def stream(
     --skip resumes after them.
 
     With --check the filter is cleared first, after its secret has been loaded
-    if it takes one, and the golden model runs alongside. With --skip as well,
-    nothing is cleared, and the skipped keys go to the model alone. Fails if a
-    verdict differs.
+    if it takes one, and the golden model runs alongside, at the times that
+    the board tells if its window is one in time. With --skip as well, nothing
+    is cleared, and the skipped keys go to the model alone, which needs a
+    window in insertions. Fails if a verdict differs.
 
     \b
     Examples:
@@ -255,7 +272,7 @@ def stream(
         opened = stack.enter_context(board())
         if wanted is not None:
             opened.check_spec(wanted)
-        golden = golden_model(opened, wanted, secret) if check else None
+        golden = golden_model(opened, wanted, secret, skip or 0) if check else None
         table = stack.enter_context(replace_file(out)) if out else None
         if golden is not None and not skip:
             begin(opened, secret)
@@ -313,5 +330,6 @@ def _print(figures: dict[str, Any], as_json: bool) -> None:
     width = max(map(len, figures))
     for name, value in figures.items():
         if value is not None:
-            form = {int: ",", float: ",.1f"}.get(type(value), "")
+            real = ".4g" if type(value) is float and 0 < value < 1 else ",.1f"
+            form = {int: ",", float: real}.get(type(value), "")
             click.echo(f"{name.replace('_', ' '):<{width}}  {value:{form}}")

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -415,6 +416,15 @@ def test_command_builds(fake, tmp_path):
     assert "60 MHz" in table
     assert "static timing allows 61.5" in table
     assert str(tmp_path / "icebreaker.bin") in table
+    assert f"window of {board('icebreaker').spec.window:,} insertions" in table
+
+
+def test_command_builds_a_window_in_time(fake, tmp_path):
+    replace(board("icebreaker").spec, span=1000).to_toml(tmp_path / "filter.toml")
+    arguments = ["build", "--board", "icebreaker", "--spec", str(tmp_path / "filter.toml")]
+    done = CliRunner().invoke(main, [*arguments, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0
+    assert "window of 1,000 ticks" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from lately.boards.link.protocol import (
     ESCAPE,
     FLAG,
     MAX_PAYLOAD,
+    TIME_BITS,
     VERSION,
     Decoder,
     Frame,
@@ -26,6 +27,7 @@ from lately.boards.link.protocol import (
     stuff,
 )
 from lately.golden import PRESETS, FilterSpec, preset
+from lately.hdl.latencies import stamp_bits
 
 SEED = 20261
 INFORMATION = Information(
@@ -36,6 +38,7 @@ INFORMATION = Information(
     digest=bytes(range(8)),
     clock_hz=100_000_000,
     keyed=True,
+    time_bits=30,
     self_test_cycles=250_000,
 )
 
@@ -114,6 +117,15 @@ def test_information():
     assert INFORMATION.self_test_seconds == 0.0025
 
 
+def test_information_of_a_board_without_a_window_in_time_is_that_of_old_boards():
+    counted = dataclasses.replace(INFORMATION, time_bits=0)
+    # Byte 23 was one of padding.
+    assert counted.pack()[:23] == INFORMATION.pack()[:23]
+    assert (counted.pack()[23], INFORMATION.pack()[23]) == (0, 30)
+    assert (counted.timed, INFORMATION.timed) == (False, True)
+    assert (counted.batch_operations, INFORMATION.batch_operations) == (25, 25)
+
+
 def test_information_of_another_length():
     with pytest.raises(ProtocolError, match="information: must be 28 bytes, not 27"):
         Information.unpack(INFORMATION.pack()[1:])
@@ -137,6 +149,8 @@ def test_batches_fit():
     assert (record_bytes(64), batch_operations(64)) == (9, 28)
     assert batch_operations(8) == 126
     assert batch_operations(2008) == 1
+    # Five bytes of an answer for each.
+    assert [batch_operations(bits, timed=True) for bits in (8, 72, 80, 2008)] == [25, 25, 22, 1]
 
 
 def test_key_too_wide():
@@ -149,6 +163,15 @@ def test_window_too_long():
     spec = FilterSpec(family="gebf", window=4096, epochs=128, hashes=2, bits=1 << 16)
     with pytest.raises(ProtocolError, match="generations in the window: must be at most 127"):
         check_spec(spec)
+
+
+def test_span_too_long():
+    spec = dataclasses.replace(preset("tiny"), span=(1 << 29) - 1)
+    check_spec(spec)
+    assert stamp_bits(spec.span) == TIME_BITS
+    message = "^span: must be at most 536870911 for a serial link, not 536870912$"
+    with pytest.raises(ProtocolError, match=message):
+        check_spec(dataclasses.replace(preset("tiny"), span=1 << 29))
 
 
 @pytest.mark.parametrize("slots", [1, 3, 32, 4.0])

@@ -4,13 +4,14 @@ import re
 import struct
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from amaranth.sim import Simulator
 
-from lately.boards.link.protocol import MAX_ANSWER, STATISTICS
+from lately.boards.link.protocol import MAX_ANSWER, STATISTICS, TIMED_STATISTICS
 from lately.boards.link.register_file import RegisterFile
-from lately.golden import preset
+from lately.golden import FilterSpec, preset
 from lately.hdl import FilterUnit, LaneUnit
 from lately.hdl.registers import (
     REGISTERS,
@@ -22,7 +23,12 @@ from lately.hdl.registers import (
     registers_header,
     registers_table,
 )
-from lately.host import Host, HostError
+from lately.host import Host
+from lately.session import HostError
+
+TIMED = FilterSpec(
+    family="apbbf", k=2, l=2, block_bits=8, hashes_per_block=2, blocks=16, clear=8, span=40
+)  # fmt: skip
 
 
 def test_words_of_the_serial_protocol_keep_their_places():
@@ -30,12 +36,18 @@ def test_words_of_the_serial_protocol_keep_their_places():
         "operations", "insertions", "hits", "shifts", "frames_good", "frames_bad",
         "frames_dropped", "frames_repeated", "frames_out_of_order", "line_errors", "generation",
     )  # fmt: skip
+    assert TIMED_STATISTICS[:15] == (
+        *STATISTICS[:11], "shortened", "overfilled", "period", "covered"
+    )  # fmt: skip
 
 
 def test_names_and_events_are_unique():
     names = [register.name for register in REGISTERS]
     assert len(set(names)) == len(names)
-    assert set(names) - set(STATISTICS) == {"secret", "shortened", "overfilled"}
+    assert set(names) - set(TIMED_STATISTICS) == {"secret"}
+    assert set(TIMED_STATISTICS) - set(STATISTICS) == {
+        one.name for one in REGISTERS if one.holder is Holder.WINDOW
+    }
     events = [register.event for holder in Holder for register in counters(holder)]
     assert len(set(events)) == len(events)
 
@@ -72,36 +84,47 @@ def test_header():
     keyed = registers_header(FilterUnit(preset("siphash-tiny")))
     assert "#define LATELY_SECRET_BITS 128\n" in keyed
     assert "LATELY_SECRET_WORD" not in keyed
+    timed = registers_header(FilterUnit(TIMED))
+    assert "#define LATELY_WORDS 15\n" in timed
+    assert "#define LATELY_PERIOD_WORD 13\n#define LATELY_PERIOD_BITS 24\n\n" in timed
+    # Of 41 ticks at most.
+    assert "#define LATELY_COVERED_WORD 14\n#define LATELY_COVERED_BITS 6\n\n" in timed
+    assert "PERIOD" not in header
     several = registers_header(LaneUnit(preset("two-lanes-tiny")))
     assert "#define LATELY_HITS_BITS 32\n" in several
 
 
 def test_table_has_a_row_for_each():
-    assert [row[0] for row in registers_table()] == [
-        f"`{one.name}`" for one in REGISTERS if one.holder is not Holder.WINDOW
-    ]
+    assert [row[0] for row in registers_table()] == [f"`{one.name}`" for one in REGISTERS]
     assert ["`generation`", "read, write", "as specified", "as specified"] in [
         list(row[:4]) for row in registers_table()
     ]
 
 
-def test_register_file():
+@pytest.mark.parametrize("timed", [False, True])
+def test_register_file(timed):
     """Each register answers at its number; a length that is set is the next word."""
-    unit = FilterUnit(preset("tiny"))
-    file = RegisterFile(unit=unit)
+    unit = FilterUnit(TIMED if timed else preset("tiny"))
+    file = RegisterFile(unit=unit, period=77)
+    names = TIMED_STATISTICS if timed else STATISTICS
+    held = [*counters(Holder.UNIT), *(counters(Holder.WINDOW) if timed else [])]
+    settings = {"generation": unit.spec.generation} | ({"period": 77} if timed else {})
     simulator = Simulator(file)
     simulator.add_clock(1e-6)
 
     async def words(ctx):
         values = []
-        for number in range(len(STATISTICS)):
+        for number in range(len(names)):
             ctx.set(file.number, number)
             values.append(ctx.get(file.word))
         return values
 
     async def bench(ctx):
-        expected = dict.fromkeys(STATISTICS, 0) | {"generation": preset("tiny").generation}
-        for number, register in enumerate(counters(Holder.UNIT)):
+        expected = dict.fromkeys(names, 0) | settings
+        if timed:
+            expected["covered"] = 41
+            ctx.set(file.covered, 41)
+        for number, register in enumerate(held):
             expected[register.name] = (1 << 32) - 1 - number
             ctx.set(getattr(file, register.name), expected[register.name])
         for number, register in enumerate(counters(Holder.LINE)):
@@ -112,13 +135,16 @@ def test_register_file():
             ctx.set(event, 0)
         await ctx.tick().repeat(16)
         assert await words(ctx) == list(expected.values())
-        ctx.set(file.value, 5)
-        await ctx.tick()
-        assert await words(ctx) == list(expected.values())
-        ctx.set(file.set_generation, 1)
-        await ctx.tick()
-        assert ctx.get(file.generation) == 5
-        assert await words(ctx) == list((expected | {"generation": 5}).values())
+        for value, name in enumerate(settings, 5):
+            ctx.set(file.value, value)
+            await ctx.tick()
+            assert await words(ctx) == list(expected.values())
+            ctx.set(getattr(file, f"set_{name}"), 1)
+            await ctx.tick()
+            ctx.set(getattr(file, f"set_{name}"), 0)
+            assert ctx.get(getattr(file, name)) == value
+            expected[name] = value
+            assert await words(ctx) == list(expected.values())
 
     simulator.add_testbench(bench)
     simulator.run()
@@ -132,7 +158,7 @@ registers.REGISTERS += (
 from amaranth.sim import Simulator
 from lately.boards.link.protocol import STATISTICS
 from lately.boards.link.register_file import RegisterFile
-from lately.golden import preset
+from lately.golden import FilterSpec, preset
 from lately.hdl import FilterUnit
 assert STATISTICS[-2:] == ("generation", "reports")
 unit = FilterUnit(preset("tiny"))
@@ -163,14 +189,16 @@ def test_counter_is_one_line():
     subprocess.run([sys.executable, "-W", "error", "-c", ONE_MORE], check=True)
 
 
-@pytest.mark.parametrize("words", [10, 11, 12])
+@pytest.mark.parametrize("words", [10, 11, 12, 15, 16])
 def test_host_reads_older_and_newer_boards(monkeypatch, words):
     answer = struct.pack(f"<{words}I", *range(words))
     monkeypatch.setattr(Host, "_ask", lambda host, request: answer)
     host = Host.__new__(Host)
-    known = dict(zip(STATISTICS, range(words), strict=False))
-    assert host.statistics() == known
-    assert len(known) == min(words, len(STATISTICS))
+    for names in (STATISTICS, TIMED_STATISTICS):
+        host.information = SimpleNamespace(timed=names is TIMED_STATISTICS)
+        known = dict(zip(names, range(words), strict=False))
+        assert host.statistics() == known
+        assert len(known) == min(words, len(names))
 
 
 def test_statistics_in_part_of_a_word(monkeypatch):
@@ -189,5 +217,5 @@ def test_table_needs_no_hardware():
 
 
 def test_everything_readable_fits_an_answer():
-    assert 4 * len(STATISTICS) <= MAX_ANSWER
+    assert 4 * len(TIMED_STATISTICS) <= MAX_ANSWER
     assert all(register.width is None or register.width <= 32 for register in readable())

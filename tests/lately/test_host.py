@@ -32,7 +32,8 @@ from lately.boards.link.protocol import (
 from lately.cli import app as cli
 from lately.cli import board_stream
 from lately.golden import Operation, RekeyError, SpecificationError, from_spec, preset
-from lately.host import Host, HostError, NoAnswerError, PortError, failed_checks
+from lately.host import Host, failed_checks
+from lately.session import HostError, NoAnswerError, PortError
 from lately.sim.board import SimulatedBoard, board_model
 
 pytestmark = pytest.mark.rtl
@@ -418,6 +419,7 @@ def test_answers_of_refused_requests(line):
         (Request.STATISTICS, b"x", Status.BAD_LENGTH),
         (Request.GENERATION, b"\1\0\0", Status.BAD_LENGTH),
         (Request.SECRET, bytes(16), Status.BAD_TYPE),
+        (Request.PERIOD, b"\0\1\0\0", Status.BAD_TYPE),
         (Request.SELF_TEST, b"\0", Status.BAD_LENGTH),
         (Request.OPERATIONS, record(2, 1) + b"\1", Status.BAD_LENGTH),
         (Request.OPERATIONS, record(2, 1) + record(6, 1), Status.BAD_OPERATION),
@@ -719,7 +721,8 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
     [
         (("query", "1048576"), 2, "KEY: must be an integer below 2**20"),
         (("query", "seven"), 2, "or a text with --text, not 'seven'"),
-        (("configure",), 2, "give --generation or --secret-file"),
+        (("configure",), 2, "give --generation, --tick or --secret-file"),
+        (("configure", "--tick", "1ms"), 1, "period: must not be given for the filter of "),
         (("configure", "--generation", "4000000000"), 1, "generation: must be 1 to "),
         (("configure", "--secret-file", "keys"), 1, "must hold 32 hexadecimal digits"),
         (("stream", "keys", "--check"), 2, "the board's is no preset"),

@@ -1,0 +1,255 @@
+"""Requests to a board over a serial port: each performed once and in order, whatever is lost."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self
+
+from .boards.link.protocol import (
+    ANSWER,
+    NONCE_BYTES,
+    VERSION,
+    Decoder,
+    Frame,
+    Information,
+    Request,
+    Status,
+    encode_request,
+)
+from .golden.errors import LatelyError, RekeyError
+
+DEFAULT_BAUD = 1_000_000
+"""Rate of the line unless another is named, in bits per second."""
+
+_REASONS = {
+    Status.BAD_VERSION: f"protocol: must be version {VERSION}, which the board does not speak",
+    Status.BAD_TYPE: "request: must be one that the board has, which it has not",
+    Status.BAD_LENGTH: "request: must have the length that the board expects, but has another",
+    Status.BAD_OPERATION: "operation: must be one of those of a filter, but the board knows none",
+    Status.BAD_KEY: "key: must fit into the width of the board's filter, but does not",
+    Status.BAD_VALUE: "value: must be one that the board can count to, and not too short for it",
+    Status.NO_SESSION: "session: must have begun, but the board has forgotten it; was it reset?",
+}
+
+
+class HostError(LatelyError, RuntimeError):
+    """The board, or the line to it, is not as required."""
+
+
+class PortError(HostError):
+    """A port cannot be opened, or is gone."""
+
+
+class NoAnswerError(HostError):
+    """The board did not answer, however often it was asked."""
+
+
+@dataclass
+class _Open:
+    """A request under way."""
+
+    request: Request
+    payload: bytes
+    timeout: float
+    deadline: float = 0.0
+    attempts: int = 0
+
+
+class Session:
+    """A session with a board at a serial port.
+
+    Requests are kept under way, as many as the board has room for, so that
+    the line is never idle. What is lost is sent again, and the board performs
+    each request once and in order, however often that was needed; see
+    `lately.boards.link.protocol`. One thread at a time.
+
+    Parameters
+    ----------
+    port : str
+        Such as ``/dev/ttyUSB0``, ``COM3``, or a URL that pyserial knows.
+    baud : int
+        As the board was built for.
+    timeout : float
+        Seconds to wait for an answer, beyond what the line and the board
+        need, before the request is sent again.
+    attempts : int
+        How often a request is sent at most.
+
+    Attributes
+    ----------
+    information : Information
+        Description that the board gives of itself.
+    repeated : int
+        Requests sent again so far.
+
+    Raises
+    ------
+    PortError
+        If the port cannot be opened.
+    NoAnswerError
+        If nothing that speaks the protocol answers.
+    HostError
+        If its description is none.
+    ValueError
+        If timeout or attempts are not above 0.
+    """
+
+    def __init__(
+        self,
+        port: str,
+        *,
+        baud: int = DEFAULT_BAUD,
+        timeout: float = 0.5,
+        attempts: int = 6,
+    ) -> None:
+        if not timeout > 0 or attempts < 1:
+            raise ValueError(
+                f"timeout and attempts must be above 0 and at least 1, not {timeout}, {attempts}"
+            )
+        self.port = port
+        self.repeated = 0
+        self._baud = baud
+        self._timeout = timeout
+        self._attempts = attempts
+        self._decoder = Decoder()
+        self._open: dict[int, _Open] = {}
+        self._answers: dict[int, bytes] = {}
+        self._went_back = False
+        self._slots = 1
+        import serial
+
+        with _explained(port):
+            # A short wait, so that what has waited for too long is sent again in time.
+            self._serial = serial.serial_for_url(
+                port, baudrate=baud, timeout=0.02, write_timeout=30, exclusive=True
+            )
+            self._serial.reset_input_buffer()
+        try:
+            # A session begins with a nonce, and with any number.
+            self._sequence = os.urandom(1)[0]
+            greeting = self._ask(Request.HELLO, os.urandom(NONCE_BYTES))
+            self.information = Information.unpack(greeting[NONCE_BYTES:])
+            self._slots = self.information.slots
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the port; the board keeps what it holds."""
+        self._serial.close()
+
+    # Requests
+
+    def _ask(self, request: Request, payload: bytes = b"", *, wait: float = 0.0) -> bytes:
+        (answer,) = self._exchange(request, iter([payload]), wait=wait)
+        return answer
+
+    def _exchange(
+        self, request: Request, payloads: Iterator[bytes], *, wait: float = 0.0
+    ) -> Iterator[bytes]:
+        """Perform requests and yield the payloads of their answers, in order."""
+        # What an interrupt has left under way has been performed or will be; nobody asks for it.
+        while self._open:
+            self._pump()
+        self._answers.clear()
+        due = self._sequence
+        more = True
+        while True:
+            while more and (self._sequence - due) % 256 < self._slots:
+                payload = next(payloads, None)
+                more = payload is not None
+                if payload is not None:
+                    self._begin(request, payload, wait)
+            if not more and due == self._sequence:
+                return
+            while due not in self._answers:
+                self._pump()
+            answer = self._answers.pop(due)
+            due = (due + 1) % 256
+            yield answer
+
+    def _begin(self, request: Request, payload: bytes, wait: float) -> None:
+        # All that may be under way has to pass the line, stuffed at the worst.
+        line = 10 * 600 * self._slots / self._baud
+        begun = _Open(request, payload, self._timeout + line + wait)
+        self._open[self._sequence] = begun
+        self._send(self._sequence, begun)
+        self._sequence = (self._sequence + 1) % 256
+
+    def _send(self, sequence: int, begun: _Open) -> None:
+        if begun.attempts == self._attempts:
+            raise NoAnswerError(
+                f"{self.port}: expected an answer to {begun.request.name} within "
+                f"{begun.timeout:.2g} s, found none in {begun.attempts} attempts; "
+                f"is it a board of Lately, built for {self._baud} baud?"
+            )
+        self.repeated += begun.attempts > 0
+        begun.attempts += 1
+        with _explained(self.port):
+            self._serial.write(encode_request(begun.request, sequence, begun.payload))
+        begun.deadline = time.monotonic() + begun.timeout
+
+    def _pump(self) -> None:
+        """Take what has come; send again what has waited for too long."""
+        with _explained(self.port):
+            data = self._serial.read(max(1, self._serial.in_waiting))
+        for frame in self._decoder.feed(data):
+            self._take(frame)
+        if self._open and time.monotonic() > min(open.deadline for open in self._open.values()):
+            self._go_back()
+
+    def _go_back(self) -> None:
+        """Send all again that has no answer, oldest first."""
+        for sequence, begun in self._open.items():
+            self._send(sequence, begun)
+        self._went_back = True
+
+    def _take(self, frame: Frame) -> None:
+        begun = self._open.get(frame.sequence)
+        if begun is None or not frame.body or frame.type & ~0x70 != ANSWER | begun.request:
+            return
+        status, payload = frame.body[0], frame.body[1:]
+        if status == Status.OUT_OF_ORDER:
+            # One that was lost makes all behind it so: going back once is enough.
+            if not self._went_back:
+                self._go_back()
+            return
+        old = begun.request is Request.HELLO and payload[:NONCE_BYTES] != begun.payload
+        if old and status == Status.OK:
+            return
+        if status != Status.OK:
+            self._refuse(status)
+        del self._open[frame.sequence]
+        self._went_back = False
+        self._answers[frame.sequence] = payload
+
+    def _refuse(self, status: int) -> None:
+        self._open.clear()
+        if status == Status.BUSY:
+            raise RekeyError("rekey: must come when all segments of the ring have one secret")
+        known = status in list(Status)
+        reason = _REASONS.get(Status(status)) if known else None
+        raise HostError(f"{self.port}: {reason or f'must answer a status, not {status}'}")
+
+
+@contextmanager
+def _explained(port: str) -> Iterator[None]:
+    """Turn what goes wrong with a port into one line."""
+    import serial
+
+    try:
+        yield
+    except serial.SerialTimeoutException:
+        raise PortError(f"{port}: must take what is written, but has taken nothing") from None
+    except (serial.SerialException, OSError, ValueError) as error:
+        number = getattr(error, "errno", None)
+        text = os.strerror(number) if number else str(error)
+        raise PortError(f"{port}: must be a serial port with a board: {text}") from None
