@@ -58,4 +58,4 @@ def test_column_without_a_cure_is_found_out(old, new):
 )
 def test_core_without_a_cure_is_found_out(monkeypatch, component, old, new):
     monkeypatch.setattr(core, component.__name__, broken(component, old, new))
-    assert status(DictionaryAnswers, 46) == "failed"
+    assert status(DictionaryAnswers, 48) == "failed"
