@@ -310,7 +310,8 @@ class WindowDictionary(CountedFilter):
 
     def _checked_windows(self, window: Windows, count: int) -> Ages:
         if window is None or np.ndim(window) == 0:
-            return np.full(count, self.checked_window(window))  # type: ignore[arg-type]
+            asked: Any = window
+            return np.full(count, self.checked_window(asked))
         windows = np.asarray(window)
         if windows.shape != (count,):
             raise ValueError(

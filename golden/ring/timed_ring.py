@@ -103,7 +103,7 @@ class TimedRing(TimedFilter):
     # Operations
 
     def perform(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> TimedVerdicts:
-        """Perform a mixed sequence of operations; what they did to the guarantees is told, too.
+        """Perform a mixed sequence of operations; return the status of each answer, too.
 
         Parameters, errors: as `apply`.
         """

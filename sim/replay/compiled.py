@@ -34,7 +34,11 @@ Progress = Callable[[int], None]
 
 
 def compiled_model(
-    spec: FilterSpec, organisation: str = "separate", memory: str = "portable"
+    spec: FilterSpec,
+    organisation: str = "separate",
+    memory: str = "portable",
+    *,
+    optimisation: int = 3,
 ) -> Path:
     """Return the compiled model of a filter unit, built now if it is not in the cache.
 
@@ -48,6 +52,8 @@ def compiled_model(
     organisation, memory : str
         As for `lately.hdl.unit.FilterUnit`; explicit block RAMs are simulated with the models
         that answer with garbage what vendors leave undefined.
+    optimisation : int
+        As for `lately.sim.toolchain.verilate`.
 
     Raises
     ------
@@ -63,6 +69,7 @@ def compiled_model(
         top=TOP,
         driver=_DRIVER,
         header=unit_header(spec, organisation, memory),
+        optimisation=optimisation,
         # Otherwise the driver finds no block RAM under its name.
         options=["--flatten"] if blocks else [],
     )
@@ -112,6 +119,9 @@ class CompiledModel(Closable):
         What to build.
     organisation, memory : str
         Organisation and variant of the memory, as for `FilterUnit`.
+    optimisation : int
+        Level of the C++ compiler: 1 for a few thousand operations, of which compiling takes
+        longer than performing them.
     progress : callable, optional
         Called with the number of operations done since the last call.
 
@@ -135,6 +145,7 @@ class CompiledModel(Closable):
         *,
         organisation: str = "separate",
         memory: str = "portable",
+        optimisation: int = 3,
         progress: Progress | None = None,
     ) -> None:
         if spec.lanes not in self.LANES:
@@ -147,7 +158,8 @@ class CompiledModel(Closable):
         self._map = memory_map(spec, organisation=organisation, memory=memory)
         self._progress = progress
         self._hash = Layout.of(spec, partitioned=True).hash
-        self._library = load_model(compiled_model(spec, organisation, memory), self._signatures())
+        model = compiled_model(spec, organisation, memory, optimisation=optimisation)
+        self._library = load_model(model, self._signatures())
         self._unit = ctypes.c_void_p(self._library.lately_new())
         self.reset()
 

@@ -85,7 +85,12 @@ def outcome(build, method):
 
 
 @pytest.mark.parametrize(
-    "name", ["segment answers", "window in insertions", "guarantee, preset gebf-tiny"]
+    "name",
+    [
+        pytest.param("segment answers", marks=pytest.mark.slow),
+        "window in insertions",
+        "guarantee, preset gebf-tiny",
+    ],
 )
 def test_holds(name):
     """The rest takes longer: all of `lately prove`."""

@@ -47,7 +47,7 @@ def test_proven(name):
 )
 def test_broken_queue_fails(old, new):
     queue = broken(ResultQueue, old, new)
-    build = partial(QueueOrder, depth=8, queue=queue, inside=False)
+    build = partial(QueueOrder, depth=4, queue=queue, inside=False)
     assert status_of(build, Bounded(30)) == "failed"
 
 
