@@ -29,7 +29,7 @@ def test_ticks_of_a_port(family, when_full):
 
     async def bench(run):
         for rate, control in ((1.0, 0), (0.5, 0.01), (0.03, 0), (1.0, 0.003), (0.2, 0)):
-            for code, key in stream(run, choose, 250, rate=rate, control=control):
+            for code, key in stream(run, choose, 150, rate=rate, control=control):
                 await run.perform(code, key)
 
     expected = run.run(bench, taking=0.9).check()
@@ -46,7 +46,7 @@ def test_times_of_requests(family, when_full):
         time = 0
         steps = [*[0] * 30, 1, 2, 4, spec.span, spec.span + 1, 3 * spec.span, 4096]
         for rate, control in ((1.0, 0), (0.7, 0.02)):
-            for code, key in stream(run, choose, 250, rate=rate, control=control):
+            for code, key in stream(run, choose, 150, rate=rate, control=control):
                 time += choose.choice(steps) if choose.random() < 0.5 else 0
                 await run.perform(code, key, time=time % (1 << 16))
 

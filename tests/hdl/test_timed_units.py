@@ -8,6 +8,10 @@ from timed_unit import SEED, SPECS, Run, stream, timed
 
 from lately.golden import FilterSpec, Operation
 from lately.hdl import FilterUnit
+from lately.hdl.frontend.request_times import Stamps
+from lately.hdl.frontend.time_window import TimeWindow
+from lately.hdl.interface import TICKS
+from lately.hdl.profile import HardwareProfile
 
 # Each family with one choice, and each choice with two families; all pairs take longer.
 PAIRS = [
@@ -92,17 +96,100 @@ def test_a_time_that_goes_back_counts_as_the_time_reached():
     assert [told["time"] for told in run.told] == [100, 100, 100, 101, 101]
 
 
-@pytest.mark.parametrize("age", [12, 13])
-@pytest.mark.parametrize("family", SPECS)
-def test_a_key_is_reported_for_the_whole_span_and_not_a_tick_longer(family, age):
-    run = Run(timed(family), ticks="time", time_bits=16)
+@pytest.mark.parametrize(
+    ("family", "organisation", "ticks"),
+    [
+        *[(family, "separate", "tick") for family in SPECS],
+        *[("gebf", "bit-sliced", ticks) for ticks in TICKS],
+        ("apbf", "separate", "time"),
+    ],
+)
+def test_latency(family, organisation, ticks):
+    spec = timed(family)
+    run = Run(spec, organisation=organisation, ticks=ticks)
 
     async def bench(run):
-        await run.perform(Operation.INSERT, 5, time=1000)
-        await run.perform(Operation.QUERY, 5, time=1000 + age)
+        for number in range(5):
+            await run.perform(Operation.CHECK_AND_INSERT, number)
 
     run.run(bench).check()
-    assert run.told[-1]["seen"] == (age == 12)
+    profile = HardwareProfile(spec, organisation=organisation)
+    expected = profile.latency + (Stamps.LATENCY if ticks == "time" else 0)
+    assert expected == run.unit.latency
+    assert set(run.latencies()) == {expected}
+
+
+def test_interval_of_later_times():
+    """As stated, and longer for each settled segment that expires; never for a silence."""
+    spec = timed("apbbf", when_full="overfill")
+    run = Run(spec, ticks="time", time_bits=16)
+    # After the two at first: no segment expires, one does, and two.
+    times = {11: 0, 12: 0, 14: 1, 100: 2, 101: 0, 103: 0, 500: 0, 5000: 0}
+
+    async def bench(run):
+        for time in (0, 1, 2, 3):
+            await run.perform(Operation.INSERT, 5, time=time)
+            await run.perform(Operation.SHIFT, 0, time=time)
+        for time in times:
+            await run.perform(Operation.QUERY, 5, time=time)
+
+    run.run(bench).check()
+    expected = [Stamps.INTERVAL + TimeWindow.SETTLE * count for count in times.values()]
+    assert run.intervals()[1 - len(times) :] == expected[1:]
+
+
+SILENCES = [1, 13, 64, 5000, 30_000]
+
+
+def seen_at(spec, insertions, ages):
+    """Return whether a key is seen at each age; `insertions` are ages of it or another one."""
+    run = Run(spec, ticks="time", time_bits=16)
+
+    async def bench(run):
+        for age, key in insertions:
+            await run.perform(Operation.INSERT, key, time=1000 + age)
+        for age in ages:
+            await run.perform(Operation.QUERY, 5, time=1000 + age)
+
+    run.run(bench).check()
+    return [told["seen"] for told in run.told[len(insertions) :]]
+
+
+@pytest.mark.parametrize("family", SPECS)
+def test_a_key_is_reported_for_the_whole_span_and_not_a_tick_longer(family):
+    spec = timed(family)
+    ages = [spec.span, *(spec.span + silence for silence in SILENCES)]
+    assert seen_at(spec, [(0, 5)], ages) == [1, *[0] * len(SILENCES)]
+
+
+@pytest.mark.parametrize("family", SPECS)
+def test_a_key_is_reported_no_longer_than_the_last_of_its_generation(family):
+    """The slack of the window: a generation gets no insertion once it is old."""
+    spec = timed(family)
+    last = spec.generation_span - 1
+    insertions = [(0, 5), (last, 6), *[(last + 1, 7)] * spec.run]
+    ages = [last + spec.span, *(last + spec.span + silence for silence in SILENCES)]
+    assert seen_at(spec, insertions[:2], ages) == [1, *[0] * len(SILENCES)]
+    # Where several segments are written, the next ones keep a trace of the key for a while.
+    if spec.run == 1:
+        assert seen_at(spec, insertions, ages) == [1, *[0] * len(SILENCES)]
+
+
+def test_no_silence_brings_a_key_back():
+    """Through all times that the window can tell apart, and what comes round again."""
+    run = Run(timed("gebf", span=3))
+    asked = range(4 * (1 << len(run.unit.o.p.time)))
+
+    async def bench(run):
+        await run.perform(Operation.INSERT, 5)
+        for _ in asked:
+            await run.perform(Operation.QUERY, 5)
+            for _ in range(run.unit.profile.least_period - 1):
+                await run.perform(Operation.NONE, 0)
+
+    run.run(bench).check()
+    age = run.times() - run.times()[0]
+    assert [told["seen"] for told in run.told[1:]] == [*(age[1:] <= 3)]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from amaranth.sim import Simulator
@@ -42,6 +43,7 @@ class Run:
         self.ticks = 0
         self.done = []
         self.told = []
+        self.accepted, self.delivered = [], []
         self.waits = 0
         self.clock = 0
 
@@ -56,10 +58,11 @@ class Run:
                     self.unit.o.valid, self.unit.o.ready, self.unit.o.p
                 )
                 *_, valid, ready, payload = sampled
-                self.clock += 1
                 if valid and ready:
                     names = ("seen", "age", "status", "time", "tag")
                     self.told.append({name: int(getattr(payload, name)) for name in names})
+                    self.delivered.append(self.clock)
+                self.clock += 1
 
         async def tick(ctx):
             while distance := self.distance():
@@ -82,6 +85,7 @@ class Run:
 
         simulator = Simulator(self.unit)
         simulator.add_clock(1e-6)
+        # Testbenches run in this order in each clock: the others see the clock that `take` ends.
         simulator.add_testbench(drive)
         simulator.add_testbench(take, background=True)
         if self.ported:
@@ -113,6 +117,16 @@ class Run:
         ctx.set(unit.i.valid, 0)
         if valid:
             self.done.append((code, key, fields.get("time", 0)))
+            self.accepted.append(self.clock)
+
+    def latencies(self):
+        """Return the clocks from the acceptance of each operation to its result."""
+        pairs = zip(self.accepted, self.delivered, strict=True)
+        return [delivered - accepted for accepted, delivered in pairs]
+
+    def intervals(self):
+        """Return the clocks from each result to the next."""
+        return [later - one for one, later in pairwise(self.delivered)]
 
     def times(self):
         """Return the times of the operations, made out of their low bits."""
