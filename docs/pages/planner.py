@@ -8,6 +8,7 @@ import json
 import random
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
@@ -40,6 +41,9 @@ SAMPLES = {
     "gowin": ("gowin-gw2ar-18c", 56, 60),
     "ecp5": ("ecp5-85k-6", 208, 60),
 }
+# How many units more have a window in time, and the most ticks of it.
+TIMED = 12
+MOST_TICKS = 1 << 16
 SHAPES = ((32, 2), (64, 2), (64, 4), (128, 4), (256, 8), (512, 8))
 
 
@@ -92,6 +96,22 @@ def sample(family):
             continue
         found.append(spec)
         yield name, spec
+    yield from timed(found, name, random.Random(f"{family} in time"))
+
+
+def timed(untimed, name, rng):
+    """Yield some of the specifications with a window in time."""
+    left = TIMED
+    for spec in untimed:
+        ticks = rng.randint(2 * spec.window_generations, MOST_TICKS)
+        try:
+            one = replace(spec, span=ticks, generation_span=None, when_full=None)
+            HardwareProfile(one).check_buildable()
+        except SpecificationError:
+            continue
+        if left:
+            left -= 1
+            yield name, one
 
 
 def blocks(spec, where):
@@ -188,7 +208,7 @@ def runs():
     """Return the units of results/performance.json that the planner offers, each once."""
     found = {}
     for entry in measurements():
-        if entry.spec.lanes == 1 and not entry.spec.timed:
+        if entry.spec.lanes == 1:
             report = entry.report
             row = {"spec": entry.spec.to_dict(), "device": report.device}
             row |= {kind: getattr(report, kind) for kind in ("lut", "ff", "bram")}
@@ -211,7 +231,8 @@ def table(models):
     lines.append("|---|---|" + "---:|" * 7)
     for row in runs():
         spec, figures = FilterSpec.from_dict(row["spec"]), predicted(row, models)
-        cells = [f"{spec.family}, window {spec.window:,}", row["device"], str(row["bram"])]
+        window = f"{spec.span:,} ticks" if spec.timed else f"window {spec.window:,}"
+        cells = [f"{spec.family}, {window}", row["device"], str(row["bram"])]
         for kind in ("lut", "ff"):
             error = figures[kind] / row[kind] - 1
             cells += [f"{row[kind]:,}", f"{figures[kind]:,.0f}", f"{error:+.1%}"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..golden.spec.span import WHEN_FULL
 from .figures import show
 from .options import count_option, json_option, workers
 from .progress import parallel_bar
@@ -30,10 +31,20 @@ if TYPE_CHECKING:
     type=float,
     metavar="F",
     help="Maximum slack, as a fraction of the window: a key is forgotten after (1 + F) N "
-    "insertions.  [default: any]",
+    "insertions, or 1 + F spans.  [default: any; 1 span]",
 )
 @click.option("--span", metavar="T", help="Instead of --window: a time, such as 10s or 500ms ...")
-@click.option("--rate", type=float, metavar="R", help="... at most R keys per second.")
+@click.option("--rate", type=float, metavar="R", help="... with at most R keys per second.")
+@click.option(
+    "--tick", metavar="T", help="Resolution of the span's time.  [default: a 1000th of the span]"
+)
+@click.option(
+    "--when-full",
+    type=click.Choice(WHEN_FULL),
+    default=WHEN_FULL[0],
+    show_default=True,
+    help="With --span, beyond the rate: forget sooner, or exceed the false-positive rate.",
+)
 @click.option(
     "--device", "name", metavar="NAME", help="Device that it must fit; see `lately synth --list`."
 )
@@ -71,8 +82,9 @@ def plan(
     The cheapest filter has the fewest bits or, on a device, the smallest sum
     of its shares of block RAMs and LUTs. Block RAMs are exact, LUTs and
     flip-flops predicted. Every filter found can be built in hardware, unless
-    --any-size is given. --span counts as the number of insertions that arrive
-    within that time at the given rate.
+    --any-size is given. With --span, a key is reported for that time, whatever the
+    course of the stream, as long as no more keys come within the time than at the
+    given rate.
 
     \b
     Examples:
@@ -87,7 +99,7 @@ def plan(
     from ..planner.chart import check_format, draw_plan
     from ..planner.cost import models
     from ..planner.plan import plan as search
-    from ..planner.timed import COUNTED, timed_models
+    from ..planner.timed import timed_models
 
     requirement = _requirement(**asked)
     if plot is not None:
@@ -102,7 +114,7 @@ def plan(
     more = {} if timed is None else {"timed": [asdict(model) for model in timed]}
     device = requirement.device
     figures = vars(found) | {"plan": found, "errors": device and models()[device.family]}
-    figures |= {"models": timed, "counted": COUNTED}
+    figures |= {"models": timed}
     show(as_json, found.to_dict() | more, ["plan"] if timed is None else ["plan", "spans"], figures)
 
 
@@ -112,6 +124,8 @@ def _requirement(
     fpr: float | None,
     span: str | None,
     rate: float | None,
+    tick: str | None,
+    when_full: str,
     name: str | None,
     families: tuple[str, ...],
     **others: Any,
@@ -124,14 +138,20 @@ def _requirement(
     if fpr is None:
         raise click.UsageError("give --fpr")
     from ..boards.flow.devices import device
-    from ..planner.requirement import Requirement, distinct, span_seconds, window_of_span
+    from ..planner.requirement import Requirement, Span, distinct, span_seconds
 
+    time = None
     if window is None:
         assert span is not None
         assert rate is not None
-        window = window_of_span(span_seconds(span), rate)
+        period = None if tick is None else span_seconds(tick, "tick")
+        time = Span.of(span_seconds(span), period, when_full=when_full)
+        window = time.keys(rate)
+    elif tick is not None:
+        raise click.UsageError("--tick needs --span")
     return Requirement(
         window=window,
+        span=time,
         false_positive_rate=fpr,
         families=distinct(families),
         device=None if name is None else device(name),

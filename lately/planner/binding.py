@@ -9,7 +9,16 @@ import numpy as np
 from ..golden import FilterSpec
 from . import cost
 from .requirement import Requirement
-from .space import GENERATIONS, PARTS, RUNS, Shapes, part_bits, sizes, too_large
+from .space import (
+    GENERATIONS,
+    PARTS,
+    RUNS,
+    Shapes,
+    aged_generations,
+    part_bits,
+    sizes,
+    too_large,
+)
 
 _NAMES = {
     "apbf": ("k", "l", "", "slice_bits"),
@@ -69,7 +78,7 @@ def bindings(spec: FilterSpec, requirement: Requirement) -> list[Binding]:
 def _smaller(
     spec: FilterSpec, requirement: Requirement
 ) -> Iterator[tuple[str, int, Shapes, np.ndarray[Any, Any]]]:
-    shape, size = cost.of_spec(spec)
+    shape, size = cost.of_spec(spec, requirement)
     run, generations, parts, sized = _NAMES[spec.family]
     if (less := _below(sizes(requirement.any_size).tolist(), int(size[0]))) is not None:
         yield sized, less, shape, np.array([less])
@@ -85,7 +94,8 @@ def _smaller(
         if name == "hashes" and spec.blocked and not requirement.any_size:
             less = 1 << less.bit_length() - 1
         changed: dict[str, Any] = {attribute: np.array([less])}
-        yield name, less, replace(shape, **changed), size
+        smaller = replace(shape, **changed)
+        yield name, less, replace(smaller, aged=aged_generations(smaller.run, requirement)), size
 
 
 def _below(values: Any, value: int) -> int | None:
@@ -98,6 +108,8 @@ def _broken(
     longest = requirement.longest_trace
     if longest is not None and shape.trace[0] > longest:
         return "slack", float(shape.trace[0]) / shape.window - 1
+    if shape.aged[0] >= shape.generations[0]:
+        return "slack", float(shape.run[0]) / int(shape.generations[0])
     if too_large(shape, size, requirement)[0]:
         return "clearing", float(part_bits(shape, size)[0])
     if part_bits(shape, size)[0] < 2:

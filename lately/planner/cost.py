@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -17,6 +18,7 @@ from ..hdl.latencies import (
     BLOCK_CLEAR_BITS,
     CONTROL_LAG,
     QUEUE_LATENCY,
+    STATUS_BITS,
     address_registers,
     ceil_log,
     detector_latency,
@@ -24,16 +26,21 @@ from ..hdl.latencies import (
     memory_latency,
     memory_shape,
     result_places,
+    stamp_bits,
 )
 from ..hdl.target_clocks import levels, target_mhz
 from .rates import Floats
-from .space import Ints, Shapes, clear_width, part_bits
+from .requirement import Requirement, Span
+from .space import Ints, Shapes, aged_generations, clear_width, part_bits
 
 QUEUE_IN_BLOCKS = "ice40"
 """Family of devices whose result queue is in block RAMs, tags and verdicts apart, or registers."""
 
 REGISTER_BITS = 64
 """Bits of a memory up to which yosys takes registers on these devices."""
+
+WORD_BITS = 16
+"""Bits of a word of these block RAMs, at most."""
 
 TAG_BITS = 8
 """Width of the tag of the units that were measured."""
@@ -106,17 +113,29 @@ def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Int
     blocks = _memories(shapes) * columns * rows
     if device.family == QUEUE_IN_BLOCKS:
         places = _places(shapes, size, key_bits)
-        widths = (TAG_BITS, _verdict_bits(shapes))
-        blocks += sum((places * width > REGISTER_BITS).astype(int) for width in widths)
+        widths = (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes))
+        for width in widths:
+            blocks += (places * width > REGISTER_BITS) * -(-width // WORD_BITS)
     return blocks
 
 
-def of_spec(spec: FilterSpec) -> tuple[Shapes, Ints]:
-    """Return shape and size of a specification, as arrays of one element."""
+def of_spec(spec: FilterSpec, requirement: Requirement | None = None) -> tuple[Shapes, Ints]:
+    """Return shape and size of a specification, as arrays of one element.
+
+    Its generation follows from its window as in all shapes for a `requirement`; without one, all
+    generations of the window are filled.
+    """
     size = spec.segment_blocks if spec.blocked else spec.cells
     block_bits = getattr(spec, "block_bits", 0)
-    arrays = (np.array([n]) for n in (spec.run, spec.window_generations, spec.parts, block_bits))
-    return Shapes(spec.family, spec.window, *arrays), np.array([size])
+    numbers = (spec.run, spec.window_generations, spec.parts, block_bits)
+    run, generations, parts, block = (np.array([number]) for number in numbers)
+    window, span, aged = spec.window, None, np.zeros(1, np.int64)
+    if requirement is not None:
+        span, aged = requirement.span, aged_generations(run, requirement)
+    elif spec.timed:
+        window, span = spec.guaranteed_window, Span(ticks=spec.span, tick=Fraction(1))
+    shapes = Shapes(spec.family, window, span, run, generations, parts, block, aged)
+    return shapes, np.array([size])
 
 
 @cache
@@ -174,13 +193,29 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
         "runs": segments * ceil_log(4, shapes.run),
         "ages": shapes.generations * np.log2(shapes.generations + 1),
         "generation bits": np.log2(shapes.generation + 1),
-        "places of results": _places(shapes, size, key_bits) * (TAG_BITS + _verdict_bits(shapes)),
+        "places of results": _places(shapes, size, key_bits)
+        * (TAG_BITS + _verdict_bits(shapes) + _time_bits(shapes)),
+    }
+    timed = np.full(len(shapes), shapes.span is not None)
+    named |= {
+        "window in time": timed,
+        "bits of times": timed * _stamp_bits(shapes),
+        "bits of settled times": timed * _stamp_bits(shapes) * shapes.generations,
     }
     return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
 
 def _verdict_bits(shapes: Shapes) -> Ints:
     return 1 + ceil_log(2, shapes.generations + 1)
+
+
+def _stamp_bits(shapes: Shapes) -> int:
+    return 0 if shapes.span is None else stamp_bits(shapes.span.ticks)
+
+
+def _time_bits(shapes: Shapes) -> int:
+    """Bits of status and time in each result."""
+    return 0 if shapes.span is None else STATUS_BITS + _stamp_bits(shapes)
 
 
 def _memory_latency(shapes: Shapes, size: Ints) -> Ints:
@@ -203,7 +238,8 @@ def _places(shapes: Shapes, size: Ints, key_bits: int) -> Ints:
         generations=shapes.generations,
     )
     hashing = max(CONTROL_LAG, hash_latency(key_bits))
-    return result_places(hashing + memory + detector + QUEUE_LATENCY - 1)
+    timed = shapes.span is not None
+    return result_places(hashing + memory + detector + timed + QUEUE_LATENCY - 1)
 
 
 def _memories(shapes: Shapes) -> Ints:

@@ -1,13 +1,17 @@
 """Why nothing meets a requirement, and what could be met."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
 
 import numpy as np
 
+from ..golden.times import TIME_LIMIT
+from ..hdl.profile import HardwareProfile
+from ..hdl.target_clocks import limit_mhz
 from . import cost
-from .requirement import Requirement, RequirementError
-from .search import by_cost, lowest_rate, sized
+from .requirement import Requirement, RequirementError, time_text
+from .search import by_cost, cheapest, lowest_rate, sized
 from .space import GENERATIONS, shapes
 
 _USELESS = 0.5
@@ -23,18 +27,22 @@ def explain(requirement: Requirement) -> RequirementError:
         )
     if requirement.slack is not None and least > requirement.slack:
         return RequirementError(
-            f"slack: must be at least {_up(least)} windows for {_families(requirement)} with a "
-            f"window of {requirement.window:,} in {max(GENERATIONS):,} generations at most, "
+            f"slack: must be at least {_up(least)} for {_families(requirement)} with a "
+            f"{requirement.window_text()} in {max(GENERATIONS):,} generations at most, "
             f"not {requirement.slack:g}"
         )
     anywhere = lowest_rate(replace(requirement, device=None))
     if requirement.device is None or anywhere is None or anywhere > requirement.false_positive_rate:
         return RequirementError(_rate_message(requirement, anywhere))
+    if requirement.span is not None and (period := _least_tick(requirement)):
+        return RequirementError(period)
     return RequirementError(_device_message(requirement))
 
 
 def _least_slack(requirement: Requirement) -> float | None:
     least = []
+    if requirement.span is not None:
+        return 1 / min(max(GENERATIONS), requirement.span.ticks)
     for family in requirement.families:
         found = shapes(family, requirement)
         if not requirement.any_size:
@@ -49,8 +57,25 @@ def _rate_message(requirement: Requirement, lowest: float | None) -> str:
     slack = "" if requirement.slack is None else f" and a slack of {requirement.slack:g}"
     could = "cannot be met" if lowest is None else f"must be at least {_up(lowest)}"
     return (
-        f"fpr: {could} for {_families(requirement)} with a window of "
-        f"{requirement.window:,}{slack}{why}, not {requirement.false_positive_rate:g}"
+        f"fpr: {could} for {_families(requirement)} with a {requirement.window_text()}"
+        f"{slack}{why}, not {requirement.false_positive_rate:g}"
+    )
+
+
+def _least_tick(requirement: Requirement) -> str | None:
+    """Return what is wrong if hardware that fits needs longer ticks; None if none fits."""
+    span, device = requirement.span, requirement.device
+    assert span is not None
+    assert device is not None
+    slower = replace(requirement, span=replace(span, tick=Fraction(TIME_LIMIT)))
+    found = [one.spec for ones in cheapest(slower).values() for one in ones]
+    if not found:
+        return None
+    clocks = min(HardwareProfile(spec).least_period for spec in found)
+    tick = Fraction(clocks) / Fraction(limit_mhz(device.name) * 1e6)
+    return (
+        f"tick: must be at least {time_text(tick)} on {device.name}, where {clocks} clocks pass "
+        f"between two ticks, not {time_text(span.tick)}"
     )
 
 

@@ -13,7 +13,7 @@ from ..hdl.target_clocks import limit_mhz
 from . import cost
 from .binding import Binding, bindings
 from .failure import explain
-from .requirement import Requirement
+from .requirement import Requirement, Span
 from .search import Found, by_cost, cheapest, sized
 
 POOL = 60
@@ -38,7 +38,8 @@ class Candidate:
     bits : int
         With the spare; without, if sizes are any.
     slack : float
-        Insertions past the asked window after which no trace is left, in windows.
+        Insertions past the asked window after which no trace is left, in windows; with a span,
+        ticks past it, in spans, while none passes without an insertion.
     accesses : float
         Segments that a query of a fresh key looks at one after another
         (APBF, section 5.4), at the worst moment; hardware looks at all at once.
@@ -119,6 +120,7 @@ class Plan:
                 "window": asked.window,
                 "false_positive_rate": asked.false_positive_rate,
                 "slack": asked.slack,
+                "span": asked.span and _span(asked.span),
                 "families": list(asked.families),
                 "device": asked.device.name if asked.device else None,
                 "any_size": asked.any_size,
@@ -127,6 +129,11 @@ class Plan:
             "chosen": self.chosen.to_dict(),
             "front": [candidate.to_dict() for candidate in self.front],
         }
+
+
+def _span(span: Span) -> dict[str, Any]:
+    tick = float(span.tick)
+    return {"ticks": span.ticks, "tick_seconds": tick, "when_full": span.when_full}
 
 
 def plan(
@@ -194,13 +201,19 @@ def describe(found: Found, requirement: Requirement) -> Candidate:
         spec=spec,
         cost=found.cost,
         bits=spec.memory_bits if requirement.any_size else spec.storage_bits,
-        slack=(spec.guaranteed_window + spec.slack) / spec.window - 1,
+        slack=_slack(spec),
         accesses=analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills),
         latency=None if requirement.any_size else HardwareProfile(spec).latency,
         limit_mhz=None if device is None else limit_mhz(device.name),
         area=area,
         bindings=[],
     )
+
+
+def _slack(spec: FilterSpec) -> float:
+    if spec.timed:
+        return spec.run * (spec.generation_span - 1) / spec.span
+    return (spec.guaranteed_window + spec.slack) / spec.window - 1
 
 
 def _front(requirement: Requirement) -> list[Candidate]:

@@ -5,10 +5,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 from ..boards.flow.devices import Device
 from ..golden import FAMILIES
 from ..golden.errors import LatelyError
+from ..golden.spec.span import WHEN_FULL
+from ..golden.times import TIME_LIMIT
 
 
 class RequirementError(LatelyError, ValueError):
@@ -21,9 +24,69 @@ MOST_KEY_BITS = 4096
 LARGEST_WINDOW = 1 << 32
 """In insertions."""
 
+TICKS = 1000
+"""Ticks of a span, about, if nobody says how long a tick is."""
+
+SLACK_IN_TIME = 1.0
+"""Bound of the slack of a span, if none is asked for: without one, a key could be reported for
+several spans at a low rate."""
+
 _UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
           "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
 _SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})\s*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """Window that is a span of time, as hardware counts it.
+
+    Attributes
+    ----------
+    ticks : int
+        Span of the filter. Two operations that are a time T apart are at most floor(T / P) + 1
+        ticks of a period P apart.
+    tick : Fraction
+        P, in seconds.
+    when_full : str
+        One of `lately.golden.spec.span.WHEN_FULL`.
+
+    Raises
+    ------
+    RequirementError
+        If an attribute is out of range.
+    """
+
+    ticks: int
+    tick: Fraction
+    when_full: str = WHEN_FULL[0]
+
+    def __post_init__(self) -> None:
+        _require(self.when_full in WHEN_FULL, "when-full", " or ".join(WHEN_FULL), self.when_full)
+        _require(self.tick > 0, "tick", "a time above 0", f"{float(self.tick):g} s")
+        rule = f"at least the span / {TIME_LIMIT}"
+        _require(self.ticks < TIME_LIMIT, "tick", rule, f"{float(self.tick):g} s")
+
+    @classmethod
+    def of(
+        cls, seconds: Fraction, tick: Fraction | None = None, *, when_full: str = WHEN_FULL[0]
+    ) -> Self:
+        """Return the span of a time in `seconds`, with a `tick` of as many.
+
+        By default there are about `TICKS` of them. The attribute `when_full` is as given.
+        """
+        tick = seconds / TICKS if tick is None else tick
+        return cls(ticks=seconds // tick + 1, tick=tick, when_full=when_full)
+
+    def keys(self, rate: float) -> int:
+        """Return the most keys between whose ticks the span lies, at `rate` keys per second.
+
+        Errors: as `window_of_span`.
+        """
+        return window_of_span((self.ticks + 1) * self.tick, rate)
+
+    def text(self) -> str:
+        """Return the span in words."""
+        return f"{self.ticks:,} ticks of {time_text(self.tick)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +96,8 @@ class Requirement:
     Attributes
     ----------
     window : int
-        Insertions for which a key must be reported, N; at most 2**32.
+        Insertions for which a key must be reported, N; at most 2**32. With a `span`, the most
+        insertions within it.
     false_positive_rate : float
         Bound of the expected rate at the worst moment of a generation, keys
         distinct, P; above 0 and below 1.
@@ -41,7 +105,10 @@ class Requirement:
         Bound of how much longer a key may leave a trace, in windows, F: none
         is left after (1 + F) N insertions. The k/l of an age-partitioned
         filter (APBF, section 5.2) and the 1/r of a guarded-epoch filter
-        (GEBF, proposition 1), and what rounding to whole generations adds.
+        (GEBF, proposition 1), and what rounding to whole generations adds. With a `span`, in
+        spans, while none passes without an insertion.
+    span : Span or None
+        Time for which a key must be reported, in place of a number of insertions.
     families : tuple of str
         Families of `lately.golden.FAMILIES` that may be chosen.
     device : Device or None
@@ -63,6 +130,7 @@ class Requirement:
     window: int
     false_positive_rate: float
     slack: float | None = None
+    span: Span | None = None
     families: tuple[str, ...] = tuple(FAMILIES)
     device: Device | None = None
     any_size: bool = False
@@ -86,19 +154,28 @@ class Requirement:
                 f"device: must not be given for sizes that no hardware has, not {self.device.name}"
             )
         _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"1 to {MOST_KEY_BITS}", bits)
+        if self.span is not None and slack is None:
+            object.__setattr__(self, "slack", SLACK_IN_TIME)
 
     @property
     def longest_trace(self) -> int | None:
         """Insertions after which there must be no trace of a key; None if slack is not bounded."""
-        if self.slack is None:
+        if self.slack is None or self.span is not None:
             return None
         return math.floor((1 + Fraction(str(self.slack))) * self.window)
 
     def text(self) -> str:
         """Return the requirement in words."""
-        slack = "" if self.slack is None else f", slack of at most {self.slack:g} windows"
+        unit = "window" if self.span is None else "span"
+        slack = "" if self.slack is None else f", slack of at most {self.slack:g} of the {unit}"
         place = f" on {self.device.name}" if self.device else ""
-        return f"window of {self.window:,} at {self.false_positive_rate:.3g}{slack}{place}"
+        return f"{self.window_text()} at {self.false_positive_rate:.3g}{slack}{place}"
+
+    def window_text(self) -> str:
+        """Return the window in words."""
+        if self.span is None:
+            return f"window of {self.window:,}"
+        return f"span of {self.span.text()} with at most {self.window:,} keys"
 
 
 def _require(condition: bool, name: str, rule: str, value: object) -> None:
@@ -106,8 +183,8 @@ def _require(condition: bool, name: str, rule: str, value: object) -> None:
         raise RequirementError(f"{name}: must be {rule}, not {value}")
 
 
-def span_seconds(text: str) -> Fraction:
-    """Return the seconds of a text such as "10s", "500ms" or "1.5 h".
+def span_seconds(text: str, name: str = "span") -> Fraction:
+    """Return the seconds of a text such as "10s", "500ms" or "1.5 h", the option `name`.
 
     Raises
     ------
@@ -117,10 +194,16 @@ def span_seconds(text: str) -> Fraction:
     match = _SPAN.fullmatch(text)
     rule = f"a number above 0 and one of {', '.join(_UNITS)}, such as 10s"
     if match is None:
-        raise RequirementError(f"span: must be {rule}, not {text!r}")
+        raise RequirementError(f"{name}: must be {rule}, not {text!r}")
     seconds = Fraction(match[1]) * _UNITS[match[2]]
-    _require(seconds > 0, "span", rule, repr(text))
+    _require(seconds > 0, name, rule, repr(text))
     return seconds
+
+
+def time_text(seconds: Fraction) -> str:
+    """Return `seconds` in the largest unit of which they are one or more, such as "1.5 ms"."""
+    unit = next((name for name in ("s", "ms", "us") if seconds >= _UNITS[name]), "ns")
+    return f"{float(seconds / _UNITS[unit]):.6g} {unit}"
 
 
 def window_of_span(span: Fraction, rate: float) -> int:

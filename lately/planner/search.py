@@ -8,12 +8,15 @@ the exact figures of `FilterSpec`.
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import FilterSpec
+from ..hdl.profile import HardwareProfile
+from ..hdl.target_clocks import limit_mhz
 from . import cost
 from .rates import Floats, keeps, log_rates
 from .requirement import Requirement
@@ -131,17 +134,25 @@ def by_cost(found: Sized, requirement: Requirement) -> Iterator[Found]:
         rank, index, judged = heapq.heappop(waiting)
         spec = found.shapes.spec(index, int(grid[numbers[index]]), requirement)
         one = found.shapes[np.array([index])]
-        if judged:
+        if judged and in_time(spec, requirement):
             yield Found(spec, rank[0], one, int(grid[numbers[index]]))
-        elif spec.worst_false_positive_rate > requirement.false_positive_rate:
+        elif not judged and spec.worst_false_positive_rate > requirement.false_positive_rate:
             # Rounding made the estimate too low.
             numbers[index] += 1
             if numbers[index] <= found.most[index]:
                 (rank,) = _ranks(one, grid[numbers[[index]]], requirement)
                 heapq.heappush(waiting, (rank, index, False))
-        else:
+        elif not judged:
             exact = (*rank[:2], spec.worst_false_positive_rate, *rank[3:])
             heapq.heappush(waiting, (exact, index, True))
+
+
+def in_time(spec: FilterSpec, requirement: Requirement) -> bool:
+    """Tell whether ticks of the span are far enough apart for hardware at the device's limit."""
+    span, device = requirement.span, requirement.device
+    if span is None or device is None:
+        return True
+    return HardwareProfile(spec).least_period <= span.tick * Fraction(limit_mhz(device.name) * 1e6)
 
 
 def _ranks(found: Shapes, size: Ints, requirement: Requirement) -> list[Rank]:

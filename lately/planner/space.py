@@ -3,15 +3,18 @@
 Arrays of equal length stand for many filters at once, one shape each.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import FilterSpec
-from .requirement import Requirement
+from ..hdl.latencies import TIMED_GENERATION
+from .requirement import Requirement, Span
 
 Ints = NDArray[np.int64]
 """Integers of many filters, shape (n,)."""
@@ -51,31 +54,39 @@ class Shapes:
     ----------
     family : str
     window : int
-        N, in insertions.
+        N, in insertions; of the most in a span, those between two of which nothing may be lost.
+    span : Span or None
+        Time that is the window.
     run, generations, parts : ndarray of int, shape (n,)
         k, l and b of an APBBF; 1, r and k of a GEBF.
     block_bits : ndarray of int, shape (n,)
         B; 0 where there are no blocks.
+    aged : ndarray of int, shape (n,)
+        Generations of the window that may end by their age, before the others are full; 0 without
+        a span.
     """
 
     family: str
     window: int
+    span: Span | None
     run: Ints
     generations: Ints
     parts: Ints
     block_bits: Ints
+    aged: Ints
 
     def __len__(self) -> int:
         return len(self.run)
 
     def __getitem__(self, chosen: Any) -> Self:
-        arrays = {f.name: getattr(self, f.name)[chosen] for f in fields(self)[2:]}
+        arrays = {f.name: getattr(self, f.name)[chosen] for f in fields(self)[3:]}
         return replace(self, **arrays)
 
     @property
     def generation(self) -> Ints:
-        """Insertions between two shifts, shape (n,): ceil(N / l)."""
-        return -(-self.window // self.generations)
+        """Insertions between two shifts, shape (n,): ceil(N / l); the aged ones may be empty."""
+        filled = -(-self.window // (self.generations - self.aged))
+        return filled if self.span is None else np.maximum(filled, TIMED_GENERATION)
 
     @property
     def ring_segments(self) -> Ints:
@@ -111,6 +122,10 @@ class Shapes:
             segment = size * (block_bits or parts)
             values |= {"epochs": generations, "hashes": parts, "bits": segment * (generations + 1)}
             values |= {"block_bits": block_bits} if block_bits else {}
+        if self.span is not None:
+            values |= {"generation": int(self.generation[index]), "span": self.span.ticks}
+            values |= {"generation_span": self.span.ticks // (int(self.aged[index]) + 1) + 1}
+            values |= {"when_full": self.span.when_full}
         values |= {"key_bits": requirement.key_bits, "seed": requirement.seed}
         if not requirement.any_size:
             one = self[np.array([index])]
@@ -126,12 +141,33 @@ def shapes(family: str, requirement: Requirement) -> Shapes:
         parts = [count for count in parts if count & (count - 1) == 0]
     grid = np.meshgrid(RUNS[family], GENERATIONS, parts, blocks, indexing="ij")
     run, generations, counts, block_bits = (axis.ravel().astype(np.int64) for axis in grid)
-    found = Shapes(family, requirement.window, run, generations, counts, block_bits)
+    # Of the keys in a span, the last one may retire those that come before the others.
+    window = requirement.window if requirement.span is None else max(1, requirement.window - 1)
+    aged = aged_generations(run, requirement)
+    found = Shapes(family, window, requirement.span, run, generations, counts, block_bits, aged)
+    found = found[found.aged < found.generations]
+    if found.span is not None:
+        # Hardware has generations of two ticks or more.
+        found = found[found.aged < found.span.ticks]
     # More generations than insertions are generations without any.
     kept = found.generations <= found.window
     if found.blocked:
         kept &= found.block_cells >= LEAST_CELLS
     return found[kept]
+
+
+def aged_generations(run: Ints, requirement: Requirement) -> Ints:
+    """Return the generations that time alone may end within a span, shape (n,).
+
+    A trace of a key lasts `run` generations longer than the span. So many more than these, taken
+    together, are longer than the span, and `run` of them as long as the slack at most. While no
+    more than N keys come within a span, full generations take the others, whatever the course of
+    the stream: no segment retires early.
+    """
+    if requirement.span is None:
+        return np.zeros_like(run)
+    slack = Fraction(str(requirement.slack))
+    return np.array([math.ceil(int(k) / slack) - 1 for k in run], np.int64)
 
 
 def sizes(any_size: bool) -> Ints:

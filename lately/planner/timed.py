@@ -1,8 +1,7 @@
-"""Models for a window that is a span of time, beside the filters that count insertions."""
+"""Models for a window that is a span of time, of which there is no hardware."""
 
 import math
 from dataclasses import dataclass, replace
-from typing import cast
 
 import numpy as np
 
@@ -11,14 +10,7 @@ from ..golden.spec import APBFSpec
 from ..golden.timestamp.timing_sizes import timing_bits, timing_sizes
 from .rates import worst_rates
 from .requirement import Requirement
-from .search import by_cost, sized
 from .space import shapes
-
-COUNTED = (
-    "counts insertions: at half the rate its window lasts 2 T, at twice the rate T / 2 "
-    "and keys of the span are missed; ask for the highest rate"
-)
-"""Effect of a changing rate on filters that count insertions."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +45,8 @@ def timed_models(requirement: Requirement) -> list[TimedModel]:
 
     Of the requirement, window, rate, slack and `any_size` count.
     """
-    found = (_growing(requirement), _pooled(requirement), _timing(requirement))
+    counted = replace(requirement, span=None)
+    found = (_growing(counted), _timing(counted))
     return [model for model in found if model is not None]
 
 
@@ -82,24 +75,6 @@ def _growing(requirement: Requirement) -> TimedModel | None:
     return None
 
 
-def _pooled(requirement: Requirement) -> TimedModel | None:
-    """Take the APBF of one key more: both ends of a span may have one."""
-    asked = replace(requirement, window=requirement.window + 1, families=("apbf",), device=None)
-    found = next(by_cost(sized("apbf", asked), asked), None)
-    if found is None:
-        return None
-    spec = cast(APBFSpec, found.spec)
-    return TimedModel(
-        "PooledTimeLimitedAPBF",
-        {"k": spec.k, "l": spec.l, "slice_bits": spec.slice_bits, "generation": spec.generation},
-        spec.memory_bits,
-        spec.worst_false_positive_rate,
-        spec.ring_segments * spec.generation / requirement.window - 1,
-        "below the rate all is kept, the generations end by their age; above it the span is "
-        "shortened, or the false-positive rate exceeded, and its status says which",
-    )
-
-
 def _timing(requirement: Requirement) -> TimedModel | None:
     """Take as many cells as the rate needs, for each number of hash functions."""
     window = requirement.window
@@ -113,5 +88,6 @@ def _timing(requirement: Requirement) -> TimedModel | None:
         timing_bits(**sizes),
         bloom_rate(window, cells, hashes),
         0.0,
-        "counts insertions, as above; a query may ask for a shorter window",
+        "counts insertions: at half the rate its window lasts 2 T, at twice the rate T / 2, and "
+        "keys of the span are missed; a query may ask for a shorter window",
     )

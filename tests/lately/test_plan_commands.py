@@ -51,7 +51,7 @@ def test_files_and_json(tmp_path):
     assert sorted(found) == ["candidates", "chosen", "front", "requirement"]
     assert found["requirement"] == {
         "window": 500, "false_positive_rate": 0.05, "slack": None, "families": ["gebf"],
-        "device": None, "any_size": False,
+        "device": None, "any_size": False, "span": None,
     }  # fmt: skip
     assert found["chosen"] == found["candidates"][0]
     spec = FilterSpec.from_toml(toml)
@@ -92,11 +92,21 @@ def test_any_size():
 def test_span():
     arguments = ("--span", "500ms", "--rate", "2000.5", "--fpr", "0.05", "--family", "gebf")
     found = json.loads(run(*arguments, "--json"))
-    assert found["requirement"]["window"] == 1001
+    # In one tick more than the span, which is one more than 1000 ticks.
+    assert found["requirement"]["window"] == 1003
+    assert found["requirement"]["span"] == {
+        "ticks": 1001, "tick_seconds": 0.0005, "when_full": "shorten"
+    }  # fmt: skip
+    spec = FilterSpec.from_dict(found["chosen"]["spec"])
+    HardwareProfile(spec).check_buildable()
+    assert (spec.span, spec.when_full, spec.window) == (1001, "shorten", 1002)
+    finer = json.loads(run(*arguments, "--json", "--tick", "100us", "--when-full", "overfill"))
+    assert finer["chosen"]["spec"]["span"] == 5001
+    assert finer["chosen"]["spec"]["when_full"] == "overfill"
     models = [model["model"] for model in found["timed"]]
-    assert models == ["TimeLimitedAPBF", "PooledTimeLimitedAPBF", "TimingBloomFilter"]
+    assert models == ["TimeLimitedAPBF", "TimingBloomFilter"]
     text = run(*arguments)
-    assert "at twice the rate T / 2 and keys of the span are missed" in text
+    assert "Without hardware, there are golden models:" in text
     assert "TimeLimitedAPBF(k=" in text
 
 

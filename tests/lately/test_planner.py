@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import random
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,16 +14,19 @@ from lately.boards.flow.devices import DEVICES
 from lately.golden import (
     FAMILIES,
     FilterSpec,
-    PooledTimeLimitedAPBF,
+    Operation,
+    PoolStatus,
     SpecificationError,
     TimeLimitedAPBF,
     TimingBloomFilter,
+    from_spec,
 )
+from lately.hdl.latencies import TIMED_GENERATION
 from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, RequirementError, choose, plan, space
 from lately.planner.chart import draw_plan, front_chart
 from lately.planner.rates import keeps, worst_rates
-from lately.planner.requirement import distinct, span_seconds, window_of_span
+from lately.planner.requirement import Span, distinct, span_seconds, window_of_span
 from lately.planner.search import cheapest
 from lately.planner.timed import timed_models
 
@@ -371,26 +375,109 @@ def test_timed_models_are_as_large_as_they_say():
     window, span = 3000, 3000
     found = {model.model: model for model in timed_models(asked(window, 0.01, slack=0.5))}
     growing = TimeLimitedAPBF(span=span, **found["TimeLimitedAPBF"].parameters)
-    pooled = PooledTimeLimitedAPBF(span=span, **found["PooledTimeLimitedAPBF"].parameters)
     timing = TimingBloomFilter(**found["TimingBloomFilter"].parameters)
     keys = np.random.default_rng(1).integers(0, 1 << 63, 40_000, np.uint64)
     fresh = np.random.default_rng(2).integers(1 << 63, 1 << 64, 40_000, np.uint64)
     times = np.arange(len(keys))
-    for model in (growing, pooled):
-        model.insert(keys, times)
-        assert model.query(keys[-window:], int(times[-1])).all()
-        rate = model.query(fresh, int(times[-1])).mean()
-        print(type(model).__name__, rate)
-        assert rate < 0.012
+    growing.insert(keys, times)
+    assert growing.query(keys[-window:], int(times[-1])).all()
+    assert growing.query(fresh, int(times[-1])).mean() < 0.012
     timing.insert(keys)
     assert abs(timing.query(fresh).mean() - 0.01) < 0.003
     assert growing.storage_bits <= found["TimeLimitedAPBF"].bits * 1.1
-    assert pooled.storage_bits == found["PooledTimeLimitedAPBF"].bits
-    assert pooled.worst_false_positive_rate == pytest.approx(
-        found["PooledTimeLimitedAPBF"].worst_false_positive_rate
-    )
-    assert pooled.shortened == 0
     assert timing.storage_bits == found["TimingBloomFilter"].bits
+
+
+# Spans of time
+
+SPAN = Span.of(Fraction(1), Fraction(1, 200))
+
+
+def bursts(window, span, count, seed):
+    """Return times of operations, as unsteady as `window` keys at most in each span allow."""
+    choose = random.Random(seed)
+    times = []
+    for number in range(count):
+        calm = choose.random() < (0.9 if number // window % 2 else 0.02)
+        time = times[-1] + choose.randrange(2 * span // window + 2) * calm if times else 0
+        least = times[number - window] + span + 1 if number >= window else 0
+        times.append(max(time, least))
+    return np.array(times)
+
+
+def performed(spec, seed):
+    """Insert distinct keys at such times; return the model, keys and times."""
+    model = from_spec(spec)
+    times = bursts(spec.window + 1, spec.span, 12 * spec.window, seed)
+    keys = np.random.default_rng(seed).integers(0, 1 << 63, len(times), np.uint64)
+    codes = np.full(len(times), Operation.INSERT)
+    assert (model.perform(codes, keys, times).status != PoolStatus.WINDOW_SHORTENED).all()
+    return model, keys, times
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("slack", [None, 0.3])
+def test_span_is_kept_in_any_course_of_the_stream(family, slack):
+    """No segment retires early while no more than N keys come in each span."""
+    requirement = asked(100, 0.05, span=SPAN, slack=slack, families=(family,))
+    spec = choose(requirement)
+    assert spec.span == SPAN.ticks == 201
+    assert spec.run * (spec.generation_span - 1) <= (slack or 1) * spec.span
+    assert spec.worst_false_positive_rate <= 0.05
+    for seed in range(20):
+        model, keys, times = performed(spec, seed)
+        now = int(times[-1])
+        assert model.shortened == 0
+        recent = times >= now - spec.span
+        assert model.query(keys[recent], now).all()
+
+
+def test_generation_of_a_span_is_no_longer_than_it_must_be():
+    """Of N keys in a span, the first is lost at the last if generations are one shorter."""
+    keys = 122
+    spec = choose(asked(keys, 0.3, span=SPAN, families=("gebf",)))
+    shorter = spec.generation - 1
+    assert shorter >= TIMED_GENERATION
+    generations = spec.window_generations
+    assert generations * shorter + 2 <= keys < generations * spec.generation + 2
+    lost = replace(spec, generation=shorter, window=generations * shorter)
+    for one in (spec, lost):
+        model = from_spec(one)
+        # A generation that the first of the keys fills up, then all others at the span's end.
+        times = [999] * (one.generation - 1) + [1000] + [1000 + spec.span] * (keys - 1)
+        model.insert(np.arange(len(times)).astype(np.uint64), times)
+        assert model.shortened == (one is lost)
+        assert model.query(one.generation - 1, times[-1]) or one is lost
+
+
+def test_longest_report_of_a_span():
+    """A key that begins a generation is reported for the span and what its generation lasts."""
+    spec = choose(asked(1000, 0.05, span=SPAN, slack=0.25, families=("gebf",), key_bits=64))
+    for more, seen in ((0, True), (1, False)):
+        model = from_spec(spec)
+        last = spec.generation_span - 1
+        model.insert([1], [0])
+        model.insert([2], [last])
+        assert model.query(1, last + spec.span + more) == seen
+    assert last <= 0.25 * spec.span
+
+
+def test_tick_too_short_for_the_device():
+    span = Span.of(Fraction(1, 1000), Fraction(1, 10**7))
+    message = r"^tick: must be at least 113\.208 ns on ecp5-25k-6, where 24 clocks pass between"
+    with pytest.raises(RequirementError, match=message):
+        plan(asked(200, 0.001, span=span, device=DEVICES["ecp5-25k-6"]))
+    with pytest.raises(RequirementError, match=r"^slack: must be at least 0\.00498 for a "):
+        plan(asked(200, 0.01, span=SPAN, slack=1e-5, families=("gebf",)))
+
+
+def test_keys_of_a_span_are_those_of_a_tick_more():
+    assert SPAN.keys(1000.0) == 1010
+    assert Span.of(Fraction(3)).tick == Fraction(3, 1000)
+    with pytest.raises(
+        RequirementError, match=r"^when-full: must be shorten or overfill, not drop$"
+    ):
+        Span.of(Fraction(1), when_full="drop")
 
 
 def test_families_each_once_and_in_order():

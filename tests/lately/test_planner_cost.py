@@ -10,6 +10,7 @@ from lately.benchmarks import measurements
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, preset
+from lately.hdl.latencies import STATUS_BITS, stamp_bits
 from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, choose, cost, plan, space
 from lately.planner.search import sized
@@ -78,12 +79,14 @@ def test_counts_are_those_of_synthesis():
         assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])
 
 
-def test_places_of_results_are_those_of_the_unit():
+@pytest.mark.parametrize("span", [None, 2000])
+def test_places_of_results_are_those_of_the_unit(span):
     """The latency that decides on them is reckoned twice, in arrays and for one."""
     for name in ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-default"):
-        spec = preset(name)
+        spec = replace(preset(name), span=span)
         named = cost.features(*cost.of_spec(spec), DEVICES["ecp5-85k-6"], spec.key_bits)
         width = cost.TAG_BITS + 1 + (spec.window_generations).bit_length()
+        width += STATUS_BITS + stamp_bits(span) if span else 0
         places = 1 << (HardwareProfile(spec).latency + 10).bit_length()
         assert named["places of results"][0] == places * width
 
