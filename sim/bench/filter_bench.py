@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import cocotb
 import numpy as np
@@ -62,7 +63,7 @@ class Bench(UnitBench):
     settled = UNIT.longest_pause + UNIT.latency
 
     @classmethod
-    async def start(cls, dut, *, generation: int = GENERATION) -> "Bench":
+    async def start(cls, dut, *, generation: int = GENERATION) -> Self:
         """Start the clock and reset the unit."""
         ports = UNIT.signature
         timed = SPEC.timed

@@ -228,7 +228,7 @@ class Scoreboard:
     """
 
     def __init__(self, spec: FilterSpec) -> None:
-        self._expected: deque[Outcome | tuple[Outcome | None, ...]] = deque()
+        self._expected: deque[Any] = deque()
         self.golden = from_spec(spec)
         self.compared = 0
         self._secrets: deque[tuple[float, int]] = deque()

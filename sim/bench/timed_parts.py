@@ -1,6 +1,6 @@
 """Parts of the cocotb bench of a unit whose window is one in time: monitor and scoreboard."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from cocotb.utils import get_sim_time
 
@@ -44,7 +44,8 @@ class TimedMonitor(Monitor):
         """Take a result apart."""
         fields = self._signature.unpack_result(payload)[0]
         assert fields is not None
-        return TimedOutcome(**fields | {"seen": bool(fields["seen"])})
+        seen = bool(fields.pop("seen"))
+        return TimedOutcome(seen=seen, **fields)
 
 
 class TimedScoreboard(Scoreboard):
@@ -57,8 +58,6 @@ class TimedScoreboard(Scoreboard):
     answered : list of Answered
         All operations whose results came since reset.
     """
-
-    golden: TimeLimitedRing
 
     def __init__(self, spec: FilterSpec, signature: UnitSignature) -> None:
         super().__init__(spec)
@@ -80,8 +79,9 @@ class TimedScoreboard(Scoreboard):
         self.now += 0 if isinstance(item, TimedItem) and 2 * passed >= self._times else passed
         known = item.operation in list(Operation)
         operation = item.operation if known else Operation.NONE
-        keys = key_array([item.key], self.golden.spec)
-        verdicts = self.golden.perform([operation], keys, [self.now])
+        golden = cast(TimeLimitedRing, self.golden)
+        keys = key_array([item.key], golden.spec)
+        verdicts = golden.perform([operation], keys, [self.now])
         seen = bool(verdicts.seen[0])
         age = int(verdicts.age[0]) if seen else 0
         status, time = int(verdicts.status[0]), self.now % self._times
