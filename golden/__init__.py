@@ -34,6 +34,7 @@ LAZY = {
     "spec.families": ("Specification",),
     "spec.presets": ("PRESETS", "preset"),
     "spec.ring": ("FAMILIES", "FilterSpec"),
+    "spec.timestamp": ("TIMINGS", "PartitionedTimingSpec", "TimedTimingSpec", "timing_preset"),
     "timed_filter": ("TimedFilter",),
     "timestamp.decisions": ("DecisionTable", "QueryClass"),
     "timestamp.inferential": ("InferentialFilter",),

@@ -43,6 +43,10 @@ from .spec.presets import PRESETS as PRESETS
 from .spec.ring import FilterSpec as FilterSpec
 from .spec.presets import preset as preset
 from .spec.families import Specification as Specification
+from .spec.timestamp import TIMINGS as TIMINGS
+from .spec.timestamp import PartitionedTimingSpec as PartitionedTimingSpec
+from .spec.timestamp import TimedTimingSpec as TimedTimingSpec
+from .spec.timestamp import timing_preset as timing_preset
 from .timed_filter import TimedFilter as TimedFilter
 from .timestamp.decisions import DecisionTable as DecisionTable
 from .timestamp.decisions import QueryClass as QueryClass

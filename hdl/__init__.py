@@ -13,6 +13,7 @@ LAZY = {
     "memory.segment": ("PortableSegmentMemory", "SegmentMemory"),
     "profile": ("HardwareProfile",),
     "ring.core": ("FilterCore", "ring_core"),
+    "timing.unit": ("CountedTimingUnit", "TimingUnit"),
     "unit": ("APBBF", "APBF", "GEBF", "BlockedGEBF", "FilterUnit"),
 }
 """Names of the package, by the module that defines them."""

@@ -108,3 +108,59 @@ class CoreSignature(wiring.Signature):
             | {f"secret{number}": In(SECRET_BITS) for number in range(secrets)}
             | ({"limit": In(range(ages + 1))} if timed else {})
         )
+
+
+class PlainCoreSignature(wiring.Signature):
+    """Ports of a core that is no ring: fixed latency, one operation per clock, no stall inside.
+
+    Results come in order, each `latency` clocks after its key, and an operation sees the effects
+    of all operations before it. `control` comes `lately.hdl.latencies.CONTROL_LAG` clocks after
+    the key. After a clear no operation comes until `clean`.
+
+    Parameters
+    ----------
+    key_bits : int
+        Width of a key.
+    verdict : layout
+        Answer to an operation.
+    keyed : bool
+        Whether keys are hashed with a secret.
+    others
+        Further ports of the core, by name.
+
+    Members
+    -------
+    control : In(Control)
+    key : In(key_bits)
+    secret : In(128)
+        If keyed, see `lately.hdl.hash.siphash.SipHash`.
+    valid_next : Out(1)
+        `valid` of the next clock.
+    valid, hit, insert : Out(1)
+        Flags of the operation that leaves; `hit` is ``seen`` of a valid one.
+    verdict : Out(verdict)
+    clean : Out(1)
+        Whether all is clear; low from the clock after a clear on.
+    late : Out(1)
+        The core needs a clock without an operation.
+
+    Errors: as `require_integer`.
+    """
+
+    def __init__(self, *, key_bits, verdict, keyed=False, **others):
+        require_integer("Key width", key_bits, least=1)
+        super().__init__(
+            {
+                "key": In(key_bits),
+                "control": In(Control),
+                **({"secret": In(SECRET_BITS)} if keyed else {}),
+                "valid_next": Out(1),
+                "valid": Out(1),
+                "hit": Out(1),
+                "insert": Out(1),
+                "verdict": Out(verdict),
+                "clean": Out(1),
+                "late": Out(1),
+            }
+            | others
+        )

@@ -57,11 +57,11 @@ class UnitSignature(wiring.Signature):
     gives ``lanes``, an array of results, each with ``valid``.
 
     A request has ``key``, ``operation``, ``tag`` (a word of the user's that
-    comes back with the result), ``time`` and ``window``. A result has
+    comes back with the result), ``time``, ``window`` and ``query_class``. A result has
     ``seen``, ``age`` (youngest generation that the key can be of, 0 for the
-    current one; 0 if it was not seen), ``status``, ``time`` (the low bits of
-    the tick counter) and ``tag``. A field other than the tag that has no bits
-    does not exist.
+    current one; 0 if it was not seen), ``oldest`` (cells of the key that have
+    that age), ``status``, ``time`` (the low bits of the tick counter) and ``tag``.
+    A field other than the tag that has no bits does not exist.
 
     Parameters
     ----------
@@ -71,10 +71,10 @@ class UnitSignature(wiring.Signature):
         Ages that a key can have.
     lanes : int
         Requests per beat.
-    time_bits, window_bits : int
-        Widths of the time of an operation, and of the window that a query asks for.
-    status_bits, result_time_bits : int
-        Widths of the status and of the time of a result.
+    time_bits, window_bits, class_bits : int
+        Widths of the time of an operation, of the window that a query asks for, and of its class.
+    oldest_bits, status_bits, result_time_bits : int
+        Widths of the number of oldest cells, of the status and of the time of a result.
     removes : bool
         Whether operations have the bit ``remove``.
     generation_bits, generation : int
@@ -86,6 +86,8 @@ class UnitSignature(wiring.Signature):
         Width of `period`, the clocks between two ticks; 1 for the port `tick` in its place.
     covered_bits : int
         Width of `covered`, the ticks of which every key is still reported.
+    table : layout, optional
+        Entry of a table of answers, which is loaded as a stream and put to use by the port `swap`.
     counters : mapping of str to int
         Outputs that count, with their widths.
 
@@ -106,6 +108,8 @@ class UnitSignature(wiring.Signature):
         lanes: int = 1,
         time_bits: int = 0,
         window_bits: int = 0,
+        class_bits: int = 0,
+        oldest_bits: int = 0,
         status_bits: int = 0,
         result_time_bits: int = 0,
         removes: bool = False,
@@ -114,6 +118,7 @@ class UnitSignature(wiring.Signature):
         secret_bits: int = 0,
         tick_bits: int = 0,
         covered_bits: int = 0,
+        table: data.Layout | None = None,
         counters: Mapping[str, int] | None = None,
     ) -> None:
         require_integer("Key bits", key_bits, least=1)
@@ -121,6 +126,7 @@ class UnitSignature(wiring.Signature):
         require_integer("Lanes", lanes, least=1)
         require_integer("Generation", generation)
         widths = {"Tag bits": tag_bits, "Time bits": time_bits, "Window bits": window_bits,
+                  "Class bits": class_bits, "Oldest bits": oldest_bits,
                   "Status bits": status_bits, "Result time bits": result_time_bits,
                   "Generation bits": generation_bits, "Secret bits": secret_bits,
                   "Tick bits": tick_bits, "Covered bits": covered_bits}  # fmt: skip
@@ -131,13 +137,13 @@ class UnitSignature(wiring.Signature):
         operation = unsigned(len(OperationBit)) if removes else Operation
         self._request = self._payload(
             {"key": key_bits, "operation": operation, "tag": tag_bits}
-            | _existing(time=time_bits, window=window_bits),
+            | _existing(time=time_bits, window=window_bits, query_class=class_bits),
             {"alone": Operation},
         )
         # The tag is the highest field, so that a queue can append it to the rest.
         self._result = self._payload(
             {"seen": 1, "age": range(generations)}
-            | _existing(status=status_bits, time=result_time_bits)
+            | _existing(oldest=oldest_bits, status=status_bits, time=result_time_bits)
             | {"tag": tag_bits},
             {},
         )
@@ -149,6 +155,8 @@ class UnitSignature(wiring.Signature):
         members |= {name: Out(bits) for name, bits in _existing(covered=covered_bits).items()}
         if tick_bits:
             members |= {"tick": In(1)} if tick_bits == 1 else {"period": In(tick_bits)}
+        if table is not None:
+            members |= {"table": In(stream.Signature(table)), "swap": In(1)}
         if secret_bits:
             members["secret"] = In(stream.Signature(secret_bits))
         super().__init__(members)

@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.back import verilog
 
 from ..golden.spec import FilterSpec
+from ..golden.spec.base import require
 from .build import filter_unit
 from .latencies import stamp_bits
 
@@ -13,6 +14,9 @@ TAG_BITS = 8
 
 TIME_BITS = 32
 """Width of the times of simulated units whose window is one in time."""
+
+LONGEST_SILENCE = (1 << TIME_BITS - 1) - 1
+"""Most ticks between two operations of a simulated unit whose window is one in time."""
 
 TOP = "lately_unit"
 """Name of the top module."""
@@ -30,9 +34,16 @@ def time_options(
         As for `lately.hdl.unit.FilterUnit`.
     time_bits : int
         As for that; more where the window needs them.
+
+    Raises
+    ------
+    SpecificationError
+        If a silence could not be longer than the span.
     """
     if not spec.timed:
         return {}
+    rule = f"must be below 2**{TIME_BITS - 1} - 1 ticks for simulated units"
+    require(spec.span < LONGEST_SILENCE, "span", rule, spec.span)
     return {"ticks": ticks, "time_bits": max(time_bits, stamp_bits(spec.span))}
 
 

@@ -71,7 +71,8 @@ def soak_table(runs: dict[str, Any]) -> str:
         totals = (run[key] for key in ("operations", "hits", "shifts", "clears", "rekeys"))
         rows.append(
             [f"`{name}`", *counts(totals), f"{run['ring_turns']:,}",
-             f"{wrong['verdicts']}, {wrong['ages']}, {wrong['counters']}",
+             f"{wrong['verdicts']}, {wrong['ages']}, {wrong['counters']}"
+             + (f"; statuses {wrong['statuses']}" if "statuses" in wrong else ""),
              f"{wrong['memory_bits']} in {run['memory_comparisons']} times {run['memory_bits']:,}",
              f"{run['seconds']:.0f} s"]
         )  # fmt: skip

@@ -279,14 +279,18 @@ class SlidingFilter(CountedFilter):
         The recursion F (APBF, section 5.3) over the probability of a match in
         each segment, which for blocks is the mean over the blocks.
         """
+        return self._estimated_rate(self.spec.ring_segments)
+
+    def _estimated_rate(self, alive: int) -> float:
+        """Return the same where only the `alive` youngest segments count."""
         layout = self._layout
         shape = (layout.parts, self.spec.segment_blocks, layout.cells)
-        fills = []
+        fills = [0.0] * self.spec.ring_segments
         bits = self._segments.bits
-        for segment in self._ring.ring():
+        for place, segment in enumerate(self._ring.ring()[:alive]):
             shares = bits[segment].reshape(shape).mean(axis=2)
             matches = shares.prod(axis=0) if self.partitioned else shares[0] ** self.spec.parts
-            fills.append(float(matches.mean()))
+            fills[place] = float(matches.mean())
         return analysis.apbf_false_positive_rate(
             self.spec.run, self.spec.window_generations, fills=fills
         )

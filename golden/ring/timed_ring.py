@@ -100,6 +100,21 @@ class TimedRing(TimedFilter):
         """
         return self._turns.guaranteed_span(int(check_now(now, 1, self._last)[0]))
 
+    def estimated_false_positive_rate(self, now: int) -> float:
+        """Probability that a fresh key is reported at the time `now`, from the bits that are set.
+
+        As `SlidingFilter` has it; slices that are past the span match nothing. Errors: as `status`.
+        """
+        alive = self._turns.alive(check_now(now, 1, self._last))
+        return self._ring._estimated_rate(int(alive[0]))
+
+    def fill_ratios(self) -> NDArray[np.float64]:
+        """Share of set bits of each slice of the ring, youngest first, shape (slices,).
+
+        It does not matter whether a slice counts.
+        """
+        return self._ring.fill_ratios()
+
     # Operations
 
     def perform(self, operations: ArrayLike, keys: Keys, timestamps: ArrayLike) -> TimedVerdicts:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from ..times import TIME_LIMIT
-from .base import Specification, optional, required
+from .base import Specification, optional, require, required
 
 _LONGEST = 1 << 30
 _HASHES = 1 << 10
@@ -117,3 +117,23 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
     @classmethod
     def _window_fields(cls) -> tuple[str, str]:
         return "span", "period"
+
+
+def timing_preset(name: str) -> StampedPartsSpec:
+    """Return the preset of `TIMINGS` of that `name`; errors as `require`, if there is none."""
+    require(name in TIMINGS, "preset", f"must be one of {', '.join(TIMINGS)}", name)
+    return TIMINGS[name]
+
+
+TIMINGS: Mapping[str, StampedPartsSpec] = {
+    "tiny": TimedTimingSpec(span=20, hashes=3, cells=16, stamp_bits=5, key_bits=16, seed=3),
+    "small": TimedTimingSpec(span=1000, hashes=4, cells=1024, stamp_bits=11),
+    # 8 block RAMs for each part make 32.
+    "default": TimedTimingSpec(span=32768, hashes=4, cells=8192, stamp_bits=16),
+    "counted-tiny": PartitionedTimingSpec(
+        window=20, hashes=3, cells=16, stamp_bits=7, key_bits=16, seed=3
+    ),
+    # 9 block RAMs for each part make 36.
+    "counted-default": PartitionedTimingSpec(window=5700, hashes=4, cells=8192, stamp_bits=18),
+}
+"""Timing filters in parts by name: with a clock of time, and with one of insertions."""

@@ -8,21 +8,16 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.functions import offset_terms
-from ...golden.hash.siphash import SECRET_BITS
-from ..control import Control
+from ..control import PlainCoreSignature
 from ..hash.functions import StateHash, expand
 from ..hash.siphash import SipHash
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS
-from ..memory.cells import PortableCellMemory
-from ..memory.ecp5 import ECP5CellMemory
+from ..memory.variants import cell_memory
 from ..pipeline import Pipeline, registered
 from .column import Cell, Column
 from .dictionary_figures import ANSWER, DECISION, HAZARDS, rows_latency, swept_per_row
 from .placement import NEAR_BITS, Placement
 from .stash import STASH_HAZARDS, Stash
-
-CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
-"""Variants of the memory of a column."""
 
 
 class WindowVerdict(data.StructLayout):
@@ -43,39 +38,27 @@ class WindowVerdict(data.StructLayout):
 class DictionaryCore(wiring.Component):
     """Pipeline of a window dictionary, of fixed latency, which takes one operation a clock.
 
-    An operation sees the effects of all operations before it, and its verdict comes `latency`
-    clocks after its key. The user rests the input after a clear until `clean`, and while `late`.
+    A shift does nothing. The core is late where the sweep needs a clock without an operation.
 
     Parameters
     ----------
     spec : WindowDictionarySpec
     memory : str or type
-        Variant of the memories, one of `CELL_MEMORIES`, or a class with the ports of
-        `lately.hdl.memory.cells.CellMemory`.
+        Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
     levels : int
         Levels of look-up tables between two registers of the hash, see `Pipeline`.
 
     Members
     -------
-    key : In(key_bits)
-    secret : In(128)
-        With siphash only, see `lately.hdl.hash.siphash.SipHash`.
-    control : In(Control)
-        Comes `lately.hdl.latencies.CONTROL_LAG` clocks after its key. A shift does nothing.
+    As those of `PlainCoreSignature`, and:
+
     remove, window : In
         With the control: whether the key is removed; the window that is asked for, at most that
         of the specification. With 0 nothing is seen.
-    valid_next : Out(1)
-        `valid` of the next clock.
-    valid, hit, insert, lost : Out(1)
-        Flags of the operation that leaves; an entry was given up for it.
-    verdict : Out(WindowVerdict)
+    lost : Out(1)
+        An entry was given up for the operation that leaves.
     guaranteed : Out
         Largest window for which answers are exact, after the operation that left last.
-    clean : Out(1)
-        Whether all is clear; low from a clear on.
-    late : Out(1)
-        The sweep needs a clock without an operation.
 
     Raises
     ------
@@ -84,12 +67,9 @@ class DictionaryCore(wiring.Component):
     """
 
     def __init__(self, *, spec, memory="portable", levels=DEFAULT_LEVELS):
-        kind = CELL_MEMORIES.get(memory, memory)
-        if isinstance(kind, str):
-            raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {memory!r}")
         self._spec = spec
         self.columns = [
-            Column(spec=spec, memory=kind(depth=spec.rows, width=spec.cell_bits))
+            Column(spec=spec, memory=cell_memory(memory, depth=spec.rows, width=spec.cell_bits))
             for _ in range(spec.columns)
         ]
         self.hash = (
@@ -100,22 +80,15 @@ class DictionaryCore(wiring.Component):
         self._read = rows_latency(spec, levels=levels)
         self.latency = self._read + ANSWER
         super().__init__(
-            {
-                "key": In(spec.key_bits),
-                "control": In(Control),
-                "remove": In(1),
-                "window": In(range(spec.window + 1)),
-                "valid_next": Out(1),
-                "valid": Out(1),
-                "hit": Out(1),
-                "insert": Out(1),
-                "lost": Out(1),
-                "verdict": Out(WindowVerdict(window=spec.window)),
-                "guaranteed": Out(range(spec.window + 1), init=spec.window),
-                "clean": Out(1),
-                "late": Out(1),
-            }
-            | ({"secret": In(SECRET_BITS)} if spec.hash == "siphash" else {})
+            PlainCoreSignature(
+                key_bits=spec.key_bits,
+                verdict=WindowVerdict(window=spec.window),
+                keyed=spec.hash == "siphash",
+                remove=In(1),
+                window=In(range(spec.window + 1)),
+                lost=Out(1),
+                guaranteed=Out(range(spec.window + 1), init=spec.window),
+            )
         )
 
     def elaborate(self, platform):

@@ -35,6 +35,10 @@ BLOCK_KINDS = {
 """Block RAMs by the variants of the segment memory that instantiate them."""
 
 
+CELL_VARIANTS = ("portable", "ecp5")
+"""Variants of the memory of cells."""
+
+
 def cell_columns(depth: int) -> int:
     """Return the bits of each cell that one DP16KD holds of a memory of so many cells.
 

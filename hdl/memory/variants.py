@@ -1,6 +1,7 @@
-"""Variants of the segment memory, by name."""
+"""Variants of the memories of segments and of cells, by name."""
 
-from .ecp5 import ECP5SegmentMemory
+from .cells import PortableCellMemory
+from .ecp5 import ECP5CellMemory, ECP5SegmentMemory
 from .gowin import GowinSegmentMemory
 from .ice40 import ICE40SegmentMemory
 from .map import BLOCK_KINDS, STRICT
@@ -13,6 +14,9 @@ VARIANTS = {
     "gowin": GowinSegmentMemory,
 }
 """Variant names and the components that they stand for."""
+
+CELL_MEMORIES = {"portable": PortableCellMemory, "ecp5": ECP5CellMemory}
+"""Variants of the memory of cells."""
 
 VARIANTS |= {
     f"{name}{STRICT}": type(
@@ -50,3 +54,24 @@ def segment_memory(variant, *, depth, clear_bits, address_registers=1):
     return VARIANTS[variant](
         depth=depth, clear_bits=clear_bits, address_registers=address_registers
     )
+
+
+def cell_memory(variant, *, depth, width):
+    """Build the memory of cells of a variant.
+
+    Parameters
+    ----------
+    variant : str or type
+        One of `CELL_MEMORIES`, or a class with the ports of `lately.hdl.memory.cells.CellMemory`.
+    depth, width : int
+        As for `CellMemory`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such variant, or a parameter breaks a rule of it.
+    """
+    kind = CELL_MEMORIES.get(variant, variant)
+    if isinstance(kind, str):
+        raise ValueError(f"Memory must be one of {', '.join(CELL_MEMORIES)}, not {variant!r}")
+    return kind(depth=depth, width=width)

@@ -1,93 +1,83 @@
-"""Core of a timing filter: hash, parts, and the oldest of a key's cells."""
+"""Cores of timing filters: hash, parts, and the oldest of a key's cells."""
 
-from amaranth.hdl import Cat, Module
+from functools import partial
+
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In
 
-from ..control import Control
+from ..control import PlainCoreSignature
 from ..hash.functions import expand, fold, mix
-from ..latencies import DEFAULT_LEVELS, PAGE_WORDS, hash_latency
-from ..memory.cells import PortableCellMemory
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, PAGE_WORDS, hash_latency
 from ..memory.delay import DelayLine
+from ..memory.variants import cell_memory
 from ..pipeline import Pipeline
 from .elide import ElidePart
 from .oldest import OldestCell, TimingVerdict
-from .sweep_rules import check_elision
+from .part import CellPart
+from .rest import RestPart, RestSweep
+from .sweep_rules import check_elision, check_rest, rest_interval
 from .ticks import TickCount
+from .timing_profile import TimingProfile
 
 
-class TimingCore(wiring.Component):
-    """Pipeline of a timing filter with a clock of ticks: one operation per clock, no stall.
-
-    A key inserted at most w ticks ago is reported, for every window w of the query's own; one
-    inserted longer ago is not, unless others touched all its cells within w. No stamp comes round,
-    in any stream and any silence. Verdicts are those of `lately.golden.TimedTimingFilter` whose
-    time is the number of ticks.
+class StampedCore(wiring.Component):
+    """Base of the cores of timing filters: one operation per clock, no stall.
 
     Parameters
     ----------
-    spec : TimedTimingSpec
-        A period is a tick.
-    clocks : int
-        Clocks from one tick to the next, at least.
-    memory : callable
-        As for `ElidePart`.
+    spec : StampedPartsSpec
+        A block is a tick.
+    memory : str or type
+        Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
     levels : int
         See `Pipeline`.
 
     Members
     -------
-    control : In(Control)
-        With its key. Its ``shift`` is a tick, which comes before the operation, whether there is
-        one or not. A ``clear`` comes alone. Operations may come once `clean` is high: after
-        reset, and from `latency` clocks after a clear on.
-    key : In(key_bits)
+    As those of `PlainCoreSignature`; the ``shift`` of a control is a tick, which comes before the
+    operation, whether there is one or not. And:
+
     window : In(range(window_blocks + 1))
-        Of the query, in ticks.
-    verdict : Out(TimingVerdict)
-        `latency` clocks after its key.
-    valid : Out(1)
-    clean : Out(1)
-        Whether the memory has been cleared.
+        With the key: of the query, in ticks.
 
     Raises
     ------
-    SpecificationError
-        If the hardware cannot hold the filter; see `check_elision`.
+    ValueError
+        If there is no such memory.
     """
 
-    def __init__(self, spec, *, clocks, memory=PortableCellMemory, levels=DEFAULT_LEVELS):
-        check_elision(spec, clocks=clocks)
+    PART: type[CellPart]
+
+    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS):
         self._spec = spec
         self._levels = levels
         window = spec.window_blocks
+        shape = {"cells": spec.cells, "stamp_bits": spec.stamp_bits, "limit": window + 1}
         self.parts = [
-            ElidePart(cells=spec.cells, stamp_bits=spec.stamp_bits, limit=window + 1, memory=memory)
-            for _ in range(spec.hashes)
+            self.PART(**shape, memory=partial(cell_memory, memory)) for _ in range(spec.hashes)
         ]
+        self.ticks = TickCount(stamp_bits=spec.stamp_bits, limit=window + 1)
         self.oldest = OldestCell(window=window, hashes=spec.hashes)
-        self.hash_latency = hash_latency(spec.key_bits, levels=levels)
-        # The parts lie far apart: from them it is a clock to what compares them.
-        self.read_latency = self.hash_latency + ElidePart.LATENCY + 1
+        terms = TimingProfile(spec, levels=levels).latency_terms
+        self.hash_latency = terms["hash"]
+        self.read_latency = self.hash_latency + terms["cells"]
         """Cycles from a key to the ages of its cells."""
-        self.latency = self.read_latency + self.oldest.latency
+        self.latency = self.read_latency + terms["oldest"]
         super().__init__(
-            {
-                "control": In(Control),
-                "key": In(spec.key_bits),
-                "window": In(range(window + 1)),
-                "verdict": Out(TimingVerdict(window=window, hashes=spec.hashes)),
-                "valid": Out(1),
-                "clean": Out(1),
-            }
+            PlainCoreSignature(
+                key_bits=spec.key_bits,
+                verdict=TimingVerdict(window=window, hashes=spec.hashes),
+                window=In(range(window + 1)),
+            )
         )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.oldest = oldest = self.oldest
         pipe = Pipeline(m, levels=self._levels)
-        control = pipe.enter(self.control, "control")
-        self._elaborate_parts(m, pipe, control)
+        control = pipe.enter(self.control, "control", stage=CONTROL_LAG)
+        self._elaborate_parts(m, pipe, control.at(self.hash_latency))
         answers = {
             name: pipe.enter(
                 Cat(getattr(part, port) for part in self.parts),
@@ -102,26 +92,36 @@ class TimingCore(wiring.Component):
         found = read + oldest.latency
         pipe.drive(oldest, **{name: value.at(read) for name, value in answers.items()})
         verdict = pipe.enter(oldest.verdict, "verdict", stage=found)
+        valid = control["valid"].at(found).value
         m.d.comb += [
             self.verdict.eq(verdict.value),
-            self.valid.eq(control["valid"].at(found).value),
-            # All parts are cleared together.
-            self.clean.eq(self.parts[0].clean),
+            self.valid_next.eq(control["valid"].at(found - 1).value),
+            self.valid.eq(valid),
+            self.hit.eq(valid & self.verdict.seen),
+            self.insert.eq(control["insert"].at(found).value),
         ]
+        come = control["clear"].at(self.read_latency)
+        # Until the parts know of it.
+        coming = Signal()
+        m.d.sync += coming.eq(control["clear"].value | coming & ~come.value)
+        m.d.comb += self.clean.eq(self._elaborate_sweep(m, control.at(self.hash_latency)) & ~coming)
         pipe.leave(verdict, latency=self.latency)
         return m
 
+    def _elaborate_sweep(self, m, control):
+        """Have the parts swept, with the control that comes with an address; return if clean."""
+        raise NotImplementedError
+
     def _elaborate_parts(self, m, pipe, control):
-        """Give each part its address, and all of them the rest."""
+        """Give each part its address, and all of them the control, which comes with it."""
         spec = self._spec
+        # A fast hash waits for the control.
         key = pipe.enter(self.key, "key", reset_less=True)
+        key = key.at(self.hash_latency - hash_latency(spec.key_bits, levels=self._levels))
         state = mix(pipe, fold(pipe, key, spec.seed), spec.seed).settled()
         (addresses,) = expand(pipe, state, sizes=spec.index_sizes, functions=1, seed=spec.seed)
-        m.submodules.ticks = ticks = TickCount(
-            stamp_bits=spec.stamp_bits, limit=spec.window_blocks + 1
-        )
-        hashed = control.at(self.hash_latency)
-        flags = {"insert": hashed["insert"], "tick": hashed["shift"], "clear": hashed["clear"]}
+        m.submodules.ticks = ticks = self.ticks
+        flags = {"insert": control["insert"], "tick": control["shift"]}
         pipe.drive(ticks, tick=flags["tick"])
         for number, (part, address) in enumerate(zip(self.parts, addresses, strict=True)):
             m.submodules[f"part{number}"] = part
@@ -132,7 +132,96 @@ class TimingCore(wiring.Component):
 
     def _elaborate_window(self, m, pipe):
         """Return the window of the query, which waits for the ages."""
-        cycles = min(self.read_latency, PAGE_WORDS + 1)
-        m.submodules.delay = delay = DelayLine(width=len(self.window), cycles=cycles)
-        m.d.comb += delay.i.eq(self.window)
-        return pipe.enter(delay.o, "window", stage=cycles, reset_less=True)
+        window = pipe.enter(self.window, "window", reset_less=True)
+        while (cycles := min(self.read_latency - window.stage, PAGE_WORDS + 1)) > 1:
+            after = window.stage + cycles
+            m.submodules[f"delay{after}"] = delay = DelayLine(width=len(window), cycles=cycles)
+            pipe.drive(delay, i=window)
+            window = pipe.enter(delay.o, "window", stage=after, reset_less=True)
+        return window
+
+
+class TimingCore(StampedCore):
+    """Core of a timing filter with a clock of ticks: no clock is lost, whatever the keys.
+
+    A key inserted at most w ticks ago is reported, for every window w of the query's own; one
+    inserted longer ago is not, unless others touched all its cells within w. No stamp comes round,
+    in any stream and any silence. Verdicts are those of `lately.golden.TimedTimingFilter` whose
+    time is the number of ticks.
+
+    Parameters
+    ----------
+    spec : TimedTimingSpec
+        A period is a tick.
+    clocks : int
+        Clocks from one tick to the next, at least.
+    memory, levels
+        As for `StampedCore`.
+
+    Members
+    -------
+    As those of `StampedCore`.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the filter; see `check_elision`.
+    ValueError
+        If there is no such memory.
+    """
+
+    PART = ElidePart
+
+    def __init__(self, spec, *, clocks, memory="portable", levels=DEFAULT_LEVELS):
+        check_elision(spec, clocks=clocks)
+        super().__init__(spec, memory=memory, levels=levels)
+
+    def _elaborate_sweep(self, m, control):
+        m.d.comb += [part.clear.eq(control["clear"].value) for part in self.parts]
+        # All parts are cleared together.
+        return self.parts[0].clean
+
+
+class CountedTimingCore(StampedCore):
+    """Core of a timing filter with a clock of insertions: the sweep takes one clock in a few.
+
+    Verdicts are those of `lately.golden.PartitionedTimingFilter`, whose blocks are ticks, which may
+    come in every clock. Where no clock is free, the core is late for one in `rest_interval`.
+
+    Parameters
+    ----------
+    spec : PartitionedTimingSpec
+    memory, levels
+        As for `StampedCore`.
+
+    Members
+    -------
+    As those of `StampedCore`.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the filter; see `check_rest`.
+    ValueError
+        If there is no such memory.
+    """
+
+    PART = RestPart
+
+    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS):
+        check_rest(spec)
+        self.sweep = RestSweep(cells=spec.cells, interval=rest_interval(spec))
+        super().__init__(spec, memory=memory, levels=levels)
+
+    def _elaborate_sweep(self, m, control):
+        m.submodules.sweep = sweep = self.sweep
+        m.d.comb += [
+            sweep.free.eq(~control["valid"].value),
+            sweep.clear.eq(control["clear"].value),
+            self.late.eq(sweep.late),
+        ]
+        for part in self.parts:
+            m.d.comb += [
+                getattr(part, name).eq(getattr(sweep, name)) for name in ("sweep", "wipe", "swept")
+            ]
+        return sweep.clean

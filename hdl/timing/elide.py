@@ -1,26 +1,26 @@
 """Part of a timing filter whose memory reads at one port and writes, or sweeps, at the other."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import PortableCellMemory
 from ..pipeline import Pipeline, registered
+from .part import CellPart, WritePort
 from .sweep import Sweep
 from .sweep_rules import BETWEEN
 from .ticks import TickCount, constant_flags, is_at_least
 
 
-class ElidePart(wiring.Component):
+class ElidePart(CellPart):
     """Cells of one hash function: each holds the stamp of its last insertion.
 
     One operation per clock reads its cell, and writes the present stamp if it inserts. It does
     not write where the cell has that stamp already: within a tick a cell is written once at most,
     and the sweep has all clocks that remain.
 
-    A stamp is the number of its tick modulo ``2**stamp_bits``. The sweep gives each cell of an age
-    of `limit` or more a stamp of that age again, before the stamp comes round. In time it is if
-    `check_elision` accepts the filter, which also says how far apart ticks are.
+    The sweep gives each cell of an age of `limit` or more a stamp of that age again, before the
+    stamp comes round. In time it is if `check_elision` accepts the filter, which also says how far
+    apart ticks are.
 
     Nothing that the memory leaves undefined is used:
 
@@ -30,64 +30,32 @@ class ElidePart(wiring.Component):
     - The sweep does not write a cell into which an operation has inserted since it was read;
       a query does not keep it from that.
 
-    Latency `LATENCY` clocks, one operation per clock. After reset and `clear` no operation may come
-    until `clean` is high.
+    After reset and `clear` no operation may come until `clean` is high.
 
     Parameters
     ----------
-    cells : int
-        Power of two.
-    stamp_bits : int
-        Width of a cell.
-    limit : int
-        Age from which on a cell has expired, in ticks.
-    memory : callable
-        Builds the memory; as the classes of `lately.hdl.memory.cells`.
+    cells, stamp_bits, limit, memory
+        As for `CellPart`.
 
     Members
     -------
-    address : In(range(cells))
-    insert : In(1)
-    tick : In(1)
-        A tick comes before the operation, whether there is one or not.
-    now, stamp, restamp : In(stamp_bits)
-        Of a `TickCount` that has the same ticks.
+    As those of `CellPart`, and:
+
     clear : In(1)
-    age : Out(range(limit))
-        In ticks, unless expired.
-    expired : Out(1)
-        Whether the age is `limit` or more.
     clean : Out(1)
     """
 
-    LATENCY = 7
-
     def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory):
-        self.memory = memory(depth=cells, width=stamp_bits)
         self.sweep = Sweep(cells=cells, limit=limit, stamp_bits=stamp_bits)
-        self._bits = stamp_bits
-        self._limit = limit
-        super().__init__(
-            {
-                "address": In(range(cells)),
-                "insert": In(1),
-                "tick": In(1),
-                "now": In(stamp_bits),
-                "stamp": In(stamp_bits),
-                "restamp": In(stamp_bits),
-                "clear": In(1),
-                "age": Out(range(limit)),
-                "expired": Out(1),
-                "clean": Out(1),
-            }
-        )
+        shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
+        super().__init__(**shape, memory=memory, clear=In(1), clean=Out(1))
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = self.memory
         m.submodules.sweep = sweep = self.sweep
         pipe = Pipeline(m)
-        port = _WritePort(m, memory)
+        port = WritePort(m, memory)
         address = pipe.enter(self.address, "address", reset_less=True)
         insert, tick = pipe.enter(self.insert, "insert"), pipe.enter(self.tick, "tick")
         now = pipe.enter(self.now, "now", stage=TickCount.NOW)
@@ -115,9 +83,6 @@ class ElidePart(wiring.Component):
         ]
         return m
 
-    def _age(self, now, stamp):
-        return (now - stamp)[: self._bits]
-
     def _elaborate_met(self, m, pipe, address, insert, tick, port):
         """Return what is known of the cell but not yet in the memory, of stage 5.
 
@@ -138,17 +103,6 @@ class ElidePart(wiring.Component):
                         (("fresh", now), ("known", same)))  # fmt: skip
         dead = self._elaborate_same(pipe, "dead", address, port.address, port.sweeps)
         return ~fresh, ~known, dead.at(5)
-
-    def _elaborate_same(self, pipe, name, address, other, flag):
-        """Return, of stage 3, whether a flag of stage 1 is set and its address the operation's."""
-        pairs = pipe.register(
-            f"{name}_pairs",
-            lambda here: Cat(
-                flag, (here[at : at + 2] == other[at : at + 2] for at in range(0, len(here), 2))
-            ),
-            address.at(1),
-        )
-        return pipe.register(name, lambda pairs: pairs.all(), pairs)
 
     def _elaborate_answer(self, m, pipe, age, insert, fresh, known, dead):
         """Drive the answer; return whether the operation has to write, of stage 7."""
@@ -181,17 +135,3 @@ class ElidePart(wiring.Component):
         m.d.comb += [self.age.eq(answer.value), self.expired.eq(expired.value)]
         pipe.leave(answer, expired, need, latency=self.LATENCY)
         return need
-
-
-class _WritePort:
-    """Registers ahead of the port that writes: of an operation, or of the sweep."""
-
-    def __init__(self, m, memory):
-        self.address = Signal.like(memory.b_address, name="b_address", reset_less=True)
-        self.value = Signal.like(memory.value, name="b_value", reset_less=True)
-        self.write, self.inserts, self.sweeps = Signal(), Signal(), Signal()
-        m.d.comb += [
-            memory.b_address.eq(self.address),
-            memory.value.eq(self.value),
-            memory.write.eq(self.write),
-        ]

@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import ceil_log
 from ..parameters import require_integer
 from ..pipeline import Pipeline
+from .timing_profile import oldest_latency
 
 _DIGIT = 6
 """Bits of ages that are compared in one clock."""
@@ -56,7 +56,7 @@ class OldestCell(wiring.Component):
         require_integer("Hashes", hashes, least=1)
         self._window = window
         self._hashes = hashes
-        self.latency = 2 * ceil_log(2, hashes) + (3 if hashes > 1 else 2)
+        self.latency = oldest_latency(hashes)
         age = range(window + 1)
         super().__init__(
             {

@@ -1,6 +1,7 @@
 """What a timing filter needs so that the sweep comes back to each cell before its stamp does."""
 
 from ...golden.spec.base import require
+from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec
 
 CELL_CLOCKS = 10
 """Clocks that the sweep takes a cell, while its port is free."""
@@ -18,7 +19,19 @@ def elision_need(cells: int) -> int:
     return (CELL_CLOCKS + 1) * cells + 2 * CELL_CLOCKS
 
 
-def check_elision(spec, *, clocks):
+def elision_period(spec: StampedPartsSpec) -> int:
+    """Return the fewest clocks of a tick with which `check_elision` accepts a filter.
+
+    Parameters
+    ----------
+    spec : StampedPartsSpec
+        Whose cells are a power of two.
+    """
+    swept = -(-elision_need(spec.cells) // spec.sweep_blocks)
+    return max(BETWEEN + 1, spec.cells + swept)
+
+
+def check_elision(spec: StampedPartsSpec, *, clocks: int) -> None:
     """Refuse a filter that hardware which elides writes cannot hold.
 
     In a tick each of the m cells of a part is written once at most. So of its C clocks at
@@ -38,12 +51,7 @@ def check_elision(spec, *, clocks):
         and than `BETWEEN`, or a lap of the sweep needs more clocks than the stamps leave it.
     """
     cells = spec.cells
-    require(
-        cells > 1 and cells & (cells - 1) == 0,
-        "cells",
-        "must be a power of two greater than 1 in hardware",
-        cells,
-    )
+    _check_cells(cells)
     least = max(cells, BETWEEN) + 1
     require(clocks >= least, "clocks", f"must be at least {least} for {cells} cells a part", clocks)
     need, free = elision_need(cells), spec.sweep_blocks * (clocks - cells)
@@ -54,3 +62,47 @@ def check_elision(spec, *, clocks):
         f"({spec.sweep_blocks} ticks of {clocks} - {cells})",
         spec.stamp_bits,
     )
+
+
+def rest_interval(spec: PartitionedTimingSpec) -> int:
+    """Return of how many clocks the sweep needs one in which no operation comes.
+
+    With B insertions to a block, and at most one insertion a clock, the V blocks that a stamp
+    leaves (``spec.sweep_blocks``) are V B clocks at least, for a lap of as many free clocks as
+    there are cells. `BETWEEN` reads come before the write of a swept cell, and in one of the free
+    clocks an operation without a key may give its result.
+
+    Parameters
+    ----------
+    spec : PartitionedTimingSpec
+    """
+    return (spec.sweep_blocks * spec.block - BETWEEN - 1) // spec.cells
+
+
+def check_rest(spec: PartitionedTimingSpec) -> None:
+    """Refuse a filter that hardware which sweeps in clocks without an operation cannot hold.
+
+    Parameters
+    ----------
+    spec : PartitionedTimingSpec
+
+    Raises
+    ------
+    SpecificationError
+        If the number of cells is no power of two of 2 or more, or the sweep needs every clock.
+    """
+    cells, need = spec.cells, 2 * spec.cells + BETWEEN + 1
+    _check_cells(cells)
+    left = spec.sweep_blocks * spec.block
+    require(
+        left >= need,
+        "stamp_bits",
+        f"must leave the sweep {need} insertions for {cells} cells a part and not {left} "
+        f"({spec.sweep_blocks} blocks of {spec.block})",
+        spec.stamp_bits,
+    )
+
+
+def _check_cells(cells: int) -> None:
+    rule = "must be a power of two greater than 1 in hardware"
+    require(cells > 1 and cells & (cells - 1) == 0, "cells", rule, cells)

@@ -1,9 +1,10 @@
-"""The present tick, as the operations that go through a part have it."""
+"""The present tick, as the operations that go through a part have it, and ticks by count."""
 
 from amaranth.hdl import Cat, Const, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..parameters import require_integer
 from ..pipeline import Pipeline
 
 
@@ -49,6 +50,49 @@ class TickCount(wiring.Component):
             (self.now, self.NOW), (self.stamp, self.STAMP), (self.restamp, self.STAMP)
         ):  # fmt: skip
             m.d.sync += count.eq(count + tick.at(stage - 1).value)
+        return m
+
+
+class BlockCount(wiring.Component):
+    """Makes a tick with the last insertion of each block.
+
+    Parameters
+    ----------
+    block : int
+        Insertions of a block.
+
+    Members
+    -------
+    insert, clear : In(1)
+        After a clear a block begins.
+    tick : Out(1)
+        In the clock of the insertion.
+    left : Out(range(block))
+        Insertions that are to come after the next one.
+
+    Errors: as `require_integer`.
+    """
+
+    def __init__(self, *, block):
+        require_integer("Block", block, least=1)
+        self._block = block
+        super().__init__(
+            {
+                "insert": In(1),
+                "clear": In(1),
+                "tick": Out(1),
+                "left": Out(range(block), init=block - 1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        left = self.left
+        m.d.comb += self.tick.eq(self.insert & (left == 0))
+        with m.If(self.clear | self.tick):
+            m.d.sync += left.eq(self._block - 1)
+        with m.Elif(self.insert):
+            m.d.sync += left.eq(left - 1)
         return m
 
 

@@ -7,6 +7,7 @@ from .hardware_commands import bench_hardware
 from .lanes_commands import bench_lanes
 from .options import choose_spec, count_option, filter_options, seed_option
 from .progress import counting_bar
+from .span_options import when_full_option
 from .speed_commands import bench_golden, bench_stream
 
 
@@ -42,6 +43,8 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
 
 @bench.command("soak", short_help="Compiled hardware beside golden, for long.")
 @filter_options
+@count_option("--span", None, "Keep keys for N ticks, which come with the operations.")
+@when_full_option
 @count_option("--operations", 100_000_000, "Total number of operations.")
 @seed_option
 @figures_command(
@@ -49,19 +52,30 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
     "mismatches",
     lambda figures: {name: count for name, count in figures["mismatches"].items() if count},
 )
-def bench_soak(*, spec: str | None, preset: str | None, operations: int, seed: int) -> Figures:
+def bench_soak(
+    *,
+    spec: str | None,
+    preset: str | None,
+    span: int | None,
+    when_full: str | None,
+    operations: int,
+    seed: int,
+) -> Figures:
     """Compare the compiled hardware with the golden model over many mixed operations.
 
-    Verdicts and ages of all operations, counters and every bit of memory are compared. An
-    interrupt ends the run and reports what was compared until then.
+    Verdicts and ages of all operations, counters and every bit of memory are compared; and
+    statuses, if the filter has a span or is given one. An interrupt ends the run and reports
+    what was compared until then.
 
     \b
     Examples:
       lately bench soak
+      lately bench soak --preset apbf-default --span 1000 --when-full overfill
       lately bench soak --preset gebf-default --operations 1000000 --json
     """
-    chosen = choose_spec(spec, preset)
     from ..replay.soak import soak
+    from ..replay.stream_times import with_ticks
 
+    chosen = with_ticks(choose_spec(spec, preset), span=span, when_full=when_full)
     with counting_bar("operations", operations, "bar", "share", "remaining") as progress:
         return soak(chosen, operations=operations, seed=seed, progress=progress)

@@ -10,9 +10,13 @@ import click
 
 if TYPE_CHECKING:
     from ..golden import FilterSpec
+    from ..planner.requirement import Span
 
 Command = Callable[..., Any]
 """Function that click makes a command of."""
+
+WHEN_FULL = ("shorten", "overfill")
+"""As `lately.golden.spec.span.WHEN_FULL`, whose module loads numpy."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 """--json."""
@@ -81,7 +85,7 @@ def workers(what: str) -> Callable[[Command], Command]:
             return command(jobs=jobs or os.cpu_count() or 1, scheduler=scheduler, **options)
 
         text = "Use the workers of a Dask scheduler, such as tcp://10.0.0.1:8786."
-        return _together(
+        return together(
             count_option("--jobs", None, f"{what}.  [default: cores]"),
             click.option("--scheduler", metavar="ADDRESS", help=text),
         )(run)
@@ -89,7 +93,9 @@ def workers(what: str) -> Callable[[Command], Command]:
     return decorate
 
 
-def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def together(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds several `options`, in this order."""
+
     def add(command: Command) -> Command:
         for option in reversed(options):
             command = option(command)
@@ -100,7 +106,7 @@ def _together(*options: Callable[[Command], Command]) -> Callable[[Command], Com
 
 def filter_options(command: Command) -> Command:
     """Add --spec and --preset, for `choose_spec`."""
-    return _together(
+    return together(
         click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
         click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
     )(command)
@@ -109,16 +115,22 @@ def filter_options(command: Command) -> Command:
 def trace_options(command: Command) -> Command:
     """Add --format and --key, which say how to read a trace."""
     key = "Fields (log) or columns (CSV) that make up the key, separated by commas."
-    return _together(
+    return together(
         choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
         click.option("--key", metavar="NAMES", help=key),
     )(command)
 
 
 def choose_spec(
-    spec: str | None, preset: str | None, window: int | None = None, fpr: float | None = None
+    spec: str | None,
+    preset: str | None,
+    window: int | None = None,
+    fpr: float | None = None,
+    span: "Span | None" = None,
 ) -> "FilterSpec":
     """Return the filter that the options ask for, the default preset if they ask for none.
+
+    One that is sized has the ``span``, if it is given; ``window`` are the keys within it then.
 
     Raises
     ------
@@ -141,7 +153,7 @@ def choose_spec(
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
-        return choose(Requirement(window=window, false_positive_rate=fpr))
+        return choose(Requirement(window=window, false_positive_rate=fpr, span=span))
     return named(preset or "default")
 
 

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..golden.spec.span import WHEN_FULL
 from .figures import show
-from .options import count_option, json_option, workers
+from .options import WHEN_FULL, count_option, json_option, workers
 from .progress import parallel_bar
 from .reporting import fail_with
 from .reproduce_commands import print_reproduction

@@ -12,7 +12,6 @@ import click
 from .figures import show
 from .options import (
     choice_option,
-    choose_spec,
     count_option,
     filter_options,
     json_option,
@@ -21,6 +20,7 @@ from .options import (
 )
 from .progress import replay_bar
 from .reporting import fail_with
+from .span_options import choose_timed_spec, span_options
 
 if TYPE_CHECKING:
     from ..golden import FilterSpec
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     "--window", type=int, metavar="N", help="Find a filter that guarantees N insertions ..."
 )
 @click.option("--fpr", type=float, metavar="P", help="... with at most this false-positive rate.")
+@span_options
 @choice_option(
     "--engine",
     ["rtl", "golden"],
@@ -58,6 +59,10 @@ def run(
     preset: str | None,
     window: int | None,
     fpr: float | None,
+    span: str | None,
+    tick: str | None,
+    rate: float | None,
+    when_full: str | None,
     engine: str,
     limit: int | None,
     out: str | None,
@@ -73,20 +78,28 @@ def run(
     golden model and an exact oracle. Fails if RTL and golden model differ in
     any verdict, or if a key within the guaranteed window is not reported.
 
+    With --span, the window is a time: ticks of the stream's own times move it on. --window
+    and --rate then say how many keys come within the span at most, in any bursts; else
+    --preset or --spec has room for as many as it has. If more come, --when-full says what gives
+    way, and the report how often. A --spec with a span, in ticks, needs --span or --tick.
+
     \b
     Examples:
       lately run access.log
       lately run flights.csv.gz --key tail_number --time departure
       lately run access.log.zst --key client,agent --window 20000 --fpr 0.001
       lately run queries.csv --spec filter.toml --out report --verdicts parquet
+      lately run capture.csv --span 50ms --rate 200e3 --fpr 0.001 --tick 10us
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
     """
-    chosen = choose_spec(spec, preset, window, fpr)
+    chosen, unit = choose_timed_spec(
+        spec, preset, window, fpr, span=span, tick=tick, rate=rate, when_full=when_full
+    )
     from ..replay.report import class_rows
     from ..replay.traces import open_trace
 
     with open_trace(trace, **reading) as records:
-        replay = partial(_run, records, chosen, engine, limit)
+        replay = partial(_run, records, chosen, engine, unit, limit)
         result = replay(None) if out is None else _run_into(out, verdicts, replay)
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})
@@ -95,12 +108,17 @@ def run(
 
 
 def _run(
-    trace: "Trace", spec: "FilterSpec", engine: str, limit: int | None, sink: Any
+    trace: "Trace",
+    spec: "FilterSpec",
+    engine: str,
+    tick: int | None,
+    limit: int | None,
+    sink: Any,
 ) -> "RunResult":
     from ..replay.run import run
 
     with replay_bar("Compiling the RTL" if engine == "rtl" else "Starting") as progress:
-        return run(trace, spec, engine=engine, limit=limit, progress=progress, sink=sink)
+        return run(trace, spec, engine=engine, tick=tick, limit=limit, progress=progress, sink=sink)
 
 
 def _run_into(directory: str, verdicts: str, replay: "Callable[[Any], RunResult]") -> "RunResult":

@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..replay.report import count_text, interval_text, rate_text
+from ..replay.report import count_text, interval_text, rate_text, seconds_text
 from ..studies import page
 
 
@@ -110,6 +110,7 @@ def _environment() -> Any:
         "count_if_any": lambda value: "" if value is None else count_text(value),
         "rate": rate_text,
         "interval": interval_text,
+        "time": seconds_text,
         "fixed": lambda value, digits: f"{value:,.{digits}f}",
         "versions": lambda tools: ", ".join(f"{tool} {v}" for tool, v in tools.items()),
         "pairs": lambda values: ", ".join(f"{name}={value}" for name, value in values.items()),

@@ -6,11 +6,12 @@ from itertools import islice
 
 import numpy as np
 
+from ..durations import time_text
 from ..golden.times import TIME_LIMIT
 from ..hdl.profile import HardwareProfile
 from ..hdl.target_clocks import limit_mhz
 from . import cost
-from .requirement import Requirement, RequirementError, time_text
+from .requirement import Requirement, RequirementError
 from .search import by_cost, cheapest, lowest_rate, sized
 from .space import GENERATIONS, shapes
 

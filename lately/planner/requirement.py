@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Self
 
 from ..boards.flow.devices import Device
+from ..durations import TICKS, UNITS, time_text
 from ..golden import FAMILIES
 from ..golden.errors import LatelyError
 from ..golden.spec.span import WHEN_FULL
@@ -24,16 +25,11 @@ MOST_KEY_BITS = 4096
 LARGEST_WINDOW = 1 << 32
 """In insertions."""
 
-TICKS = 1000
-"""Ticks of a span, about, if nobody says how long a tick is."""
-
 SLACK_IN_TIME = 1.0
 """Bound of the slack of a span, if none is asked for: without one, a key could be reported for
 several spans at a low rate."""
 
-_UNITS = {"ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
-          "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600)}  # fmt: skip
-_SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})\s*")
+_SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,18 +188,12 @@ def span_seconds(text: str, name: str = "span") -> Fraction:
         If it is none, or zero.
     """
     match = _SPAN.fullmatch(text)
-    rule = f"a number above 0 and one of {', '.join(_UNITS)}, such as 10s"
+    rule = f"a number above 0 and one of {', '.join(UNITS)}, such as 10s"
     if match is None:
         raise RequirementError(f"{name}: must be {rule}, not {text!r}")
-    seconds = Fraction(match[1]) * _UNITS[match[2]]
+    seconds = Fraction(match[1]) * UNITS[match[2]]
     _require(seconds > 0, name, rule, repr(text))
     return seconds
-
-
-def time_text(seconds: Fraction) -> str:
-    """Return `seconds` in the largest unit of which they are one or more, such as "1.5 ms"."""
-    unit = next((name for name in ("s", "ms", "us") if seconds >= _UNITS[name]), "ns")
-    return f"{float(seconds / _UNITS[unit]):.6g} {unit}"
 
 
 def window_of_span(span: Fraction, rate: float) -> int:

@@ -7,7 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden.hash.keys import sortable
+from ..golden.operations import Operation
+from ..golden.ring.turn_policy import TurnPolicy, Turns
 from ..golden.spec import FilterSpec
+from ..golden.times import Times
 
 GUARANTEED, SLACK, FRESH = 0, 1, 2
 """Classes of queries: the filter must report the key, may still have a trace of it, has none."""
@@ -26,7 +29,9 @@ class Truth:
     kind: NDArray[np.int8]
     """Index into `CLASSES`."""
     repeat: NDArray[np.bool_]
-    """Whether the key is among the last `window` insertions."""
+    """Whether the key is among the last `window` insertions, or was inserted within the span."""
+    elapsed: Times | None = None
+    """Ticks since the key's last insertion, -1 for a new key; None if insertions are counted."""
 
 
 class Oracle:
@@ -47,8 +52,7 @@ class Oracle:
         self._generation = spec.generation
         self._guaranteed = spec.window_generations
         self._traceless = spec.ring_segments
-        self._keys: Any = None
-        self._last = np.empty(0, np.int64)
+        self._last = _LastInsertions(1)
 
     @property
     def distinct_keys(self) -> int:
@@ -60,25 +64,15 @@ class Oracle:
 
         Keys have shape (n,), or (n, words) if they are wide.
         """
-        flat = sortable(keys)
-        number = self.insertions + 1 + np.arange(len(flat), dtype=np.int64)
-        order = np.argsort(flat, kind="stable")
-        ordered = flat[order]
-        same = ordered[1:] == ordered[:-1]
-        previous = np.zeros(len(flat), np.int64)
-        previous[order[1:][same]] = number[order[:-1][same]]
-        first = np.concatenate([np.ones(min(len(flat), 1), bool), ~same])
-        last = np.concatenate([~same, np.ones(min(len(flat), 1), bool)])
-        previous[order[first]] = self._lookup(ordered[first])
-        self._remember(ordered[last], number[order[last]])
-        self.insertions += len(flat)
-        return self._judge(number, previous)
+        number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
+        previous = self._last.exchange(sortable(keys), number[:, None])
+        self.insertions += len(keys)
+        return self._judge(number, previous[:, 0])
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Tell which keys the filter can report only by error; shapes as for `check_and_insert`."""
-        flat = sortable(keys)
-        now = np.full(len(flat), self.insertions + 1, np.int64)
-        return self._judge(now, self._lookup(flat)).kind == FRESH
+        now = np.full(len(keys), self.insertions + 1, np.int64)
+        return self._judge(now, self._last.find(sortable(keys))[:, 0]).kind == FRESH
 
     def _judge(self, number: NDArray[np.int64], previous: NDArray[np.int64]) -> Truth:
         known = previous > 0
@@ -86,26 +80,133 @@ class Oracle:
         ages = (number - 2) // self._generation - (previous - 1) // self._generation
         age = np.where(known, ages, -1)
         distance = np.where(known, number - previous, 0)
-        kind = np.full(len(number), FRESH, np.int8)
-        kind[known & (age < self._traceless)] = SLACK
-        kind[known & (age <= self._guaranteed)] = GUARANTEED
+        kind = _kinds(known & (age <= self._guaranteed), known & (age < self._traceless))
         return Truth(distance, age, kind, known & (distance <= self._window))
 
-    def _lookup(self, keys: NDArray[Any]) -> NDArray[np.int64]:
-        """Return numbers of the last insertion, 0 where there is none."""
+
+class TimedOracle:
+    """Remembers the last insertion of every key, and judges by time, in ticks.
+
+    A key is guaranteed for the span after its last insertion, or as much of it as a filter
+    that shortens its window still covers. A trace of it is left as long as one of the segments
+    that it was written to counts: k generations write to the youngest of these, and it counts
+    for the span after the last of their insertions, unless it is retired before. When
+    generations end does not depend on keys, so it is that of `Turns`.
+
+    Attributes
+    ----------
+    insertions : int
+    now : int
+        Tick of the last operation.
+    """
+
+    def __init__(self, spec: FilterSpec) -> None:
+        self.insertions = self.now = 0
+        self._span = spec.span
+        self._turns = Turns(TurnPolicy.of(spec))
+        self._last = _LastInsertions(3)
+
+    @property
+    def distinct_keys(self) -> int:
+        """Different keys inserted so far."""
+        return len(self._last)
+
+    def check_and_insert(self, keys: NDArray[np.uint64], times: Times) -> Truth:
+        """Judge each operation by the insertions before it, then insert its key.
+
+        Keys are as for `Oracle`; the times, in ticks, have shape (n,) and never decrease.
+        """
+        number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
+        shifts = self._turns.shifts
+        codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+        passage = self._turns.follow(codes, times)
+        generation = shifts + np.cumsum(passage.turned)
+        facts = np.stack([number, times, generation], axis=1)
+        previous = self._last.exchange(sortable(keys), facts)
+        self.insertions += len(keys)
+        if len(times):
+            self.now = int(times[-1])
+        # The query comes before the turn.
+        asked = np.stack([number, times, generation - passage.turned], axis=1)
+        return self._judge(asked, previous, passage.alive, passage.guaranteed_span)
+
+    def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Tell which keys the filter can report only by error, at the time of the last operation.
+
+        Shapes as for `check_and_insert`.
+        """
+        asked = np.array([[self.insertions + 1, self.now, self._turns.shifts]])
+        alive = self._turns.alive(asked[:, 1])
+        guaranteed = np.array([self._turns.guaranteed_span(self.now)])
+        return self._judge(asked, self._last.find(sortable(keys)), alive, guaranteed).kind == FRESH
+
+    def _judge(
+        self,
+        asked: NDArray[np.int64],
+        previous: NDArray[np.int64],
+        alive: NDArray[np.int64],
+        guaranteed: Times,
+    ) -> Truth:
+        """Compare what is asked with the insertion before: number, time and generation of each."""
+        known = previous[:, 0] > 0
+        distance, elapsed, age = (asked - previous).T
+        distance, elapsed, age = (
+            np.where(known, distance, 0),
+            np.where(known, elapsed, -1),
+            np.where(known, age, -1),
+        )
+        kind = _kinds(known & (elapsed <= guaranteed), known & (age < alive))
+        return Truth(distance, age, kind, known & (elapsed <= self._span), elapsed)
+
+
+class _LastInsertions:
+    """What is remembered of the last insertion of each key: a row of integers, the first above 0.
+
+    Keys are `sortable`, of shape (n,); rows have shape (n, columns).
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._keys: Any = None
+        self._rows = np.empty((0, columns), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def exchange(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Insert keys one after another; return what was remembered of each, zeros if nothing."""
+        order = np.argsort(keys, kind="stable")
+        ordered = keys[order]
+        same = ordered[1:] == ordered[:-1]
+        previous = np.zeros(rows.shape, np.int64)
+        previous[order[1:][same]] = rows[order[:-1][same]]
+        first = np.concatenate([np.ones(min(len(keys), 1), bool), ~same])
+        last = np.concatenate([~same, np.ones(min(len(keys), 1), bool)])
+        previous[order[first]] = self.find(ordered[first])
+        self._remember(ordered[last], rows[order[last]])
+        return previous
+
+    def find(self, keys: NDArray[Any]) -> NDArray[np.int64]:
+        """Return what is remembered of each key, zeros if nothing."""
         if self._keys is None:
             self._keys = keys[:0]
         place, new = places(self._keys, keys)
-        last = np.zeros(len(keys), np.int64)
-        last[~new] = self._last[place[~new]]
-        return last
+        rows = np.zeros((len(keys), self._rows.shape[1]), np.int64)
+        rows[~new] = self._rows[place[~new]]
+        return rows
 
-    def _remember(self, keys: NDArray[Any], last: NDArray[np.int64]) -> None:
+    def _remember(self, keys: NDArray[Any], rows: NDArray[np.int64]) -> None:
         """Take over sorted distinct keys."""
         place, new = places(self._keys, keys)
-        self._last[place[~new]] = last[~new]
+        self._rows[place[~new]] = rows[~new]
         self._keys = np.insert(self._keys, place[new], keys[new])
-        self._last = np.insert(self._last, place[new], last[new])
+        self._rows = np.insert(self._rows, place[new], rows[new], axis=0)
+
+
+def _kinds(guaranteed: NDArray[np.bool_], traced: NDArray[np.bool_]) -> NDArray[np.int8]:
+    kind = np.full(len(traced), FRESH, np.int8)
+    kind[traced] = SLACK
+    kind[guaranteed] = GUARANTEED
+    return kind
 
 
 def places(known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

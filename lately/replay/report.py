@@ -4,12 +4,14 @@ import io
 import os
 import re
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..durations import time_text
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
 from .oracle import CLASSES
@@ -53,6 +55,11 @@ def interval_text(interval: Sequence[float] | None) -> str:
     return _NOTHING if interval is None else f"{rate_text(interval[0])} to {rate_text(interval[1])}"
 
 
+def seconds_text(seconds: float) -> str:
+    """Write `seconds`, to the nanosecond, with the unit that suits: '50.05 ms'."""
+    return time_text(Fraction(round(seconds * 10**9), 10**9))
+
+
 def html(result: RunResult) -> str:
     """Lay out a self-contained page: key figures, verdict classes, plots, specification."""
     import jinja2
@@ -65,6 +72,7 @@ def html(result: RunResult) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
+    environment.filters["time"] = seconds_text
     return environment.get_template("report.html").render(
         figures=result.figures(),
         spec=result.spec,
@@ -306,7 +314,15 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     upper.stairs(
         all_, edges, baseline=seen, fill=True, color=COLOURS["orange"], alpha=0.9, label="not seen"
     )
-    window, end = spec.guaranteed_window, spec.guaranteed_window + spec.slack
+    if spec.timed:
+        window = end = spec.span
+        ends = [(f"span {window:,} ", window, "right", "green")]
+    else:
+        window, end = spec.guaranteed_window, spec.guaranteed_window + spec.slack
+        ends = [
+            (f"window {window:,} ", window, "right", "green"),
+            (" slack", end, "left", "orange"),
+        ]
     for axes in (upper, lower):
         axes.axvspan(edges[0], window, color=COLOURS["green"], alpha=0.09, linewidth=0)
         axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
@@ -317,29 +333,29 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
         _draw_shares(lower, middles, counts[filled, 1], counts[filled].sum(axis=1), markersize=5)
     top = max(float(all_.max()), 1e-9) * 1.2
     upper.set(xscale="log", xlim=(edges[0], max(edges[-1], 3 * end)), ylim=(0, top))
-    for text, at, side, colour in (
-        (f"window {window:,} ", window, "right", "green"),
-        (" slack", end, "left", "orange"),
-    ):
+    for text, at, side, colour in ends:
         place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "top"}
         upper.annotate(text, (at, 0.97), color=COLOURS[colour], **place)
     upper.set(ylabel="operations per octave", title=_distances_title(result))
     _legend(upper)
     lower.set(ylim=(-0.06, 1.06), ylabel="seen")
-    lower.set_xlabel("operations since the key was last inserted")
+    unit = f"ticks of {seconds_text(result.span.tick / 10**9)}" if result.span else "operations"
+    lower.set_xlabel(f"{unit} since the key was last inserted")
     _format(upper, lower)
 
 
-def _trimmed(result: RunResult) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return edges and counts up to the farthest repetition."""
+def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return edges and counts up to the farthest repetition; no edge is 0, for logarithms."""
     filled = np.flatnonzero(result.distances.sum(axis=1))
     stop = int(filled[-1]) + 1 if len(filled) else 1
-    return result.distance_edges[: stop + 1], result.distances[:stop]
+    return np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]
 
 
 def _distances_title(result: RunResult) -> str:
     if not result.repeats:
-        return f"No key comes again within {result.spec.window:,} operations"
+        spec = result.spec
+        window = f"{spec.span:,} ticks" if spec.timed else f"{spec.window:,} operations"
+        return f"No key comes again within {window}"
     if result.repeats_found == result.repeats:
         return f"All {result.repeats:,} repeats within the window were seen"
     return f"{result.repeats - result.repeats_found:,} of {result.repeats:,} repeats were missed"

@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import FilterSpec
+from ..golden.ring.turn_policy import STATUSES
 from ..intervals import clopper_pearson
 from .oracle import FRESH, GUARANTEED, SLACK
+from .trace_formats import NANOSECONDS
 
 PROBE_SEED = 20130101
 """Seed of the random keys that the false-positive rate is measured with."""
@@ -54,6 +56,50 @@ class Mismatch:
 
 
 @dataclass(kw_only=True)
+class SpanResult:
+    """What a run of a filter with a span met; times are in nanoseconds.
+
+    `span`, in ticks of `tick`, and `when_full` are those of the filter; `shortened` and
+    `overfilled` are counters of the golden model, `late`, `missing` and `latest` those of a
+    `TickCounter`. `least_covered` is the least age, in ticks, up to which all keys were
+    reported in some answer; -1 if none was. Of the `status_mismatches` between RTL and golden
+    model, None without RTL, `first_status_mismatch` is the operation of the first, from 0.
+    """
+
+    span: int
+    tick: int
+    when_full: str
+    least_covered: int
+    statuses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATUSES), np.int64))
+    """Answers by the code of their status, shape (3,)."""
+    shortened: int = 0
+    overfilled: int = 0
+    late: int = 0
+    latest: int = 0
+    missing: int = 0
+    status_mismatches: int | None = None
+    first_status_mismatch: int | None = None
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them; keys younger than `seconds` are reported."""
+        names = [status.value for status in STATUSES]
+        return {
+            "ticks": self.span,
+            "tick_seconds": self.tick / NANOSECONDS,
+            "seconds": self.span * self.tick / NANOSECONDS,
+            "when_full": self.when_full,
+            "statuses": dict(zip(names, self.statuses.tolist(), strict=True)),
+            "status_mismatches": self.status_mismatches,
+            "least_covered_ticks": self.least_covered,
+            "shortened": self.shortened,
+            "overfilled": self.overfilled,
+            "late_times": self.late,
+            "latest_seconds": self.latest / NANOSECONDS,
+            "missing_times": self.missing,
+        }
+
+
+@dataclass(kw_only=True)
 class RunResult:
     """Counts of a run by an engine, 'rtl' or 'golden'.
 
@@ -68,13 +114,15 @@ class RunResult:
     """Name, format, key and compression of the trace."""
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros((3, 2), np.int64))
     """Operations by class (`oracle.CLASSES`) and verdict (0 not seen, 1 seen), shape (3, 2)."""
+    span: SpanResult | None = None
+    """None if the window counts insertions."""
     distance_edges: NDArray[np.int64] = field(init=False)
     distances: NDArray[np.int64] = field(init=False)
     """Repetitions at any distance, by bin of `distance_edges` and verdict, shape (bins, 2)."""
     checkpoints: list[Checkpoint] = field(default_factory=list)
     """Evenly spaced, and one at the end."""
     repeats: int = 0
-    """Queries for keys of the window (`oracle.Truth`)."""
+    """Queries for keys of the window (`oracle.Truth`), or of the span."""
     repeats_found: int = 0
     """Those of them that were reported."""
     shifts: int = 0
@@ -117,6 +165,11 @@ class RunResult:
                 f"{first.index}, key {first.text!a} ({first.key:#x}): "
                 f"RTL {first.rtl}, golden {first.golden}"
             )
+        if self.span is not None and self.span.status_mismatches:
+            failures.append(
+                f"statuses: must equal golden's, not differ in {self.span.status_mismatches} "
+                f"answers; the first is operation {self.span.first_status_mismatch}"
+            )
         if self.memory_mismatches:
             failures.append(
                 f"memory: must equal golden's, not differ in {self.memory_mismatches} bits"
@@ -134,6 +187,7 @@ class RunResult:
             "engine": self.engine,
             "source": self.source,
             "spec": self.spec.to_dict(),
+            "span": self.span and self.span.figures(),
             "operations": self.operations,
             "cycles": self.cycles,
             "cycles_per_operation": (
@@ -161,6 +215,7 @@ class RunResult:
         filled = np.flatnonzero(self.distances.sum(axis=1))
         return {
             "checkpoints": [checkpoint.to_dict() for checkpoint in self.checkpoints],
+            "distance_unit": "insertions" if self.span is None else "ticks",
             "distances": [
                 {
                     "from": int(self.distance_edges[index]),
@@ -206,16 +261,22 @@ class RunResult:
 
 
 def distance_edges(spec: FilterSpec) -> NDArray[np.int64]:
-    """Edges of distance bins in insertions: four an octave, and the ends of window and slack.
+    """Edges of distance bins: four an octave, and the ends of window and slack, or of the span.
 
-    The array is ascending and has shape (edges,).
+    Distances are in insertions, from 1, or in ticks, from 0. The array is ascending and has
+    shape (edges,).
     """
-    regular = np.unique(np.rint(2 ** (np.arange(4 * 48 + 1) / 4)).astype(np.int64))
-    ends = spec.guaranteed_window + np.array([1, spec.slack + 1])
+    regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
+    last = (
+        [spec.span] if spec.timed else [spec.guaranteed_window, spec.guaranteed_window + spec.slack]
+    )
+    ends = np.array(last) + 1
     # A regular edge close to one of these would leave a sliver of a bin.
     far = np.abs(np.log2(regular[:, None] / ends)).min(axis=1) > 1 / 8
     far[0] = True
-    return np.unique(np.concatenate([regular[far], ends]))
+    return np.unique(
+        np.concatenate([[0] if spec.timed else [], regular[far], ends]).astype(np.int64)
+    )
 
 
 def _ratio(part: int, whole: int) -> float | None:

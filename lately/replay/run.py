@@ -4,18 +4,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import FilterSpec, SlidingFilter, from_spec
+from ..golden import FilterSpec, Operation, SlidingFilter, TimeLimitedRing, from_spec
 from ..golden.hash.keys import random_keys, text_keys
 from ..golden.spec.base import require
+from ..golden.times import Times
 from ..hdl.profile import HardwareProfile
-from .oracle import Oracle, Truth, places
-from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult
-from .traces import Record, Trace
+from .oracle import Oracle, TimedOracle, Truth, places
+from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, SpanResult
+from .stream_times import TickCounter
+from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
 """Engines that can run a filter: the compiled hardware, or the golden model."""
@@ -25,11 +27,11 @@ PROBES = 2000
 _CHUNK = 1 << 16
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
-_COUNTERS = ("operations", "insertions", "hits", "shifts")
+_COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfilled")
 
 
 class Unit(Protocol):
-    """Compiled hardware, or what stands in for it."""
+    """Compiled hardware, or what stands in for it; with a span it also has `perform`."""
 
     @property
     def cycles(self) -> int:
@@ -66,15 +68,15 @@ def run(
     spec: FilterSpec,
     *,
     engine: str | Engine = "rtl",
+    tick: int | None = None,
     limit: int | None = None,
     progress: Callable[[int, float | None], None] | None = None,
     sink: Callable[[Verdicts], None] | None = None,
 ) -> RunResult:
     """Check and insert every key of a stream, and judge every verdict.
 
-    At some 200 checkpoints the golden model is also asked for `PROBES` random
-    keys that it cannot hold, which real streams have too few of; queries
-    change nothing.
+    At some 200 checkpoints the golden model is also asked for `PROBES` random keys that it
+    cannot hold, which real streams have too few of; queries change nothing.
 
     Parameters
     ----------
@@ -83,6 +85,8 @@ def run(
     engine : str or callable
         'rtl' (the compiled hardware beside the golden model), 'golden' (the
         model alone), or what takes the hardware's place.
+    tick : int, optional
+        Nanoseconds of a tick, for a filter with a span: times of the stream make it go on.
     limit : int, optional
         Most operations to perform.
     progress : callable, optional
@@ -93,23 +97,55 @@ def run(
     Raises
     ------
     ValueError
-        If the engine is not known, the limit is below 1, or the specification has a span.
+        If the engine is not known, the limit is below 1, or a tick is missing or too many.
     TraceError
-        If the stream is damaged, or none of its lines parses.
+        If the stream is damaged, no line of it parses, or it has no times for a span.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit: must be at least 1, not {limit}")
-    require(not spec.timed, "span", "must not be given for a stream without times", spec.span)
+    clock = _clock(trace, spec, tick)
     with _open_unit(engine, spec) as unit:
-        replay = _Replay(trace, spec, unit, sink)
+        replay = _Replay(trace, spec, unit, clock, sink)
         began = time.perf_counter()
         while records := trace.read(_CHUNK if limit is None else min(_CHUNK, limit - replay.done)):
             replay.perform(records)
             if progress is not None:
-                share = trace.fraction
-                done = replay.done
+                share, done = trace.fraction, replay.done
                 progress(done, share if limit is None else max(done / limit, share or 0.0))
         return replay.finish(time.perf_counter() - began)
+
+
+def _clock(trace: Trace, spec: FilterSpec, tick: int | None) -> TickCounter | None:
+    """Return what makes ticks of the times of a stream, for a filter with a span."""
+    if not spec.timed:
+        require(tick is None, "tick", "must not be given for a window of insertions", tick)
+        return None
+    require(tick is not None and tick >= 1, "tick", "must be at least 1 ns for a span", tick)
+    if trace.time is None:
+        raise TraceError(
+            f"span: must be given for a stream with times, but {trace.name} has "
+            + ("only keys" if trace.format == "lines" else "no column of times (--time)")
+        )
+    return TickCounter(tick or 1)
+
+
+class _Answers(NamedTuple):
+    """Answers to check-and-inserts, shape (n,) each; statuses are 0 where there are none."""
+
+    seen: NDArray[np.bool_]
+    status: NDArray[np.uint8]
+
+    def part(self, part: slice) -> "_Answers":
+        return _Answers(self.seen[part], self.status[part])
+
+
+def _ask(filter: Any, keys: NDArray[np.uint64], times: Times | None) -> tuple[_Answers, Any]:
+    """Check and insert keys; return what the filter told of times, too."""
+    if times is None:
+        return _Answers(filter.check_and_insert(keys), np.zeros(len(keys), np.uint8)), None
+    codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
+    told = filter.perform(codes, keys, times)
+    return _Answers(told.seen, told.status), told
 
 
 class _Replay:
@@ -120,13 +156,15 @@ class _Replay:
         trace: Trace,
         spec: FilterSpec,
         unit: Unit | None,
+        clock: TickCounter | None,
         sink: Callable[[Verdicts], None] | None,
     ) -> None:
         self._trace = trace
         self._unit = unit
+        self._clock = clock
         self._sink = sink
-        self._golden = from_spec(spec)
-        self._oracle = Oracle(spec)
+        self._golden: Any = from_spec(spec)
+        self._oracle: Any = Oracle(spec) if clock is None else TimedOracle(spec)
         self._course = _Course(self._golden, self._oracle)
         # Hashes of different texts, of 64 bits and unrelated to the keys.
         self._texts = np.empty(0, np.int64)
@@ -138,32 +176,50 @@ class _Replay:
             | {"key": list(trace.key), "time": trace.time},
             mismatches=None if unit is None else 0,
         )
+        if clock is not None:
+            self.result.span = SpanResult(
+                span=spec.span,
+                tick=clock.tick,
+                when_full=spec.when_full,
+                least_covered=spec.span,
+                status_mismatches=self.result.mismatches,
+            )
 
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""
         texts = [text for text, _ in records]
         keys = text_keys(texts, key_bits=self.result.spec.key_bits)
+        times = None if self._clock is None else self._clock.ticks(time for _, time in records)
         hashes = np.unique(np.fromiter(map(hash, texts), np.int64, len(texts)))
         place, new = places(self._texts, hashes)
         self._texts = np.insert(self._texts, place[new], hashes[new])
         # In one piece: the hardware's pipeline is drained after each.
-        rtl = None if self._unit is None else self._unit.check_and_insert(keys)
+        rtl = None if self._unit is None else _ask(self._unit, keys, times)[0]
         start = 0
         while start < len(records):
             stop = min(len(records), start + self._course.due - self.done)
             part = slice(start, stop)
-            self._perform_part(records[part], keys[part], None if rtl is None else rtl[part])
+            moments = None if times is None else times[part]
+            self._perform_part(records[part], keys[part], moments, rtl and rtl.part(part))
             start = stop
 
     def _perform_part(
-        self, records: Sequence[Record], keys: NDArray[np.uint64], rtl: NDArray[np.bool_] | None
+        self,
+        records: Sequence[Record],
+        keys: NDArray[np.uint64],
+        times: Times | None,
+        rtl: _Answers | None,
     ) -> None:
-        golden = self._golden.check_and_insert(keys)
-        seen = golden if rtl is None else rtl
+        golden, told = _ask(self._golden, keys, times)
+        seen = golden.seen if rtl is None else rtl.seen
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
-        truth = self._oracle.check_and_insert(keys)
+        moments = () if times is None else (times,)
+        truth = self._oracle.check_and_insert(keys, *moments)
         self._count(truth, seen)
+        if (span := self.result.span) is not None:
+            span.statuses += np.bincount(golden.status, minlength=len(span.statuses))
+            span.least_covered = min(span.least_covered, int(told.guaranteed_span.min()))
         if self._sink is not None:
             self._sink(Verdicts(self.done, records, seen, truth))
         self.done += len(records)
@@ -174,10 +230,10 @@ class _Replay:
         self,
         records: Sequence[Record],
         keys: NDArray[np.uint64],
-        rtl: NDArray[np.bool_],
-        golden: NDArray[np.bool_],
+        rtl: _Answers,
+        golden: _Answers,
     ) -> None:
-        differing = np.flatnonzero(rtl != golden)
+        differing = np.flatnonzero(rtl.seen != golden.seen)
         self.result.mismatches = (self.result.mismatches or 0) + len(differing)
         if len(differing) and self.result.first_mismatch is None:
             at = int(differing[0])
@@ -186,9 +242,14 @@ class _Replay:
                 index=self.done + at,
                 text=records[at][0],
                 key=sum(int(word) << 64 * place for place, word in enumerate(words)),
-                rtl=bool(rtl[at]),
-                golden=bool(golden[at]),
+                rtl=bool(rtl.seen[at]),
+                golden=bool(golden.seen[at]),
             )
+        if (span := self.result.span) is not None:
+            others = np.flatnonzero(rtl.status != golden.status)
+            span.status_mismatches = (span.status_mismatches or 0) + len(others)
+            if len(others) and span.first_status_mismatch is None:
+                span.first_status_mismatch = self.done + int(others[0])
 
     def _count(self, truth: Truth, seen: NDArray[np.bool_]) -> None:
         result = self.result
@@ -196,7 +257,8 @@ class _Replay:
         result.repeats += int(truth.repeat.sum())
         result.repeats_found += int((truth.repeat & seen).sum())
         known = truth.distance > 0
-        bins = np.searchsorted(result.distance_edges, truth.distance[known], side="right") - 1
+        apart = truth.distance if truth.elapsed is None else truth.elapsed
+        bins = np.searchsorted(result.distance_edges, apart[known], side="right") - 1
         result.distances += np.bincount(
             bins * 2 + seen[known], minlength=2 * len(result.distances)
         ).reshape(-1, 2)
@@ -204,6 +266,8 @@ class _Replay:
     def finish(self, seconds: float) -> RunResult:
         """Take over what is known at the end."""
         result = self.result
+        if result.span is not None and self._clock is not None:
+            self._finish_span(result.span, self._clock)
         self._course.mark(self.done, result.repeats)
         result.checkpoints = self._course.checkpoints
         result.seconds = seconds
@@ -223,6 +287,15 @@ class _Replay:
             result.memory_mismatches = int(differing.sum())
         return result
 
+    def _finish_span(self, span: SpanResult, clock: TickCounter) -> None:
+        if not clock.begun:
+            raise TraceError(
+                f"span: must be given for a stream with times, but column "
+                f"{self._trace.time!r} of {self._trace.name} has none"
+            )
+        span.shortened, span.overfilled = self._golden.shortened, self._golden.overfilled
+        span.late, span.latest, span.missing = clock.late, clock.latest, clock.missing
+
 
 class _Course:
     """Checkpoints at even distances, in a stream whose length nobody knows.
@@ -230,8 +303,10 @@ class _Course:
     When there are too many, every second one is dropped and the distance doubled.
     """
 
-    def __init__(self, golden: SlidingFilter, oracle: Oracle) -> None:
-        self._golden = golden
+    def __init__(
+        self, golden: SlidingFilter | TimeLimitedRing, oracle: Oracle | TimedOracle
+    ) -> None:
+        self._golden: Any = golden
         self._oracle = oracle
         self._random = np.random.default_rng(PROBE_SEED)
         self._spacing = _FIRST_SPACING
@@ -244,13 +319,14 @@ class _Course:
             return
         keys = random_keys(self._random, PROBES, self._golden.key_bits)
         keys = keys[self._oracle.traceless(keys)]
+        now = (self._oracle.now,) if isinstance(self._oracle, TimedOracle) else ()
         self.checkpoints.append(
             Checkpoint(
                 operations=operations,
                 repeats=repeats,
                 probes=len(keys),
-                probe_hits=int(self._golden.query(keys).sum()),
-                estimated_false_positive_rate=self._golden.estimated_false_positive_rate(),
+                probe_hits=int(self._golden.query(keys, *now).sum()),
+                estimated_false_positive_rate=self._golden.estimated_false_positive_rate(*now),
                 fill_ratios=self._golden.fill_ratios(),
             )
         )

@@ -10,6 +10,8 @@ import numpy as np
 
 from ..golden import FilterSpec, Operation, from_spec
 from ..golden.hash.keys import random_keys
+from ..golden.ring.turn_policy import STATUSES
+from ..golden.times import Times
 
 CHUNK = 1 << 20
 """Operations between two comparisons of counters, and between two choices of keys."""
@@ -24,6 +26,9 @@ SHARES = {
     Operation.CHECK_AND_INSERT: 0.74,
 }
 """Shares of the operations that are drawn at random."""
+
+SPELLS = 64
+"""Mean spells in each chunk of a window in time, each at a rate of its own and after a silence."""
 
 EVENTS = 16
 """In each chunk: forced shifts, a quarter of them right after another, and one clear."""
@@ -40,7 +45,7 @@ def soak(
 
     Half the keys of a chunk come from a pool of a fifth of the window, so that
     hits of every age are frequent; the others are random. With re-keying, a new
-    secret is loaded before every chunk.
+    secret is loaded before every chunk; with a span, there are bursts and silences.
 
     `seed` is that of keys and operations; `progress` is called with the number of
     operations done since its last call.
@@ -49,8 +54,8 @@ def soak(
     -------
     dict
         Operations, how often each verdict and age was compared, mismatches of
-        verdicts, ages, counters and memory bits, what happened (hits, by age,
-        shifts, clears, wraps of the ring), clocks, seconds, and what it ran with.
+        verdicts, ages, statuses, counters and memory bits, what happened (hits, by age,
+        shifts, clears, wraps of the ring; statuses), clocks, seconds, and what it ran with.
         After an interrupt: of what was done until then.
 
     Errors: as `lately.sim.compiled_unit`.
@@ -95,9 +100,12 @@ class _Course:
     def __init__(self, unit: Any, spec: FilterSpec, seed: int) -> None:
         self._unit = unit
         self._spec = spec
-        self._golden = from_spec(spec)
+        self._golden: Any = from_spec(spec)
         self._random = np.random.default_rng(seed)
-        self._mismatches = dict.fromkeys(("verdicts", "ages", "counters", "memory_bits"), 0)
+        kinds = ("verdicts", "ages", *(["statuses"] if spec.timed else []), "counters")
+        self._mismatches = dict.fromkeys([*kinds, "memory_bits"], 0)
+        self._statuses = np.zeros(len(STATUSES), np.int64)
+        self._now = 0
         self._ages = np.zeros(spec.window_generations + 1, np.int64)
         self.done = self._clears = self._rekeys = self._memories = 0
 
@@ -105,9 +113,17 @@ class _Course:
         """Perform a chunk of operations on both."""
         self._rekey()
         codes, keys = _choose(self._random, self._spec, count)
-        found = self._unit.apply(codes, keys)
-        expected = self._golden.apply(codes, keys)
         wrong = self._mismatches
+        if self._spec.timed:
+            times = _times(self._random, self._spec, count, self._now)
+            self._now = int(times[-1])
+            found = self._unit.perform(codes, keys, times)
+            expected = self._golden.perform(codes, keys, times)
+            wrong["statuses"] += int((found.status != expected.status).sum())
+            self._statuses += np.bincount(expected.status, minlength=len(STATUSES))
+        else:
+            found = self._unit.apply(codes, keys)
+            expected = self._golden.apply(codes, keys)
         wrong["verdicts"] += int((found.seen != expected.seen).sum())
         wrong["ages"] += int((found.age != expected.age).sum())
         counted = self._unit.statistics
@@ -149,6 +165,16 @@ class _Course:
             "memory_comparisons": self._memories,
             "memory_bits": self._spec.storage_bits,
             "cycles": self._unit.cycles,
+            "time": self._time_figures() if self._spec.timed else None,
+        }
+
+    def _time_figures(self) -> dict[str, Any]:
+        names = [status.value for status in STATUSES]
+        return {
+            "ticks": self._now,
+            "statuses": dict(zip(names, self._statuses.tolist(), strict=True)),
+            "shortened": self._golden.shortened,
+            "overfilled": self._golden.overfilled,
         }
 
 
@@ -164,3 +190,21 @@ def _choose(random: np.random.Generator, spec: FilterSpec, count: int) -> tuple[
     repeated = random.random(count) < 0.5
     keys[repeated] = few[random.integers(0, len(few), int(repeated.sum()))]
     return codes, keys
+
+
+def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:
+    """Draw the ticks of operations, shape (count,), none before `now`.
+
+    Spells come at up to eight times the rate that fills the generations, or an eighth of it, and
+    after silences of up to four spans.
+    """
+    begins = np.unique([0, *random.integers(0, count, random.poisson(SPELLS))])
+    usual = spec.span / spec.guaranteed_window
+    steps = usual * 8 ** random.uniform(-1, 1, len(begins))
+    gaps = np.repeat(steps, np.diff(begins, append=count)) * random.exponential(size=count)
+    # Every second silence ends about where something expires.
+    edges = random.choice([spec.generation_span, spec.span], len(begins))
+    near = edges + random.integers(-2, 3, len(begins))
+    wide = spec.span * 4 ** random.uniform(-4, 1, len(begins))
+    gaps[begins] += np.where(random.random(len(begins)) < 0.5, near, wide)
+    return now + np.floor(np.cumsum(gaps)).astype(np.int64)

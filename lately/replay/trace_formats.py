@@ -1,18 +1,26 @@
 """Records of a trace: keys and times from the lines of access logs, CSV and plain text."""
 
 import csv
-import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, DecimalException
 from itertools import chain, islice
 from typing import Any
 
 from ..golden.errors import LatelyError
 
-Record = tuple[str, float]
-"""Key, and seconds since the epoch (NaN where the source has none)."""
+Record = tuple[str, int | None]
+"""Key, and nanoseconds since the epoch (None where the source has no time)."""
+
+NANOSECONDS = 10**9
+"""Of a second."""
+
+# More digits would not be kept by an exact product.
+_MOST_SECONDS = 10**19
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 _HEAD_LINES = 20
 _TIME_COLUMNS = ("timestamp", "time")
@@ -116,7 +124,7 @@ def _line_records(lines: Iterator[str], rejects: Rejects) -> Iterator[Record]:
         if "\0" in text:
             rejects.add(number, "a NUL byte")
         elif text and not text.isspace():
-            yield text, math.nan
+            yield text, None
 
 
 def _log_columns(key: Sequence[str], time: str | None) -> tuple[tuple[str, ...], str]:
@@ -148,7 +156,7 @@ def _log_records(lines: Iterator[str], key: Sequence[str], rejects: Rejects) -> 
             continue
         values = [getter(entry, request) for getter in getters]
         text = " ".join("-" if value is None else str(value) for value in values)
-        yield text, entry.request_time.timestamp()
+        yield text, _moment(entry.request_time)
 
 
 def _log_parser() -> Callable[[str], Any]:
@@ -228,29 +236,36 @@ def _csv_records(
                     rejects.add(number, "no key", spanned)
                     continue
                 try:
-                    seconds = _seconds(row[time]) if time is not None else math.nan
+                    nanoseconds = _nanoseconds(row[time]) if time is not None else None
                 except (ValueError, OverflowError):
                     rejects.add(number, f"not a time: {_excerpt(row[time or 0])}", spanned)
                     continue
-                yield text, seconds
+                yield text, nanoseconds
             return
         except csv.Error as error:
             rejects.add(reader.line_num, str(error), max(1, reader.line_num - before))
             before = reader.line_num
 
 
-def _seconds(text: str) -> float:
+def _nanoseconds(text: str) -> int | None:
+    """Return the time of a number of seconds or an ISO 8601 text; exact, which a float is not."""
     if not text:
-        return math.nan
+        return None
     try:
-        seconds = float(text)
-    except ValueError:
+        seconds = Decimal(text)
+    except DecimalException:
         moment = datetime.fromisoformat(text.strip())
         # A time without a zone is taken for UTC, so that the same file reads alike everywhere.
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    if math.isinf(seconds):
-        raise ValueError("infinite")
-    return seconds
+        return _moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    if seconds.is_nan():
+        return None
+    if abs(seconds) >= _MOST_SECONDS:
+        raise ValueError("out of range")
+    return round(seconds * NANOSECONDS)
+
+
+def _moment(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
 def _columns(header: Sequence[str]) -> str:

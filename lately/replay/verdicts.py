@@ -2,13 +2,13 @@
 
 import csv
 import io
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from .oracle import CLASSES
 from .run import Verdicts
+from .trace_formats import NANOSECONDS
 
 COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
 """Operation from 0; seconds since the epoch or blank; text; verdict; what the oracle
@@ -48,10 +48,12 @@ def _rows(verdicts: Verdicts) -> Iterator[tuple[Any, ...]]:
         yield index, _time_text(time), text, int(seen), CLASSES[kind], distance or ""
 
 
-def _time_text(time: float) -> str:
-    if math.isnan(time):
+def _time_text(time: int | None) -> str:
+    if time is None:
         return ""
-    return str(int(time)) if time == math.floor(time) else repr(time)
+    seconds, rest = divmod(abs(time), NANOSECONDS)
+    fraction = f".{rest:09}".rstrip("0") if rest else ""
+    return f"{'-' if time < 0 else ''}{seconds}{fraction}"
 
 
 @contextmanager
@@ -84,7 +86,7 @@ def _arrays(pa: Any, verdicts: Verdicts) -> dict[str, Any]:
     distance = verdicts.truth.distance
     values = (
         range(verdicts.start, verdicts.start + len(texts)),
-        pa.array(times, pa.float64(), from_pandas=True),
+        pa.array([None if time is None else time / NANOSECONDS for time in times], pa.float64()),
         [_valid(text) for text in texts],
         verdicts.seen,
         [CLASSES[kind] for kind in verdicts.truth.kind],

@@ -21,7 +21,7 @@ from ...hdl.memory.map import PhysicalMemory, memory_map
 from ...hdl.profile import HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
-from ...hdl.verilog import TAG_BITS, TIME_BITS, TOP, time_options, unit_verilog
+from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, time_options, unit_verilog
 from ..toolchain import ToolError, models
 from .beats import Beats
 from .model import Closable, Signatures, cached_model, defines, load_model
@@ -412,8 +412,8 @@ class CompiledUnit(CompiledModel):
     ) -> TimedAnswers:
         """Perform a mixed sequence of operations at times; as `TimeLimitedRing.perform`.
 
-        A silence may be of any length: the unit, whose times have `TIME_BITS` bits, is told of a
-        shorter one that is longer than its span.
+        A silence may be of any length: the unit is told of none above
+        `lately.hdl.verilog.LONGEST_SILENCE`, which is longer than any span.
 
         Parameters
         ----------
@@ -435,7 +435,7 @@ class CompiledUnit(CompiledModel):
         if not self.spec.timed:
             raise SpecificationError("span: must be given for operations with times, but is not")
         times = check_timestamps(timestamps, len(np.asarray(operations)), self._reached)
-        gaps = np.minimum(np.diff(times, prepend=self._reached), 1 << TIME_BITS - 2)
+        gaps = np.minimum(np.diff(times, prepend=self._reached), LONGEST_SILENCE)
         told = self._told + np.cumsum(gaps)
         if len(times):
             self._reached, self._told = int(times[-1]), int(told[-1])

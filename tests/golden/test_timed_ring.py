@@ -433,3 +433,59 @@ def test_span_missing():
     message = "^span: must not be given for GEBF, which counts insertions, not 9$"
     with pytest.raises(SpecificationError, match=message):
         GEBF.from_spec(replace(spec, span=9))
+
+
+# Bursts
+
+
+@given(seed=st.integers(0, 1 << 32))
+@settings(max_examples=40)
+def test_longest_generations_keep_all_that_fits(seed):
+    """No slice is lost while no span has more keys than the generations hold, in any bursts."""
+    rng = np.random.default_rng(seed)
+    writes, settled, generation = (int(number) for number in rng.integers(1, 5, 3))
+    span = int(rng.integers(1, 60))
+    policy = TurnPolicy(
+        writes=writes, settled=settled, generation=generation, span=span, generation_span=span + 1
+    )
+    most = settled * generation + 1
+    # As many at a time as the span has room for: now and then all, at once.
+    times, now = [], 0
+    while len(times) < 300:
+        now += int(rng.choice([0, 1, span // 2, span, span + 1]))
+        room = most - sum(now - time <= span for time in times)
+        times += [now] * int(rng.choice([0, min(1, room), room]))
+    turns = Turns(policy)
+    turns.follow(np.full(len(times), Operation.INSERT, np.uint8), np.array(times))
+    assert turns.shortened == 0
+    # One key more, in a span that begins with the last of a generation, is one too many.
+    times = [0] * (generation - 1) + [1] + [span + 1] * most
+    for count in (len(times) - 1, len(times)):
+        turns = Turns(policy)
+        turns.follow(np.full(count, Operation.INSERT, np.uint8), np.array(times[:count]))
+        assert turns.shortened == (count == len(times))
+
+
+# Rates
+
+
+@pytest.mark.parametrize("name", ["apbf-tiny", "tiny", "gebf-tiny", "blocked-gebf-tiny"])
+def test_estimated_rate_is_of_what_counts(name):
+    spec = replace(preset(name), span=100, key_bits=64)
+    model = from_spec(spec)
+    rng = np.random.default_rng(4)
+    count = 4 * spec.generation
+    model.insert(rng.integers(0, 1 << 63, count, np.uint64), np.arange(count) * 25)
+    fresh = rng.integers(0, 1 << 63, 20_000, np.uint64)
+    rates = []
+    for now in range(model.last_insertion, model.last_insertion + 101, 20):
+        rates.append(model.estimated_false_positive_rate(now))
+        deviation = np.sqrt(rates[-1] * (1 - rates[-1]) / len(fresh))
+        assert abs(model.query(fresh, now).mean() - rates[-1]) < 5 * deviation
+    assert rates == sorted(rates, reverse=True)
+    assert rates[0] > rates[-1] > 0
+    assert model.estimated_false_positive_rate(model.last_insertion + 101) == 0
+    # The bits are there all the same.
+    assert (model.fill_ratios()[: spec.run] > 0).all()
+    with pytest.raises(ValueError, match="now: must not be before the last insertion"):
+        model.estimated_false_positive_rate(model.last_insertion - 1)

@@ -17,6 +17,7 @@ from timing_part import LIMIT, PartBench
 
 from lately.golden import Operation, SpecificationError
 from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.hdl.latencies import CONTROL_LAG
 from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.delay import DelayLine
 from lately.hdl.memory.ecp5 import ECP5CellMemory
@@ -86,10 +87,8 @@ def test_clear():
         for key in range(40):
             await bench.send(ctx, Operation.INSERT, key)
         await bench.silence(ctx, core.latency)
-        ctx.set(core.control.clear, 1)
-        await bench.clock(ctx)
-        ctx.set(core.control.clear, 0)
-        for _ in range(core.latency):
+        await bench.clock(ctx, {"clear": 1})
+        for _ in range(CONTROL_LAG + 1):
             await bench.clock(ctx)
         await bench.start(ctx)
         bench.cleared = len(bench.sent)

@@ -1,12 +1,10 @@
 """A dictionary unit beside its golden model, in Amaranth's simulator, with memories that garble."""
 
-import random
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
-from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory
+from unit_streams import UnitStreams
 
 from lately.golden import Operation, WindowDictionary
 from lately.hdl.dictionary.unit import DictionaryUnit
@@ -31,11 +29,15 @@ class Bench:
         self.unit = DictionaryUnit(self.spec, memory=GarbageMemory, tag_bits=8)
         self.model = WindowDictionary.from_spec(self.spec)
         expected = self.expect(operations)
-        simulator = Simulator(self.unit)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(partial(self.drive, operations), background=True)
-        simulator.add_testbench(partial(self.take, len(operations)))
-        simulator.run()
+        streams = UnitStreams(
+            self.unit, ("seen", "age", "status"), self.seed, self.idle, self.stall
+        )
+        requests = [
+            {"operation": int(code), "key": key, "window": window}
+            for code, key, window in operations
+        ]
+        self.results = streams.run(requests, finish=self.read_back)
+        self.clocks, self.first = streams.clocks, streams.first
         for number, (found, due) in enumerate(zip(self.results, expected, strict=True)):
             assert found == due, f"seed {self.seed}, operation {number}: {operations[number]}"
         if all(code != Operation.CLEAR for code, *_ in operations):
@@ -43,48 +45,15 @@ class Bench:
         return self
 
     def expect(self, operations):
-        """Results of the golden model: seen, age, status and tag."""
+        """Results of the golden model: seen, age and status."""
         due = []
-        for number, (code, key, window) in enumerate(operations):
+        for code, key, window in operations:
             short = code in ASKS and window > self.model.guaranteed_window
             age = -1
             if code != Operation.SHIFT:
                 age = int(self.model.apply([code], [key], [window]).age[0])
-            due.append((age >= 0, max(age, 0), short, number % 256))
+            due.append((age >= 0, max(age, 0), short))
         return due
-
-    async def drive(self, operations, ctx):
-        choose = random.Random(self.seed)
-        unit = self.unit
-        for number, (code, key, window) in enumerate(operations):
-            while choose.random() < self.idle:
-                await ctx.tick()
-            for name, value in (
-                ("key", key), ("operation", int(code)), ("window", window), ("tag", number % 256)
-            ):  # fmt: skip
-                ctx.set(getattr(unit.i.p, name), value)
-            ctx.set(unit.i.valid, 1)
-            await ctx.tick().until(unit.i.ready)
-            ctx.set(unit.i.valid, 0)
-
-    async def take(self, count, ctx):
-        choose = random.Random(self.seed + 1)
-        unit = self.unit
-        self.first = None
-        while len(self.results) < count:
-            ctx.set(unit.o.ready, choose.random() >= self.stall)
-            _, _, valid, ready, seen, age, status, tag = await ctx.tick().sample(
-                unit.o.valid, unit.o.ready, unit.o.p.seen, unit.o.p.age, unit.o.p.status,
-                unit.o.p.tag,
-            )  # fmt: skip
-            self.clocks += 1
-            if valid and ready:
-                self.first = self.clocks if self.first is None else self.first
-                self.results.append((bool(seen), age, bool(status), tag))
-            assert self.clocks < 50 * count + 20_000, "the unit hangs"
-        for _ in range(40):
-            await ctx.tick()
-        self.read_back(ctx)
 
     def read_back(self, ctx):
         """Compare every live cell, and the counters."""

@@ -1,17 +1,19 @@
 """Timing cores in the simulator of Amaranth, against the golden model, with garbage in reads."""
 
 import random
+from collections import deque
 
 import numpy as np
 from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory
 
-from lately.golden import Operation, TimedTimingFilter
-from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.golden import Operation, TimedTimingFilter, timing_preset
 from lately.hdl.control import Control
+from lately.hdl.latencies import CONTROL_LAG
 from lately.hdl.timing.core import TimingCore
 
-SPEC = TimedTimingSpec(span=20, hashes=3, cells=16, stamp_bits=5, key_bits=16, seed=3)
+NOTHING: dict[str, int] = {}
+SPEC = timing_preset("tiny")
 CLOCKS = 64
 
 
@@ -25,6 +27,7 @@ class Bench:
         self.core, self.spec, self.clocks = core, spec, clocks
         self.sent, self.verdicts = [], []
         self.until, self.now = clocks, 0
+        self.controls = deque([NOTHING] * CONTROL_LAG)
 
     async def start(self, ctx):
         """Wait until the memory is clear."""
@@ -38,17 +41,18 @@ class Bench:
         if tick:
             self.until, self.now = self.clocks, self.now + 1
         code = int(operation)
-        ctx.set(self.core.control, Control.const({
-            "valid": code != 0, "query": code & 1, "insert": code >> 1 & 1, "shift": tick,
-        }))  # fmt: skip
         ctx.set(self.core.key, key)
         ctx.set(self.core.window, window)
         if code:
             self.sent.append((code, key, window, self.now))
-        await self.clock(ctx)
+        await self.clock(ctx, {
+            "valid": code != 0, "query": code & 1, "insert": code >> 1 & 1, "shift": tick,
+        })  # fmt: skip
 
-    async def clock(self, ctx):
-        """Let a clock pass and take the verdict that comes."""
+    async def clock(self, ctx, control=NOTHING):
+        """Let a clock pass with a control, which follows its key; take the verdict that comes."""
+        self.controls.append(control)
+        ctx.set(self.core.control, Control.const(self.controls.popleft()))
         await ctx.tick()
         if ctx.get(self.core.valid):
             verdict = ctx.get(self.core.verdict)

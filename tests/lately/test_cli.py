@@ -16,8 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from lately.cli import app as cli
-from lately.cli import run_commands
+from lately.cli import options, run_commands
 from lately.golden import SpecificationError, from_spec
+from lately.golden.spec import span
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
@@ -73,6 +74,10 @@ def test_help_is_light():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert re.search(rb"run +Replay a stream", done.stdout)
     assert done.stderr.strip() == b"[]"
+
+
+def test_what_gives_way_is_the_same_for_commands():
+    assert options.WHEN_FULL == span.WHEN_FULL
 
 
 def test_run_help_has_examples():
@@ -176,6 +181,83 @@ def test_window(keys):
     assert found["predicted_false_positive_rate"] <= 0.01
 
 
+@pytest.fixture
+def steady(tmp_path):
+    """As many keys as fit into 50 ms, 500, come at even times: those of the span, again."""
+    path = tmp_path / "steady.csv"
+    rows = (f"{1.7e9 + number / 10_000:.4f},{number % 500}\n" for number in range(9000))
+    path.write_text("time,key\n" + "".join(rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("size", "ticks"), [(("--rate", 10_000), 1001), (("--window", 500, "--tick", "1ms"), 51)]
+)
+def test_span_is_sized_for_its_keys(steady, size, ticks):
+    found = figures(steady, "--span", "50ms", "--fpr", 0.01, *size)
+    assert found["span"]["ticks"] == ticks
+    assert found["span"]["tick_seconds"] == (0.001 if "--tick" in size else 5e-5)
+    assert found["span"]["shortened"] == found["false_negatives"] == 0
+    assert found["repeats"] == found["repeats_found"] == 8500
+
+
+@pytest.mark.parametrize(
+    ("when_full", "counter"), [("shorten", "shortened"), ("overfill", "overfilled")]
+)
+def test_span_of_more_keys_than_it_is_sized_for(steady, when_full, counter):
+    size = ("--span", "50ms", "--fpr", 0.01, "--window", 250, "--when-full", when_full)
+    found = figures(steady, *size)
+    assert found["span"][counter] > 0 == found["false_negatives"]
+    assert (found["repeats_found"] == 8500) == (when_full == "overfill")
+
+
+def test_span_keeps_bursts(tmp_path):
+    """A burst of all that a span may hold comes after a trickle that makes generations old."""
+    path = tmp_path / "bursts.csv"
+    times = [at + when for at in range(4) for when in [*(n / 50 for n in range(30)), *[0.6] * 470]]
+    path.write_text("time,key\n" + "".join(f"{time:.2f},{n}\n" for n, time in enumerate(times)))
+    found = figures(path, "--span", "900ms", "--fpr", 0.01, "--window", 500)
+    assert found["span"]["shortened"] == 0
+    assert found["spec"]["window"] >= 500
+
+
+def test_span_of_a_spec(steady, tmp_path):
+    path = tmp_path / "filter.toml"
+    path.write_text('family = "apbf"\nk = 3\nl = 2\nslice_bits = 1024\nspan = 200\n')
+    assert figures(steady, "--spec", path, "--tick", "1us")["span"]["seconds"] == 0.0002
+    assert figures(steady, "--spec", path, "--span", "2ms")["span"]["tick_seconds"] == 1.0001e-5
+    message = "tick: must be given, or --span, for a filter whose span is 200 ticks, not None"
+    assert error("run", steady, "--spec", path) == message
+
+
+def test_span_in_the_table(steady):
+    done = CliRunner().invoke(cli.main, ["run", str(steady), "--span", "50ms", *GOLDEN])
+    assert done.exit_code == 0
+    assert "1,001   ticks of 50 us: keys are reported if younger than 50.05 ms" in done.stdout
+    assert "window shortened" in done.stdout
+    assert "8,500   of 8,500 within 1,001 ticks" in done.stdout
+    assert "after 5,498 insertions or 201 ticks" in done.stdout
+    assert "late times" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (["--span", "50"], "span: must be a number above 0 and one of ns, us, ms, s, min, h, d, "),
+        (["--span", "1s", "--tick", "x"], "tick: must be a number above 0 and one of ns, us, ms, "),
+        (["--span", "0.5ns"], "span: must be a whole number of nanoseconds, not '0.5 ns'"),
+        (["--tick", "1ms"], "tick: must not be given without a span, not '1 ms'"),
+        (["--when-full", "shorten"], "when_full: must not be given without a span, not 'shorten'"),
+        (["--rate", "5"], "--rate needs --span, and is in place of --window (see 'lately run "),
+        (["--span", "1s", "--rate", "5"], "--rate needs --fpr (see 'lately run --help')"),
+        (["--span", "1s", "--when-full", "x"], "Invalid value for '--when-full': 'x' is not one"),
+        (["--span", "1s"], "span: must be given for a stream with times, but "),
+    ],
+)
+def test_span_wrong(keys, asked, message):
+    assert error("run", keys, "--engine", "golden", *asked).startswith(message)
+
+
 def test_log_key(tmp_path):
     path = tmp_path / "log"
     path.write_text(
@@ -221,6 +303,15 @@ def test_parquet(tmp_path):
     }  # fmt: skip
     assert (second["timestamp"], second["key"]) == (None, "caf\\xe9")
     assert (third["seen"], third["class"], third["distance"]) == (True, "guaranteed", 2)
+
+
+def test_csv_verdicts_keep_times(tmp_path):
+    times = ["", "7", "1700000000.123456789", "-0.5", "-3", "0.000000001"]
+    path = tmp_path / "keys.csv"
+    path.write_text("time,key\n" + "".join(f"{time},a\n" for time in times))
+    figures(path, "--out", tmp_path / "out")
+    rows = (tmp_path / "out" / "verdicts.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[1] for row in rows] == times
 
 
 def test_csv_verdicts_keep_bytes(tmp_path):

@@ -3,6 +3,7 @@
 import json
 import re
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from lately.golden import FilterSpec, SpecificationError, from_spec, preset
 from lately.golden.hash.keys import text_keys
 from lately.hdl.profile import HardwareProfile
 from lately.replay import run as run_module
-from lately.replay.oracle import Oracle
+from lately.replay.oracle import FRESH, GUARANTEED, Oracle, TimedOracle
 from lately.replay.report import html, picture, rate_text
 from lately.replay.result import distance_edges
 from lately.replay.run import run
@@ -21,13 +22,18 @@ from lately.replay.traces import TraceError, open_trace
 DATA = Path(__file__).parents[3] / "shared" / "data"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALL = FilterSpec(family="apbbf", k=2, l=4, block_bits=64, hashes_per_block=4, blocks=16)
+MS = 10**6
+TIMED = replace(SMALL, span=100)
+OVERFILLED = replace(TIMED, when_full="overfill")
 
 
 class GoldenUnit:
     """Stands in for compiled hardware; wrong where it is told to be."""
 
-    def __init__(self, spec, *, flips=(), extra_shifts=0, upset=()):
+    def __init__(self, spec, *, flips=(), extra_shifts=0, upset=(), statuses=(), extra=None):
         self._upset = upset
+        self._statuses = statuses
+        self._extra = extra or {}
         self._filter = from_spec(spec)
         self._flips = flips
         self._extra_shifts = extra_shifts
@@ -40,8 +46,9 @@ class GoldenUnit:
     @property
     def statistics(self):
         names = ("operations", "insertions", "hits", "shifts")
-        counters = {name: getattr(self._filter, name) for name in names}
-        return counters | {"shifts": self._filter.shifts + self._extra_shifts}
+        counters = {name: getattr(self._filter, name) for name in [*names, *self._extra]}
+        counters["shifts"] += self._extra_shifts
+        return counters | {name: counters[name] + more for name, more in self._extra.items()}
 
     @property
     def memory(self):
@@ -58,6 +65,16 @@ class GoldenUnit:
                 seen[index - start] ^= True
         self.calls.append(len(keys))
         return seen
+
+    def perform(self, operations, keys, times):
+        start = self._filter.operations
+        told = self._filter.perform(operations, keys, times)
+        for indices, answers in ((self._flips, told.seen), (self._statuses, told.status)):
+            for index in indices:
+                if start <= index < start + len(keys):
+                    answers[index - start] ^= 1
+        self.calls.append(len(keys))
+        return told
 
 
 def engine(**faults):
@@ -201,13 +218,6 @@ def test_unbuildable(stream):
         perform(stream, spec, engine="rtl")
 
 
-def test_span_wrong(stream):
-    spec = FilterSpec(family="apbf", k=3, l=2, slice_bits=64, span=100)
-    message = "^span: must not be given for a stream without times, not 100$"
-    with pytest.raises(SpecificationError, match=message):
-        perform(stream, spec, engine="golden")
-
-
 def test_nothing_parses(tmp_path):
     path = tmp_path / "keys"
     path.write_text("\n")
@@ -325,6 +335,210 @@ def test_memory_that_differs_fails(stream):
     result = perform(stream, engine=engine(upset=[(0, 1, 2), (3, 0, 7)]))
     assert result.figures()["memory_mismatches"] == 2
     assert result.failures() == ["memory: must equal golden's, not differ in 2 bits"]
+
+
+# Windows in time
+
+
+@pytest.fixture
+def timed_stream(tmp_path):
+    """Keys with times in seconds, of which about half are repeats: bursts, spells and silences."""
+    random = np.random.default_rng(5)
+    count = 6000
+    steps = random.choice([0, 0, 0, 1, 2, 60], count, p=[0.3, 0.3, 0.25, 0.1, 0.045, 0.005])
+    steps = steps * np.repeat(random.choice([0.1, 0.3, 1, 5], count // 100), 100)
+    keys = np.where(
+        random.random(count) < 0.5, random.integers(0, 300, count), np.arange(count) + 400
+    )
+    path = tmp_path / "keys.csv"
+    rows = zip((1.7e9 + np.cumsum(steps) * 0.01).tolist(), keys.tolist(), strict=True)
+    path.write_text("time,key\n" + "".join(f"{time:.9f},{key}\n" for time, key in rows))
+    return path
+
+
+def operations(path, tick):
+    """Keys and ticks of a stream."""
+    with open_trace(path) as trace:
+        texts, times = zip(*trace, strict=True)
+    return text_keys(texts, key_bits=64), (np.array(times) - times[0]) // tick
+
+
+@pytest.mark.parametrize("spec", [TIMED, OVERFILLED])
+def test_figures_of_a_span_against_a_plain_count(timed_stream, spec):
+    result = perform(timed_stream, spec, engine="golden", tick=10 * MS)
+    keys, ticks = operations(timed_stream, 10 * MS)
+    truth, model = TimedOracle(spec).check_and_insert(keys, ticks), from_spec(spec)
+    told = model.perform([3] * len(keys), keys, ticks)
+    figures = result.figures()
+    for name, kind in (("guaranteed", GUARANTEED), ("stale", 1), ("fresh", FRESH)):
+        assert figures[f"{name}_queries"] == (truth.kind == kind).sum() > 0
+    assert figures["false_positives"] == told.seen[truth.kind == FRESH].sum() > 0
+    assert figures["false_negatives"] == 0
+    assert figures["repeats"] == truth.repeat.sum()
+    assert figures["repeats_found"] == told.seen[truth.repeat].sum()
+    assert figures["shifts"] == model.shifts
+    span = figures["span"]
+    assert (span["ticks"], span["tick_seconds"], span["seconds"]) == (100, 0.01, 1)
+    assert span["when_full"] == spec.when_full
+    assert list(span["statuses"].values()) == np.bincount(told.status, minlength=3).tolist()
+    assert span["statuses"]["ok"] > 0
+    assert span["least_covered_ticks"] == told.guaranteed_span.min()
+    assert (span["shortened"], span["overfilled"]) == (model.shortened, model.overfilled)
+    if spec == TIMED:
+        assert span["shortened"] > 0
+        assert span["statuses"]["window shortened"] > 0
+        assert figures["repeats_found"] < figures["repeats"]
+    else:
+        assert span["overfilled"] > 0
+        assert span["statuses"]["rate exceeded"] > 0
+        assert figures["repeats_found"] == figures["repeats"]
+    assert (span["late_times"], span["missing_times"], span["status_mismatches"]) == (0, 0, None)
+    assert result.distances.sum() == (truth.elapsed >= 0).sum()
+    assert result.distances[0].sum() == (truth.elapsed == 0).sum() > 0
+    assert result.failures() == []
+    series = result.series()
+    assert series["distance_unit"] == "ticks"
+    assert {101} <= {row["from"] for row in series["distances"]}
+    json.dumps(figures | series, allow_nan=False)
+
+
+@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+@pytest.mark.parametrize(("after", "kind"), [(0.999, 0), (1.0, 0), (1.01, 0), (1.02, 2)])
+def test_a_key_at_the_edge_of_the_span(tmp_path, when_full, after, kind):
+    path = tmp_path / "keys.csv"
+    # 101 ticks of 10 ms; the first begins with the first key.
+    path.write_text(f"time,key\n5,a\n{5 + after},a\n")
+    spec = replace(SMALL, span=101, when_full=when_full)
+    counts = perform(path, spec, engine=engine(), tick=10 * MS).counts
+    assert counts[kind].sum() == 1 + (kind == FRESH)
+    assert counts[GUARANTEED, 1] == (kind == GUARANTEED)
+
+
+def test_span_independent_of_chunks(timed_stream, monkeypatch):
+    whole = perform(timed_stream, TIMED, engine=engine(), tick=10 * MS)
+    monkeypatch.setattr(run_module, "_CHUNK", 37)
+    parts = perform(timed_stream, TIMED, engine=engine(), tick=10 * MS)
+    assert parts.series() == whole.series()
+    ignored = dict.fromkeys(("seconds", "operations_per_second", "cycles", "cycles_per_operation"))
+    assert parts.figures() | ignored == whole.figures() | ignored
+
+
+def test_hardware_of_a_span_that_agrees(timed_stream):
+    extra = {"shortened": 0, "overfilled": 0}
+    result = perform(timed_stream, TIMED, engine=engine(extra=extra), tick=10 * MS)
+    assert result.failures() == []
+    assert result.figures()["span"]["status_mismatches"] == 0
+    assert result.mismatches == result.memory_mismatches == 0
+
+
+def test_hardware_of_a_span_that_differs(timed_stream):
+    faults = {
+        "statuses": [70, 4000],
+        "flips": [71],
+        "upset": [(0, 1, 2)],
+        "extra": {"shortened": 1},
+    }
+    result = perform(timed_stream, TIMED, engine=engine(**faults), tick=10 * MS)
+    shortened = result.span.shortened
+    assert result.failures()[1:4] == [
+        "statuses: must equal golden's, not differ in 2 answers; the first is operation 70",
+        "memory: must equal golden's, not differ in 1 bits",
+        f"counter shortened: RTL must equal golden {shortened}, not {shortened + 1}",
+    ]
+    assert result.failures()[0].startswith(
+        "mismatches: must be 0, not 1; the first is operation 71"
+    )
+
+
+def test_false_negative_within_the_span_fails(timed_stream):
+    keys, ticks = operations(timed_stream, 10 * MS)
+    truth = TimedOracle(TIMED).check_and_insert(keys, ticks)
+    missed = int(np.flatnonzero(truth.kind == GUARANTEED)[-1])
+    result = perform(timed_stream, TIMED, engine=engine(flips=[missed]), tick=10 * MS)
+    assert result.false_negatives == 1
+    assert "false negatives: must be 0, not 1" in result.failures()
+
+
+def test_times_that_go_back_or_are_missing(tmp_path):
+    path = tmp_path / "keys.csv"
+    path.write_text("time,key\n,a\n2,a\n1.5,b\n2.2,b\n,c\n2.1,c\n")
+    result = perform(path, TIMED, engine=engine(), tick=10 * MS)
+    span = result.figures()["span"]
+    assert (span["late_times"], span["latest_seconds"], span["missing_times"]) == (2, 0.5, 2)
+    # All come at the latest time: b after 0.2 s, c and a at once.
+    assert [bin["from"] for bin in result.series()["distances"]] == [0, 19]
+    assert "2 times before the latest, by 500 ms at most, and 2 keys without a time" in html(result)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a\nb\n", r"span: .* stream with times, but .* has only keys$"),
+        ("key,n\na,1\n", r"span: .* stream with times, but .* has no column of times \(--time\)$"),
+        ("key,time\na,\n", r"span: .* stream with times, but column 'time' of .* has none$"),
+        ("key,time\na,soon\n", r".* none of 1 lines parses \(line 2: not a time: 'soon'\)$"),
+    ],
+)
+def test_stream_without_times(tmp_path, content, message):
+    path = tmp_path / "keys"
+    path.write_text(content)
+    with pytest.raises(TraceError, match=message):
+        perform(path, TIMED, engine="golden", tick=MS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "tick", "message"),
+    [
+        (TIMED, None, "tick: must be at least 1 ns for a span, not None"),
+        (TIMED, 0, "tick: must be at least 1 ns for a span, not 0"),
+        (SMALL, 5, "tick: must not be given for a window of insertions, not 5"),
+    ],
+)
+def test_tick_wrong(timed_stream, spec, tick, message):
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        perform(timed_stream, spec, engine="golden", tick=tick)
+
+
+@pytest.mark.parametrize("spec", [TIMED, OVERFILLED])
+def test_report_of_a_span(timed_stream, tmp_path, spec):
+    result = perform(timed_stream, spec, engine=engine(), tick=10 * MS)
+    page = html(result)
+    assert "agree on every verdict and status" in page
+    assert "<dt>span</dt><dd>1 s<small>100 ticks of 10 ms</small>" in page
+    assert "ticks of 10 ms since the key was last inserted" in page
+    shortened = "<dt>answers with a shortened window</dt>" in page
+    exceeded = "<dt>answers with too many keys</dt>" in page
+    assert (shortened, exceeded) == (spec == TIMED, spec == OVERFILLED)
+    picture(result, tmp_path / "p.svg")
+
+
+@pytest.mark.parametrize("when_full", ["shorten", "overfill"])
+def test_real_stream_in_time(when_full):
+    path = EXAMPLES / "flights_2013.csv.gz"
+    spec = replace(preset("small"), span=1441, when_full=when_full)
+    result = perform(path, spec, engine="golden", tick=60_000 * MS, limit=40_000)
+    assert result.failures() == []
+    assert result.repeats_found == result.repeats > 10_000
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("when_full", ["shorten", pytest.param("overfill", marks=pytest.mark.slow)])
+def test_span_through_the_hardware(timed_stream, when_full):
+    # Compiled once for this test and those of the soak.
+    spec = FilterSpec(
+        family="apbbf", k=2, l=2, block_bits=8, hashes_per_block=2, blocks=16, key_bits=8, clear=8,
+        span=60, when_full=when_full,
+    )  # fmt: skip
+    figures = perform(timed_stream, spec, tick=10 * MS).figures()
+    assert figures["mismatches"] == figures["memory_mismatches"] == 0
+    assert figures["span"]["status_mismatches"] == 0
+    assert (
+        min(figures["span"]["statuses"].values())
+        == 0
+        < figures["span"]["shortened" if when_full == "shorten" else "overfilled"]
+    )
+    assert figures["counter_mismatches"] == {}
+    assert figures["false_negatives"] == 0 < figures["guaranteed_queries"]
 
 
 # Report

@@ -2,12 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from lately.cli.app import main
-from lately.golden import SpecificationError, preset
+from lately.golden import FilterSpec, SpecificationError, preset
 from lately.replay import soak
+from lately.replay.stream_times import with_ticks
 from lately.sim import CompiledUnit
 
 
@@ -34,6 +36,83 @@ def test_soak_of_lanes(monkeypatch):
     assert figures["ring_turns"] > 3
     with pytest.raises(SpecificationError, match="lanes: must be 1 for CompiledUnit, not 2"):
         CompiledUnit(preset("two-lanes-tiny"))
+
+
+SAME = dict.fromkeys(("verdicts", "ages", "statuses", "counters", "memory_bits"), 0)
+
+
+SMALL = {
+    "apbbf": {"k": 2, "l": 2, "block_bits": 8, "hashes_per_block": 2, "blocks": 16},
+    "apbf": {"k": 3, "l": 2, "slice_bits": 128},
+    "gebf": {"window": 64, "epochs": 2, "hashes": 2, "bits": 384},
+    "blocked-gebf": {"window": 64, "epochs": 2, "hashes": 2, "bits": 384, "block_bits": 8},
+}
+"""The least that may have a window in time."""
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("family", "when_full"),
+    [
+        ("apbbf", "shorten"),
+        pytest.param("apbf", "overfill", marks=pytest.mark.slow),
+        pytest.param("gebf", "overfill", marks=pytest.mark.slow),
+        pytest.param("blocked-gebf", "shorten", marks=pytest.mark.slow),
+    ],
+)
+def test_soak_in_time(family, when_full, monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 5_000)
+    spec = FilterSpec(family=family, key_bits=8, clear=8, **SMALL[family])
+    spec = with_ticks(spec, span=60, when_full=when_full)
+    figures = soak.soak(spec, operations=20_000)
+    assert figures["mismatches"] == SAME
+    assert figures["ring_turns"] > 100
+    assert all(figures["hits_by_age"])
+    time = figures["time"]
+    statuses = list(time["statuses"].values())
+    assert sum(statuses) == 20_000
+    assert all(statuses) == (when_full == "overfill")  # A SHIFT shortens the window in both.
+    assert time["shortened"] > 20
+    assert (time["overfilled"] > 100) == (when_full == "overfill")
+    assert time["ticks"] > 20 * spec.span
+
+
+def test_times_of_a_soak():
+    """Bursts and silences: no time, or longer than what expires, and the very ticks of that."""
+    spec = with_ticks(preset("default"), span=1000)
+    random = np.random.default_rng(1)
+    times = np.concatenate(
+        [soak._times(random, spec, 10_000, now) for now in range(0, 10**7, 10**5)]
+    )
+    gaps = np.diff(times.reshape(-1, 10_000))
+    assert (gaps >= 0).all()
+    assert (gaps == 0).mean() > 0.5
+    assert {199, 200, 201, 202, 203, 998, 999, 1000, 1001, 1002} <= set(gaps.flat)
+    assert 3000 < gaps.max() < 4500
+    assert (soak._times(random, spec, 10, 5) >= 5).all()
+
+
+@pytest.mark.rtl
+def test_soak_notices_a_status(monkeypatch, tmp_path):
+    class Faulty(CompiledUnit):
+        def perform(self, operations, keys, timestamps):
+            told = super().perform(operations, keys, timestamps)
+            told.status[100] ^= 1
+            return told
+
+    monkeypatch.setattr("lately.sim.compiled_unit", Faulty)
+    path = str(tmp_path / "filter.toml")
+    FilterSpec(family="apbbf", key_bits=8, clear=8, **SMALL["apbbf"]).to_toml(path)
+    arguments = ["bench", "soak", "--spec", path, "--span", "60", "--operations", "3000"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "mismatches: must be 0, not {'statuses': 1}" in result.stderr
+    assert "span of 60;" in result.stdout
+
+
+def test_span_of_a_soak_wrong():
+    result = CliRunner().invoke(main, ["bench", "soak", "--when-full", "shorten"])
+    assert "when_full: must not be given without a span, not 'shorten'" in result.stderr
 
 
 @pytest.mark.rtl

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import math
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from lately.golden.hash.keys import text_keys
 from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
+SECOND = 10**9
 
 COMMON = '10.0.0.1 - - [17/May/2015:10:05:03 +0000] "GET /a?x=1 HTTP/1.1" 200 12\n'
 COMBINED = (
@@ -41,7 +41,7 @@ def texts(path, **options):
 def test_lines(tmp_path):
     found, trace = records(write(tmp_path / "keys", "a\n\nb c\r\na\n  \nlast"))
     assert [text for text, _ in found] == ["a", "b c", "a", "last"]
-    assert all(math.isnan(time) for _, time in found)
+    assert all(time is None for _, time in found)
     assert (trace.format, trace.key, trace.compression) == ("lines", (), "none")
     assert trace.rejects.count == 0
 
@@ -121,8 +121,8 @@ def test_undecodable_bytes_are_part_of_the_key(tmp_path):
 def test_log(tmp_path):
     found, trace = records(write(tmp_path / "log", COMMON + COMBINED))
     assert found == [
-        ("10.0.0.1 GET /a?x=1", 1431857103.0),
-        ("10.0.0.2 POST /b", 1431849904.0),
+        ("10.0.0.1 GET /a?x=1", 1431857103 * SECOND),
+        ("10.0.0.2 POST /b", 1431849904 * SECOND),
     ]
     assert (trace.format, trace.key) == ("log", ("client", "method", "url"))
 
@@ -176,9 +176,9 @@ def test_csv(tmp_path):
     path = write(tmp_path / "k.csv", '\ufefftimestamp,key\n12,"a,b"\n,c\n2013-01-01T00:00:01,d\n')
     found, trace = records(path)
     assert [text for text, _ in found] == ["a,b", "c", "d"]
-    assert found[0][1] == 12
-    assert math.isnan(found[1][1])
-    assert found[2][1] == 1356998401
+    assert found[0][1] == 12 * SECOND
+    assert found[1][1] is None
+    assert found[2][1] == 1356998401 * SECOND
     assert (trace.format, trace.key, trace.time) == ("csv", ("key",), "timestamp")
 
 
@@ -192,7 +192,23 @@ def test_csv_detected_without_its_name(tmp_path):
 def test_csv_columns(tmp_path):
     path = write(tmp_path / "k.csv", "a,b,when\n1,2,3\n")
     found, _ = records(path, key="b, a", time="when")
-    assert found == [("2 1", 3.0)]
+    assert found == [("2 1", 3 * SECOND)]
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [
+        ("1700000000.123456789", 1_700_000_000_123_456_789),
+        ("-0.000000001", -1),
+        ("1e-3", 1_000_000),
+        ("2013-01-01T00:00:01.000001+01:00", 1_356_994_801_000_001_000),
+        ("1969-12-31T23:59:59.5", -500_000_000),
+        ("nan", None),
+    ],
+)
+def test_times_are_exact(tmp_path, text, nanoseconds):
+    found, _ = records(write(tmp_path / "k.csv", f"time,key\n{text},a\n"))
+    assert found == [("a", nanoseconds)]
 
 
 def test_csv_malformed(tmp_path):

@@ -287,6 +287,20 @@ def test_operations_with_times_equal_golden(name, when_full):
         np.testing.assert_array_equal(unit.memory, golden.memory)
 
 
+def test_longest_span():
+    """Silences of the span and one tick more, where times of 32 bits only just tell them apart."""
+    span = (1 << 31) - 2
+    spec = replace(preset("tiny"), span=span, **TIMED["tiny"])
+    times = np.cumsum([0, span, span + 1, 1 << 40, span, 1])
+    golden = from_spec(spec)
+    with CompiledUnit(spec) as unit:
+        expected, told = (one.perform([3] * 6, [5] * 6, times) for one in (golden, unit))
+    assert told.seen.tolist() == expected.seen.tolist() == [False, True, False, False, True, True]
+    message = r"^span: must be below 2\*\*31 - 1 ticks for simulated units, not 2147483647$"
+    with pytest.raises(SpecificationError, match=message):
+        CompiledUnit(replace(spec, span=span + 1, generation_span=None))
+
+
 def test_times_wrong():
     spec = replace(preset("tiny"), span=40, **TIMED["tiny"])
     with CompiledUnit(spec) as unit:

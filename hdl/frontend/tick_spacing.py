@@ -1,0 +1,50 @@
+"""Ticks from outside that come no closer than a unit can take them."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..latencies import TICKS_WAITING
+from ..parameters import require_integer
+
+
+class TickSpacing(wiring.Component):
+    """Lets a tick pass at once, or as soon as the last one was `least` clocks ago.
+
+    Up to `lately.hdl.latencies.TICKS_WAITING` ticks wait; more are lost.
+
+    Parameters
+    ----------
+    least : int
+        Clocks from one tick to the next, at least.
+
+    Members
+    -------
+    i : In(1)
+    tick : Out(1)
+        One clock after a tick that need not wait.
+
+    Errors: as `require_integer`.
+    """
+
+    def __init__(self, *, least):
+        require_integer("Shortest period", least, least=2)
+        self._least = least
+        super().__init__({"i": In(1), "tick": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        waiting = Signal(range(TICKS_WAITING + 1))
+        # Clocks until a tick may pass, less one.
+        left = Signal(signed((self._least - 2).bit_length() + 1), init=-1)
+        passes = Signal()
+        m.d.comb += passes.eq(left[-1] & (self.i | (waiting != 0)))
+        m.d.sync += [
+            self.tick.eq(passes),
+            left.eq(Mux(passes, self._least - 2, Mux(left[-1], left, left - 1))),
+        ]
+        with m.If(self.i & ~passes & (waiting != TICKS_WAITING)):
+            m.d.sync += waiting.eq(waiting + 1)
+        with m.If(~self.i & passes):
+            m.d.sync += waiting.eq(waiting - 1)
+        return m

@@ -1,0 +1,205 @@
+"""Answers by tables of thresholds: two banks, of which one answers while the other is loaded."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..control import PlainCoreSignature
+from ..latencies import CONTROL_LAG
+from ..parameters import require_integer
+from ..pipeline import Pipeline
+from .timing_profile import DECISION_LATENCY
+
+
+class Threshold(data.StructLayout):
+    """An entry of a table, as `lately.golden.DecisionTable.thresholds` has it, and where it lies.
+
+    Parameters
+    ----------
+    spec : PartitionedTimingSpec
+    classes : int
+        Classes of queries.
+    bits : int
+        Digits of the phase.
+    """
+
+    def __init__(self, *, spec, classes, bits):
+        super().__init__(
+            {
+                "phase": bits,
+                "age": range(spec.window_blocks + 2),
+                "query_class": range(classes),
+                "least": range(spec.hashes + 2),
+            }
+        )
+
+
+class DecisionTables(wiring.Component):
+    """Looks up of how many cells of the oldest age a key is reported; latency `LATENCY` clocks.
+
+    Parameters
+    ----------
+    entry : Threshold
+
+    Members
+    -------
+    i : In(stream.Signature(entry))
+        An entry of the bank that does not answer.
+    bank : In(1)
+        That answers to the operation of this clock.
+    loads : In(1)
+        Bank that is loaded.
+    where : In(entry)
+        Entry of the operation; ``least`` is the number of cells.
+    enough : Out(1)
+        Whether so many cells are at least the threshold.
+    """
+
+    LATENCY = DECISION_LATENCY
+
+    def __init__(self, *, entry):
+        self._entry = entry
+        super().__init__(
+            {
+                "i": In(stream.Signature(entry, always_ready=True)),
+                "bank": In(1),
+                "loads": In(1),
+                "where": In(entry),
+                "enough": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        # All fields but the last, which is the threshold.
+        at = self._entry["least"].offset
+        words = memory.Memory(shape=self._entry.size - at, depth=2 << at, init=[])
+        m.submodules.words = words
+        write, read = words.write_port(), words.read_port()
+        pipe = Pipeline(m)
+        cells = pipe.enter(self.where.least, "cells", reset_less=True)
+        least = pipe.enter(read.data, "least", stage=1, reset_less=True)
+        enough = pipe.register("enough", lambda cells, least: cells >= least, cells, least.at(2))
+        m.d.comb += [
+            write.addr.eq(Cat(self.i.p.as_value()[:at], self.loads)),
+            write.data.eq(self.i.p.least),
+            write.en.eq(self.i.valid),
+            read.addr.eq(Cat(self.where.as_value()[:at], self.bank)),
+            self.enough.eq(enough.value),
+        ]
+        pipe.leave(enough, latency=self.LATENCY)
+        return m
+
+
+class DecidingCore(wiring.Component):
+    """Core of a timing filter by insertions whose answers are those of a table, exactly.
+
+    Parameters
+    ----------
+    core : CountedTimingCore
+    spec : PartitionedTimingSpec
+        Its blocks must be a power of two.
+    classes : int
+        Classes of queries, at least 1.
+    bits : int
+        Digits of the phase: the highest of the number of insertions into the block.
+
+    Members
+    -------
+    As those of the `core` but for the window, and:
+
+    query_class : In(range(classes))
+        With the key.
+    phase : In(bits)
+        With the control.
+    table : In(stream.Signature(Threshold))
+        Entries for the bank that does not answer. Closed for a while after a swap, until the last
+        operation before it has its answer.
+    swap : In(1)
+        Operations that come in later clocks are answered by the other bank.
+
+    Errors: as `require_integer`.
+    """
+
+    def __init__(self, *, core, spec, classes, bits):
+        require_integer("Classes", classes, least=1)
+        require_integer("Phase bits", bits, most=spec.block.bit_length() - 1)
+        self._core = core
+        self.entry = Threshold(spec=spec, classes=classes, bits=bits)
+        """Layout of an entry of the table."""
+        self.latency = core.latency + DecisionTables.LATENCY
+        super().__init__(
+            PlainCoreSignature(
+                key_bits=spec.key_bits,
+                verdict=core.verdict.shape(),
+                query_class=In(range(classes)),
+                phase=In(bits),
+                table=In(stream.Signature(self.entry)),
+                swap=In(1),
+            )
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.core = core = self._core
+        m.submodules.tables = tables = DecisionTables(entry=self.entry)
+        pipe = Pipeline(m)
+        loads = self._elaborate_load(m, tables)
+        bank, told = Signal(), core.latency
+        swap = pipe.enter(self.swap, "swap").at(CONTROL_LAG)
+        m.d.sync += bank.eq(bank ^ swap.value)
+        asked = {
+            "query_class": pipe.enter(self.query_class, "query_class", reset_less=True),
+            "phase": pipe.enter(self.phase, "phase", stage=CONTROL_LAG, reset_less=True),
+            "bank": pipe.enter(bank, "bank", stage=CONTROL_LAG),
+        }
+        query = pipe.enter(self.control.query, "query", stage=CONTROL_LAG)
+        verdict = pipe.enter(core.verdict, "verdict", stage=told, reset_less=True)
+        where = tables.where
+        m.d.comb += [
+            core.key.eq(self.key),
+            core.control.eq(self.control),
+            tables.bank.eq(asked["bank"].at(told).value),
+            tables.loads.eq(loads),
+            where.query_class.eq(asked["query_class"].at(told).value),
+            where.phase.eq(asked["phase"].at(told).value),
+            where.age.eq(core.verdict.age),
+            where.least.eq(core.verdict.oldest),
+            self.clean.eq(core.clean),
+            self.late.eq(core.late),
+        ]
+        self._elaborate_answer(m, pipe, tables, verdict, query)
+        return m
+
+    def _elaborate_load(self, m, tables):
+        """Let entries in while nothing under way needs their bank; return which that is."""
+        loads = Signal(init=1)
+        settling = Signal(range(self.latency + 2))
+        m.d.comb += [
+            self.table.ready.eq((settling == 0) & ~self.swap),
+            tables.i.valid.eq(self.table.valid & self.table.ready),
+            tables.i.p.eq(self.table.p),
+        ]
+        m.d.sync += loads.eq(loads ^ self.swap)
+        m.d.sync += settling.eq(
+            Mux(self.swap, self.latency + 1, Mux(settling == 0, 0, settling - 1))
+        )
+        return loads
+
+    def _elaborate_answer(self, m, pipe, tables, verdict, query):
+        core = self._core
+        enough = pipe.enter(tables.enough, "enough", stage=self.latency)
+        verdict = verdict.at(self.latency)
+        query = query.at(self.latency)
+        flags = {name: pipe.enter(getattr(core, name), name, stage=core.latency + lag)
+                 for name, lag in (("valid_next", -1), ("valid", 0), ("insert", 0))}  # fmt: skip
+        m.d.comb += [
+            self.verdict.seen.eq(enough.value & query.value),
+            self.verdict.age.eq(verdict.value.age),
+            self.verdict.oldest.eq(verdict.value.oldest),
+            self.valid_next.eq(flags["valid_next"].at(self.latency - 1).value),
+            self.valid.eq(flags["valid"].at(self.latency).value),
+            self.insert.eq(flags["insert"].at(self.latency).value),
+            self.hit.eq(self.valid & self.verdict.seen),
+        ]
+        pipe.leave(enough, verdict, query, latency=self.latency)

@@ -1,0 +1,127 @@
+"""Figures of the hardware of timing filters: latency, ticks and limits. Needs no Amaranth."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...golden.spec.base import require
+from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, QUEUE_LATENCY, ceil_log, hash_latency
+from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
+from .sweep_rules import check_elision, check_rest, elision_period, rest_interval
+
+PART_LATENCY = 7
+"""Clocks from the address of a cell to its age."""
+
+DECISION_LATENCY = 3
+"""Clocks from the age of a key and the number of its oldest cells to the answer of a table."""
+
+
+def oldest_latency(hashes: int) -> int:
+    """Return the clocks from the ages of as many cells as `hashes` to a verdict."""
+    return int(2 * ceil_log(2, hashes)) + (3 if hashes > 1 else 2)
+
+
+@dataclass(frozen=True)
+class TimingProfile:
+    """Figures of the unit of a timing filter.
+
+    Attributes
+    ----------
+    spec : StampedPartsSpec
+    organisation : str
+        "separate": each part has a memory of its own.
+    memory : str
+        Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` asks for it.
+    levels : int
+        Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
+    decides : bool
+        Whether a table of decisions answers.
+    """
+
+    spec: StampedPartsSpec
+    organisation: str = "separate"
+    memory: Any = "portable"
+    levels: int = DEFAULT_LEVELS
+    decides: bool = False
+
+    @property
+    def counted(self) -> bool:
+        """Whether the clock counts insertions."""
+        return isinstance(self.spec, PartitionedTimingSpec)
+
+    @property
+    def lanes(self) -> int:
+        """Operations that the unit accepts per clock."""
+        return 1
+
+    @property
+    def segments(self) -> int:
+        """Parts, each with a memory of its own."""
+        return self.spec.hashes
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the acceptance of an operation to its result, on an idle output."""
+        return sum(self.latency_terms.values())
+
+    @property
+    def latency_terms(self) -> dict[str, int]:
+        """Cycles of the pipeline, stage by stage, in order."""
+        hashed = hash_latency(self.spec.key_bits, levels=self.levels)
+        return {
+            "hash": max(CONTROL_LAG, hashed),
+            # From the parts, which lie far apart, it is a clock to what compares them.
+            "cells": PART_LATENCY + 1,
+            "oldest": oldest_latency(self.spec.hashes),
+            **({"decision": DECISION_LATENCY} if self.decides else {}),
+            "queue": QUEUE_LATENCY - 1,
+        }
+
+    @property
+    def least_period(self) -> int:
+        """Least cycles between two ticks; 0 if the clock counts insertions."""
+        return 0 if self.counted else elision_period(self.spec)
+
+    @property
+    def rest_interval(self) -> int:
+        """Cycles in one of which no operation is accepted; 0 if one is in all of them."""
+        spec = self.spec
+        return rest_interval(spec) if isinstance(spec, PartitionedTimingSpec) else 0
+
+    @property
+    def longest_pause(self) -> int:
+        """Most cycles for which a CLEAR keeps the input closed: a cell of each part per clock."""
+        return self.spec.cells + self.latency + 32
+
+    @property
+    def block_rams(self) -> int:
+        """Block RAMs of an ECP5 that the cells take."""
+        columns = cell_columns(self.spec.cells)
+        return self.spec.hashes * -(-self.spec.stamp_bits // columns)
+
+    def check_buildable(self) -> None:
+        """Refuse what the hardware cannot hold.
+
+        Raises
+        ------
+        SpecificationError
+            If the family is another, the organisation or memory is none for timing filters, a part
+            has more cells than a block RAM, or as `check_elision` or `check_rest`.
+        """
+        spec: Any = self.spec
+        kinds = (TimedTimingSpec, PartitionedTimingSpec)
+        families = " or ".join(kind.family for kind in kinds)
+        require(isinstance(spec, kinds), "family", f"must be {families}", spec.family)
+        named = f"for family {spec.family}"
+        require(self.organisation == "separate", "organisation", f"must be separate {named}",
+                self.organisation)  # fmt: skip
+        known = not isinstance(self.memory, str) or self.memory in CELL_VARIANTS
+        rule = f"must be {' or '.join(CELL_VARIANTS)} {named}"
+        require(known, "memory", rule, self.memory)
+        if isinstance(spec, PartitionedTimingSpec):
+            check_rest(spec)
+        else:
+            check_elision(spec, clocks=self.least_period)
+        most = BLOCK_KINDS["ecp5"].bits
+        rule = f"must be at most {most} for ecp5, the bits of a block RAM"
+        require(self.memory != "ecp5" or spec.cells <= most, "cells", rule, spec.cells)

@@ -1,0 +1,256 @@
+"""Timing filters as units: streams in and out, and any window for each query."""
+
+from typing import ClassVar
+
+from amaranth.hdl import Signal
+from amaranth.lib import wiring
+
+from ...golden.spec.base import require
+from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
+from ..frontend.prescaler import Prescaler
+from ..frontend.tick_spacing import TickSpacing
+from ..interface import PERIOD_BITS
+from ..latencies import DEFAULT_LEVELS
+from ..parameters import require_integer
+from ..unit_shell import UnitShell
+from .core import CountedTimingCore, TimingCore
+from .decision_tables import DecidingCore
+from .ticks import BlockCount
+from .timing_profile import TimingProfile
+
+TICKS = ("tick", "period")
+"""Sources of the ticks."""
+
+
+class StampedUnit(UnitShell):
+    """Base of the units of timing filters.
+
+    Parameters
+    ----------
+    core : StampedCore
+    options
+        As for `UnitShell`.
+    """
+
+    SPECIFICATION: ClassVar[type[StampedPartsSpec]]
+
+    def __init__(self, core, **options):
+        spec = self.spec
+        super().__init__(
+            core,
+            generations=spec.window_blocks + 2,
+            oldest_bits=spec.hashes.bit_length(),
+            **options,
+        )
+
+    def _check(self, spec, memory, levels, **options):
+        """Refuse what this unit cannot be built for; keep the profile, and return it."""
+        rule = f"must be {self.SPECIFICATION.family} for {type(self).__name__}"
+        require(isinstance(spec, self.SPECIFICATION), "family", rule, spec.family)
+        self._profile = TimingProfile(spec, memory=memory, levels=levels, **options)
+        self._profile.check_buildable()
+        return self._profile
+
+    @property
+    def spec(self):
+        """Specification of the unit."""
+        return self._profile.spec
+
+    @property
+    def profile(self):
+        """Figures of what was built: a `TimingProfile`."""
+        return self._profile
+
+    @property
+    def longest_pause(self):
+        """Most cycles for which a CLEAR keeps the input closed."""
+        return self._profile.longest_pause
+
+
+class TimingUnit(StampedUnit):
+    """A timing filter with a clock of ticks: answers of `lately.golden.TimedTimingFilter`.
+
+    A key inserted at most w ticks ago is reported, for every window w of the query's own; one
+    inserted longer ago is not, unless others touched all its cells within w. No stamp comes round,
+    in any stream and any silence.
+
+    The unit accepts one operation per clock for as long as its results are taken, whatever the
+    keys are, through ticks too. `i.ready` also falls after a CLEAR and after reset, for
+    `longest_pause` clocks at most.
+
+    Parameters
+    ----------
+    spec : TimedTimingSpec
+        What to build; must pass `TimingProfile.check_buildable`. A period is a tick.
+    tag_bits : int
+        Width of the tag.
+    statistics_bits : int
+        Width of the counters, which wrap around.
+    memory, levels
+        As for `TimingCore`.
+    ticks : str
+        Where ticks come from, one of `TICKS`: "tick", a port that is high for a clock for each;
+        "period", a counter of the clocks that the port of this name says. Ticks must be
+        `TimingProfile.least_period` clocks apart. A shorter period counts as that; of the ticks
+        of a port that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
+    time_bits : int, optional
+        Width of the tick counter; by default that of a stamp.
+
+    Members
+    -------
+    i, o
+        See `lately.hdl.interface.UnitSignature`. ``window`` counts ticks, at most those of the
+        specification. ``age`` is that of the oldest cell of the key, in ticks, or one more than
+        the longest window if that has expired; ``oldest`` counts the cells that have it. Both
+        come with every operation that has a key, and mean nothing with SHIFT and CLEAR. ``time``
+        is the tick counter, which a CLEAR leaves.
+    tick, or period : In
+        See `ticks`. A tick takes effect between two operations, takes no cycle of theirs, and is
+        told by the ``time`` of their results.
+    operations, insertions, hits : Out(statistics_bits)
+        Events since reset.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    TypeError
+        If a width is not an integer.
+    ValueError
+        If a width is out of its range, or there are no such ticks or memory.
+    """
+
+    SPECIFICATION = TimedTimingSpec
+
+    def __init__(
+        self,
+        spec,
+        *,
+        tag_bits=8,
+        statistics_bits=32,
+        memory="portable",
+        levels=DEFAULT_LEVELS,
+        ticks="tick",
+        time_bits=None,
+    ):
+        least = self._check(spec, memory, levels).least_period
+        if ticks not in TICKS:
+            raise ValueError(f"Ticks must be {' or '.join(TICKS)}, not {ticks!r}")
+        time_bits = spec.stamp_bits if time_bits is None else time_bits
+        require_integer("Time bits", time_bits, least=1)
+        super().__init__(
+            TimingCore(spec, clocks=least, memory=memory, levels=levels),
+            tag_bits=tag_bits,
+            statistics_bits=statistics_bits,
+            window_bits=spec.window_blocks.bit_length(),
+            result_time_bits=time_bits,
+            tick_bits=PERIOD_BITS if ticks == "period" else 1,
+        )
+        self.time = Signal.like(self.o.p.time, name="time")
+        """Tick counter, in the clock after the control of an operation."""
+        if ticks == "period":
+            self._source = Prescaler(width=PERIOD_BITS, least=least)
+        else:
+            self._source = TickSpacing(least=least)
+
+    def _elaborate_core(self, m, control):
+        m.submodules.source = source = self._source
+        m.d.comb += self._core.window.eq(self.i.p.window)
+        if "period" in source.signature.members:
+            m.d.comb += source.period.eq(self.period)
+        else:
+            m.d.comb += source.i.eq(self.tick)
+        m.d.sync += [control.shift.eq(source.tick), self.time.eq(self.time + control.shift)]
+        return self.time
+
+
+class CountedTimingUnit(StampedUnit):
+    """A timing filter with a clock of insertions.
+
+    Its answers are those of `lately.golden.PartitionedTimingFilter`.
+
+    A key among the last w insertions is reported, for every window w of the query's own, and one
+    that was inserted a block earlier, or more, is not, unless others touched all its cells within
+    the window. No stamp comes round, in any stream.
+
+    For as long as its results are taken, the unit accepts one operation per clock but for one
+    clock in `TimingProfile.rest_interval`, which is the sweep's. `i.ready` also falls after a
+    CLEAR and after reset, for `longest_pause` clocks at most.
+
+    Parameters
+    ----------
+    spec : PartitionedTimingSpec
+        What to build; must pass `TimingProfile.check_buildable`.
+    tag_bits, statistics_bits, memory, levels
+        As for `TimingUnit`.
+    classes : int
+        Classes of queries that a table answers, as `lately.golden.DecisionTable` computes it; 0
+        for answers by a window.
+    phase_bits : int
+        Digits of the phase, with a table.
+
+    Members
+    -------
+    i, o
+        See `lately.hdl.interface.UnitSignature`. ``window`` and ``age`` count blocks; otherwise as
+        for `TimingUnit`. Results have no time. With a table, requests have a ``query_class`` in
+        place of a window if there are several classes, and ``seen`` is what the table says.
+    table, swap : In
+        With a table only: see `lately.hdl.timing.decision_tables.DecidingCore`. Before the first
+        swap to a loaded table answers mean nothing. A swap is for operations that are accepted in
+        later clocks.
+    operations, insertions, hits : Out(statistics_bits)
+        Events since reset.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the specification.
+    TypeError
+        If a width is not an integer.
+    ValueError
+        If a width is out of its range, or there is no such memory.
+    """
+
+    SPECIFICATION = PartitionedTimingSpec
+
+    def __init__(
+        self,
+        spec,
+        *,
+        tag_bits=8,
+        statistics_bits=32,
+        memory="portable",
+        levels=DEFAULT_LEVELS,
+        classes=0,
+        phase_bits=0,
+    ):
+        require_integer("Classes", classes)
+        self._check(spec, memory, levels, decides=classes > 0)
+        core = CountedTimingCore(spec, memory=memory, levels=levels)
+        options = {"window_bits": spec.window_blocks.bit_length()}
+        if classes:
+            block = spec.block
+            require(block & (block - 1) == 0, "block", "must be a power of two for tables", block)
+            core = DecidingCore(core=core, spec=spec, classes=classes, bits=phase_bits)
+            options = {"class_bits": (classes - 1).bit_length(), "table": core.entry}
+        super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits, **options)
+
+    def _elaborate_core(self, m, control):
+        core = self._core
+        m.submodules.blocks = blocks = BlockCount(block=self.spec.block)
+        m.d.comb += [blocks.insert.eq(control.insert), blocks.clear.eq(control.clear)]
+        # A tick comes before the operation that has it: the one after the last of a block.
+        m.d.sync += control.shift.eq(blocks.tick)
+        if not self._profile.decides:
+            m.d.comb += core.window.eq(self.i.p.window)
+            return super()._elaborate_core(m, control)
+        wiring.connect(m, wiring.flipped(self.table), core.table)
+        insertions = ~blocks.left
+        m.d.comb += [
+            core.swap.eq(self.swap),
+            core.phase.eq(insertions[len(insertions) - len(core.phase) :]),
+        ]
+        if "query_class" in self.signature.request.members:
+            m.d.comb += core.query_class.eq(self.i.p.query_class)
+        return super()._elaborate_core(m, control)

@@ -1,0 +1,156 @@
+"""Windows in real time: spans in ticks, and the ticks of a stream's times."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ..durations import TICKS, time_text
+from ..golden import FilterSpec
+from ..golden.spec.base import require
+from ..golden.times import TIME_LIMIT, Times
+from .trace_formats import NANOSECONDS, TraceError
+
+
+def whole_nanoseconds(name: str, seconds: Fraction) -> int:
+    """Return a time in `seconds`, of a `name` for messages, in nanoseconds.
+
+    Raises
+    ------
+    SpecificationError
+        If that is no whole number.
+    """
+    time = seconds * NANOSECONDS
+    rule = "must be a whole number of nanoseconds"
+    require(time.denominator == 1, name, rule, time_text(seconds))
+    return int(time)
+
+
+def default_tick(span: int) -> int:
+    """Return the tick for a span in which there are about `TICKS`; both in nanoseconds."""
+    return -(-span // TICKS)
+
+
+def with_span(
+    spec: FilterSpec, span: int | None, tick: int | None, when_full: str | None = None
+) -> tuple[FilterSpec, int | None]:
+    """Give a filter a window in real time.
+
+    Two keys that are a time R apart are at most floor(R / P) + 1 ticks of P apart, so that
+    many are needed for a span R.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        If it has a span, in ticks, the tick is `tick`, or as long as `span` needs it.
+    span, tick : int, optional
+        In nanoseconds, at least 1. By default there is no span, and a tick is `default_tick`.
+    when_full : str, optional
+        As in `spec`, for a filter without a span.
+
+    Returns
+    -------
+    spec : FilterSpec
+    tick : int or None
+        In nanoseconds; None if insertions are counted.
+
+    Raises
+    ------
+    SpecificationError
+        If one of them is missing, one too many, or the filter cannot be.
+    """
+    if spec.timed:
+        rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
+        require(tick is not None or span is not None, "tick", rule, None)
+        rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
+        require(tick is None or span is None, "span", rule, span and _text(span))
+        tick = tick or (span or 0) // spec.span + 1
+        return with_ticks(spec, when_full=when_full), tick
+    if span is None:
+        require(tick is None, "tick", "must not be given without a span", tick and _text(tick))
+        return with_ticks(spec, when_full=when_full), None
+    tick = tick or default_tick(span)
+    return with_ticks(spec, span=span // tick + 1, when_full=when_full), tick
+
+
+def with_ticks(spec: FilterSpec, **fields: Any) -> FilterSpec:
+    """Give a filter a window in time, or none.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+    **fields
+        Those of a specification with a span, in ticks, or None.
+
+    Raises
+    ------
+    SpecificationError
+        If the filter has a span already, there is none, or it cannot be.
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in given.items():
+        rule = f"must not be given for a filter whose span is {spec.span} ticks"
+        require(not spec.timed, name, rule, value)
+        require("span" in given, name, "must not be given without a span", value)
+    return replace(spec, **given)
+
+
+def _text(nanoseconds: int) -> str:
+    return time_text(Fraction(nanoseconds, NANOSECONDS))
+
+
+class TickCounter:
+    """Ticks of the times of a stream: those since its first time, which never decrease.
+
+    An operation before the latest time, or without one, comes at the latest, as in hardware.
+
+    Parameters
+    ----------
+    tick : int
+        In nanoseconds, at least 1.
+
+    Attributes
+    ----------
+    tick : int
+    late, missing : int
+        Operations before the latest time, and without one.
+    latest : int
+        By how much one was late at most, in nanoseconds.
+    """
+
+    def __init__(self, tick: int) -> None:
+        self.late = self.missing = self.latest = 0
+        self.tick = tick
+        self._first: int | None = None
+        self._reached = 0
+
+    @property
+    def begun(self) -> bool:
+        """Whether any operation had a time."""
+        return self._first is not None
+
+    def ticks(self, times: Iterable[int | None]) -> Times:
+        """Return the ticks of operations at `times`, in nanoseconds, shape (n,).
+
+        Raises
+        ------
+        TraceError
+            If there are too many.
+        """
+        ticks = []
+        for time in times:
+            if time is None:
+                self.missing += 1
+            elif self._first is None:
+                self._first = self._reached = time
+            elif time < self._reached:
+                self.late += 1
+                self.latest = max(self.latest, self._reached - time)
+            else:
+                self._reached = time
+            ticks.append((self._reached - (self._first or 0)) // self.tick)
+        if ticks and ticks[-1] >= TIME_LIMIT:
+            raise TraceError(f"time: must be fewer than 2**62 ticks long, not {ticks[-1]}")
+        return np.array(ticks, np.int64)

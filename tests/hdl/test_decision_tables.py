@@ -1,0 +1,171 @@
+"""Units that answer by tables of thresholds: exactly the table's answers, through swaps."""
+
+import random
+
+import numpy as np
+import pytest
+from garbage_memory import GarbageMemory
+from mutants import broken
+from timing_unit_bench import random_operations
+from unit_streams import UnitStreams
+
+from lately.golden import (
+    DecisionTable,
+    InferentialFilter,
+    PartitionedTimingSpec,
+    QueryClass,
+    SpecificationError,
+    from_spec,
+)
+from lately.golden.operations import OperationBit
+from lately.hdl.timing import unit
+from lately.hdl.timing.decision_tables import DecidingCore
+from lately.hdl.timing.unit import CountedTimingUnit
+
+SPEC = PartitionedTimingSpec(
+    window=32, block=8, hashes=3, cells=16, stamp_bits=6, key_bits=10, seed=2
+)
+AGES = SPEC.window_blocks + 2
+
+
+class Bench:
+    """Operations with classes of queries, and tables that are loaded and swapped meanwhile."""
+
+    def __init__(self, tables, *, seed=0, idle=0.0, stall=0.0):
+        self.tables, self.seed = np.asarray(tables), seed
+        _, self.classes, _, phases = self.tables.shape
+        self.bits = phases.bit_length() - 1
+        self.unit = CountedTimingUnit(
+            SPEC, memory=GarbageMemory, classes=self.classes, phase_bits=self.bits
+        )
+        self.streams = UnitStreams(self.unit, ("seen", "age", "oldest"), seed, idle, stall)
+        self.used = []
+
+    def run(self, operations):
+        """Perform (code, key, class) once the first table is loaded; compare with golden."""
+        self.operations = operations
+        requests = [
+            {"operation": int(code), "key": key}
+            | ({"query_class": number} if self.classes > 1 else {})
+            for code, key, number in operations
+        ]
+        begin = self.tables[0].size + 50
+        self.results = self.streams.run([begin, *requests], self.load, self.watch)
+        wrong = np.flatnonzero(np.any(self.expected() != np.array(self.results), axis=1))
+        assert not len(wrong), f"seed {self.seed}, operation {wrong[0]} of {len(wrong)}"
+        return self
+
+    async def load(self, ctx):
+        """Load one table after another; swap at some clock after each."""
+        choose, unit = random.Random(self.seed), self.unit
+        for table in self.tables:
+            for at, least in np.ndenumerate(table):
+                names = ("query_class", "age", "phase", "least")
+                for name, value in zip(names, (*at, least), strict=True):
+                    ctx.set(getattr(unit.table.p, name), int(value))
+                ctx.set(unit.table.valid, 1)
+                await ctx.tick().until(unit.table.ready)
+            ctx.set(unit.table.valid, 0)
+            for _ in range(choose.randrange(3)):
+                await ctx.tick()
+            ctx.set(unit.swap, 1)
+            await ctx.tick()
+            ctx.set(unit.swap, 0)
+
+    async def watch(self, ctx):
+        """Note of each operation that is accepted which table is its: swaps in earlier clocks."""
+        swaps, unit = -1, self.unit
+        watched = ctx.tick().sample(unit.i.valid, unit.i.ready, unit.swap)
+        async for _, _, valid, ready, swap in watched:
+            if valid and ready:
+                self.used.append(swaps)
+            swaps += swap
+
+    def expected(self):
+        codes, keys, classes = np.array(self.operations).T
+        model = from_spec(SPEC)
+        due = model.perform(codes, keys.astype(np.uint64))
+        inserts = codes & OperationBit.INSERT != 0
+        filled = (np.cumsum(inserts) - inserts) % SPEC.block
+        phase = filled << self.bits >> (SPEC.block.bit_length() - 1)
+        least = self.tables[np.array(self.used), classes, due.age, phase]
+        asks = codes & OperationBit.QUERY != 0
+        return np.column_stack([asks & (due.oldest >= least), due.age, due.oldest])
+
+
+def random_tables(seed, count, *, classes=3, bits=2):
+    rng = np.random.default_rng(seed)
+    return rng.integers(0, SPEC.hashes + 2, (count, classes, AGES, 1 << bits))
+
+
+def operations_of(seed, count, *, classes=3):
+    return random_operations(seed, count, keys=40, window=classes - 1)
+
+
+@pytest.mark.parametrize(
+    ("seed", "classes", "bits", "idle", "stall"),
+    [(0, 3, 2, 0, 0), (1, 1, 0, 0.3, 0.3),
+     *(pytest.param(*case, marks=pytest.mark.slow)
+       for case in [(2, 2, 3, 0, 0.5), (3, 5, 1, 0.5, 0)])],
+)  # fmt: skip
+def test_answers_are_the_table_s_through_swaps(seed, classes, bits, idle, stall):
+    print("seed", seed)
+    tables = random_tables(seed, 8, classes=classes, bits=bits)
+    bench = Bench(tables, seed=seed, idle=idle, stall=stall)
+    bench.run(operations_of(seed, 900, classes=classes))
+    assert len(set(bench.used)) > 3
+
+
+def test_table_of_a_filter():
+    """That of a prior, as golden computes it, with phases of four insertions."""
+    filter_ = InferentialFilter(
+        window=SPEC.window, block=SPEC.block, cells=64, hashes=SPEC.hashes,
+        distinct={"kind": "uniform", "universe": 100}, probability=0.01,
+    )  # fmt: skip
+    classes = [
+        QueryClass(
+            probability=0.01, false_positive=positive, false_negative=negative, window=window
+        )
+        for positive, negative, window in [(1, 1, 32), (1, 9, 20), (9, 1, 32)]
+    ]
+    table = DecisionTable.of(filter_, classes, 1).thresholds
+    assert table.shape == (3, AGES, 2)
+    bench = Bench([table]).run(operations_of(4, 500))
+    assert 0 < sum(seen for seen, *_ in bench.results) < 400
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"swap").at(CONTROL_LAG)', '"swap").at(CONTROL_LAG - 1)'),
+        ('"swap").at(CONTROL_LAG)', '"swap").at(CONTROL_LAG + 1)'),
+        ("(settling == 0) & ~self.swap", "1"),
+        ('asked["phase"].at(told)', 'asked["phase"].at(told + 1)'),
+    ],
+)
+def test_defect_is_found(monkeypatch, old, new):
+    monkeypatch.setattr(unit, "DecidingCore", broken(DecidingCore, old, new))
+    with pytest.raises(AssertionError, match="operation"):
+        Bench(random_tables(5, 8, classes=1), seed=5).run(operations_of(5, 500, classes=1))
+
+
+def test_latency():
+    built = CountedTimingUnit(SPEC, classes=2)
+    assert built.latency == built.profile.latency == CountedTimingUnit(SPEC).latency + 3
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: CountedTimingUnit(SPEC, classes=2, phase_bits=4), ValueError,
+         "Phase bits must be at most 3, not 4"),
+        (lambda: CountedTimingUnit(SPEC, classes=-1), ValueError,
+         "Classes must be at least 0, not -1"),
+        (lambda: CountedTimingUnit(
+            PartitionedTimingSpec(window=30, block=6, hashes=3, cells=16), classes=1),
+         SpecificationError, "block: must be a power of two for tables, not 6"),
+    ],
+)  # fmt: skip
+def test_parameters_wrong(build, error, message):
+    with pytest.raises(error, match=f"^{message}$"):
+        build()

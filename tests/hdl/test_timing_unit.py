@@ -1,0 +1,211 @@
+"""Timing units against golden: verdicts, ages, cells and counters; memories garble."""
+
+from dataclasses import replace
+
+import pytest
+from amaranth.sim import Simulator
+from mutants import broken
+from timing_unit_bench import Bench, random_operations
+
+from lately.golden import (
+    Operation,
+    SpecificationError,
+    TimedTimingSpec,
+    preset,
+    timing_preset,
+)
+from lately.hdl.frontend.tick_spacing import TickSpacing
+from lately.hdl.latencies import TICKS_WAITING
+from lately.hdl.timing.core import StampedCore
+from lately.hdl.timing.sweep_rules import check_elision, elision_period
+from lately.hdl.timing.timing_profile import TimingProfile
+from lately.hdl.timing.unit import TimingUnit
+
+NONE, QUERY, INSERT, CHECK, CLEAR, SHIFT = (
+    Operation[name] for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "CLEAR", "SHIFT")
+)
+SPEC = timing_preset("tiny")
+"""Stamps come round every 32 ticks."""
+PERIOD = TimingProfile(SPEC).least_period
+
+
+@pytest.mark.parametrize(
+    ("seed", "ticks", "idle", "stall"),
+    [(0, "tick", 0, 0), (1, "period", 0.5, 0), (2, "tick", 0, 0.5),
+     *(pytest.param(*case, marks=pytest.mark.slow)
+       for case in [(3, "tick", 0.9, 0), (4, "period", 0, 0.9), (5, "tick", 0.5, 0.5)])],
+)  # fmt: skip
+def test_random_operations(seed, ticks, idle, stall):
+    print("seed", seed)
+    operations = random_operations(seed, 1500, keys=(4, 60, 1000)[seed % 3], window=20)
+    operations[700], operations[701] = (CLEAR, 5, 0), (QUERY, operations[699][1], 20)
+    operations[1000:1003] = [(CLEAR, 5, 0), (CLEAR, 5, 0), (SHIFT, 5, 0)]
+    gap = (0, 30)[seed % 2]
+    bench = Bench(SPEC, seed=seed, idle=idle, stall=stall, gap=gap, ticks=ticks).run(operations)
+    assert bench.now > 32
+
+
+@pytest.mark.parametrize(("hashes", "span", "period"), [(1, 1, 1), (4, 7, 1), (5, 60, 3)])
+def test_other_shapes(hashes, span, period):
+    spec = TimedTimingSpec(
+        span=span, period=period, hashes=hashes, cells=8, stamp_bits=5, key_bits=9, seed=1
+    )
+    operations = random_operations(7, 400, keys=20, window=span // period)
+    Bench(spec, levels=1).run(operations)
+
+
+def test_one_operation_a_clock():
+    """Whatever the mixture, through ticks as close as they may come."""
+    operations = random_operations(5, 1400, keys=500, window=20, weights=(0, 1, 1, 1))
+    bench = Bench(SPEC).run(operations)
+    assert bench.clocks == len(operations)
+    assert bench.now > 32
+
+
+@pytest.mark.parametrize(("key_bits", "latency"), [(200, 25), (300, 26)])
+def test_one_operation_a_clock_with_the_fewest_places_for_results(key_bits, latency):
+    """With 32 places for the results of a latency of 25 clocks, and one clock more."""
+    spec = replace(SPEC, key_bits=key_bits, hashes=4, cells=4)
+    operations = random_operations(6, 150, keys=10, window=20, weights=(0, 1, 1, 1))
+    bench = Bench(spec, levels=1).run(operations)
+    assert (bench.unit.latency, bench.clocks) == (latency, 150)
+
+
+def test_reported_at_exactly_the_window_and_after_silences_of_several_rounds():
+    """Keys and pauses of their own; queries for windows around the age that golden tells."""
+    operations = []
+    for ticks in (0, 1, 19, 20, 21, 31, 32, 33, 64):
+        operations += [(INSERT, ticks, 0), 1 + ticks * PERIOD]
+        operations += [(QUERY, ticks, window) for window in (0, 1, 18, 19, 20)]
+    bench = Bench(SPEC).run(operations)
+    pairs = zip(bench.sent, bench.results, strict=True)
+    asked = [(window, *result) for (code, _, window), result in pairs if code == QUERY]
+    for window, seen, age, *_ in asked:
+        assert seen == (age <= window)
+    # The edge was met at both sides.
+    assert {age - window for window, _, age, *_ in asked} >= {0, 1}
+    assert {age for _, _, age, *_ in asked} >= {0, 20, 21}
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_clear_forgets_everything(count):
+    """Many in a row, behind insertions that are still under way."""
+    operations = [(INSERT, key, 0) for key in range(30)]
+    operations += [(CLEAR, 0, 0)] * count + [(QUERY, key, 20) for key in range(30)]
+    bench = Bench(SPEC).run(operations)
+    assert [result[:3] for result in bench.results[-30:]] == [(0, 21, 3)] * 30
+
+
+def test_clear_closes_the_input_no_longer_than_told():
+    operations = [(INSERT, 1, 0), (CLEAR, 0, 0), (INSERT, 2, 0)]
+    bench = Bench(SPEC).run(operations)
+    assert SPEC.cells < bench.clocks <= bench.unit.longest_pause
+
+
+def test_clean_too_early_is_found(monkeypatch):
+    monkeypatch.setattr(StampedCore, "elaborate", broken(StampedCore, "& ~coming", "").elaborate)
+    operations = [(INSERT, key, 0) for key in range(8)]
+    operations = [*operations, (CLEAR, 0, 0), *operations, *((QUERY, key, 20) for key in range(8))]
+    with pytest.raises(AssertionError):
+        Bench(SPEC).run(operations)
+
+
+# Ticks
+
+
+def passed(least, ticks, clocks):
+    """Clocks in which the ticks of some clocks have passed."""
+    spacing, told = TickSpacing(least=least), []
+
+    async def bench(ctx):
+        for clock in range(clocks):
+            ctx.set(spacing.i, clock in ticks)
+            await ctx.tick()
+            if ctx.get(spacing.tick):
+                told.append(clock)
+
+    simulator = Simulator(spacing)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return told
+
+
+@pytest.mark.parametrize("least", [2, 3, 8, 9])
+def test_ticks_that_are_far_enough_pass_at_once(least):
+    ticks = [3, 3 + least, 3 + 2 * least, 50, 50 + least]
+    assert passed(least, ticks, 80) == ticks
+
+
+def test_ticks_that_are_too_close_wait():
+    assert passed(8, [3, 4, 5, 20, 40, 60], 80) == [3, 11, 19, 27, 40, 60]
+    many = passed(4, range(40), 200)
+    assert many == [4 * number for number in range(10 + TICKS_WAITING)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "stamp_bits", "span"), [(16, 5, 20), (2, 5, 20), (64, 5, 29), (8192, 16, 32768)]
+)
+def test_least_period(cells, stamp_bits, span):
+    spec = TimedTimingSpec(span=span, hashes=2, cells=cells, stamp_bits=stamp_bits)
+    least = elision_period(spec)
+    check_elision(spec, clocks=least)
+    with pytest.raises(SpecificationError):
+        check_elision(spec, clocks=least - 1)
+
+
+# Figures and parameters
+
+
+@pytest.mark.parametrize(("levels", "hashes"), [(1, 4), (2, 1), (9, 2)])
+def test_latency_is_that_of_the_profile(levels, hashes):
+    """Told, stated and measured: the first result comes `latency` clocks after its acceptance."""
+    spec = replace(SPEC, hashes=hashes)
+    built = TimingUnit(spec, levels=levels)
+    assert built.latency == built.profile.latency == TimingProfile(spec, levels=levels).latency
+    simulator, clocks = Simulator(built), []
+
+    async def bench(ctx):
+        ctx.set(built.o.ready, 1)
+        ctx.set(built.i.valid, 1)
+        ctx.set(built.i.p.operation, QUERY)
+        await ctx.tick().until(built.i.ready)
+        ctx.set(built.i.valid, 0)
+        clocks.append(1)
+        while not ctx.get(built.o.valid):
+            await ctx.tick()
+            clocks[0] += 1
+
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    assert clocks == [built.latency]
+
+
+def test_block_rams():
+    spec = TimedTimingSpec(span=32768, hashes=4, cells=8192, stamp_bits=16)
+    assert TimingProfile(spec).block_rams == 32
+    assert TimingProfile(spec).least_period == 8195
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: TimingUnit(preset("apbf-tiny")), SpecificationError,
+         "family: must be timed-timing for TimingUnit, not 'apbf'"),
+        (lambda: TimingUnit(replace(SPEC, cells=12)), SpecificationError,
+         "cells: must be a power of two greater than 1 in hardware, not 12"),
+        (lambda: TimingUnit(replace(SPEC, cells=1 << 15), memory="ecp5"), SpecificationError,
+         "cells: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
+        (lambda: TimingUnit(SPEC, memory="sram"), SpecificationError,
+         "memory: must be portable or ecp5 for family timed-timing, not 'sram'"),
+        (lambda: TimingUnit(SPEC, ticks="time"), ValueError,
+         "Ticks must be tick or period, not 'time'"),
+        (lambda: TimingUnit(SPEC, time_bits=0), ValueError, "Time bits must be at least 1, not 0"),
+        (lambda: TimingUnit(SPEC, statistics_bits=0), ValueError,
+         "Statistics bits must be at least 1, not 0"),
+    ],
+)  # fmt: skip
+def test_parameters_wrong(build, error, message):
+    with pytest.raises(error, match=f"^{message}$"):
+        build()

@@ -1,0 +1,110 @@
+"""A timing unit beside its golden model, in Amaranth's simulator, with memories that garble."""
+
+import random
+
+import numpy as np
+from garbage_memory import GarbageMemory
+from unit_streams import UnitStreams
+
+from lately.golden import Operation, PartitionedTimingFilter, from_spec
+from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
+
+HAS_KEY = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
+
+
+class Bench:
+    """Operations to perform, each (code, key, window), or a number of clocks without any.
+
+    Attributes
+    ----------
+    results : list of (seen, age, oldest, time)
+        Without a time if the clock counts insertions.
+    now : int
+        Ticks at the end; modulo those that stamps tell apart if the clock counts insertions.
+    """
+
+    def __init__(self, spec, *, seed=1, idle=0.0, stall=0.0, gap=0, **options):
+        self.spec, self.seed, self.gap = spec, seed, gap
+        self.model = from_spec(spec)
+        self.timed = not isinstance(self.model, PartitionedTimingFilter)
+        kind, taken = CountedTimingUnit, ("seen", "age", "oldest")
+        if self.timed:
+            # So many bits that the time does not come round.
+            kind, taken, options = TimingUnit, (*taken, "time"), {**options, "time_bits": 24}
+        self.unit = kind(spec, memory=GarbageMemory, **options)
+        self.streams = UnitStreams(self.unit, taken, seed, idle, stall)
+
+    def run(self, operations):
+        """Perform them; compare all results, the cells and the counters with golden."""
+        requests = [
+            one if isinstance(one, int)
+            else {"operation": int(one[0]), "key": one[1], "window": one[2]}
+            for one in operations
+        ]  # fmt: skip
+        self.sent = [one for one in operations if not isinstance(one, int)]
+        ticks = [self.tick] if self.timed else []
+        self.results = self.streams.run(requests, *ticks, finish=self.read_back)
+        self.clocks = self.streams.clocks - self.streams.first + 1
+        wrong = self.errors()
+        assert wrong == [], f"seed {self.seed}, operations {wrong[:5]} of {len(wrong)}"
+        return self
+
+    async def tick(self, ctx):
+        """Give ticks as close as they may come, and up to `gap` clocks later."""
+        unit, choose = self.unit, random.Random(self.seed + 2)
+        if "period" in unit.signature.members:
+            ctx.set(unit.period, unit.profile.least_period + self.gap)
+            return
+        while True:
+            for _ in range(unit.profile.least_period - 1 + choose.randint(0, self.gap)):
+                await ctx.tick()
+            ctx.set(unit.tick, 1)
+            await ctx.tick()
+            ctx.set(unit.tick, 0)
+
+    def errors(self):
+        """Numbers of the operations whose result is not that of golden; -1 if cells are wrong."""
+        codes, keys, windows = np.array(self.sent).T
+        seen, age, oldest, *times = np.array(self.results).T
+        # A SHIFT of golden is a tick, which a unit does not do.
+        performed = np.where(codes == Operation.SHIFT, Operation.NONE, codes)
+        model = self.model
+        unit = self.spec.period if self.timed else self.spec.block
+        clock = [time * unit for time in times]
+        due = model.perform(performed, keys.astype(np.uint64), *clock, windows * unit)
+        wrong = seen != due.seen
+        with_key = np.isin(codes, HAS_KEY)
+        wrong |= with_key & ((age != due.age) | (oldest != due.oldest))
+        found = np.flatnonzero(wrong).tolist()
+        cells = model.memory_at(self.now * unit) if self.timed else model.memory
+        if not np.array_equal(self.memory, cells):
+            found.append(-1)
+        inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
+        counts = {"operations": len(codes), "insertions": inserts.sum(), "hits": due.seen.sum()}
+        assert self.counts == counts
+        return found
+
+    def read_back(self, ctx):
+        """Take the age of each cell, as the golden model's memory has them, and the counters."""
+        spec, core = self.spec, self.unit._core
+        codes, limit = 1 << spec.stamp_bits, spec.window_blocks + 1
+        self.now = now = ctx.get(self.unit.time if self.timed else core.ticks.now)
+        self.memory = [
+            [min((now - ctx.get(part.memory.words.data[cell])) % codes, limit)
+             for cell in range(spec.cells)]
+            for part in core.parts
+        ]  # fmt: skip
+        names = ("operations", "insertions", "hits")
+        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in names}
+
+
+def random_operations(seed, count, *, keys, window, weights=(1, 4, 2, 4)):
+    """Return random operations on a few keys, in spells of one key."""
+    choose = random.Random(seed)
+    hot, spell, operations = 0, 0.0, []
+    for _ in range(count):
+        if choose.random() < 0.01:
+            hot, spell = choose.randrange(keys), choose.choice([0, 0.5, 1])
+        key = hot if choose.random() < spell else choose.randrange(keys)
+        operations.append((choose.choices(HAS_KEY, weights)[0], key, choose.randint(0, window)))
+    return operations

@@ -1,0 +1,118 @@
+"""Windows in real time: ticks of a span, what they promise, and what times of a stream become."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lately.golden import SpecificationError, preset
+from lately.replay.stream_times import (
+    TickCounter,
+    default_tick,
+    whole_nanoseconds,
+    with_span,
+)
+from lately.replay.traces import TraceError
+
+MS = 10**6
+COUNTED = preset("default")
+TIMED = replace(COUNTED, span=400)
+SHORTEN = {"when_full": "shorten"}
+
+
+@given(
+    span=st.integers(1, 10**6),
+    tick=st.integers(1, 10**6),
+    phase=st.integers(0, 10**6),
+    apart=st.integers(0, 10**6),
+)
+def test_keys_of_the_span_are_within_its_ticks(span, tick, phase, apart):
+    spec, _ = with_span(COUNTED, span, tick)
+    first, second = phase // tick, (phase + min(apart, span)) // tick
+    assert second - first <= spec.span
+    # A tick fewer would not do just before the end of one.
+    assert span % tick == 0 or (tick - 1 + span) // tick == spec.span
+
+
+def test_default_tick():
+    assert [default_tick(span) for span in (50 * MS, 999, 1000, 1001)] == [50_000, 1, 1, 2]
+    spec, tick = with_span(COUNTED, 50 * MS, None)
+    assert (spec.span, tick, spec.when_full, spec.generation_span) == (1001, 50_000, "shorten", 201)
+    assert replace(spec, span=None, generation_span=None, when_full=None) == COUNTED
+
+
+def test_when_full():
+    assert with_span(COUNTED, 50 * MS, MS, when_full="overfill")[0].when_full == "overfill"
+
+
+def test_without_a_span_nothing_changes():
+    assert with_span(COUNTED, None, None) == (COUNTED, None)
+
+
+@given(ticks=st.integers(1, 5000), span=st.integers(1, 10**9))
+def test_span_of_a_filter_that_has_ticks(ticks, span):
+    spec = replace(preset("gebf-tiny"), span=ticks)
+    same, tick = with_span(spec, span, None)
+    assert same == spec
+    assert span // tick + 1 <= ticks
+    # The least such tick.
+    assert tick == 1 or span // (tick - 1) + 1 > ticks
+
+
+def test_tick_of_a_filter_that_has_ticks():
+    assert with_span(TIMED, None, 7) == (TIMED, 7)
+
+
+@pytest.mark.parametrize(
+    ("spec", "times", "fields", "message"),
+    [
+        (COUNTED, (None, MS), {}, r"tick: must not be given without a span, not '1 ms'"),
+        (COUNTED, (None, None), SHORTEN, r"when_full: must not be given without a span, not 's"),
+        (TIMED, (None, None), {}, r"tick: must be given, or --span, for .* is 400 ticks, not None"),
+        (TIMED, (MS, MS), {}, r"span: must be given without --tick for .* 400 ticks, not '1 ms'"),
+        (TIMED, (MS, None), SHORTEN, r"when_full: must not be given for a filter whose span is"),
+        (COUNTED, (MS, None), {"when_full": "wait"}, r"when_full: must be one of shorten, overf"),
+    ],
+)
+def test_span_wrong(spec, times, fields, message):
+    with pytest.raises(SpecificationError, match=rf"^{message}"):
+        with_span(spec, *times, **fields)
+
+
+def test_whole_nanoseconds():
+    assert whole_nanoseconds("tick", Fraction(1, 10**6)) == 1000
+    message = r"^tick: must be a whole number of nanoseconds, not '0.5 ns'$"
+    with pytest.raises(SpecificationError, match=message):
+        whole_nanoseconds("tick", Fraction(1, 2 * 10**9))
+
+
+def test_ticks():
+    counter = TickCounter(10)
+    assert not counter.begun
+    # The first time may come late.
+    assert counter.ticks([None, 1005, 1014, 1015, 1014, 1003, None, 1025]).tolist() == [
+        0, 0, 0, 1, 1, 1, 1, 2,
+    ]  # fmt: skip
+    assert (counter.late, counter.latest, counter.missing, counter.begun) == (2, 12, 2, True)
+    assert counter.ticks([1024, -5]).tolist() == [2, 2]
+    assert (counter.late, counter.latest) == (4, 1030)
+
+
+@given(times=st.lists(st.none() | st.integers(-50, 50), max_size=40), cut=st.integers(0, 40))
+def test_ticks_of_parts(times, cut):
+    whole, parts = TickCounter(7), TickCounter(7)
+    found = whole.ticks(times)
+    assert (np.concatenate([parts.ticks(times[:cut]), parts.ticks(times[cut:])]) == found).all()
+    assert vars(whole) == vars(parts)
+    assert all(earlier <= later for earlier, later in pairwise(found))
+
+
+def test_ticks_wrong():
+    counter = TickCounter(1)
+    assert counter.ticks([0, (1 << 62) - 1])[-1] == (1 << 62) - 1
+    with pytest.raises(TraceError, match=r"^time: must be fewer than 2\*\*62 ticks long, not 4611"):
+        counter.ticks([1 << 62])
