@@ -21,6 +21,7 @@ from .latencies import (
     SECRET_SETTLE,
     SHARD_PLACES,
     SHIFT_PAUSE,
+    TICKS_WAITING,
     TIMED_GENERATION,
     WATCHED_GENERATION,
     WORD_LATENCY,
@@ -159,13 +160,18 @@ class HardwareProfile:
         """Least cycles between two ticks of a window in time; 0 if it counts insertions.
 
         Every tick takes effect before the next one: what expires is found segment by segment,
-        and a generation is not old before the spare is clean.
+        and a generation is not old before the spare is clean. In the bit-sliced organisation the
+        spare may not be swept before it has to be, and the ticks that come meanwhile wait.
         """
         if not self.spec.timed:
             return 0
         scanned = 8 * (self.spec.window_generations + 2)
         cleaned = self.longest_pause + TIMED_GENERATION
-        return max(scanned, -(-cleaned // (self.spec.generation_span - 1)))
+        ticks = self.spec.generation_span - 1
+        if self.sliced:
+            # One that comes before it is known that the spare is needed, and that which needs it.
+            ticks = min(ticks, TICKS_WAITING - 2)
+        return max(scanned, -(-cleaned // ticks))
 
     @property
     def longest_pause(self) -> int:

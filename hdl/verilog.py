@@ -7,6 +7,7 @@ from amaranth.back import verilog
 from ..golden.spec import FilterSpec
 from ..golden.spec.base import Specification, require
 from .build import filter_unit
+from .latencies import stamp_bits
 
 TAG_BITS = 8
 """Width of the tag of simulated units."""
@@ -21,12 +22,18 @@ TOP = "lately_unit"
 """Name of the top module."""
 
 
-def time_options(spec: Specification) -> dict[str, Any]:
-    """Return the options of a simulated unit that a window in time needs: times of requests.
+def time_options(
+    spec: Specification, *, ticks: str = "time", time_bits: int = TIME_BITS
+) -> dict[str, Any]:
+    """Return the options of a simulated unit that a window in time needs.
 
     Parameters
     ----------
     spec : Specification
+    ticks : str
+        As for `lately.hdl.unit.FilterUnit`.
+    time_bits : int
+        As for that; more where the window needs them.
 
     Raises
     ------
@@ -37,7 +44,7 @@ def time_options(spec: Specification) -> dict[str, Any]:
         return {}
     rule = f"must be below 2**{TIME_BITS - 1} - 1 ticks for simulated units"
     require(spec.span < LONGEST_SILENCE, "span", rule, spec.span)
-    return {"ticks": "time", "time_bits": TIME_BITS}
+    return {"ticks": ticks, "time_bits": max(time_bits, stamp_bits(spec.span))}
 
 
 def unit_verilog(
@@ -46,6 +53,8 @@ def unit_verilog(
     memory: str = "portable",
     organisation: str = "separate",
     statistics_bits: int = 32,
+    ticks: str = "time",
+    time_bits: int = TIME_BITS,
 ) -> str:
     """Return a unit as Verilog, the same text for the same specification.
 
@@ -54,6 +63,8 @@ def unit_verilog(
     spec : Specification
     memory, organisation, statistics_bits
         As for `lately.hdl.build.filter_unit`.
+    ticks, time_bits
+        As for `time_options`.
 
     Raises
     ------
@@ -66,7 +77,7 @@ def unit_verilog(
         memory=memory,
         organisation=organisation,
         statistics_bits=statistics_bits,
-        **time_options(spec),
+        **time_options(spec, ticks=ticks, time_bits=time_bits),
     )
     text: str = verilog.convert(unit, name=TOP, emit_src=False)
     return text

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from ..golden.spec import FilterSpec
 from ..hdl.memory.map import BLOCK_KINDS
@@ -54,7 +55,12 @@ def instance_name(path: Sequence[str]) -> str:
 
 
 def unit_netlist(
-    spec: FilterSpec, synthesis: Sequence[str], *, directory: Path, memory: str = "portable"
+    spec: FilterSpec,
+    synthesis: Sequence[str],
+    *,
+    directory: Path,
+    memory: str = "portable",
+    **options: Any,
 ) -> Netlist:
     """Synthesise a filter unit, without harness or pads.
 
@@ -68,6 +74,8 @@ def unit_netlist(
         Working folder; the netlist and the log are left there.
     memory : str
         Variant of the segment memories.
+    options
+        Others of `unit_verilog`.
 
     Raises
     ------
@@ -76,7 +84,7 @@ def unit_netlist(
     """
     family = synthesis[0].removeprefix("synth_")
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "unit.v").write_text(unit_verilog(spec, memory=memory))
+    (directory / "unit.v").write_text(unit_verilog(spec, memory=memory, **options))
     script = [
         "read_verilog unit.v",
         f"hierarchy -top {TOP}",

@@ -11,8 +11,9 @@ class Stamps(wiring.Component):
     """Lets time go on to that of the next operation, before it passes.
 
     Operations of one time pass one per clock, three clocks later. One of a later time waits until
-    those before it have had their effects, and until time has gone on: some 20 clocks, and more
-    for each segment that expires. An operation of an earlier time passes as one of the time that
+    those before it have had their effects, and until time has gone on: it comes `INTERVAL` clocks
+    after the one before, and `TimeWindow.SETTLE` more for each settled segment that expires before
+    it. An operation of an earlier time passes as one of the time that
     has been reached. Times are compared modulo ``2**len(time)``: a silence must be shorter than
     half of that.
 
@@ -39,6 +40,9 @@ class Stamps(wiring.Component):
 
     LATENCY = 3
     """Clocks that an operation takes which does not wait."""
+
+    INTERVAL = 20
+    """Clocks from an operation that flows to one of a later time, if no segment expires."""
 
     SETTLE = 4
     """Clocks from the acceptance of an operation until it has had its effect, if it flows."""

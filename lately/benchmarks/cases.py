@@ -120,14 +120,19 @@ def _gebf() -> Case:
     return _case("gebf", spec, small.name if fits else "ecp5-85k-6", ff=4717)
 
 
+_SPAN = 2000
+"""Span in ticks, where the window is one in time."""
+
+
 def _units() -> Iterator[Case]:
     default = preset("default")
     area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
     yield _case("apbbf", default, "ecp5-25k-6", **area)
     yield _case("apbbf", default, "ecp5-25k-8", **area)
     # At most 450 LUTs and 350 flip-flops more than without the span.
-    timed = replace(default, span=2000)
-    yield _case("apbbf-span", timed, "ecp5-25k-6", lut=2142, ff=1994, bram=32)
+    timed = replace(default, span=_SPAN)
+    for device in ("ecp5-25k-6", "ecp5-25k-8", "ecp5-85k-6"):
+        yield _case("apbbf-span", timed, device, lut=2142, ff=1994, bram=32)
     longer = APBBFSpec(k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024)
     yield _case("apbbf-k3-l8", longer, "ecp5-25k-6", ff=2707)
     yield _case("apbf", preset("apbf-default"), "ecp5-25k-6", ff=1853)
@@ -137,9 +142,12 @@ def _units() -> Iterator[Case]:
     yield _case("large", preset("large"), "ecp5-85k-6", fmax_mhz=large)
     yield _case("small", preset("small"), "ice40-hx8k", fmax_mhz=150)
     yield _case("small", preset("small"), "ice40-up5k", fmax_mhz=48, logic_cells=2500)
-    for device in DEVICES.values():
-        if device.name.startswith("gowin"):
-            yield _gowin(device)
+    yield _case("small-span", replace(preset("small"), span=_SPAN), "ice40-hx8k", fmax_mhz=150)
+    for gowin in DEVICES.values():
+        if gowin.name.startswith("gowin"):
+            case = _gowin(gowin)
+            yield case
+            yield replace(case, unit=f"{case.unit}-span", spec=replace(case.spec, span=_SPAN))
     for unit, blocks in (("dictionary-1000", 10), ("dictionary-10000", 30)):
         yield _case(unit, any_preset(unit), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
 

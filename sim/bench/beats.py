@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ...golden import Operation
 from ...golden.operations import OperationBit
 from ...golden.spec import FilterSpec
-from ...hdl.interface import unpack
+from ...hdl.interface import UnitSignature, unpack
 from .parts import Driver, Item, Scoreboard
 
 NOTHING_ALONE = [code for code in range(8) if code not in (Operation.SHIFT, Operation.CLEAR)]
@@ -31,9 +31,11 @@ class BeatDriver(Driver):
     offered, the rest of a lane that has no operation, and which code it is that does nothing.
     """
 
-    def __init__(self, dut, spec: FilterSpec, scoreboard: "BeatScoreboard", *, seed: int) -> None:
+    def __init__(
+        self, dut, signature: UnitSignature, scoreboard: "BeatScoreboard", *, seed: int
+    ) -> None:
         self._random = random.Random(seed)
-        super().__init__(dut, spec, scoreboard)
+        super().__init__(dut, signature, scoreboard)
 
     def release(self) -> None:
         """Offer nothing."""

@@ -76,6 +76,24 @@ def points(spec: FilterSpec) -> dict[str, tuple[str, ...]]:
             str(clocks) for clocks in range(-AROUND, AROUND + 1)
         )
         found["while a secret waits"] = ("automatic shift", "SHIFT", "CLEAR")
+    return found | (_timed_points(spec) if spec.timed else {})
+
+
+def _timed_points(spec: FilterSpec) -> dict[str, tuple[str, ...]]:
+    """Return the bins of every point that `TimedSampler` has, where ticks come from a port."""
+    shortens = spec.when_full == "shorten"
+    found: dict[str, tuple[str, ...]] = {
+        "turn": ("by number", "by age", "by number and age"),
+        # What is full turns the ring though that is out, if it may shorten.
+        "turn refused": ("old",) if shortens else ("full", "old"),
+        "window": ("shortened",) if shortens else ("overfilled",),
+        "SHIFT": ("oldest counts", "oldest does not count"),
+        "silence": ("longer than the span", "four spans"),
+        "tick between two clocks": ("any", "behind a turn", "before a turn"),
+    }
+    # A tick takes effect some clocks after the one before, which are enough for a small spare.
+    if HardwareProfile(spec).clear_cycles > 8 * spec.generation_span:
+        found["spare of an old generation"] = ("not clean",)
     return found
 
 

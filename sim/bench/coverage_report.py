@@ -15,8 +15,9 @@ from .code_coverage import Tally, read_points, tally
 from .coverage import Counts, missed
 from .runner import COUNTS, FUNCTIONAL, run_filter_bench
 
-UNITS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash-tiny")
-"""Presets whose units are run: all families, and one with re-keying."""
+UNITS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash-tiny",
+         "timed-tiny")  # fmt: skip
+"""Presets whose units are run: all families, one with re-keying, and one with a window in time."""
 
 SEED = 20260807
 """Seed of the benches that are counted."""

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import cocotb
 import numpy as np
@@ -22,13 +23,26 @@ from numpy.typing import NDArray
 from ...golden import Operation
 from ...hdl.interface import unpack
 from ...hdl.unit import FilterUnit
-from ...hdl.verilog import TAG_BITS
+from ...hdl.verilog import TAG_BITS, time_options
 from .parts import Driver, Item, Monitor, Pattern, Scoreboard, Stalls, tagged
-from .unit_bench import HASH, MEMORY, PERIOD_NS, SEED, SPEC, UnitBench, states
+from .timed_parts import TimedMonitor, TimedScoreboard
+from .unit_bench import (
+    HASH,
+    MEMORY,
+    PERIOD_NS,
+    SEED,
+    SPEC,
+    TICKS,
+    TIME_OPTIONS,
+    UnitBench,
+    states,
+)
 
 NETLIST = os.environ.get("LATELY_NETLIST", "0") == "1"
 ORGANISATION = os.environ.get("LATELY_ORGANISATION", "separate")
-UNIT = FilterUnit(SPEC, memory=MEMORY, organisation=ORGANISATION)
+UNIT = FilterUnit(
+    SPEC, memory=MEMORY, organisation=ORGANISATION, **time_options(SPEC, **TIME_OPTIONS)
+)
 PROFILE = UNIT.profile
 # At which operations can come one per clock.
 GENERATION = max(SPEC.generation, UNIT.minimum_generation)
@@ -49,13 +63,24 @@ class Bench(UnitBench):
     settled = UNIT.longest_pause + UNIT.latency
 
     @classmethod
-    async def start(cls, dut, *, generation: int = GENERATION) -> "Bench":
+    async def start(cls, dut, *, generation: int = GENERATION) -> Self:
         """Start the clock and reset the unit."""
-        scoreboard = Scoreboard(SPEC)
-        bench = cls(dut, scoreboard, Driver(dut, SPEC, scoreboard), Monitor(dut, SPEC, scoreboard))
+        ports = UNIT.signature
+        timed = SPEC.timed
+        scoreboard = TimedScoreboard(SPEC, ports) if timed else Scoreboard(SPEC)
+        monitor = (TimedMonitor if timed else Monitor)(dut, ports, scoreboard)
+        bench = cls(dut, scoreboard, Driver(dut, ports, scoreboard), monitor)
+        bench.stop_time()
         if COVERAGE:
             cocotb.start_soon(bench.cover())
         return await bench.reset(generation=generation)
+
+    def stop_time(self) -> None:
+        """With a window in time: let no tick come; those of a period cannot be stopped."""
+        if TICKS == "tick":
+            self.dut.tick.value = 0
+        elif TICKS == "period":
+            self.dut.period.value = 0
 
     async def cover(self) -> None:
         """Show every clock to the coverage, for ever."""

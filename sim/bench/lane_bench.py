@@ -32,8 +32,8 @@ class Bench(UnitBench):
     async def start(cls, dut) -> "Bench":
         """Start the clock and reset the unit."""
         scoreboard = BeatScoreboard(SPEC)
-        driver = BeatDriver(dut, SPEC, scoreboard, seed=SEED + 3)
-        bench = cls(dut, scoreboard, driver, Monitor(dut, SPEC, scoreboard))
+        driver = BeatDriver(dut, UNIT.signature, scoreboard, seed=SEED + 3)
+        bench = cls(dut, scoreboard, driver, Monitor(dut, UNIT.signature, scoreboard))
         return await bench.reset(generation=SPEC.generation)
 
     def beat(

@@ -109,9 +109,9 @@ class Driver:
         When each was accepted, in ns.
     """
 
-    def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
+    def __init__(self, dut, signature: UnitSignature, scoreboard: "Scoreboard") -> None:
         self._dut = dut
-        self._signature = UnitSignature.from_spec(spec, tag_bits=TAG_BITS)
+        self._signature = signature
         self._scoreboard = scoreboard
         self._offers = True
         self.accepted: list[Any] = []
@@ -170,9 +170,9 @@ class Monitor:
         Clocks in which a result waited.
     """
 
-    def __init__(self, dut, spec: FilterSpec, scoreboard: "Scoreboard") -> None:
+    def __init__(self, dut, signature: UnitSignature, scoreboard: "Scoreboard") -> None:
         self._dut = dut
-        self._signature = UnitSignature.from_spec(spec, tag_bits=TAG_BITS)
+        self._signature = signature
         self._scoreboard = scoreboard
         self.outcomes: list[Any] = []
         self.times: list[float] = []
@@ -228,7 +228,7 @@ class Scoreboard:
     """
 
     def __init__(self, spec: FilterSpec) -> None:
-        self._expected: deque[Outcome | tuple[Outcome | None, ...]] = deque()
+        self._expected: deque[Any] = deque()
         self.golden = from_spec(spec)
         self.compared = 0
         self._secrets: deque[tuple[float, int]] = deque()

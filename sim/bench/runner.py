@@ -1,5 +1,6 @@
 """Runs the cocotb benches under Verilator and Icarus."""
 
+import json
 import os
 import re
 import shutil
@@ -38,6 +39,9 @@ COUNTS = "verilator/coverage.dat"
 COVERED_STATISTICS_BITS = 4
 """Width of a unit's counters in a run with coverage."""
 
+BENCH_TIME_BITS = 8
+"""Width of the times of units in benches: what comes round again comes soon."""
+
 # A bench has few cycles: optimised code would take longer to compile than it saves.
 _MAKE_FLAGS = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 
@@ -50,6 +54,7 @@ def run_filter_bench(
     seed: int = 1,
     memory: str = "portable",
     organisation: str = "separate",
+    ticks: str = "tick",
     testcase: str | None = None,
     coverage: bool = False,
     inverted: bool = False,
@@ -70,6 +75,8 @@ def run_filter_bench(
         with models of their own, which answer with garbage what vendors leave undefined.
     organisation : str
         Of the memory; each has a bench of its own, most of it shared.
+    ticks : str
+        Where those of a window in time come from, as for `lately.hdl.unit.FilterUnit`.
     testcase : str, optional
         Regular expression of the tests to run; all by default.
     coverage : bool
@@ -97,11 +104,13 @@ def run_filter_bench(
             memory=memory,
             organisation=organisation,
             statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
+            ticks=ticks,
+            time_bits=BENCH_TIME_BITS,
         ),
-        _benches(spec, organisation),
+        _benches(spec, organisation, ticks),
         simulator,
         directory,
-        environment=_filter_environment(directory, seed, memory)
+        environment=_filter_environment(spec, directory, seed, memory, ticks)
         | {"LATELY_ORGANISATION": organisation}
         | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
         models=models(memory),
@@ -119,6 +128,7 @@ def run_netlist_bench(
     synthesis: Sequence[str],
     seed: int = 1,
     memory: str = "portable",
+    ticks: str = "tick",
     testcase: str | None = None,
 ) -> dict[str, bool]:
     """Run the bench of a filter unit on its netlist, made of the cells of a family.
@@ -133,34 +143,49 @@ def run_netlist_bench(
     ----------
     synthesis : sequence of str
         yosys pass and its options, as `lately.boards.flow.devices.Device` has them.
-    spec, simulator, directory, seed, memory, testcase
+    spec, simulator, directory, seed, memory, ticks, testcase
         As `run_filter_bench`, and so are result and errors.
     """
-    netlist = unit_netlist(spec, synthesis, memory=memory, directory=directory)
+    netlist = unit_netlist(
+        spec,
+        synthesis,
+        memory=memory,
+        directory=directory,
+        ticks=ticks,
+        time_bits=BENCH_TIME_BITS,
+    )
     (directory / "cells.v").write_text(netlist.cells)
     spec.to_toml(directory / "spec.toml")
     return _run(
         netlist.text,
-        ["filter_bench"],
+        _benches(spec, "separate", ticks),
         simulator,
         directory,
-        environment=_filter_environment(directory, seed, memory) | {"LATELY_NETLIST": "1"},
+        environment=_filter_environment(spec, directory, seed, memory, ticks)
+        | {"LATELY_NETLIST": "1"},
         models=[directory / "cells.v", *cell_models(*netlist.unmodelled)],
         testcase=testcase,
     )
 
 
-def _benches(spec: FilterSpec, organisation: str) -> list[str]:
+def _benches(spec: FilterSpec, organisation: str, ticks: str) -> list[str]:
     """Return the modules whose tests a unit has to pass."""
     if spec.lanes > 1:
         return ["lane_bench"]
-    if organisation == "bit-sliced":
-        return ["sliced_bench"]
-    return ["filter_bench", "secret_bench"] if spec.hash == "siphash" else ["filter_bench"]
+    benches = ["sliced_bench" if organisation == "bit-sliced" else "filter_bench"]
+    if spec.timed:
+        # Generations end by number alone while no tick comes, and what is full is retired.
+        counts = ticks == "tick" and spec.when_full == "shorten"
+        return [*(benches if counts else []), "timed_bench"]
+    return [*benches, "secret_bench"] if spec.hash == "siphash" else benches
 
 
-def _filter_environment(directory: Path, seed: int, memory: str) -> dict[str, str]:
+def _filter_environment(
+    spec: FilterSpec, directory: Path, seed: int, memory: str, ticks: str
+) -> dict[str, str]:
+    time = {"ticks": ticks, "time_bits": BENCH_TIME_BITS} if spec.timed else {}
     return {
+        "LATELY_TIME": json.dumps(time),
         "LATELY_SPEC": str(directory / "spec.toml"),
         "LATELY_SEED": str(seed),
         "LATELY_MEMORY": memory,

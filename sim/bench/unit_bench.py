@@ -2,9 +2,11 @@
 
 The environment names the specification (LATELY_SPEC, a TOML file), the seed
 of all random choices (LATELY_SEED) and the variant of the segment memories
-(LATELY_MEMORY).
+(LATELY_MEMORY), and, for a window in time, the options of
+`lately.hdl.verilog.time_options` (LATELY_TIME, in JSON).
 """
 
+import json
 import os
 import random
 import warnings
@@ -28,6 +30,9 @@ from .parts import Pattern, Scoreboard, Stalls, key_array, read_memory
 SPEC = FilterSpec.from_toml(os.environ["LATELY_SPEC"])
 SEED = int(os.environ.get("LATELY_SEED", "1"))
 MEMORY = os.environ.get("LATELY_MEMORY", "portable")
+TIME_OPTIONS: dict[str, Any] = json.loads(os.environ.get("LATELY_TIME", "{}"))
+TICKS = TIME_OPTIONS.get("ticks", "")
+"""Source of the ticks of a window in time; empty if there is none."""
 PERIOD_NS = 10
 HASH = Layout.of(SPEC, partitioned=True).hash
 """Hash of the unit's keys, before a secret is loaded."""
@@ -173,7 +178,8 @@ class UnitBench:
 
     def check_counters(self) -> None:
         """Hold the counters of the unit against golden's."""
-        for register in counters(Holder.UNIT):
+        holders = (Holder.UNIT, Holder.WINDOW) if TICKS else (Holder.UNIT,)
+        for register in (one for holder in holders for one in counters(holder)):
             counter = getattr(self.dut, register.name)
             counted = int(counter.value)
             expected = getattr(self.scoreboard.golden, register.name) % (1 << len(counter))

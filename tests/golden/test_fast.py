@@ -149,7 +149,7 @@ def test_long_streams(name, seed):
     assert slow.shifts > 5
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
+@pytest.mark.parametrize("name", sorted(set(PRESETS) - {"timed-tiny"}))
 def test_presets(name):
     spec = preset(name)
     fast, slow = pair(spec)

@@ -274,6 +274,8 @@ FIGURES = {
     # n = ln(1/2) / ln(3/4) = 2.409; g = floor(4 n / 2); 4 segments of 32 bits.
     "tiny": (4, 8, 8, 128, 160, (4, 4, 4), 5),
     # g = floor(16384 ln 2 / 10); 17 slices.
+    # g = floor(16 n / 2); 4 segments of 128 bits.
+    "timed-tiny": (19, 38, 38, 512, 640, (16, 4, 4), 5),
     "apbf-default": (1135, 7945, 11350, 278528, 294912, (16384,), 18),
     "apbf-tiny": (7, 14, 21, 160, 192, (32,), 6),
     # Epochs of 20000 / 8; 9 segments of 4 parts.

@@ -54,10 +54,11 @@ def test_parts_that_are_alike():
 
 
 def test_memories_are_those_that_there_are():
-    rings, dictionaries = KINDS
+    rings, *others = KINDS
     assert set(rings.memories) == set(VARIANTS)
-    for memory in dictionaries.memories:
-        filter_unit(dictionary_preset("tiny"), memory=memory)
+    for kind, name in zip(others, ("dictionary", "timing", "timing-counted"), strict=True):
+        for memory in kind.memories:
+            filter_unit(any_preset(f"{name}-tiny"), memory=memory)
     with pytest.raises(ValueError, match="emory must be one of portable, ecp5, not"):
         DictionaryUnit(dictionary_preset("tiny"), memory="ice40")
 

@@ -1,6 +1,7 @@
 """Windows in time: what turns the ring and what counts, against golden's rules, clock by clock."""
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
+from mutants import broken
 
 from lately.golden import Operation
 from lately.golden.ring.turn_policy import TurnPolicy, Turns
@@ -23,8 +25,8 @@ CODES = {"insert": Operation.INSERT, "shift": Operation.SHIFT, "clear": Operatio
 class Ring(wiring.Component):
     """A schedule and a time window, as the front end connects them."""
 
-    def __init__(self, policy, *, words):
-        self.window = TimeWindow(
+    def __init__(self, policy, *, words, window=TimeWindow):
+        self.window = window(
             run=policy.writes,
             generations=policy.settled,
             span=policy.span,
@@ -63,10 +65,10 @@ class Ring(wiring.Component):
 class Course:
     """Drives a ring clock by clock, and keeps what was done and what was told."""
 
-    def __init__(self, policy, *, words):
+    def __init__(self, policy, *, words, window=TimeWindow):
         self.policy = policy
         self.words = words
-        self.ring = Ring(policy, words=words)
+        self.ring = Ring(policy, words=words, window=window)
         self.done = []
         self.told = []
         self.ticks = 0
@@ -119,6 +121,7 @@ class Course:
         names = ("limit", "status", "time", "covered")
         told = {name: ctx.get(getattr(window, name)) for name in names}
         self.done.append(code)
+        told["clean"] = ctx.get(ring.schedule.spare_clean)
         self.told.append(told | {"turn": ctx.get(ring.window.turn)})
         for name in self.counts:
             self.counts[name] += ctx.get(getattr(window, name))
@@ -139,6 +142,7 @@ class Course:
             assert self.told[clock + 1]["limit"] == limit, where
             turned = passed.turned[0] or code in (Operation.SHIFT, Operation.CLEAR)
             assert self.told[clock]["turn"] == turned, where
+            assert self.told[clock]["clean"] or not passed.turned[0], f"{where}: not clean"
         last = self.told[-1]
         assert last["time"] == self.ticks, "a tick was lost"
         assert last["covered"] == turns.guaranteed_span(self.ticks) + 1
@@ -146,10 +150,10 @@ class Course:
         return turns, statuses
 
 
-def course(*, policy=None, words=4, **changes):
+def course(*, policy=None, words=4, window=TimeWindow, **changes):
     """Return a course of a small ring."""
     sizes = {"writes": 2, "settled": 3, "generation": 20, "span": 9, "generation_span": 4}
-    return Course(policy or TurnPolicy(**(sizes | changes)), words=words)
+    return Course(policy or TurnPolicy(**(sizes | changes)), words=words, window=window)
 
 
 def least_period(policy, words):
@@ -213,22 +217,51 @@ def test_a_silence_that_would_wrap_the_times_brings_nothing_back():
 def test_tick_at_every_distance_from_a_turn(distance):
     """By count, by age and by a SHIFT, of a ring whose oldest segment counts or expires then."""
     turn = ["insert"] * 21
+    fill = [*turn, *[""] * 30, "tick", *[""] * 45] * 3
+    actions = []
     for end in (turn, ["insert", *[*[""] * 45, "tick"] * 4, "insert"], ["shift"]):
-        fill = [*turn, *[""] * 30, "tick", *[""] * 45] * 3
         for age in (8, 9):
-            wait = [*["tick", *[""] * 45] * age]
-            actions = [*fill, *wait, *end, *["insert"] * distance, "tick", *["insert"] * 40]
-            course(when_full="shorten").run(actions).check()
+            actions += [*fill, *["tick", *[""] * 45] * age, *end, *["insert"] * distance]
+            actions += ["tick", *["insert"] * 40, "clear"]
+    course(when_full="shorten").run(actions).check()
+
+
+def turns_behind_a_tick(kind, window=TimeWindow):
+    """Return the course of a ring that turns at every distance behind the end of a wait.
+
+    The tick there is the last one with which all segments of the ring count, or would make the
+    generation old that the turn ends.
+    """
+    turn, rest = ["insert"] * 21, [""] * 60
+    fill = {"last": [*turn * 3, *["tick", *[""] * 8] * 8], "old": [*["insert", "tick"] * 3]}[kind]
+    actions = []
+    for distance in range(20):
+        actions += [*fill, *rest, *["insert"] * 17, *rest, "tick", *[""] * distance]
+        actions += ["insert", "insert", *rest, "tick", *rest, "insert", *rest, "clear"]
+    return course(window=window).run(actions)
+
+
+@pytest.mark.parametrize("kind", ["last", "old"])
+def test_turn_at_every_distance_behind_a_tick(kind):
+    turns_behind_a_tick(kind).check()
+
+
+def a_first_insertion_before_all_expire(before, when_full="shorten", window=TimeWindow):
+    """Return the course of a full ring, an insertion `before` clocks behind a tick, a silence."""
+    silence = [*[""] * 45, "tick"] * 9 + [""] * 45
+    late = ["tick", *[""] * before]
+    actions = ["insert"] * 101 + silence
+    for inserts in (1, 2, 4):
+        actions += [*late, *["insert"] * inserts, *silence, *["insert"] * 3, "clear"]
+        actions += ["insert"] * 101 + silence
+    return course(when_full=when_full, window=window).run(actions)
 
 
 @pytest.mark.parametrize("when_full", ["shorten", "overfill"])
 @pytest.mark.parametrize("before", range(4))
 def test_first_insertion_just_before_all_others_expire(before, when_full):
     """The turn that comes right after the tick takes its time, not that of those before it."""
-    silence = [*[""] * 45, "tick"] * 9 + [""] * 45
-    for inserts in (1, 2, 4):
-        late = ["tick", *[""] * before, *["insert"] * inserts, *silence, *["insert"] * 3]
-        course(when_full=when_full).run(["insert"] * 101 + silence + late).check()
+    a_first_insertion_before_all_expire(before, when_full).check()
 
 
 @pytest.mark.parametrize("age", [3, 4])
@@ -250,13 +283,71 @@ def test_ticks_that_come_close_wait_for_their_effect():
     course().run(actions).check()
 
 
+def waiting_for_the_spare(ticks, window=TimeWindow):
+    """Return the course of a ring that turned, whose generation gets old before its spare is clean.
+
+    `ticks` come meanwhile, the first of which makes it old.
+    """
+    made = course(words=200, generation=300, span=3, generation_span=2, window=window)
+    actions = ["shift", "insert", "tick", *[""] * 30, *["tick", ""] * ticks]
+    return made.run([*actions, *["insert"] * 400])
+
+
 def test_a_tick_that_makes_a_generation_old_waits_for_the_spare():
     """So the next turn finds it clean, however close ticks are."""
-    window = course(words=200, generation=300, span=3, generation_span=2)
-    actions = ["shift", "insert", *["tick", *[""] * 30] * 2, *["insert"] * 400]
-    window.run(actions).check()
+    window = waiting_for_the_spare(1)
+    window.check()
     turns = [clock for clock, told in enumerate(window.told) if told["turn"]]
     assert min(np.diff(turns)) > 200
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_ticks_beyond_those_that_may_wait_are_lost(lost):
+    window = waiting_for_the_spare(TICKS_WAITING + lost)
+    assert window.told[-1]["time"] == window.ticks - lost
+    window.ticks -= lost
+    window.check()
+
+
+BROKEN = {
+    "what is not known yet of the last insertion counts as expired": (
+        "~self._known | ",
+        "",
+        partial(a_first_insertion_before_all_expire, 0),
+    ),
+    "an insertion of this tick expires with those before": (
+        "self._inserted | ~",
+        "~",
+        partial(a_first_insertion_before_all_expire, 0),
+    ),
+    "a generation gets old without a spare": (
+        "(self.clean | ~ages)",
+        "1",
+        partial(waiting_for_the_spare, 1),
+    ),
+    "a tick comes with what was known before the turn": (
+        "may & ~self._change",
+        "may",
+        partial(turns_behind_a_tick, "old"),
+    ),
+    "a tick is let in with what was known before the turn": (
+        "self._known & ~self._change &",
+        "self._known &",
+        partial(waiting_for_the_spare, TICKS_WAITING),
+    ),
+    "a turn is forgotten where a segment expires": (
+        "settling[-1] & ~self._change",
+        "settling[-1]",
+        partial(turns_behind_a_tick, "last"),
+    ),
+}
+
+
+@pytest.mark.parametrize("defect", BROKEN)
+def test_a_broken_window_is_noticed(defect):
+    old, new, course_of = BROKEN[defect]
+    with pytest.raises(AssertionError, match="clock"):
+        course_of(window=broken(TimeWindow, old, new)).check()
 
 
 @pytest.mark.parametrize(("period", "real"), [(0, 6), (5, 6), (6, 6), (7, 7), (255, 255)])

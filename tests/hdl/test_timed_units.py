@@ -3,132 +3,22 @@
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
-from amaranth.sim import Simulator
+from timed_unit import SEED, SPECS, Run, stream, timed
 
-from lately.golden import FilterSpec, Operation, TimeLimitedRing
-from lately.golden.spec import APBBFSpec, APBFSpec, BlockedGEBFSpec, GEBFSpec
+from lately.golden import FilterSpec, Operation
 from lately.hdl import FilterUnit
-from lately.hdl.latencies import GENERATION_LEAD
+from lately.hdl.frontend.request_times import Stamps
+from lately.hdl.frontend.time_window import TimeWindow
+from lately.hdl.interface import TICKS
+from lately.hdl.profile import HardwareProfile
 
-SEED = 8128
-SPECS = {
-    "apbf": APBFSpec(k=3, l=4, slice_bits=64, generation=20, key_bits=16),
-    "apbbf": APBBFSpec(k=2, l=3, block_bits=16, hashes_per_block=2, blocks=16, generation=20,
-                       key_bits=16),
-    "gebf": GEBFSpec(window=72, epochs=3, hashes=2, bits=1024, key_bits=16),
-    "blocked-gebf": BlockedGEBFSpec(window=72, epochs=3, hashes=2, block_bits=32, bits=1024,
-                                    key_bits=16),
-}  # fmt: skip
 # Each family with one choice, and each choice with two families; all pairs take longer.
 PAIRS = [
     pytest.param(family, when_full, marks=[pytest.mark.slow] if (one + other) % 2 else [])
     for one, family in enumerate(SPECS)
     for other, when_full in enumerate(["shorten", "overfill"])
 ]
-CODES = [Operation.QUERY, Operation.INSERT, *[Operation.CHECK_AND_INSERT] * 4]
-
-
-def timed(family, *, when_full="shorten", span=12):
-    return replace(SPECS[family], span=span, when_full=when_full)
-
-
-class Run:
-    """A unit in simulation, and what it answered."""
-
-    def __init__(self, spec, **options):
-        self.spec = spec
-        self.unit = FilterUnit(spec, **options)
-        self.done = []
-        self.told = []
-        self.waits = 0
-        self.clock = 0
-
-    def run(self, bench, *, taking=1.0):
-        """Have `bench` drive the unit; results are taken in that share of the clocks."""
-        choose = random.Random(SEED)
-
-        async def take(ctx):
-            while True:
-                ctx.set(self.unit.o.ready, choose.random() < taking)
-                sampled = await ctx.tick().sample(
-                    self.unit.o.valid, self.unit.o.ready, self.unit.o.p
-                )
-                *_, valid, ready, payload = sampled
-                self.clock += 1
-                if valid and ready:
-                    names = ("seen", "age", "status", "time", "tag")
-                    self.told.append({name: int(getattr(payload, name)) for name in names})
-
-        async def drive(ctx):
-            self._ctx = ctx
-            if "period" in self.unit.signature.members:
-                ctx.set(self.unit.period, self.unit.profile.least_period)
-            await ctx.tick().repeat(self.unit.longest_pause + 2 * GENERATION_LEAD)
-            await bench(self)
-            await ctx.tick().repeat(500)
-
-        simulator = Simulator(self.unit)
-        simulator.add_clock(1e-6)
-        simulator.add_testbench(drive)
-        simulator.add_testbench(take, background=True)
-        simulator.run()
-        return self
-
-    async def perform(self, code, key, *, tick=False, **fields):
-        """Offer an operation until it is accepted, or with NONE let a clock pass."""
-        ctx, unit = self._ctx, self.unit
-        valid = code != Operation.NONE
-        ctx.set(unit.i.valid, valid)
-        request = {"key": key, "operation": code, "tag": len(self.done) % 256, **fields}
-        for name, value in request.items():
-            ctx.set(getattr(unit.i.p, name), value)
-        while True:
-            if "tick" in unit.signature.members:
-                ctx.set(unit.tick, tick)
-            tick = False
-            *_, ready = await ctx.tick().sample(unit.i.ready)
-            if ready or not valid:
-                break
-            self.waits += 1
-        ctx.set(unit.i.valid, 0)
-        if "tick" in unit.signature.members:
-            ctx.set(unit.tick, 0)
-        if valid:
-            self.done.append((code, key, fields.get("time", 0)))
-
-    def times(self):
-        """Return the times of the operations, made out of their low bits."""
-        low = np.array([told["time"] for told in self.told], np.int64)
-        wraps = np.cumsum(np.diff(low, prepend=0) < 0)
-        return low + wraps * (1 << len(self.unit.o.p.time))
-
-    def check(self):
-        """Compare answers, statuses and counters with golden's."""
-        assert [told["tag"] for told in self.told] == [n % 256 for n in range(len(self.done))]
-        model = TimeLimitedRing(self.spec)
-        codes, keys, _ = map(list, zip(*self.done, strict=True))
-        expected = model.perform(np.array(codes, np.uint8), keys, self.times())
-        for name, values in (("seen", expected.seen), ("status", expected.status),
-                             ("age", np.maximum(expected.age, 0))):  # fmt: skip
-            got = np.array([told[name] for told in self.told])
-            assert (got == values).all(), f"{name} at {np.flatnonzero(got != values)[:5]}"
-        for name in ("shortened", "overfilled", "shifts", "insertions"):
-            assert self._ctx.get(getattr(self.unit, name)) == getattr(model, name), name
-        return expected
-
-
-def stream(run, choose, count, *, rate, control=0.0):
-    """Yield operations and keys, some of them few keys, with pauses."""
-    pool = [choose.randrange(1 << 16) for _ in range(60)]
-    for _ in range(count):
-        if choose.random() < control:
-            yield choose.choice([Operation.SHIFT, Operation.CLEAR]), 0
-        elif choose.random() < rate:
-            yield choose.choice(CODES), choose.choice(pool)
-        else:
-            yield Operation.NONE, 0
 
 
 @pytest.mark.parametrize(("family", "when_full"), PAIRS)
@@ -136,14 +26,11 @@ def test_ticks_of_a_port(family, when_full):
     """Full rate, half rate and trickles, with SHIFT and CLEAR; results taken with pauses."""
     choose = random.Random(SEED)
     run = Run(timed(family, when_full=when_full))
-    period = run.unit.profile.least_period
 
     async def bench(run):
-        clock = 0
         for rate, control in ((1.0, 0), (0.5, 0.01), (0.03, 0), (1.0, 0.003), (0.0, 0), (0.2, 0)):
             for code, key in stream(run, choose, 400, rate=rate, control=control):
-                await run.perform(code, key, tick=run.clock // period > clock)
-                clock = max(clock, run.clock // period)
+                await run.perform(code, key)
 
     expected = run.run(bench, taking=0.9).check()
     assert {0, 1 if when_full == "shorten" else 2} <= set(expected.status.tolist())
@@ -209,17 +96,100 @@ def test_a_time_that_goes_back_counts_as_the_time_reached():
     assert [told["time"] for told in run.told] == [100, 100, 100, 101, 101]
 
 
-@pytest.mark.parametrize("age", [12, 13])
-@pytest.mark.parametrize("family", SPECS)
-def test_a_key_is_reported_for_the_whole_span_and_not_a_tick_longer(family, age):
-    run = Run(timed(family), ticks="time", time_bits=16)
+@pytest.mark.parametrize(
+    ("family", "organisation", "ticks"),
+    [
+        *[(family, "separate", "tick") for family in SPECS],
+        *[("gebf", "bit-sliced", ticks) for ticks in TICKS],
+        ("apbf", "separate", "time"),
+    ],
+)
+def test_latency(family, organisation, ticks):
+    spec = timed(family)
+    run = Run(spec, organisation=organisation, ticks=ticks)
 
     async def bench(run):
-        await run.perform(Operation.INSERT, 5, time=1000)
-        await run.perform(Operation.QUERY, 5, time=1000 + age)
+        for number in range(5):
+            await run.perform(Operation.CHECK_AND_INSERT, number)
 
     run.run(bench).check()
-    assert run.told[-1]["seen"] == (age == 12)
+    profile = HardwareProfile(spec, organisation=organisation)
+    expected = profile.latency + (Stamps.LATENCY if ticks == "time" else 0)
+    assert expected == run.unit.latency
+    assert set(run.latencies()) == {expected}
+
+
+def test_interval_of_later_times():
+    """As stated, and longer for each settled segment that expires; never for a silence."""
+    spec = timed("apbbf", when_full="overfill")
+    run = Run(spec, ticks="time", time_bits=16)
+    # After the two at first: no segment expires, one does, and two.
+    times = {11: 0, 12: 0, 14: 1, 100: 2, 101: 0, 103: 0, 500: 0, 5000: 0}
+
+    async def bench(run):
+        for time in (0, 1, 2, 3):
+            await run.perform(Operation.INSERT, 5, time=time)
+            await run.perform(Operation.SHIFT, 0, time=time)
+        for time in times:
+            await run.perform(Operation.QUERY, 5, time=time)
+
+    run.run(bench).check()
+    expected = [Stamps.INTERVAL + TimeWindow.SETTLE * count for count in times.values()]
+    assert run.intervals()[1 - len(times) :] == expected[1:]
+
+
+SILENCES = [1, 13, 64, 5000, 30_000]
+
+
+def seen_at(spec, insertions, ages):
+    """Return whether a key is seen at each age; `insertions` are ages of it or another one."""
+    run = Run(spec, ticks="time", time_bits=16)
+
+    async def bench(run):
+        for age, key in insertions:
+            await run.perform(Operation.INSERT, key, time=1000 + age)
+        for age in ages:
+            await run.perform(Operation.QUERY, 5, time=1000 + age)
+
+    run.run(bench).check()
+    return [told["seen"] for told in run.told[len(insertions) :]]
+
+
+@pytest.mark.parametrize("family", SPECS)
+def test_a_key_is_reported_for_the_whole_span_and_not_a_tick_longer(family):
+    spec = timed(family)
+    ages = [spec.span, *(spec.span + silence for silence in SILENCES)]
+    assert seen_at(spec, [(0, 5)], ages) == [1, *[0] * len(SILENCES)]
+
+
+@pytest.mark.parametrize("family", SPECS)
+def test_a_key_is_reported_no_longer_than_the_last_of_its_generation(family):
+    """The slack of the window: a generation gets no insertion once it is old."""
+    spec = timed(family)
+    last = spec.generation_span - 1
+    insertions = [(0, 5), (last, 6), *[(last + 1, 7)] * spec.run]
+    ages = [last + spec.span, *(last + spec.span + silence for silence in SILENCES)]
+    assert seen_at(spec, insertions[:2], ages) == [1, *[0] * len(SILENCES)]
+    # Where several segments are written, the next ones keep a trace of the key for a while.
+    if spec.run == 1:
+        assert seen_at(spec, insertions, ages) == [1, *[0] * len(SILENCES)]
+
+
+def test_no_silence_brings_a_key_back():
+    """Through all times that the window can tell apart, and what comes round again."""
+    run = Run(timed("gebf", span=3))
+    asked = range(4 * (1 << len(run.unit.o.p.time)))
+
+    async def bench(run):
+        await run.perform(Operation.INSERT, 5)
+        for _ in asked:
+            await run.perform(Operation.QUERY, 5)
+            for _ in range(run.unit.profile.least_period - 1):
+                await run.perform(Operation.NONE, 0)
+
+    run.run(bench).check()
+    age = run.times() - run.times()[0]
+    assert [told["seen"] for told in run.told[1:]] == [*(age[1:] <= 3)]
 
 
 @pytest.mark.parametrize(

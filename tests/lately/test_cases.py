@@ -51,11 +51,11 @@ def test_names_are_different():
 def test_what_is_asked():
     units = [case for case in CASES if case.group == "units"]
     own = {"large/ecp5-85k-6": min(200, target_mhz("ecp5-85k-6"))}
-    own |= {"small/ice40-hx8k": 150, "small/ice40-up5k": 48}
+    own |= {"small/ice40-hx8k": 150, "small/ice40-up5k": 48, "small-span/ice40-hx8k": 150}
     own |= {f"dictionary-{window}/ecp5-25k-6": 190 for window in (1000, 10000)}
     clocks = {case.name: case.goals["fmax_mhz"] for case in units if case.goals}
     assert clocks == {name: own.get(name, target_mhz(name.partition("/")[2])) for name in clocks}
-    assert len(clocks) == 12
+    assert len(clocks) == 15
     for case in select(["apbbf/ecp5*"]):
         area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
         assert area.items() <= case.goals.items()
@@ -75,6 +75,14 @@ def test_growth_doubles_until_the_device_is_full():
 def test_gowin_devices_are_cases():
     units = {case.device for case in CASES if case.group == "units"}
     assert {name for name in DEVICES if name.startswith("gowin")} <= units
+
+
+def test_windows_in_time_are_those_of_units_without_one():
+    timed = [case for case in CASES if case.spec.timed]
+    assert len({case.device for case in timed}) == 4 + sum("gowin" in name for name in DEVICES)
+    untimed = {case.unit: case.spec for case in CASES}
+    for one in timed:
+        assert one.spec.untimed == untimed[one.unit.removesuffix("-span")]
 
 
 # GEBF

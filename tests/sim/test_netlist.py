@@ -63,6 +63,25 @@ def test_bench(family, own, tmp_path):
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("ticks", ["tick", "time"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_window_in_time(family, ticks, tmp_path):
+    outcomes = run_netlist_bench(
+        preset("timed-tiny"),
+        "verilator",
+        tmp_path,
+        synthesis=_synthesis(family),
+        memory=family,
+        ticks=ticks,
+        seed=SEED,
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == {"tick": 47, "time": 13}[ticks]
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
 def test_yosys_fails(tmp_path):
     with pytest.raises(ToolError, match=r"^yosys: ERROR: No such command: synth_none"):
         unit_netlist(preset("tiny"), ("synth_none",), directory=tmp_path)
