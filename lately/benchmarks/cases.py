@@ -145,20 +145,20 @@ def _units() -> Iterator[Case]:
     yield _case("small-span", replace(preset("small"), span=_SPAN), "ice40-hx8k", fmax_mhz=150)
     for gowin in DEVICES.values():
         if gowin.name.startswith("gowin"):
-            case = _gowin(gowin)
-            yield case
-            yield replace(case, unit=f"{case.unit}-span", spec=replace(case.spec, span=_SPAN))
-    for unit, blocks in (("dictionary-1000", 10), ("dictionary-10000", 30)):
-        yield _case(unit, any_preset(unit), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
+            unit, spec = _gowin(gowin)
+            yield Case(unit=unit, spec=spec, device=gowin.name)
+            timed = replace(spec, span=_SPAN)
+            yield Case(unit=f"{unit}-span", spec=timed, device=gowin.name)
+    for name, blocks in (("dictionary-1000", 10), ("dictionary-10000", 30)):
+        yield _case(name, any_preset(name), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
 
 
-def _gowin(device: Device) -> Case:
-    """Take as many generations of the default as the block RAMs hold, and 5 at most."""
+def _gowin(device: Device) -> tuple[str, FilterSpec]:
+    """Return name and specification: as many generations of the default as there are block RAMs for."""
     spec = cast(APBBFSpec, preset("default"))
     while segment_block_rams(spec, device) > device.bram:
         spec = spec.with_generations(spec.l - 1)
-    unit = "apbbf" if spec == preset("default") else f"apbbf-l{spec.l}"
-    return Case(unit=unit, spec=spec, device=device.name)
+    return "apbbf" if spec == preset("default") else f"apbbf-l{spec.l}", spec
 
 
 def _once(group: str, unit: str, spec: FilterSpec, device: str) -> Case:
