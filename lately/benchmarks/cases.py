@@ -154,7 +154,7 @@ def _units() -> Iterator[Case]:
 
 
 def _gowin(device: Device) -> tuple[str, FilterSpec]:
-    """Return name and specification: as many generations of the default as there are block RAMs for."""
+    """Return a name, and as many generations of the default as there are block RAMs for."""
     spec = cast(APBBFSpec, preset("default"))
     while segment_block_rams(spec, device) > device.bram:
         spec = spec.with_generations(spec.l - 1)
