@@ -68,12 +68,16 @@ class UnitKind:
         Takes the same and further options of the unit; returns it.
     memories : tuple of str
         Variants of the memory.
+    most_levels : int
+        Most levels of look-up tables between two registers; as for `FilterUnit`. With more, a unit
+        is slower than its block RAMs.
     """
 
     specification: type[Specification]
     profile: Callable[..., UnitProfile]
     build: Callable[..., Any]
     memories: tuple[str, ...]
+    most_levels: int = 16
 
 
 def _ring(spec: FilterSpec, *, organisation: str, **options: Any) -> Any:
@@ -107,8 +111,8 @@ def _counted_timing(spec: PartitionedTimingSpec, *, organisation: str, **options
 KINDS = (
     UnitKind(FilterSpec, HardwareProfile, _ring, ("portable", *BLOCK_KINDS)),
     UnitKind(WindowDictionarySpec, DictionaryProfile, _dictionary, CELL_VARIANTS),
-    UnitKind(TimedTimingSpec, TimingProfile, _timing, CELL_VARIANTS),
-    UnitKind(PartitionedTimingSpec, TimingProfile, _counted_timing, CELL_VARIANTS),
+    UnitKind(TimedTimingSpec, TimingProfile, _timing, CELL_VARIANTS, most_levels=1),
+    UnitKind(PartitionedTimingSpec, TimingProfile, _counted_timing, CELL_VARIANTS, most_levels=1),
 )
 """All kinds of units."""
 
@@ -134,18 +138,23 @@ def unit_kind(spec: Specification) -> UnitKind:
     )
 
 
-def unit_profile(spec: Specification, **options: Any) -> UnitProfile:
+def unit_profile(
+    spec: Specification, *, levels: int = DEFAULT_LEVELS, **options: Any
+) -> UnitProfile:
     """Return the figures of the unit that a specification asks for.
 
     Parameters
     ----------
     spec : Specification
+    levels : int
+        As for `filter_unit`.
     options
-        ``organisation``, ``memory`` and ``levels``, as for `filter_unit`.
+        ``organisation`` and ``memory``, as for `filter_unit`.
 
     Errors: as `unit_kind`.
     """
-    return unit_kind(spec).profile(spec, **options)
+    kind = unit_kind(spec)
+    return kind.profile(spec, levels=min(levels, kind.most_levels), **options)
 
 
 def filter_unit(
@@ -169,7 +178,7 @@ def filter_unit(
     organisation : str
         As for `FilterUnit`; several lanes and dictionaries have separate memories.
     levels : int
-        As for `FilterUnit`.
+        As for `FilterUnit`; at most those of the kind.
     options
         As for the units.
 
@@ -179,6 +188,7 @@ def filter_unit(
         If there is no hardware for the family, or not in this organisation.
     """
     kind = unit_kind(spec)
+    levels = min(levels, kind.most_levels)
     shape = {"memory": memory, "organisation": organisation, "levels": levels}
     kind.profile(spec, **shape).check_buildable()
     return kind.build(spec, **shape, **options)

@@ -20,6 +20,7 @@ from lately.benchmarks.measurements import Measurement, Summary, save, summarise
 from lately.benchmarks.measurements import load as load_measurements
 from lately.boards.flow.devices import device
 from lately.boards.flow.synthesis import SynthesisReport, with_limits
+from lately.golden import TimedTimingSpec
 from lately.replay.report import COLOURS, blank_figure, style
 from lately.studies.drawing import save as save_drawing
 
@@ -108,12 +109,19 @@ def figures(report: SynthesisReport) -> list[str]:
     ]
 
 
+def window_text(spec):
+    """Return the window of a unit: insertions, unless its clock is one of ticks alone."""
+    if isinstance(spec, TimedTimingSpec):
+        return f"{spec.window_blocks:,} ticks"
+    return f"{spec.window:,}"
+
+
 def speed_table(summaries: list[Summary]) -> str:
     header = ["unit", "device", "window", "seeds", *CLOCKS, "at the limit", *FIGURES]
     rows = [
         [
             *start(summary.case),
-            f"{summary.case.spec.window:,}",
+            window_text(summary.case.spec),
             seeds_text(summary),
             *clocks(summary),
             f"{summary.at_limit} of {len(summary.reports)}",

@@ -24,7 +24,7 @@ from lately.hdl.memory.paged import PagedMemory, address_maps
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.unit import FilterUnit
 from lately.sim import CompiledLanes
-from lately.sim.replay import compiled
+from lately.sim.replay import driven
 from lately.sim.replay.beats import Beats
 
 SEED = 20261121
@@ -427,7 +427,7 @@ def test_parts_of_a_sequence(unit, monkeypatch):
     keys = draw.integers(0, 250, 4001)
     found = []
     for chunk in (1 << 16, 75):
-        monkeypatch.setattr(compiled, "_CHUNK", chunk)
+        monkeypatch.setattr(driven, "_CHUNK", chunk)
         unit.reset()
         before = unit.cycles
         seen = unit.check_and_insert(keys)

@@ -11,7 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("golden", "hdl", "sim", "boards", "lately")
-DATA = {".pyi", ".cpp", ".v", ".html", ".csv", ".json", ".typed", ".toml", ".mplstyle", ".md"}
+DATA = {".pyi", ".cpp", ".v", ".html", ".csv", ".json", ".typed", ".toml", ".mplstyle", ".md"} | {
+    ".txt",
+    ".j2",
+}
 
 PROGRAM = """
 import importlib

@@ -77,8 +77,8 @@ def test_secrets(simulator, tmp_path, capfd):
 def test_broken_unit_is_found_out(
     component, old, new, testcase, message, tmp_path, monkeypatch, capfd
 ):
-    user = {Collector: "lately.hdl.lanes.unit", LaneUnit: "lately.hdl.build"}[component]
-    monkeypatch.setattr(f"{user}.{component.__name__}", broken(component, old, new))
+    name = f"lately.hdl.lanes.unit.{component.__name__}"
+    monkeypatch.setattr(name, broken(component, old, new))
     outcomes = run_filter_bench(
         KEYED if "secret" in testcase else preset("two-lanes-tiny"),
         "icarus", tmp_path, seed=SEED, testcase=testcase,
