@@ -15,7 +15,6 @@ from .boards.link.protocol import (
     Information,
     Request,
     key_bytes,
-    spec_digest,
     verdict_bytes,
 )
 from .golden.errors import SpecificationError
@@ -315,7 +314,7 @@ class Host(Session):
             If it does.
         """
         found = self.information
-        if found.digest == spec_digest(spec):
+        if found.digest == spec.digest:
             return
         for name, wanted, has in (
             ("key_bits", spec.key_bits, found.key_bits),
@@ -325,7 +324,7 @@ class Host(Session):
             if wanted != has:
                 raise HostError(f"{self.port}: {name} must be {wanted}, but the board has {has}")
         raise HostError(
-            f"{self.port}: filter must have digest {spec_digest(spec).hex()}, "
+            f"{self.port}: filter must have digest {spec.digest.hex()}, "
             f"but the board's has {found.digest.hex()}"
         )
 
@@ -360,7 +359,7 @@ def window_seconds(information: Information, statistics: Mapping[str, int]) -> d
 
 def preset_of(information: Information) -> str | None:
     """Return the name of the preset that a board was built from, if it was one."""
-    found = (name for name, spec in PRESETS.items() if spec_digest(spec) == information.digest)
+    found = (name for name, spec in PRESETS.items() if spec.digest == information.digest)
     return next(found, None)
 
 

@@ -13,7 +13,6 @@ from ...golden.spec.base import Specification
 from ...hdl.build import UnitProfile, filter_unit, unit_profile
 from ...hdl.bus.flat import AxisUnit, ExternUnit, FlatUnit, RawUnit
 from ...hdl.latencies import DEFAULT_LEVELS
-from ..link.protocol import spec_digest
 from .names import ExportError, check_name
 
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
@@ -121,7 +120,7 @@ class Design:
     @property
     def digest(self) -> str:
         """Digest of the specification, in hexadecimal digits."""
-        return spec_digest(self.spec).hex()
+        return self.spec.digest.hex()
 
     @property
     def profile(self) -> UnitProfile:

@@ -10,7 +10,7 @@ from ...hdl.registers import WORD_BITS, Holder, counters
 from ...hdl.statistics import EventCounter
 from ...hdl.unit import FilterUnit
 from .frames import FrameReceiver, FrameSender
-from .protocol import TIME_BITS, Information, check_slots, check_spec, spec_digest
+from .protocol import TIME_BITS, Information, check_slots, check_spec
 from .register_file import RegisterFile
 from .requests import Requests
 from .selftest import SelfTest, self_test_cycles
@@ -78,7 +78,7 @@ class Link(wiring.Component):
             key_bits=spec.key_bits,
             window_generations=spec.window_generations,
             generation=spec.generation,
-            digest=spec_digest(spec),
+            digest=spec.digest,
             clock_hz=clock_hz,
             keyed=spec.hash == "siphash",
             time_bits=TIME_BITS if spec.timed else 0,

@@ -70,8 +70,6 @@ OPERATIONS has at most `batch_operations`, and is of BAD_LENGTH beyond. No tick
 comes during a SELF_TEST. Other boards do not have PERIOD: BAD_TYPE.
 """
 
-import hashlib
-import json
 import struct
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
@@ -82,7 +80,6 @@ from fastcrc import crc16
 
 from ...golden.errors import LatelyError
 from ...golden.spec import FilterSpec
-from ...golden.spec.base import Specification
 from ...hdl.registers import readable
 
 VERSION = 1
@@ -199,7 +196,7 @@ class Information:
     generation : int
         Insertions in a generation as specified.
     digest : bytes
-        `spec_digest` of the filter.
+        Of the specification.
     clock_hz : int
         Cycles in a second.
     keyed : bool
@@ -255,12 +252,6 @@ class Information:
         if version != VERSION:
             raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
         return cls(*values)
-
-
-def spec_digest(spec: Specification) -> bytes:
-    """Return 8 bytes that tell filters apart: of SHA-256 over the specification's fields."""
-    text = json.dumps(spec.to_dict(), sort_keys=True)
-    return hashlib.sha256(text.encode()).digest()[:8]
 
 
 def key_bytes(key_bits: int) -> int:

@@ -1,5 +1,7 @@
 """Specifications: the base of all families, and the register of families."""
 
+import hashlib
+import json
 import os
 import tomllib
 from abc import ABC, ABCMeta
@@ -186,6 +188,12 @@ class Specification(ABC, metaclass=_Dispatcher):
         """Write a TOML file, named by `path`, of the fields that are set."""
         with replace_file(path) as file:
             file.write(self.toml().encode())
+
+    @property
+    def digest(self) -> bytes:
+        """8 bytes that tell specifications apart: of SHA-256 over the fields."""
+        text = json.dumps(self.to_dict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).digest()[:8]
 
     def toml(self) -> str:
         """Return the fields that are set, as TOML."""

@@ -289,3 +289,8 @@ def test_rules_of_streams(case):
     simulator.add_testbench(bench)
     simulator.run()
     assert transfers > 150
+
+
+def test_needs_nothing_of_the_serial_line():
+    program = "import lately.boards.export.bundle, sys; sys.exit('fastcrc' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
