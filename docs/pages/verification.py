@@ -68,16 +68,18 @@ def soak_table(runs: dict[str, Any]) -> str:
     rows = []
     for name, run in runs.items():
         wrong = run["mismatches"]
-        totals = (run[key] for key in ("operations", "hits", "shifts", "clears", "rekeys"))
+        keys = ("operations", "hits", "shifts", "clears", "rekeys", "ring_turns")
+        # A dictionary has no ring, and cells in place of bits.
+        kept = "memory_bits" if "memory_bits" in run else "memory_cells"
         rows.append(
-            [f"`{name}`", *counts(totals), f"{run['ring_turns']:,}",
+            [f"`{name}`", *counts(run.get(key, 0) for key in keys),
              f"{wrong['verdicts']}, {wrong['ages']}, {wrong['counters']}"
              + (f"; statuses {wrong['statuses']}" if "statuses" in wrong else ""),
-             f"{wrong['memory_bits']} in {run['memory_comparisons']} times {run['memory_bits']:,}",
+             f"{wrong[kept]} in {run['memory_comparisons']} times {run[kept]:,}",
              f"{run['seconds']:.0f} s"]
         )  # fmt: skip
     header = ["preset", "operations", "hits", "shifts", "clears", "secrets", "ring turns",
-              "mismatches: verdicts, ages, counters", "memory bits", "time"]  # fmt: skip
+              "mismatches: verdicts, ages, counters", "memory bits or cells", "time"]  # fmt: skip
     return table(header, rows)
 
 

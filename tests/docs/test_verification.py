@@ -22,9 +22,10 @@ def test_runs_had_no_mismatch():
     for run in runs.values():
         assert run["operations"] >= 100_000_000
         assert not any(run["mismatches"].values())
-        assert all(run["hits_by_age"])
+        # The ages of a dictionary are its insertions, too many to be counted each.
+        assert all(run.get("hits_by_age", [run["hits"]]))
     assert {run["spec"]["family"] for run in runs.values()} == {
-        "apbf", "apbbf", "gebf", "blocked-gebf",
+        "apbf", "apbbf", "gebf", "blocked-gebf", "window-dictionary",
     }  # fmt: skip
 
 
