@@ -1,5 +1,6 @@
 """Cores of timing filters: hash, parts, and the oldest of a key's cells."""
 
+from abc import ABC, abstractmethod
 from functools import partial
 
 from amaranth.hdl import Cat, Module, Signal
@@ -21,7 +22,7 @@ from .ticks import TickCount
 from .timing_profile import TimingProfile
 
 
-class StampedCore(wiring.Component):
+class StampedCore(wiring.Component, ABC):
     """Base of the cores of timing filters: one operation per clock, no stall.
 
     Parameters
@@ -108,9 +109,9 @@ class StampedCore(wiring.Component):
         pipe.leave(verdict, latency=self.latency)
         return m
 
+    @abstractmethod
     def _elaborate_sweep(self, m, control):
         """Have the parts swept, with the control that comes with an address; return if clean."""
-        raise NotImplementedError
 
     def _elaborate_parts(self, m, pipe, control):
         """Give each part its address, and all of them the control, which comes with it."""
