@@ -7,7 +7,19 @@ from importlib.metadata import version
 from typing import Any
 
 from ...golden.errors import LatelyError
-from . import answers, core, dictionary, expiry, frontend, lanes, rekey, results, segments, timing
+from . import (
+    answers,
+    core,
+    dictionary,
+    expiry,
+    frontend,
+    lanes,
+    rekey,
+    results,
+    segments,
+    thresholds,
+    timing,
+)
 from .formal import Proof, Record, run_proof
 
 PROOFS: tuple[Proof, ...] = tuple(
@@ -21,6 +33,7 @@ PROOFS: tuple[Proof, ...] = tuple(
         results,
         lanes,
         timing,
+        thresholds,
         dictionary,
         answers,
     )

@@ -10,7 +10,10 @@ from ...hdl.memory.ecp5 import ECP5CellMemory
 from ...hdl.pipeline import delayed, registered
 from ...hdl.timing.elide import ElidePart
 from ...hdl.timing.oldest import OldestCell
-from ...hdl.timing.ticks import TickCount
+from ...hdl.timing.rest import RestPart, RestSweep
+from ...hdl.timing.sweep import Sweep
+from ...hdl.timing.sweep_rules import elision_need
+from ...hdl.timing.ticks import BlockCount, TickCount
 from ..toolchain import models
 from .formal import Bounded, Proof, Unbounded
 from .harness import Harness
@@ -50,55 +53,76 @@ class CellAnswers(Harness):
             self.reach(f"port {port} reads a word that was written", asked & told.any())
 
 
-class PartAnswers(Harness):
+class Aged(Harness):
     """A part against the age of the last insertion into one arbitrary cell.
 
-    Operations are free, and so are ticks, at least `clocks` apart. The reference is the age
-    itself, which stops at the limit. And operations write the cell once a tick at most, as
-    the sweep has the other clocks.
+    Operations touch any cell. The reference is the age itself, which stops at the limit.
     """
 
-    def __init__(self, *, cells=2, stamp_bits=3, limit=2, clocks=11, part=ElidePart, goal=None):
+    def __init__(self, *, part, cells, stamp_bits, limit, goal=None):
         self._unit = part(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=Undefined)
         self._ticks = TickCount(stamp_bits=stamp_bits, limit=limit)
         self._limit = limit
-        self._clocks = clocks
         super().__init__({}, goal=goal)
 
     def build(self, m):
         m.submodules.part = part = self._unit
         m.submodules.ticks = ticks = self._ticks
-        limit = self._limit
-        cell, age = Signal.like(part.address), Signal(range(limit + 1), init=limit)
-        address, insert, tick = AnySeq(len(cell)), AnySeq(1), AnySeq(1)
-        since = Signal(range(self._clocks), init=self._clocks - 1)
-        ready = Signal()
+        cell, ready = Signal.like(part.address), Signal()
+        address = AnySeq(len(cell))
         m.d.comb += [
             cell.eq(AnyConst(len(cell))),
             part.address.eq(address),
-            part.insert.eq(insert & ready),
-            part.tick.eq(tick & (since == self._clocks - 1)),
             ticks.tick.eq(part.tick),
             *(getattr(part, name).eq(getattr(ticks, name)) for name in ("now", "stamp", "restamp")),
         ]
-        m.d.sync += [
-            ready.eq(ready | part.clean),
-            since.eq(Mux(part.tick, 0, since + (since != self._clocks - 1))),
-        ]
-        own = part.address == cell
+        clean, asks = self._elaborate_operations(m, ready)
+        m.d.sync += ready.eq(ready | clean)
+        self._elaborate_age(m, asks & ready & (part.address == cell))
+        return cell
+
+    def _elaborate_age(self, m, own):
+        """Require that operations on the cell are told how old it is."""
+        part, limit = self._unit, self._limit
+        age = Signal(range(limit + 1), init=limit)
         present = Mux(part.tick & (age != limit), age + 1, age)
         m.d.sync += age.eq(Mux(part.insert & own, 0, present))
-        asked = delayed(m, ready & own, part.LATENCY, "asked")
+        asked = delayed(m, own, part.LATENCY, "asked")
         expected = delayed(m, Cat(present, present == limit), part.LATENCY, "expected")
         self.require(~asked | (part.expired == expected[-1]))
         self.require(~asked | part.expired | (part.age == expected[:-1]))
-        self.require(~self._written_again(m, cell))
         fresh = asked & ~part.expired
         self.reach("a cell is of this tick", fresh & (part.age == 0))
         self.reach("a cell is as old as it may be", fresh & (part.age == limit - 1))
         once = Signal()
         m.d.sync += once.eq(once | fresh)
         self.reach("a cell has expired", asked & part.expired & once)
+
+
+class PartAnswers(Aged):
+    """A part that elides writes, any operations, and any ticks that are so many clocks apart.
+
+    And operations write the cell once a tick at most, as the sweep has the other clocks.
+    """
+
+    def __init__(self, *, part=ElidePart, clocks=11, goal=None):
+        self._clocks = clocks
+        super().__init__(part=part, cells=2, stamp_bits=3, limit=2, goal=goal)
+
+    def build(self, m):
+        cell = super().build(m)
+        self.require(~self._written_again(m, cell))
+
+    def _elaborate_operations(self, m, ready):
+        """Drive insertions and ticks; return whether cells are wiped, and all operations asked."""
+        part, last = self._unit, self._clocks - 1
+        since = Signal(range(self._clocks), init=last)
+        m.d.comb += [
+            part.insert.eq(AnySeq(1) & ready),
+            part.tick.eq(AnySeq(1) & (since == last)),
+        ]
+        m.d.sync += since.eq(Mux(part.tick, 0, since + (since != last)))
+        return part.clean, Const(1)
 
     def _written_again(self, m, cell):
         """Return whether an operation writes the cell that one has written in this tick."""
@@ -108,6 +132,80 @@ class PartAnswers(Harness):
         before = written & ~delayed(m, self._unit.tick, TickCount.STAMP + 1, "ticked")
         m.d.sync += written.eq(before | writes)
         return writes & before
+
+
+class RestAnswers(Aged):
+    """A part that is swept in clocks without an operation: one in `interval`, and any others.
+
+    A tick comes with the last of `block` insertions.
+    """
+
+    def __init__(self, *, part=RestPart, sweep=RestSweep, block=3, interval=3, goal=None):
+        self._sweep = sweep(cells=2, interval=interval)
+        self._blocks = BlockCount(block=block)
+        self._interval = interval
+        super().__init__(part=part, cells=2, stamp_bits=3, limit=2, goal=goal)
+
+    def _elaborate_operations(self, m, ready):
+        part = self._unit
+        m.submodules.sweep = sweep = self._sweep
+        m.submodules.blocks = blocks = self._blocks
+        valid, insert = Signal(), Signal()
+        busy = Signal(range(self._interval))
+        m.d.comb += [
+            valid.eq(AnySeq(1) & ready & (busy != self._interval - 1)),
+            insert.eq(valid & AnySeq(1)),
+            sweep.free.eq(~valid),
+            blocks.insert.eq(insert),
+            part.insert.eq(insert),
+            *(getattr(part, name).eq(getattr(sweep, name)) for name in ("sweep", "wipe", "swept")),
+        ]
+        m.d.sync += [busy.eq(Mux(valid, busy + 1, 0)), part.tick.eq(blocks.tick)]
+        return sweep.clean, valid
+
+
+class SweepInTime(Harness):
+    """The sweep while operations take a clock for each cell of each tick, whichever they like.
+
+    One arbitrary cell is in hand again before so many ticks have passed as `check_elision` asks
+    for, and by then it has been written if it had expired and none has inserted into it.
+    """
+
+    def __init__(self, *, sweep=Sweep, cells=2, clocks=8, goal=None):
+        self._sweep = sweep(cells=cells, limit=2, stamp_bits=3)
+        self._cells, self._clocks = cells, clocks
+        self._ticks = -(-elision_need(cells) // (clocks - cells))
+        super().__init__({}, goal=goal)
+
+    def build(self, m):
+        m.submodules.sweep = sweep = self._sweep
+        at, taken = Signal(range(self._clocks)), Signal(range(self._cells + 1))
+        own, expired, age = Signal.like(sweep.address), Signal(), AnySeq(len(sweep.age))
+        tick, here = at == self._clocks - 1, sweep.address == own
+        read = delayed(m, here, sweep.READ, "read")
+        m.d.comb += [
+            own.eq(AnyConst(len(own))),
+            expired.eq(AnyConst(1)),
+            sweep.age.eq(age),
+            Assume(~read | ((age >= 2) == expired)),
+            sweep.insert.eq(AnySeq(1)),
+            sweep.inserted.eq(AnySeq(len(sweep.inserted))),
+            Assume(~sweep.insert | (sweep.inserted != own)),
+            sweep.busy.eq(AnySeq(1) & (taken != self._cells)),
+        ]
+        m.d.sync += [
+            at.eq(Mux(tick, 0, at + 1)),
+            taken.eq(Mux(tick, 0, taken + sweep.busy)),
+        ]
+        since, written = Signal(range(self._ticks + 2)), Signal()
+        left = registered(m, sweep.clean & here, "before") & ~here
+        m.d.sync += [
+            since.eq(Mux(left | ~sweep.clean, 0, since + (tick & (since <= self._ticks)))),
+            written.eq(Mux(here, written | sweep.write & ~sweep.busy, 0)),
+        ]
+        self.require(since <= self._ticks, ~left | ~sweep.clean | (written == expired))
+        self.reach("a lap takes half of the ticks", left & (since == self._ticks // 2))
+        self.reach("an expired cell is written", left & written)
 
 
 class OldestOfAll(Harness):
@@ -166,6 +264,30 @@ PROOFS = (
             "a cell is as old as it may be": 40,
             "a cell has expired": 60,
         },
+    ),
+    Proof(
+        name="ages of cells, swept in free clocks",
+        statement="The same of a part that is swept in clocks without an operation, of which there "
+        "are as many as are asked for, while ticks come with insertions.",
+        design="part of 2 cells of 3 bits, expired from an age of 2 on, a tick each 3 insertions, "
+        "one clock in 3 free at least",
+        build=RestAnswers,
+        method=Bounded(48),
+        goals={
+            "a cell is of this tick": 30,
+            "a cell is as old as it may be": 40,
+            "a cell has expired": 60,
+        },
+    ),
+    Proof(
+        name="sweep in time",
+        statement="The sweep comes back to each cell within the ticks that the specification's "
+        "check grants it, and has then written it if it had expired, however operations spread "
+        "the writes that they may make.",
+        design="sweep of 2 cells, 8 clocks a tick, of which operations take 2",
+        build=SweepInTime,
+        method=Unbounded(),
+        goals={"a lap takes half of the ticks": 60, "an expired cell is written": 40},
     ),
     *(
         Proof(

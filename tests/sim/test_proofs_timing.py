@@ -5,17 +5,22 @@ from functools import partial
 import pytest
 from mutants import broken
 
+from lately.hdl.timing.decision_tables import DecidingCore
 from lately.hdl.timing.elide import ElidePart
 from lately.hdl.timing.oldest import OldestCell
+from lately.hdl.timing.rest import RestPart, RestSweep
 from lately.hdl.timing.sweep import Sweep
 from lately.sim.proofs import catalogue as proofs
-from lately.sim.proofs.formal import Bounded, Proof, run_proof
-from lately.sim.proofs.timing import OldestOfAll, PartAnswers
+from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
+from lately.sim.proofs.thresholds import TableAnswers
+from lately.sim.proofs.timing import OldestOfAll, PartAnswers, RestAnswers, SweepInTime
 
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.parametrize("name", ["cell memory, ecp5", "oldest of 4"])
+@pytest.mark.parametrize(
+    "name", ["cell memory, ecp5", "sweep in time", "tables of thresholds", "oldest of 4"]
+)
 def test_holds(name):
     """Ages of cells take longer: all of `lately prove`."""
     (proof,) = proofs.select([name])
@@ -24,10 +29,14 @@ def test_holds(name):
         assert run_proof(proof.reaching(goal)).proven
 
 
-def status(build):
-    record = run_proof(Proof("name", "statement", "design", build, Bounded(40)))
+def proof_of(build, method):
+    record = run_proof(Proof("name", "statement", "design", build, method))
     print(record.status, record.depth, f"{record.seconds:.1f} s")
-    return record.status
+    return record
+
+
+def status(build):
+    return proof_of(build, Bounded(40)).status
 
 
 @pytest.mark.slow
@@ -65,6 +74,54 @@ def test_sweep_without_a_cure_is_found_out(old, new):
             self.sweep = broken(Sweep, old, new)(cells=cells, limit=limit, stamp_bits=stamp_bits)
 
     assert status(partial(PartAnswers, part=Broken)) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Expired cells are never written.
+        ("self.write.eq(wiping | at[self.DECIDE] & restamps)", "self.write.eq(wiping)"),
+        # A cell is left out where its port is busy.
+        ("wiping | at[self.NEXT]", "wiping | at[self.NEXT] & ~self.busy"),
+    ],
+)
+def test_sweep_that_leaves_cells_out_is_found_out(old, new):
+    record = proof_of(partial(SweepInTime, sweep=broken(Sweep, old, new)), Unbounded(100))
+    assert record.status == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        # An operation before is overlooked, or the ticks since.
+        (RestPart, "range(1, BETWEEN + 1)", "range(1, BETWEEN)"),
+        (RestPart, "before + tick.at(2).value", "before"),
+        # Expired cells are never written.
+        (RestPart, "sweep & (expired.value | wipe)", "sweep & wipe"),
+        # Operations come before all cells are wiped.
+        (RestSweep, "self.wipe.eq(~following[-1])", "self.wipe.eq(0)"),
+        (RestSweep, "settling = Signal(BETWEEN + 1)", "settling = Signal(1)"),
+    ],
+)
+def test_part_swept_in_free_clocks_without_a_cure_is_found_out(component, old, new):
+    name = "sweep" if component is RestSweep else "part"
+    harness = partial(RestAnswers, **{name: broken(component, old, new)})
+    assert proof_of(harness, Bounded(48)).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # An entry is loaded while operations ask the bank.
+        ("(settling == 0) & ~self.swap", "~self.swap"),
+        # An operation before the swap is answered by the table after it.
+        ('"swap").at(CONTROL_LAG)', '"swap").at(CONTROL_LAG - 1)'),
+    ],
+)
+def test_tables_that_are_swapped_too_soon_are_found_out(old, new):
+    harness = partial(TableAnswers, deciding=broken(DecidingCore, old, new))
+    assert status(harness) == "failed"
 
 
 def test_miscounted_cells_are_found_out():
