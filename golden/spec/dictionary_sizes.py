@@ -9,7 +9,7 @@ from ..hash.functions import HASHES, RANGE_BITS
 from .base import Specification, optional, require, required
 
 SWEPT_PER_ROW = 10
-"""Least insertions to each row of a sweep: five clocks to look at it, others to find idle ones."""
+"""Least insertions to each row of a sweep: six clocks to look at it, others to find idle ones."""
 
 SWEEP_MARGIN = 256
 """Insertions by which a sweep may be late, operations under way included."""

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import CellMemory
-from ..pipeline import registered
+from ..pipeline import delayed, registered
 from .dictionary_figures import LATE_ROWS
 
 
@@ -35,6 +35,8 @@ class Column(wiring.Component):
     ----------
     spec : WindowDictionarySpec
     memory : CellMemory
+    side : int
+        0 or 1: columns of one side share registers of what all are told.
 
     Members
     -------
@@ -63,8 +65,9 @@ class Column(wiring.Component):
 
     LATENCY = CellMemory.LATENCY + 2
 
-    def __init__(self, *, spec, memory):
+    def __init__(self, *, spec, memory, side=0):
         self._spec = spec
+        self._side = side
         self.memory = memory
         time, row = spec.timestamp_bits, range(spec.rows)
         super().__init__(
@@ -92,11 +95,13 @@ class Column(wiring.Component):
         m.submodules.memory = memory = self.memory
         swept = Signal(range(self._spec.rows))
         erase = self._elaborate_sweep(m, swept)
+        written = self.written.as_value()
         m.d.comb += [
             memory.a_address.eq(self.row),
             memory.b_address.eq(Mux(self.write, self.write_row, swept)),
             memory.write.eq(self.write | erase),
-            memory.value.eq(Mux(self.write, self.written.as_value(), 0)),
+            # Of a cell that is erased the rest does not matter.
+            memory.value.eq(Cat(written[0] & self.write, written[1:])),
         ]
         written = registered(m, self.write & self.same_row, "meets_written")
         erased = registered(m, erase & ~self.write, "erased")
@@ -109,50 +114,79 @@ class Column(wiring.Component):
         window = self._spec.window
         cell = data.View(Cell(spec=self._spec), self.memory.a_word)
         used, same = Signal(), Signal(-(-len(self.rest) // 2), reset_less=True)
-        distance = Signal.like(self.number, reset_less=True)
-        held, still_used, young, younger = Signal(), Signal(), Signal(), Signal()
-        m.d.comb += [self.match.eq(held & young), self.free.eq(~(still_used & younger))]
+        held, still_used = Signal(), Signal()
+        windows = (window, window - 1)
+        distance, young, younger = self._elaborate_age(m, cell.time, self.number, *windows)
+        m.d.comb += [
+            self.distance.eq(distance),
+            self.match.eq(held & young),
+            self.free.eq(~(still_used & younger)),
+        ]
         m.d.sync += [
             used.eq(cell.used & ~met),
             same.eq(_pairs(cell.rest, self.rest)),
-            distance.eq(self.number - cell.time),
-            self.distance.eq(distance),
-            # Each the borrow of one subtraction, and no more.
-            young.eq(distance < window + 1),
-            younger.eq(distance < window),
             held.eq(used & same.all()),
             still_used.eq(used),
-        ]  # fmt: skip
+        ]
+
+    def _elaborate_age(self, m, time, number, *windows):
+        """Return two clocks later the distance of a cell, and whether it is at most each window.
+
+        What a block RAM gives needs most of the first clock. So no time is compared with a
+        distance: it is in a window if it is neither past the number nor before the window's
+        first, or, if numbers come round in between, not both.
+        """
+        bits = len(time)
+        firsts = [self._copied(m, (number - window)[: bits + 1], "first") for window in windows]
+        time = registered(m, time, "time", reset_less=True)
+        number = self._copied(m, number, "own_number")
+        distance = registered(m, (number - time)[: bits + 1], "distance", reset_less=True)
+        flags = []
+        for first in firsts:
+            before = registered(m, time < first[:bits], "before", reset_less=True)
+            turned = registered(m, first[bits], "turned", reset_less=True)
+            flags.append(Mux(distance[bits], turned & ~before, turned | ~before))
+        return distance[:bits], *flags
+
+    def _copied(self, m, value, name):
+        """Return a value, registered, and not in a register that columns afar have, too."""
+        # Synthesis merges registers unless they begin with other values.
+        init = (1 << len(value)) - 1 if self._side else 0
+        register = Signal(len(value), name=name, init=init, reset_less=True)
+        m.d.sync += register.eq(value)
+        return register
 
     def _elaborate_sweep(self, m, swept):
         """Return whether the cell in the row `swept` is erased if no operation writes."""
         due = Signal(range(4 * LATE_ROWS))
         # Read, and so many clocks later.
-        flight = Signal(self.memory.LATENCY + 2)
-        start, done, erase = Signal(), Signal(), Signal()
-        meets, touched, rests = Signal(), Signal(), Signal()
+        flight = Signal(self.memory.LATENCY + 3)
+        start, done, erase, ready = Signal(), Signal(), Signal(), Signal()
+        meets, touched = Signal(), Signal()
         cell = data.View(Cell(spec=self._spec), self.memory.b_word)
-        used, expired = Signal(), Signal()
-        distance = Signal.like(self.number, reset_less=True)
+        expired = Signal()
+        used = delayed(m, cell.used, 2, "swept_used")
+        # Of another register, as many would look at one.
+        number = registered(m, self.number, "sweep_number", reset_less=True)
+        _, young = self._elaborate_age(m, cell.time, number, self._spec.window)
         m.d.comb += [
-            start.eq((due != 0) & ~self.write & ~flight.any() & ~rests),
+            start.eq(ready & ~self.write),
             done.eq(flight[-1] & (~erase | ~self.write)),
             erase.eq(flight[-1] & expired & ~touched),
         ]
         m.d.sync += [
-            due.eq(due + self.tick - done),
+            # A row that is not read yet: while one is in hand, no other is begun.
+            ready.eq((due != 0) & ~start & ~flight.any()),
+            due.eq(due + self.tick - flight[-2]),
             self.late.eq(due >= LATE_ROWS),
             self.overdue.eq(due >= 2 * LATE_ROWS),
             flight.eq(Mux(flight[-1] & ~done, flight, Cat(start, flight))),
-            used.eq(cell.used),
-            distance.eq(self.number - cell.time),
             # Of the row before for two clocks after that has changed: then nothing is under way.
             meets.eq(registered(m, _pairs(self.coming_row, swept), "coming").all()),
-            rests.eq(flight.any()),
             touched.eq((touched | (self.write & meets)) & ~start),
         ]
         with m.If(flight[-2]):
-            m.d.sync += expired.eq(used & ~(distance < self._spec.window + 1))
+            m.d.sync += expired.eq(used & ~young)
         with m.If(done):
             m.d.sync += swept.eq(swept + Const(1))
         return erase

@@ -69,8 +69,12 @@ class DictionaryCore(wiring.Component):
     def __init__(self, *, spec, memory="portable", levels=DEFAULT_LEVELS):
         self._spec = spec
         self.columns = [
-            Column(spec=spec, memory=cell_memory(memory, depth=spec.rows, width=spec.cell_bits))
-            for _ in range(spec.columns)
+            Column(
+                spec=spec,
+                memory=cell_memory(memory, depth=spec.rows, width=spec.cell_bits),
+                side=2 * column // spec.columns,
+            )
+            for column in range(spec.columns)
         ]
         self.hash = (
             SipHash(key_bits=spec.key_bits)
@@ -335,10 +339,13 @@ class DictionaryCore(wiring.Component):
         short = self._elaborate_guarantee(m, pipe, control, stash, asked, stage=acted + 3)
         verdict = pipe.register(
             "verdict",
-            lambda seen, age, short: Cat(seen, age & seen.replicate(len(age)), short),
+            lambda seen, age, short, query: Cat(
+                seen, age & seen.replicate(len(age)), short & query
+            ),
             seen,
             age,
             short,
+            control["query"],
         )
         valid = control["valid"].at(self.latency).value
         m.d.comb += [
@@ -368,9 +375,4 @@ class DictionaryCore(wiring.Component):
             m.d.sync += [count.eq(stash.lost_distance), whole.eq(0)]
         with m.If(control["clear"].at(stage).value):
             m.d.sync += [count.eq(window), whole.eq(1)]
-        return pipe.register(
-            "short",
-            lambda asked, query: query & (asked > count),
-            asked.at(stage),
-            control["query"],
-        )
+        return pipe.register("short", lambda asked: asked > count, asked.at(stage))
