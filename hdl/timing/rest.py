@@ -8,7 +8,7 @@ from ..memory.cells import PortableCellMemory
 from ..pipeline import Pipeline
 from .part import CellPart, WritePort
 from .sweep_rules import BETWEEN
-from .ticks import TickCount, constant_flags, is_at_least
+from .ticks import TickCount, constant_flags, is_at_least, joined_flags
 
 
 class RestPart(CellPart):
@@ -112,7 +112,7 @@ class RestPart(CellPart):
             lambda age, known, since: Mux(known, since, age)[:low],
             age, known, since, reset_less=True,
         ).at(self.LATENCY)  # fmt: skip
-        past = pipe.register("past", lambda age: constant_flags(age, limit), age)
+        past = pipe.register("past", lambda age: joined_flags(constant_flags(age, limit)), age)
         held = pipe.register("held", lambda known, dead: ~known & ~dead, known, dead)
         lost = pipe.register(
             "lost", lambda dead, known, since: Mux(known, since >= limit, dead), dead, known, since

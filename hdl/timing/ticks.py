@@ -111,6 +111,17 @@ def constant_flags(value, least):
     return Cat(flags)
 
 
+def joined_flags(flags):
+    """Return flags for twice as many bits each, of those that `constant_flags` returns."""
+    joined = []
+    for low in range(0, len(flags), 4):
+        above, same = flags[low], flags[low + 1]
+        if low + 2 < len(flags):
+            above, same = flags[low + 2] | flags[low + 3] & above, flags[low + 3] & same
+        joined += [above, same]
+    return Cat(joined)
+
+
 def is_at_least(flags):
     """Return whether a value is at least the number of its `flags`; see `constant_flags`."""
     result = Const(1)
