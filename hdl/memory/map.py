@@ -35,6 +35,12 @@ BLOCK_KINDS = {
 CELL_VARIANTS = ("portable", "ecp5")
 """Variants of the memory of cells."""
 
+READ_BEFORE_WRITE = "-rbw"
+"""End of the name of a variant that reads a cell and writes it in one access."""
+
+EXCHANGE_VARIANTS = tuple(f"{name}{READ_BEFORE_WRITE}" for name in CELL_VARIANTS)
+"""Variants of the memory of cells that do."""
+
 
 def cell_columns(depth: int) -> int:
     """Return the bits of each cell that one DP16KD holds of a memory of so many cells.

@@ -11,13 +11,14 @@ from ..control import PlainCoreSignature
 from ..hash.functions import expand, fold, mix
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, PAGE_WORDS, hash_latency
 from ..memory.delay import DelayLine
-from ..memory.variants import cell_memory
+from ..memory.variants import CELL_MEMORIES, EXCHANGE_MEMORIES, cell_memory
 from ..pipeline import Pipeline
 from .elide import ElidePart
+from .exchange import ExchangePart
 from .oldest import OldestCell, TimingVerdict
 from .part import CellPart
 from .rest import RestPart, RestSweep
-from .sweep_rules import check_elision, check_rest, rest_interval
+from .sweep_rules import check_elision, check_exchange, check_rest, rest_interval
 from .ticks import TickCount
 from .timing_profile import TimingProfile
 
@@ -49,18 +50,18 @@ class StampedCore(wiring.Component, ABC):
     """
 
     PART: type[CellPart]
+    MEMORIES = CELL_MEMORIES
 
     def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS):
         self._spec = spec
         self._levels = levels
         window = spec.window_blocks
         shape = {"cells": spec.cells, "stamp_bits": spec.stamp_bits, "limit": window + 1}
-        self.parts = [
-            self.PART(**shape, memory=partial(cell_memory, memory)) for _ in range(spec.hashes)
-        ]
+        build = partial(cell_memory, memory, memories=self.MEMORIES)
+        self.parts = [self.PART(**shape, memory=build) for _ in range(spec.hashes)]
         self.ticks = TickCount(stamp_bits=spec.stamp_bits, limit=window + 1)
         self.oldest = OldestCell(window=window, hashes=spec.hashes)
-        terms = TimingProfile(spec, levels=levels).latency_terms
+        terms = TimingProfile(spec, levels=levels, memory=memory).latency_terms
         self.hash_latency = terms["hash"]
         self.read_latency = self.hash_latency + terms["cells"]
         """Cycles from a key to the ages of its cells."""
@@ -142,7 +143,16 @@ class StampedCore(wiring.Component, ABC):
         return window
 
 
-class TimingCore(StampedCore):
+class SelfSweptCore(StampedCore):
+    """Base of cores whose parts sweep themselves."""
+
+    def _elaborate_sweep(self, m, control):
+        m.d.comb += [part.clear.eq(control["clear"].value) for part in self.parts]
+        # All parts are cleared together.
+        return self.parts[0].clean
+
+
+class TimingCore(SelfSweptCore):
     """Core of a timing filter with a clock of ticks: no clock is lost, whatever the keys.
 
     A key inserted at most w ticks ago is reported, for every window w of the query's own; one
@@ -176,11 +186,6 @@ class TimingCore(StampedCore):
     def __init__(self, spec, *, clocks, memory="portable", levels=DEFAULT_LEVELS):
         check_elision(spec, clocks=clocks)
         super().__init__(spec, memory=memory, levels=levels)
-
-    def _elaborate_sweep(self, m, control):
-        m.d.comb += [part.clear.eq(control["clear"].value) for part in self.parts]
-        # All parts are cleared together.
-        return self.parts[0].clean
 
 
 class CountedTimingCore(StampedCore):
@@ -226,3 +231,37 @@ class CountedTimingCore(StampedCore):
                 getattr(part, name).eq(getattr(sweep, name)) for name in ("sweep", "wipe", "swept")
             ]
         return sweep.clean
+
+
+class ExchangeCore(SelfSweptCore):
+    """Core of a timing filter with a clock of insertions: no clock is lost, whatever the keys.
+
+    Verdicts are those of `lately.golden.PartitionedTimingFilter`, whose blocks are ticks, which may
+    come in every clock.
+
+    Parameters
+    ----------
+    spec : PartitionedTimingSpec
+    memory : str or type
+        Variant of the memories, one of `lately.hdl.memory.variants.EXCHANGE_MEMORIES`, or a class.
+    levels : int
+        As for `StampedCore`.
+
+    Members
+    -------
+    As those of `StampedCore`.
+
+    Raises
+    ------
+    SpecificationError
+        If the hardware cannot hold the filter; see `check_exchange`.
+    ValueError
+        If there is no such memory.
+    """
+
+    PART = ExchangePart
+    MEMORIES = EXCHANGE_MEMORIES
+
+    def __init__(self, spec, *, memory="portable-rbw", levels=DEFAULT_LEVELS):
+        check_exchange(spec)
+        super().__init__(spec, memory=memory, levels=levels)

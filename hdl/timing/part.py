@@ -64,14 +64,14 @@ class CellPart(wiring.Component):
     def _age(self, now, stamp):
         return (now - stamp)[: self._bits]
 
-    def _elaborate_same(self, pipe, name, address, other, flag):
-        """Return, of stage 3, whether a flag of stage 1 is set and its address the operation's."""
+    def _elaborate_same(self, pipe, name, address, other, flag, *, stage=1):
+        """Return whether a flag of a stage is set and its address the operation's, two later."""
         pairs = pipe.register(
             f"{name}_pairs",
             lambda here: Cat(
                 flag, (here[at : at + 2] == other[at : at + 2] for at in range(0, len(here), 2))
             ),
-            address.at(1),
+            address.at(stage),
         )
         return pipe.register(name, lambda pairs: pairs.all(), pairs)
 

@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..pipeline import registered
-from .sweep_rules import CELL_CLOCKS
+from .sweep_rules import CELL_CLOCKS, EXCHANGE_CLOCKS
 from .ticks import constant_flags, is_at_least
 
 
@@ -45,6 +45,7 @@ class Sweep(wiring.Component):
     clean : Out(1)
     """
 
+    CLOCKS = CELL_CLOCKS
     READ = 4
     """Clocks from the clock of a read to the age."""
     AHEAD = 3
@@ -71,7 +72,7 @@ class Sweep(wiring.Component):
         m = Module()
         wiping = Signal(init=1)
         # Which clock of the cell in hand it is.
-        at = Signal(CELL_CLOCKS, init=1)
+        at = Signal(self.CLOCKS, init=1)
         expired = Signal()
         touched = self._elaborate_touched(m, at)
         past = registered(m, constant_flags(self.age, self._limit), "past")
@@ -103,6 +104,27 @@ class Sweep(wiring.Component):
         pairs = registered(m, Cat(self.insert, pairs), "pairs")
         same = registered(m, pairs.all(), "same")
         touched = Signal()
-        # Until the read, what is known is of the cell before.
-        m.d.sync += touched.eq((touched | same) & ~(at[self.SETTLE] | at[self.ASK]))
+        # In the first clocks, what is known is of the cell before.
+        m.d.sync += touched.eq((touched | same) & ~(at[self.SETTLE] | at[self.SETTLE + 1]))
+        return self._forestalls(touched, same)
+
+    def _forestalls(self, touched, same):
+        """Return whether the cell is not to be written, as an operation inserts into it.
+
+        That of the clock after, `same`, has the port: it keeps the sweep waiting.
+        """
         return touched
+
+
+class ExchangeSweep(Sweep):
+    """Sweep of a port of its own, which may write in the very clock in which an operation does.
+
+    That one forestalls it, too, as do those from the clock of the read on. Otherwise as `Sweep`,
+    with `EXCHANGE_CLOCKS` for a cell.
+    """
+
+    CLOCKS = EXCHANGE_CLOCKS
+    ASK, DECIDE, NEXT = 2, 9, 10
+
+    def _forestalls(self, touched, same):
+        return touched | same

@@ -5,12 +5,29 @@ from typing import Any
 
 from ...golden.spec.base import require
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
-from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, QUEUE_LATENCY, ceil_log, hash_latency
-from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
-from .sweep_rules import check_elision, check_rest, elision_period, rest_interval
+from ..latencies import (
+    BANK_COLUMNS,
+    BANK_ROWS,
+    CONTROL_LAG,
+    DEFAULT_LEVELS,
+    QUEUE_LATENCY,
+    ceil_log,
+    hash_latency,
+)
+from ..memory.map import (
+    BLOCK_KINDS,
+    CELL_VARIANTS,
+    EXCHANGE_VARIANTS,
+    READ_BEFORE_WRITE,
+    cell_columns,
+)
+from .sweep_rules import check_elision, check_exchange, check_rest, elision_period, rest_interval
 
 PART_LATENCY = 7
 """Clocks from the address of a cell to its age."""
+
+EXCHANGE_LATENCY = 9
+"""The same where operations read and write in one access of the memory."""
 
 DECISION_LATENCY = 3
 """Clocks from the age of a key and the number of its oldest cells to the answer of a table."""
@@ -31,7 +48,8 @@ class TimingProfile:
     organisation : str
         "separate": each part has a memory of its own.
     memory : str
-        Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` asks for it.
+        Variant of the memories, one of `CELL_VARIANTS`, or, if the clock counts insertions, of
+        `EXCHANGE_VARIANTS`; or a class of them.
     levels : int
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
     decides : bool
@@ -48,6 +66,14 @@ class TimingProfile:
     def counted(self) -> bool:
         """Whether the clock counts insertions."""
         return isinstance(self.spec, PartitionedTimingSpec)
+
+    @property
+    def exchanges(self) -> bool:
+        """Whether operations read a cell and write it in one access of the memory."""
+        memory = self.memory
+        if isinstance(memory, str):
+            return memory.endswith(READ_BEFORE_WRITE)
+        return bool(getattr(memory, "READ_BEFORE_WRITE", False))
 
     @property
     def lanes(self) -> int:
@@ -71,7 +97,7 @@ class TimingProfile:
         return {
             "hash": max(CONTROL_LAG, hashed),
             # From the parts, which lie far apart, it is a clock to what compares them.
-            "cells": PART_LATENCY + 1,
+            "cells": (EXCHANGE_LATENCY if self.exchanges else PART_LATENCY) + 1,
             "oldest": oldest_latency(self.spec.hashes),
             **({"decision": DECISION_LATENCY} if self.decides else {}),
             "queue": QUEUE_LATENCY - 1,
@@ -86,7 +112,8 @@ class TimingProfile:
     def rest_interval(self) -> int:
         """Cycles in one of which no operation is accepted; 0 if one is in all of them."""
         spec = self.spec
-        return rest_interval(spec) if isinstance(spec, PartitionedTimingSpec) else 0
+        rests = isinstance(spec, PartitionedTimingSpec) and not self.exchanges
+        return rest_interval(spec) if rests else 0
 
     @property
     def longest_pause(self) -> int:
@@ -96,8 +123,10 @@ class TimingProfile:
     @property
     def block_rams(self) -> int:
         """Block RAMs of an ECP5 that the cells take."""
-        columns = cell_columns(self.spec.cells)
-        return self.spec.hashes * -(-self.spec.stamp_bits // columns)
+        cells, bits = self.spec.cells, self.spec.stamp_bits
+        if self.exchanges:
+            return self.spec.hashes * -(-cells // BANK_ROWS) * -(-bits // BANK_COLUMNS)
+        return self.spec.hashes * -(-bits // cell_columns(cells))
 
     def check_buildable(self) -> None:
         """Refuse what the hardware cannot hold.
@@ -106,7 +135,8 @@ class TimingProfile:
         ------
         SpecificationError
             If the family is another, the organisation or memory is none for timing filters, a part
-            has more cells than a block RAM, or as `check_elision` or `check_rest`.
+            has more cells than a block RAM, or as `check_elision`, `check_rest` or
+            `check_exchange`.
         """
         spec: Any = self.spec
         kinds = (TimedTimingSpec, PartitionedTimingSpec)
@@ -115,11 +145,12 @@ class TimingProfile:
         named = f"for family {spec.family}"
         require(self.organisation == "separate", "organisation", f"must be separate {named}",
                 self.organisation)  # fmt: skip
-        known = not isinstance(self.memory, str) or self.memory in CELL_VARIANTS
-        rule = f"must be {' or '.join(CELL_VARIANTS)} {named}"
+        variants = (*CELL_VARIANTS, *(EXCHANGE_VARIANTS if self.counted else ()))
+        known = not isinstance(self.memory, str) or self.memory in variants
+        rule = f"must be {' or '.join(variants)} {named}"
         require(known, "memory", rule, self.memory)
         if isinstance(spec, PartitionedTimingSpec):
-            check_rest(spec)
+            (check_exchange if self.exchanges else check_rest)(spec)
         else:
             check_elision(spec, clocks=self.least_period)
         most = BLOCK_KINDS["ecp5"].bits

@@ -13,7 +13,7 @@ from ..interface import PERIOD_BITS
 from ..latencies import DEFAULT_LEVELS
 from ..parameters import require_integer
 from ..unit_shell import UnitShell
-from .core import CountedTimingCore, TimingCore
+from .core import CountedTimingCore, ExchangeCore, TimingCore
 from .decision_tables import DecidingCore
 from .ticks import BlockCount
 from .timing_profile import TimingProfile
@@ -174,14 +174,18 @@ class CountedTimingUnit(StampedUnit):
     the window. No stamp comes round, in any stream.
 
     For as long as its results are taken, the unit accepts one operation per clock but for one
-    clock in `TimingProfile.rest_interval`, which is the sweep's. `i.ready` also falls after a
-    CLEAR and after reset, for `longest_pause` clocks at most.
+    clock in `TimingProfile.rest_interval`, which is the sweep's. With a memory that reads and
+    writes in one access no clock is the sweep's. `i.ready` also falls after a CLEAR and after
+    reset, for `longest_pause` clocks at most.
 
     Parameters
     ----------
     spec : PartitionedTimingSpec
         What to build; must pass `TimingProfile.check_buildable`.
-    tag_bits, statistics_bits, memory, levels
+    memory : str or type
+        As for `CountedTimingCore`; or one of `lately.hdl.memory.variants.EXCHANGE_MEMORIES`, as for
+        `ExchangeCore`.
+    tag_bits, statistics_bits, levels
         As for `TimingUnit`.
     classes : int
         Classes of queries that a table answers, as `lately.golden.DecisionTable` computes it; 0
@@ -227,7 +231,8 @@ class CountedTimingUnit(StampedUnit):
     ):
         require_integer("Classes", classes)
         self._check(spec, memory, levels, decides=classes > 0)
-        core = CountedTimingCore(spec, memory=memory, levels=levels)
+        build = ExchangeCore if self._profile.exchanges else CountedTimingCore
+        core = build(spec, memory=memory, levels=levels)
         options = {"window_bits": spec.window_blocks.bit_length()}
         if classes:
             block = spec.block

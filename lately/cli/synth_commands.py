@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from ..hdl.memory.map import READ_BEFORE_WRITE
 from .figures import show
 from .options import (
     choice_option,
@@ -28,6 +29,13 @@ from .progress import stage_bar
     help="Infer the segment memories instead of using the device's own block RAMs.",
 )
 @strict_option
+@click.option(
+    "--read-before-write",
+    "exchange",
+    is_flag=True,
+    help="Read and write in one access of the block RAMs, which loses no clock and lowers their "
+    "limit; timing filters by count on an ECP5 only.",
+)
 @choice_option(
     "--organisation",
     ["separate", "bit-sliced"],
@@ -52,6 +60,7 @@ def synth(
     preset: str | None,
     name: str | None,
     list_devices: bool,
+    exchange: bool,
     as_json: bool,
     **flow: Any,
 ) -> None:
@@ -78,7 +87,11 @@ def synth(
         raise click.UsageError("give --device; --list names the devices")
     if flow["memory"] and flow["strict"]:
         raise click.UsageError("give --portable or --strict, not both")
+    if exchange and (flow["memory"] or flow["strict"]):
+        raise click.UsageError("give --read-before-write, --portable or --strict, but one of them")
     target = device(name)
+    if exchange:
+        flow["memory"] = f"{target.family}{READ_BEFORE_WRITE}"
     chosen = choose_unit(spec, preset)
     from ..boards.flow.synthesis import synthesize_unit
 

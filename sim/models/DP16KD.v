@@ -1,5 +1,6 @@
-// The ECP5 block RAM in NORMAL mode. Only what the vendor defines is answered: a port's word in a
-// cycle in which it does not write, without the bits that the other port writes meanwhile.
+// The ECP5 block RAM. Only what the vendor defines is answered: a port's word in a cycle in which
+// it does not write, or in mode READBEFOREWRITE what was there before, for the widths that have it;
+// without the bits that the other port writes meanwhile.
 // All else is garbage, see garbage.v. Simulation ends where both ports write a bit.
 
 module DP16KD (
@@ -66,8 +67,11 @@ module DP16KD (
     wire [17:0] meeting_b = {18{same}} & write_a;
     wire [17:0] before_a = words[a[13:4]];
     wire [17:0] before_b = words[b[13:4]];
-    wire [17:0] unknown_a = {18{WEA}} | `LATELY_UNKNOWN(18, all_a, meeting);
-    wire [17:0] unknown_b = {18{WEB}} | `LATELY_UNKNOWN(18, all_b, meeting_b);
+    // Of 9 and 18 bits only.
+    wire before_write_a = WRITEMODE_A == "READBEFOREWRITE" && DATA_WIDTH_A >= 9;
+    wire before_write_b = WRITEMODE_B == "READBEFOREWRITE" && DATA_WIDTH_B >= 9;
+    wire [17:0] unknown_a = {18{WEA & ~before_write_a}} | `LATELY_UNKNOWN(18, all_a, meeting);
+    wire [17:0] unknown_b = {18{WEB & ~before_write_b}} | `LATELY_UNKNOWN(18, all_b, meeting_b);
     wire [17:0] garbage_a = `LATELY_GARBAGE(before_a, noise[17:0]);
     wire [17:0] garbage_b = `LATELY_GARBAGE(before_b, noise[31:14]);
 

@@ -5,10 +5,11 @@ from functools import partial
 from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
-from ...hdl.memory.cells import PortableCellMemory
-from ...hdl.memory.ecp5 import ECP5CellMemory
+from ...hdl.memory.cells import PortableCellMemory, PortableReadBeforeWriteMemory
+from ...hdl.memory.ecp5 import ECP5CellMemory, ECP5ReadBeforeWriteMemory
 from ...hdl.pipeline import delayed, registered
 from ...hdl.timing.elide import ElidePart
+from ...hdl.timing.exchange import ExchangePart
 from ...hdl.timing.oldest import OldestCell
 from ...hdl.timing.rest import RestPart, RestSweep
 from ...hdl.timing.sweep import Sweep
@@ -19,13 +20,27 @@ from .formal import Bounded, Proof, Unbounded
 from .harness import Harness
 
 
+def _any_met(m, read, writes):
+    met = Signal()
+    m.d.sync += met.eq(Cat(write.en & (read.addr == write.addr) for write in writes).any())
+    return Mux(met, AnySeq(len(read.data)), read.data)
+
+
 class Undefined(PortableCellMemory):
     """Portable memory that reads any word where that is undefined."""
 
-    def _read(self, m, read, write):
-        met = Signal()
-        m.d.sync += met.eq(write.en & (read.addr == write.addr))
-        return Mux(met, AnySeq(len(read.data)), read.data)
+    def _read(self, m, read, *writes):
+        return _any_met(m, read, writes)
+
+
+class UndefinedExchange(PortableReadBeforeWriteMemory):
+    """The same that reads before it writes; keeps any word where both ports write."""
+
+    def _read(self, m, read, *writes):
+        return _any_met(m, read, writes)
+
+    def _written(self, m, value, both):
+        return Mux(both, AnySeq(len(value)), value)
 
 
 class CellAnswers(Harness):
@@ -41,16 +56,43 @@ class CellAnswers(Harness):
         known, word = Signal(), Signal.like(memory.value)
         m.d.comb += own.eq(AnyConst(len(own)))
         writes = memory.write & (memory.b_address == own)
+        writes_a = self._elaborate_a(m, memory, own, known, word)
         with m.If(writes):
             m.d.sync += [known.eq(1), word.eq(memory.value)]
         expected = delayed(m, word, memory.LATENCY, "expected")
         for port, address, told, free in (
             ("A", memory.a_address, memory.a_word, ~writes),
-            ("B", memory.b_address, memory.b_word, ~memory.write),
+            ("B", memory.b_address, memory.b_word, ~memory.write & ~writes_a),
         ):
             asked = delayed(m, known & (address == own) & free, memory.LATENCY, f"asked{port}")
             self.require(~asked | (told == expected))
             self.reach(f"port {port} reads a word that was written", asked & told.any())
+
+    def _elaborate_a(self, m, memory, own, known, word):
+        """Have port A write; return whether it writes the word."""
+        return Const(0)
+
+
+class FewRows(ECP5ReadBeforeWriteMemory):
+    """Memory of two banks, of few rows."""
+
+    ROWS = 2
+
+
+class ExchangedCells(CellAnswers):
+    """The same of a memory that reads and writes in one access; not both ports write a word."""
+
+    def __init__(self, *, memory=FewRows, goal=None):
+        super().__init__(memory=memory, goal=goal)
+
+    def _elaborate_a(self, m, memory, own, known, word):
+        writes = memory.a_write & (memory.a_address == own)
+        both = memory.a_write & memory.write & (memory.a_address == memory.b_address)
+        m.d.comb += Assume(~both)
+        with m.If(writes):
+            m.d.sync += [known.eq(1), word.eq(memory.a_value)]
+        self.reach("a word is read while it is written", writes & known)
+        return writes
 
 
 class Aged(Harness):
@@ -59,8 +101,10 @@ class Aged(Harness):
     Operations touch any cell. The reference is the age itself, which stops at the limit.
     """
 
+    MEMORY = Undefined
+
     def __init__(self, *, part, cells, stamp_bits, limit, goal=None):
-        self._unit = part(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=Undefined)
+        self._unit = part(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=self.MEMORY)
         self._ticks = TickCount(stamp_bits=stamp_bits, limit=limit)
         self._limit = limit
         super().__init__({}, goal=goal)
@@ -132,6 +176,19 @@ class PartAnswers(Aged):
         before = written & ~delayed(m, self._unit.tick, TickCount.STAMP + 1, "ticked")
         m.d.sync += written.eq(before | writes)
         return writes & before
+
+
+class ExchangeAnswers(PartAnswers):
+    """The same of a part that reads and writes in one access: its ports never write one cell."""
+
+    MEMORY = UndefinedExchange
+
+    def __init__(self, *, part=ExchangePart, clocks=9, goal=None):
+        super().__init__(part=part, clocks=clocks, goal=goal)
+
+    def _written_again(self, m, cell):
+        memory = self._unit.memory
+        return memory.write & memory.a_write & (memory.a_address == memory.b_address)
 
 
 class RestAnswers(Aged):
@@ -252,6 +309,19 @@ PROOFS = (
         goals={f"port {port} reads a word that was written": 20 for port in "AB"},
     ),
     Proof(
+        name="cell memory, ecp5-rbw",
+        statement="A word is read as it was last written at either port, and at port A as it was "
+        "before its own write, whatever the block RAM gives where its vendor defines nothing.",
+        design="memory of cells, 4 of 20 bits in two banks, ecp5-rbw",
+        build=ExchangedCells,
+        method=Unbounded(),
+        models=models("ecp5"),
+        goals={
+            **{f"port {port} reads a word that was written": 20 for port in "AB"},
+            "a word is read while it is written": 20,
+        },
+    ),
+    Proof(
         name="ages of cells",
         statement="An operation is told the exact age of its cell, or that it has expired, through "
         "every meeting of operations and sweep, whatever the memory gives where ports meet; "
@@ -273,6 +343,21 @@ PROOFS = (
         "one clock in 3 free at least",
         build=RestAnswers,
         method=Bounded(48),
+        goals={
+            "a cell is of this tick": 30,
+            "a cell is as old as it may be": 40,
+            "a cell has expired": 60,
+        },
+    ),
+    Proof(
+        name="ages of cells, exchanged",
+        statement="An operation is told the exact age of its cell, or that it has expired, through "
+        "every meeting of operations and sweep, whatever the memory gives where ports meet; its "
+        "ports never write one cell in one clock.",
+        design="part of 2 cells of 3 bits that is read and written in one access, expired from an "
+        "age of 2 on, ticks 9 clocks apart",
+        build=ExchangeAnswers,
+        method=Bounded(40),
         goals={
             "a cell is of this tick": 30,
             "a cell is as old as it may be": 40,

@@ -56,9 +56,10 @@ def test_parts_that_are_alike():
 def test_memories_are_those_that_there_are():
     rings, *others = KINDS
     assert set(rings.memories) == set(VARIANTS)
-    for kind, name in zip(others, ("dictionary", "timing", "timing-counted"), strict=True):
+    presets = ("dictionary-tiny", "timing-tiny", "timing-counted-default")
+    for kind, name in zip(others, presets, strict=True):
         for memory in kind.memories:
-            filter_unit(any_preset(f"{name}-tiny"), memory=memory)
+            filter_unit(any_preset(name), memory=memory)
     with pytest.raises(ValueError, match="emory must be one of portable, ecp5, not"):
         DictionaryUnit(dictionary_preset("tiny"), memory="ice40")
 

@@ -31,7 +31,7 @@ class Bench:
         if self.timed:
             # So many bits that the time does not come round.
             kind, taken, options = TimingUnit, (*taken, "time"), {**options, "time_bits": 24}
-        self.unit = kind(spec, memory=GarbageMemory, **options)
+        self.unit = kind(spec, **{"memory": GarbageMemory, **options})
         self.streams = UnitStreams(self.unit, taken, seed, idle, stall)
 
     def run(self, operations):

@@ -1,0 +1,98 @@
+"""Part of a timing filter whose operations read a cell and write it in one access of the memory."""
+
+from amaranth.hdl import Module
+from amaranth.lib.wiring import In, Out
+
+from ..memory.cells import PortableReadBeforeWriteMemory
+from ..pipeline import Pipeline, registered
+from .part import CellPart, WritePort
+from .sweep import ExchangeSweep
+from .ticks import TickCount, constant_flags, is_at_least
+from .timing_profile import EXCHANGE_LATENCY
+
+
+class ExchangePart(CellPart):
+    """Cells that one operation per clock reads, and writes in the same access if it inserts.
+
+    So operations do not meet: each finds what those before it wrote. The memory's other port is
+    the sweep's alone, which needs no clock of theirs. It gives each cell of an age of `limit` or
+    more a stamp of that age again, before the stamp comes round; in time it is if
+    `check_exchange` accepts the filter. Ticks may come in every clock.
+
+    Nothing that the memory leaves undefined is used:
+
+    - A read that meets the write of the sweep answers that the cell has expired.
+    - The sweep does not write a cell into which an operation has inserted since it was read, or
+      does in the clock of its read or of its write; a query does not keep it from that.
+
+    After reset and `clear` no operation may come until `clean` is high.
+
+    Parameters
+    ----------
+    cells, stamp_bits, limit
+        As for `CellPart`.
+    memory : callable
+        Builds the memory, a `ReadBeforeWriteMemory`.
+
+    Members
+    -------
+    As those of `CellPart`, and:
+
+    clear : In(1)
+    clean : Out(1)
+    """
+
+    LATENCY = EXCHANGE_LATENCY
+
+    def __init__(self, *, cells, stamp_bits, limit, memory=PortableReadBeforeWriteMemory):
+        self.sweep = ExchangeSweep(cells=cells, limit=limit, stamp_bits=stamp_bits)
+        shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
+        super().__init__(**shape, memory=memory, clear=In(1), clean=Out(1))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = self.memory
+        m.submodules.sweep = sweep = self.sweep
+        pipe = Pipeline(m)
+        port = WritePort(m, memory)
+        address = pipe.enter(self.address, "address", reset_less=True)
+        insert = pipe.enter(self.insert, "insert")
+        # With the operation that has its stamp.
+        access = TickCount.NOW
+        dead = self._elaborate_same(pipe, "dead", address, port.address, port.sweeps, stage=access)
+        self._elaborate_answer(m, pipe, access + memory.LATENCY, dead)
+        swept_age = self._age(self.now, memory.b_word)
+        told = access - sweep.AHEAD
+        m.d.comb += [
+            memory.a_address.eq(address.at(access).value),
+            memory.a_write.eq(insert.at(access).value),
+            memory.a_value.eq(self.now),
+            sweep.age.eq(registered(m, swept_age, "swept_age", reset_less=True)),
+            sweep.inserted.eq(address.at(told).value),
+            sweep.insert.eq(insert.at(told).value),
+            sweep.clear.eq(pipe.enter(self.clear, "clear").at(access).value),
+            self.clean.eq(sweep.clean),
+        ]
+        m.d.sync += [
+            port.address.eq(sweep.address),
+            port.value.eq(self.restamp),
+            port.write.eq(sweep.write),
+            port.sweeps.eq(sweep.write),
+        ]
+        return m
+
+    def _elaborate_answer(self, m, pipe, read, dead):
+        """Drive the answer from the word that the memory gives at stage `read`."""
+        low, limit = len(self.age), self._limit
+        stamp = pipe.enter(self.memory.a_word, "stamp", stage=read, reset_less=True)
+        own = pipe.enter(self.stamp, "own", stage=TickCount.STAMP, reset_less=True)
+        age = pipe.register("age", self._age, own, stamp, reset_less=True)
+        answer = pipe.register("answer", lambda age: age[:low], age, reset_less=True)
+        expired = pipe.register(
+            "expired",
+            lambda age, dead: is_at_least(constant_flags(age, limit)) | dead,
+            age,
+            dead,
+        )
+        m.d.comb += [self.age.eq(answer.value), self.expired.eq(expired.value)]
+        pipe.leave(answer, expired, latency=self.LATENCY)
