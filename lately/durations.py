@@ -1,6 +1,9 @@
-"""Durations as people write them, and the ticks that they are divided into."""
+"""Durations as people write them, and the ticks that windows of time are counted in."""
 
+import re
 from fractions import Fraction
+
+from .golden.spec.base import require
 
 UNITS = {
     "ns": Fraction(1, 10**9), "us": Fraction(1, 10**6), "ms": Fraction(1, 1000),
@@ -8,11 +11,76 @@ UNITS = {
 }  # fmt: skip
 """Seconds of each unit, in ascending order."""
 
+NANOSECONDS = 10**9
+"""Nanoseconds of a second."""
+
 TICKS = 1000
 """Ticks of a span, about, if nobody says how long a tick is."""
+
+_TIME = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})\s*")
 
 
 def time_text(seconds: Fraction) -> str:
     """Return `seconds` in the largest unit of which they are one or more, such as "1.5 ms"."""
     unit = next((name for name in reversed(UNITS) if seconds >= UNITS[name]), "ns")
     return f"{float(seconds / UNITS[unit]):.6g} {unit}"
+
+
+def time_seconds(text: str, name: str) -> Fraction:
+    """Return the seconds of a text such as "10s", "500ms" or "1.5 h".
+
+    Parameters
+    ----------
+    text : str
+    name : str
+        Of the option, for messages.
+
+    Raises
+    ------
+    SpecificationError
+        If it is no time, or zero.
+    """
+    match = _TIME.fullmatch(text)
+    seconds = Fraction(match[1]) * UNITS[match[2]] if match else Fraction(0)
+    rule = f"must be a number above 0 and one of {', '.join(UNITS)}, such as 10s"
+    require(seconds > 0, name, rule, text)
+    return seconds
+
+
+def whole_nanoseconds(name: str, seconds: Fraction) -> int:
+    """Return a time in `seconds`, of a `name` for messages, in nanoseconds.
+
+    Raises
+    ------
+    SpecificationError
+        If that is no whole number.
+    """
+    time = seconds * NANOSECONDS
+    rule = "must be a whole number of nanoseconds"
+    require(time.denominator == 1, name, rule, time_text(seconds))
+    return int(time)
+
+
+def default_tick(span: int | Fraction) -> int:
+    """Return the tick for a span in which there are about `TICKS`; both in nanoseconds."""
+    return -(-span // TICKS)
+
+
+def span_ticks(span: int | Fraction, tick: int | Fraction) -> int:
+    """Return the ticks of a window in which two keys that are a `span` R apart always are.
+
+    They are at most floor(R / P) + 1 ticks of a period P apart. Both are in one unit.
+    """
+    return span // tick + 1
+
+
+def tick_of_span(span: int, ticks: int) -> int:
+    """Return the shortest tick of which a `span` needs at most `ticks`, as `span_ticks`.
+
+    Parameters
+    ----------
+    span : int
+        In the unit of the result.
+    ticks : int
+    """
+    return span // ticks + 1

@@ -203,10 +203,10 @@ def configure(
     """
     if generation is None and tick is None and secret_file is None:
         raise click.UsageError("give --generation, --tick or --secret-file")
-    from ..planner.requirement import span_seconds
+    from ..durations import time_seconds
 
     secret = None if secret_file is None else _read_secret(secret_file)
-    seconds = None if tick is None else span_seconds(tick, "tick")
+    seconds = None if tick is None else time_seconds(tick, "tick")
     with board() as opened:
         clocks = None if seconds is None else ceil(seconds * opened.information.clock_hz)
         try:

@@ -137,14 +137,15 @@ def _requirement(
     if fpr is None:
         raise click.UsageError("give --fpr")
     from ..boards.flow.devices import device
-    from ..planner.requirement import Requirement, Span, distinct, span_seconds
+    from ..durations import time_seconds
+    from ..planner.requirement import Requirement, Span, distinct
 
     time = None
     if window is None:
         assert span is not None
         assert rate is not None
-        period = None if tick is None else span_seconds(tick, "tick")
-        time = Span.of(span_seconds(span), period, when_full=when_full)
+        period = None if tick is None else time_seconds(tick, "tick")
+        time = Span.of(time_seconds(span, "span"), period, when_full=when_full)
         window = time.keys(rate)
     elif tick is not None:
         raise click.UsageError("--tick needs --span")

@@ -59,17 +59,18 @@ def choose_timed_spec(
         raise click.UsageError("--rate needs --span, and is in place of --window")
     if rate is not None and fpr is None:
         raise click.UsageError("--rate needs --fpr")
-    from ..planner.requirement import Span, span_seconds
-    from ..replay.stream_times import default_tick, whole_nanoseconds, with_span
+    from ..durations import NANOSECONDS, default_tick, time_seconds, whole_nanoseconds
+    from ..planner.requirement import Span
+    from ..replay.stream_times import with_span
 
     def nanoseconds(name: str, text: str | None) -> int | None:
-        return None if text is None else whole_nanoseconds(name, span_seconds(text, name))
+        return None if text is None else whole_nanoseconds(name, time_seconds(text, name))
 
     long, unit = nanoseconds("span", span), nanoseconds("tick", tick)
     if span is None or long is None or (rate is None and window is None):
         return with_span(choose_replayed(spec, preset, window, fpr), long, unit, when_full)
     unit = unit or default_tick(long)
-    seconds = span_seconds(span)
-    time = Span.of(seconds, Fraction(unit, 10**9), when_full=when_full or WHEN_FULL[0])
+    seconds, period = (Fraction(time, NANOSECONDS) for time in (long, unit))
+    time = Span.of(seconds, period, when_full=when_full or WHEN_FULL[0])
     keys = time.keys(float((window or 0) / seconds) if rate is None else rate)
     return choose_replayed(spec, preset, keys, fpr, time), unit

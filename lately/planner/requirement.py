@@ -1,14 +1,13 @@
 """Requirements of a filter."""
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
 from ..boards.flow.devices import Device
-from ..durations import TICKS, UNITS, time_text
+from ..durations import NANOSECONDS, default_tick, span_ticks, time_text
 from ..golden import FAMILIES
 from ..golden.errors import LatelyError
 from ..golden.spec.span import WHEN_FULL
@@ -29,8 +28,6 @@ SLACK_IN_TIME = 1.0
 """Bound of the slack of a span, if none is asked for: without one, a key could be reported for
 several spans at a low rate."""
 
-_SPAN = re.compile(rf"\s*(\d+(?:\.\d+)?)\s*({'|'.join(UNITS)})\s*")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Span:
@@ -39,8 +36,7 @@ class Span:
     Attributes
     ----------
     ticks : int
-        Span of the filter. Two operations that are a time T apart are at most floor(T / P) + 1
-        ticks of a period P apart.
+        Span of the filter; see `lately.durations.span_ticks`.
     tick : Fraction
         P, in seconds.
     when_full : str
@@ -68,10 +64,11 @@ class Span:
     ) -> Self:
         """Return the span of a time in `seconds`, with a `tick` of as many.
 
-        By default there are about `TICKS` of them. The attribute `when_full` is as given.
+        By default that of `lately.durations.default_tick`. The attribute `when_full` is as given.
         """
-        tick = seconds / TICKS if tick is None else tick
-        return cls(ticks=seconds // tick + 1, tick=tick, when_full=when_full)
+        if tick is None:
+            tick = Fraction(default_tick(seconds * NANOSECONDS), NANOSECONDS)
+        return cls(ticks=span_ticks(seconds, tick), tick=tick, when_full=when_full)
 
     def keys(self, rate: float) -> int:
         """Return the most keys between whose ticks the span lies, at `rate` keys per second.
@@ -177,23 +174,6 @@ class Requirement:
 def _require(condition: bool, name: str, rule: str, value: object) -> None:
     if not condition:
         raise RequirementError(f"{name}: must be {rule}, not {value}")
-
-
-def span_seconds(text: str, name: str = "span") -> Fraction:
-    """Return the seconds of a text such as "10s", "500ms" or "1.5 h", the option `name`.
-
-    Raises
-    ------
-    RequirementError
-        If it is none, or zero.
-    """
-    match = _SPAN.fullmatch(text)
-    rule = f"a number above 0 and one of {', '.join(UNITS)}, such as 10s"
-    if match is None:
-        raise RequirementError(f"{name}: must be {rule}, not {text!r}")
-    seconds = Fraction(match[1]) * UNITS[match[2]]
-    _require(seconds > 0, name, rule, repr(text))
-    return seconds
 
 
 def window_of_span(span: Fraction, rate: float) -> int:

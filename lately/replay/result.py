@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..durations import NANOSECONDS
 from ..golden import FilterSpec
 from ..golden.ring.turn_policy import STATUSES
 from ..hdl.build import UnitSpec
 from ..intervals import clopper_pearson
 from .dictionary_replay import DictionaryResult
 from .oracle import FRESH, GUARANTEED, SLACK
-from .trace_formats import NANOSECONDS
 
 PROBE_SEED = 20130101
 """Seed of the random keys that the false-positive rate is measured with."""

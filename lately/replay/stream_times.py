@@ -7,31 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..durations import TICKS, time_text
+from ..durations import NANOSECONDS, default_tick, span_ticks, tick_of_span, time_text
 from ..golden import FilterSpec, SpecificationError
 from ..golden.spec.base import require
 from ..golden.times import TIME_LIMIT, Times
 from ..hdl.build import UnitSpec
-from .trace_formats import NANOSECONDS, TraceError
-
-
-def whole_nanoseconds(name: str, seconds: Fraction) -> int:
-    """Return a time in `seconds`, of a `name` for messages, in nanoseconds.
-
-    Raises
-    ------
-    SpecificationError
-        If that is no whole number.
-    """
-    time = seconds * NANOSECONDS
-    rule = "must be a whole number of nanoseconds"
-    require(time.denominator == 1, name, rule, time_text(seconds))
-    return int(time)
-
-
-def default_tick(span: int) -> int:
-    """Return the tick for a span in which there are about `TICKS`; both in nanoseconds."""
-    return -(-span // TICKS)
+from .trace_formats import TraceError
 
 
 def with_span(
@@ -39,8 +20,7 @@ def with_span(
 ) -> tuple[UnitSpec, int | None]:
     """Give a filter a window in real time.
 
-    Two keys that are a time R apart are at most floor(R / P) + 1 ticks of P apart, so that
-    many are needed for a span R.
+    It has as many ticks as `lately.durations.span_ticks` tells.
 
     Parameters
     ----------
@@ -67,13 +47,13 @@ def with_span(
         require(tick is not None or span is not None, "tick", rule, None)
         rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
         require(tick is None or span is None, "span", rule, span and _text(span))
-        tick = tick or (span or 0) // spec.span + 1
+        tick = tick or tick_of_span(span or 0, spec.span)
         return with_ticks(spec, when_full=when_full), tick
     if span is None:
         require(tick is None, "tick", "must not be given without a span", tick and _text(tick))
         return with_ticks(spec, when_full=when_full), None
     tick = tick or default_tick(span)
-    return with_ticks(spec, span=span // tick + 1, when_full=when_full), tick
+    return with_ticks(spec, span=span_ticks(span, tick), when_full=when_full), tick
 
 
 def with_ticks(spec: UnitSpec, **fields: Any) -> UnitSpec:

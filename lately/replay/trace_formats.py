@@ -9,13 +9,11 @@ from decimal import Decimal, DecimalException
 from itertools import chain, islice
 from typing import Any
 
+from ..durations import NANOSECONDS
 from ..golden.errors import LatelyError
 
 Record = tuple[str, int | None]
 """Key, and nanoseconds since the epoch (None where the source has no time)."""
-
-NANOSECONDS = 10**9
-"""Of a second."""
 
 # More digits would not be kept by an exact product.
 _MOST_SECONDS = 10**19

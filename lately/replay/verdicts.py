@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
+from ..durations import NANOSECONDS
 from .oracle import CLASSES
 from .run import Verdicts
-from .trace_formats import NANOSECONDS
 
 COLUMNS = ("index", "timestamp", "key", "seen", "class", "distance")
 """Operation from 0; seconds since the epoch or blank; text; verdict; what the oracle

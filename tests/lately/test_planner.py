@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from lately.boards.flow.devices import DEVICES
-from lately.durations import time_text
 from lately.golden import (
     FAMILIES,
     FilterSpec,
@@ -27,7 +26,7 @@ from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, RequirementError, choose, plan, space
 from lately.planner.chart import draw_plan, front_chart
 from lately.planner.rates import keeps, worst_rates
-from lately.planner.requirement import Span, distinct, span_seconds, window_of_span
+from lately.planner.requirement import Span, distinct, window_of_span
 from lately.planner.search import cheapest
 from lately.planner.timed import timed_models
 
@@ -341,43 +340,6 @@ def test_device_too_small():
 
 
 # Spans of time
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("10s", 10),
-        ("500ms", Fraction(1, 2)),
-        ("1.5 h", 5400),
-        ("2min", 120),
-        ("2d", 172_800),
-        ("7us", Fraction(7, 10**6)),
-    ],
-)
-def test_span(text, seconds):
-    assert span_seconds(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "10", "s", "-1s", "0s", "1e3s", "10 y"])
-def test_span_wrong(text):
-    with pytest.raises(RequirementError, match=r"^span: must be a number above 0 and one of ns, "):
-        span_seconds(text)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0, "0 ns"),
-        (Fraction(999, 10**9), "999 ns"),
-        (Fraction(1, 10**6), "1 us"),
-        (Fraction(5005, 10**5), "50.05 ms"),
-        (90, "1.5 min"),
-        (3600, "1 h"),
-        (86_400, "1 d"),
-    ],
-)
-def test_time_text(seconds, text):
-    assert time_text(Fraction(seconds)) == text
 
 
 def test_window_of_a_span_is_rounded_up():

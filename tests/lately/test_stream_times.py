@@ -1,7 +1,6 @@
 """Windows in real time: ticks of a span, what they promise, and what times of a stream become."""
 
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -10,12 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.golden import SpecificationError, preset
-from lately.replay.stream_times import (
-    TickCounter,
-    default_tick,
-    whole_nanoseconds,
-    with_span,
-)
+from lately.replay.stream_times import TickCounter, with_span
 from lately.replay.traces import TraceError
 
 MS = 10**6
@@ -24,22 +18,7 @@ TIMED = replace(COUNTED, span=400)
 SHORTEN = {"when_full": "shorten"}
 
 
-@given(
-    span=st.integers(1, 10**6),
-    tick=st.integers(1, 10**6),
-    phase=st.integers(0, 10**6),
-    apart=st.integers(0, 10**6),
-)
-def test_keys_of_the_span_are_within_its_ticks(span, tick, phase, apart):
-    spec, _ = with_span(COUNTED, span, tick)
-    first, second = phase // tick, (phase + min(apart, span)) // tick
-    assert second - first <= spec.span
-    # A tick fewer would not do just before the end of one.
-    assert span % tick == 0 or (tick - 1 + span) // tick == spec.span
-
-
 def test_default_tick():
-    assert [default_tick(span) for span in (50 * MS, 999, 1000, 1001)] == [50_000, 1, 1, 2]
     spec, tick = with_span(COUNTED, 50 * MS, None)
     assert (spec.span, tick, spec.when_full, spec.generation_span) == (1001, 50_000, "shorten", 201)
     assert replace(spec, span=None, generation_span=None, when_full=None) == COUNTED
@@ -81,13 +60,6 @@ def test_tick_of_a_filter_that_has_ticks():
 def test_span_wrong(spec, times, fields, message):
     with pytest.raises(SpecificationError, match=rf"^{message}"):
         with_span(spec, *times, **fields)
-
-
-def test_whole_nanoseconds():
-    assert whole_nanoseconds("tick", Fraction(1, 10**6)) == 1000
-    message = r"^tick: must be a whole number of nanoseconds, not '0.5 ns'$"
-    with pytest.raises(SpecificationError, match=message):
-        whole_nanoseconds("tick", Fraction(1, 2 * 10**9))
 
 
 def test_ticks():
