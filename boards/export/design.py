@@ -13,12 +13,20 @@ from ...golden.spec.base import Specification
 from ...hdl.build import UnitProfile, filter_unit, unit_profile
 from ...hdl.bus.flat import AxisUnit, ExternUnit, FlatUnit, RawUnit
 from ...hdl.latencies import DEFAULT_LEVELS
+from ..flow.devices import Device, device
 from .names import ExportError, check_name
 
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
     "axis": AxisUnit, "raw": RawUnit, "extern": ExternUnit,
 }  # fmt: skip
 """Conventions of ports."""
+
+DEVICES = {"portable": "ecp5-25k-6", "ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k",
+           "gowin": "gowin-gw1nr-9c"}  # fmt: skip
+"""Devices that constraint and synthesis are for unless another is named, by kind of memory."""
+
+MOST_TAG_BITS = 64
+"""Widest tag of an exported unit."""
 
 
 class Port(NamedTuple):
@@ -54,8 +62,10 @@ class Design:
         One of `WRAPS`.
     memory : str
         Variant of the memories.
+    target : str, optional
+        Device whose highest clock the constraint asks for; by default that of `DEVICES`.
     tag_bits : int
-        Width of the tag, without TLAST.
+        Width of the tag, without TLAST; at most `MOST_TAG_BITS`.
     last : bool
         Whether the streams have TLAST.
     levels : int
@@ -68,7 +78,9 @@ class Design:
     Raises
     ------
     ExportError
-        If the name is none, or the ports cannot be as asked.
+        If the name is none, the ports cannot be as asked, or the memory is not the device's.
+    UnknownDeviceError
+        If there is no such device.
     SpecificationError
         If the hardware cannot hold the specification.
     """
@@ -77,6 +89,7 @@ class Design:
     name: str
     wrap: str = "axis"
     memory: str = "portable"
+    target: str | None = None
     tag_bits: int = 8
     last: bool = False
     levels: int = DEFAULT_LEVELS
@@ -89,6 +102,28 @@ class Design:
             raise ExportError(f"wrap: must be one of {', '.join(WRAPS)}, not {self.wrap!r}")
         if self.last and self.wrap != "axis":
             raise ExportError(f"last: must be given with wrap axis only, not {self.wrap}")
+        if self.tag_bits > MOST_TAG_BITS:
+            raise ExportError(f"tag_bits: must be at most {MOST_TAG_BITS}, not {self.tag_bits}")
+        if self._kind in DEVICES.keys() - {"portable", self.device.family}:
+            raise ExportError(
+                f"memory: must be portable or {self.device.family} for {self.device.name}, "
+                f"not {self.memory}"
+            )
+
+    @property
+    def _kind(self) -> str:
+        """Kind of the memory: what comes before "-strict"."""
+        return self.memory.split("-")[0]
+
+    @property
+    def device(self) -> Device:
+        """Device that constraint and synthesis are for."""
+        return device(self.target or DEVICES.get(self._kind, DEVICES["portable"]))
+
+    @property
+    def waits(self) -> bool:
+        """Whether the streams can wait, as they have ready."""
+        return self.wrap != "extern"
 
     @cached_property
     def component(self) -> FlatUnit:

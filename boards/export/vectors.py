@@ -72,9 +72,7 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
     keys = random_keys(rng, _KEYS, design.spec.key_bits)
     longest = _longest_window(design)
     # What is performed alone has no result of its own if nothing waits, or no age and cells.
-    told = (
-        design.wrap != "extern" and "oldest" not in signature.of_lane(signature.result, 0).members
-    )
+    told = design.waits and "oldest" not in signature.of_lane(signature.result, 0).members
     for number in range(count):
         beat = [
             _Step(

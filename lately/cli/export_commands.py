@@ -23,6 +23,12 @@ from .options import choice_option, choose_unit, count_option, filter_options, j
     show_default=True,
     help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with -strict.",
 )
+@click.option(
+    "--device",
+    "target",
+    metavar="NAME",
+    help="Whose clock the constraint asks for; see 'lately synth --list'.  [default: the memory's]",
+)
 @count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)
 @click.option("--last", is_flag=True, help="With axis: pass TLAST through.")
 @click.option(

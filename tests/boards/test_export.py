@@ -208,6 +208,9 @@ def test_name_wrong(name):
     [
         ({"wrap": "wishbone"}, "wrap: must be one of axis, raw, extern, not 'wishbone'"),
         ({"wrap": "raw", "last": True}, "last: must be given with wrap axis only, not raw"),
+        ({"tag_bits": 65}, "tag_bits: must be at most 64, not 65"),
+        ({"memory": "ecp5-strict", "target": "ice40-up5k"},
+         "memory: must be portable or ice40 for ice40-up5k, not ecp5-strict"),
         ({"spec": any_preset("two-lanes-tiny"), "last": True},
          "last: must not be given for several lanes, not 2"),
         ({"spec": any_preset("two-lanes-tiny"), "wrap": "extern"},
@@ -222,6 +225,27 @@ def test_design_wrong(how, message):
         _ = Design(**{"spec": any_preset("tiny"), "name": "x"} | how).component
 
 
+def test_widest_tag():
+    assert len(Design(spec=any_preset("tiny"), name="x", tag_bits=64).component.m_axis_tuser) == 64
+
+
+@pytest.mark.parametrize(
+    ("memory", "target", "device", "period"),
+    [
+        ("portable", None, "ecp5-25k-6", "4.717"),
+        ("ice40", None, "ice40-hx8k", "6.667"),
+        ("portable", "ecp5-85k-8", "ecp5-85k-8", "3.690"),
+        ("gowin", "gowin-gw2ar-18c", "gowin-gw2ar-18c", "2.632"),
+    ],
+)
+def test_constraint_is_for_the_device(memory, target, device, period):
+    asked = Design(spec=any_preset("tiny"), name="x", memory=memory, target=target)
+    found = texts(asked)
+    assert f"for {device}." in found["x.sdc"]
+    assert f"-period {period} [get_ports aclk]" in found["x.sdc"]
+    assert f"arch: {device.split('-')[0]}\n" in found["x.core"]
+
+
 def test_folder_wrong(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("mine")
@@ -231,6 +255,14 @@ def test_folder_wrong(tmp_path, monkeypatch):
     (tmp_path / "full" / "mine").write_text("mine")
     with pytest.raises(ExportError, match=r"^out: must be an empty directory, but .*full holds"):
         write(design("axis"), tmp_path / "full")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(ExportError, match=r"^out: must not be the current directory, .*here$"):
+        write(design("axis"), ".")
+    with pytest.raises(ExportError, match=r"^out: must be a directory, not the file .*/file$"):
+        write(design("axis"), file / "ip")
+    with pytest.raises(OSError, match=r"'/proc/none/ip'$"):
+        write(design("axis"), "/proc/none/ip")
     write(design("axis"), tmp_path / "new" / "ip")
     (tmp_path / "empty").mkdir()
     before = sorted(os.listdir(tmp_path))

@@ -1,0 +1,105 @@
+"""What the test bench of an exported unit drives, connects and expects."""
+
+from typing import Any
+
+from ...hdl.bus.flat import FlatUnit
+from .design import Design, Port
+from .vectors import vectors
+
+OPERATIONS = 200
+"""Transfers of the test bench."""
+
+_SEED = 1
+
+
+def bench_values(design: Design) -> dict[str, Any]:
+    """Return what the templates of test bench and instance name.
+
+    Parameters
+    ----------
+    design : Design
+    """
+    component, ports = design.component, design.ports
+    stimuli = vectors(design, OPERATIONS, seed=_SEED)
+    requests = [port for port in ports if port.name in stimuli.requests[0]]
+    results = [port for port in ports if port.name in stimuli.results[0]]
+    resets = _resets(component, ports)
+    connections = _connections(component, ports, requests, results, resets)
+    pause = design.profile.longest_pause
+    return {
+        "outputs": [port for port in ports if _is_watched(port, connections)],
+        "resets": resets,
+        "values": {
+            port.name: f"{port.width}'d{resets[port.name]}"
+            for port in ports[2:]
+            if port.inward and port not in requests and not port.name.endswith(("valid", "ready"))
+        },
+        "waits": design.waits,
+        "requests": [_word(requests, values) for values in stimuli.requests],
+        "results": [_word(results, values) for values in stimuli.results],
+        "request_bits": sum(port.width for port in requests),
+        "result_bits": sum(port.width for port in results),
+        "result_mask": _word(results, _compared(component, results)),
+        "connections": connections,
+        "settled": 8 if design.waits else pause + component.unit.latency,
+        "most_cycles": 100 * OPERATIONS * (pause + 1),
+    }
+
+
+def _resets(component: FlatUnit, ports: list[Port]) -> dict[str, int]:
+    """Return the values that inputs have if nothing else is connected."""
+    members = component.signature.members
+    # The longest period, so that no more time passes in the test bench.
+    return {
+        port.name: (1 << port.width) - 1 if port.name == "period" else members[port.name].init or 0
+        for port in ports
+        if port.inward
+    }
+
+
+def _is_watched(port: Port, connections: dict[str, str]) -> bool:
+    """Whether an output has a wire of its own in the test bench."""
+    own = connections[port.name] == port.name
+    return own and not port.inward and port.name not in ("in_ready", "out_valid")
+
+
+def _compared(component: FlatUnit, results: list[Port]) -> dict[str, int]:
+    """Return the bits of ports that are compared: not the time, if a period began before."""
+    free = dict.fromkeys((port.name for port in results), 0)
+    if "period" in component.signature.members:
+        for one in component.results:
+            if one.name == "time":
+                free[one.port] |= (1 << one.width) - 1 << one.offset
+    return {port.name: (1 << port.width) - 1 & ~free[port.name] for port in results}
+
+
+def _word(ports: list[Port], values: dict[str, int]) -> int:
+    """Return the values of ports, the first one in the highest bits."""
+    word = 0
+    for port in ports:
+        word = word << port.width | values[port.name]
+    return word
+
+
+def _connections(
+    component: FlatUnit,
+    ports: list[Port],
+    requests: list[Port],
+    results: list[Port],
+    resets: dict[str, int],
+) -> dict[str, str]:
+    """Return what the test bench connects to each port."""
+    found = {port.name: port.name for port in ports}
+    found |= {name: f"{len(getattr(component, name))}'d{value}" for name, value in resets.items()}
+    found |= {name: name for name in (component.CLOCK, component.RESET)}
+    for word, held in (("request", requests), ("result", results)):
+        top = sum(port.width for port in held)
+        for port in held:
+            top -= port.width
+            found[port.name] = f"{word}[{top + port.width - 1}:{top}]"
+    prefixes = ("s_axis_t", "m_axis_t") if "s_axis_tvalid" in found else ("in_", "out_")
+    for prefix, side in zip(prefixes, ("in", "out"), strict=True):
+        for flag in ("valid", "ready"):
+            if f"{prefix}{flag}" in found:
+                found[f"{prefix}{flag}"] = f"{side}_{flag}"
+    return found
