@@ -87,6 +87,8 @@ class UnitSignature(wiring.Signature):
         Entry of a table of answers, which is loaded as a stream and put to use by the port `swap`.
     counters : mapping of str to int
         Outputs that count, with their widths.
+    others : mapping of str to Member
+        Further ports.
 
     Raises
     ------
@@ -117,6 +119,7 @@ class UnitSignature(wiring.Signature):
         covered_bits: int = 0,
         table: data.Layout | None = None,
         counters: Mapping[str, int] | None = None,
+        others: Mapping[str, wiring.Member] | None = None,
     ) -> None:
         require_integer("Key bits", key_bits, least=1)
         require_integer("Generations", generations, least=1)
@@ -156,7 +159,7 @@ class UnitSignature(wiring.Signature):
             members |= {"table": In(stream.Signature(table)), "swap": In(1)}
         if secret_bits:
             members["secret"] = In(stream.Signature(secret_bits))
-        super().__init__(members)
+        super().__init__(members | (others or {}))
 
     @classmethod
     def from_spec(

@@ -4,7 +4,8 @@ A row makes a register. The unit counts the events of its rows, a board counts
 those of the line, the serial protocol's STATISTICS answers all that can be
 read, in the order of the table, and `registers_header` tells C programs the
 same. New rows go to the end, so that the words of older ones keep their
-places. Nothing of Amaranth is imported.
+places. Rows with an address are registers of exported units, behind a bus, see
+`lately.hdl.bus.register_map`. Nothing of Amaranth is imported.
 """
 
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ..golden.hash.siphash import SECRET_BITS
 from .latencies import PERIOD_BITS
 
 WORD_BITS = 32
@@ -24,6 +26,9 @@ class Access(Enum):
     READ = "read"
     WRITE = "write"
     READ_WRITE = "read, write"
+    PULSE = "write 1 to act"
+    """Reads as 0."""
+    STICKY = "read, write 1 to clear"
 
 
 class Holder(Enum):
@@ -33,6 +38,34 @@ class Holder(Enum):
     WINDOW = "window"
     """Unit and source of ticks of a window in time."""
     LINE = "line"
+    BUS = "bus"
+    """Registers of exported units only."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisterField:
+    """Bits of a register.
+
+    Attributes
+    ----------
+    name : str
+    place, width : int
+        Lowest bit, and number of bits.
+    access : Access
+    reset : int
+    needs : str
+        Port of the unit without which there is no such field; empty if it is always there.
+    meaning : str
+        One sentence.
+    """
+
+    name: str
+    place: int
+    width: int = 1
+    access: Access = Access.READ
+    reset: int = 0
+    needs: str = ""
+    meaning: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +86,11 @@ class Register:
     holder : Holder
     event : str
         Signal that is counted; empty if nothing is.
+    address : int or None
+        Byte at which it is on the bus of an exported unit, in words of 32 bits, the lowest bits
+        first; None if it is not there.
+    fields : tuple of RegisterField
+        Its parts; none if it is one number.
 
     Raises
     ------
@@ -67,13 +105,15 @@ class Register:
     meaning: str
     holder: Holder = Holder.UNIT
     event: str = ""
+    address: int | None = None
+    fields: tuple[RegisterField, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
             raise ValueError(f"Name must be an identifier, not {self.name!r}")
         if self.width is not None and self.width < 1:
             raise ValueError(f"Width must be at least 1, not {self.width}")
-        if self.readable and (self.width or 0) > WORD_BITS:
+        if self.holder is not Holder.BUS and self.readable and (self.width or 0) > WORD_BITS:
             raise ValueError(f"Width must be at most {WORD_BITS} to be read, not {self.width}")
 
     @property
@@ -83,10 +123,12 @@ class Register:
 
 
 REGISTERS = (
-    Register(name="operations", event="valid", meaning="Operations that were performed."),
-    Register(name="insertions", event="insert", meaning="Keys that were inserted."),
-    Register(name="hits", event="hit", meaning="Queries that reported their key."),
-    Register(name="shifts", event="shift", meaning="Generations that were begun by a shift."),
+    Register(name="operations", address=0x80, event="valid",
+             meaning="Operations that were performed."),
+    Register(name="insertions", address=0x88, event="insert", meaning="Keys that were inserted."),
+    Register(name="hits", address=0x90, event="hit", meaning="Queries that reported their key."),
+    Register(name="shifts", address=0x98, event="shift",
+             meaning="Generations that were begun by a shift."),
     Register(name="frames_good", event="good", holder=Holder.LINE,
              meaning="Frames that came undamaged."),
     Register(name="frames_bad", event="bad", holder=Holder.LINE,
@@ -99,19 +141,72 @@ REGISTERS = (
              meaning="Requests whose number was not expected."),
     Register(name="line_errors", event="error", holder=Holder.LINE,
              meaning="Bytes without a stop bit."),
-    Register(name="generation", access=Access.READ_WRITE, width=None, reset=None,
+    Register(name="generation", access=Access.READ_WRITE, width=None, reset=None, address=0x20,
              meaning="Insertions in a generation, from the next one on."),
-    Register(name="secret", access=Access.WRITE, width=128,
+    Register(name="secret", access=Access.WRITE, width=SECRET_BITS, address=0x30,
              meaning="Secret of the hash, from the next clear or, with re-keying, shift on."),
-    Register(name="shortened", event="shortened", holder=Holder.WINDOW,
+    Register(name="shortened", event="shortened", holder=Holder.WINDOW, address=0xA0,
              meaning="Shifts that retired a segment within the span."),
-    Register(name="overfilled", event="overfilled", holder=Holder.WINDOW,
+    Register(name="overfilled", event="overfilled", holder=Holder.WINDOW, address=0xA8,
              meaning="Insertions beyond the capacity of their generation."),
     Register(name="period", access=Access.READ_WRITE, width=PERIOD_BITS, reset=None,
-             holder=Holder.WINDOW,
-             meaning="Clocks of a tick, from the next one on; at first a millisecond of them."),
-    Register(name="covered", width=None, reset=None, holder=Holder.WINDOW,
+             holder=Holder.WINDOW, address=0x24,
+             meaning="Clocks of a tick, from the next one on; on boards, at first a millisecond."),
+    Register(name="covered", width=None, reset=None, holder=Holder.WINDOW, address=0x28,
              meaning="Ticks, the present one included, of which every key is still reported."),
+    Register(name="id", reset=0x4C41544C, holder=Holder.BUS, address=0x00,
+             meaning="The letters LATL."),
+    Register(name="version", reset=None, holder=Holder.BUS, address=0x04,
+             meaning="Version of Lately that wrote the unit.",
+             fields=(RegisterField(name="major", place=16, width=16, meaning="Major version."),
+                     RegisterField(name="minor", place=8, width=8, meaning="Minor version."),
+                     RegisterField(name="patch", place=0, width=8, meaning="Patch."))),
+    Register(name="digest", width=64, reset=None, holder=Holder.BUS, address=0x08,
+             meaning="Digest of the specification."),
+    Register(name="widths", reset=None, holder=Holder.BUS, address=0x10,
+             meaning="Sizes of the unit.",
+             fields=(RegisterField(name="key", place=0, width=16, meaning="Bits of a key."),
+                     RegisterField(name="tag", place=16, width=8, meaning="Bits of a tag."),
+                     RegisterField(name="lanes", place=24, width=8,
+                                   meaning="Operations of a transfer."))),
+    Register(name="control", holder=Holder.BUS, address=0x14,
+             meaning="Orders to the unit.",
+             fields=(RegisterField(name="enable", place=0, access=Access.READ_WRITE, reset=1,
+                                   meaning="Operations are taken."),
+                     RegisterField(name="shift", place=1, access=Access.PULSE, needs="generation",
+                                   meaning="A SHIFT is performed."),
+                     RegisterField(name="clear", place=2, access=Access.PULSE,
+                                   meaning="A CLEAR is performed."),
+                     RegisterField(name="snapshot", place=3, access=Access.PULSE,
+                                   meaning="The counters take their values, all of one moment."),
+                     RegisterField(name="swap", place=4, access=Access.PULSE, needs="swap",
+                                   meaning="The table that was loaded answers from now on."))),
+    Register(name="status", holder=Holder.BUS, address=0x18,
+             meaning="What waits.",
+             fields=(RegisterField(name="order", place=0,
+                                   meaning="A SHIFT or CLEAR of `control` is yet to be performed."),
+                     RegisterField(name="secret", place=1, needs="secret",
+                                   meaning="A secret waits until the one before is out of use."),
+                     RegisterField(name="table", place=2, needs="table",
+                                   meaning="An entry of the table waits until it can be loaded."))),
+    Register(name="faults", holder=Holder.BUS, address=0x1C,
+             meaning="What has happened since it was cleared.",
+             fields=(RegisterField(name="overrun", place=0, access=Access.STICKY, needs="overrun",
+                                   meaning="A request was refused."),
+                     RegisterField(name="shortened", place=1, access=Access.STICKY,
+                                   needs="shortened",
+                                   meaning="A shift retired a segment within the span."),
+                     RegisterField(name="overfilled", place=2, access=Access.STICKY,
+                                   needs="overfilled",
+                                   meaning="A generation got more insertions than its capacity."),
+                     RegisterField(name="lost", place=3, access=Access.STICKY, needs="lost",
+                                   meaning="An entry was given up."))),
+    Register(name="guaranteed", width=None, holder=Holder.BUS, address=0x2C, reset=None,
+             meaning="Largest window for which answers are exact."),
+    Register(name="table", access=Access.WRITE, width=None, holder=Holder.BUS, address=0x40,
+             meaning="Entry of the table that does not answer."),
+    Register(name="lost", event="lost", holder=Holder.BUS, address=0xB0,
+             meaning="Entries that were given up."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 
@@ -135,8 +230,8 @@ def readable(*, timed: bool = False) -> list[Register]:
     timed : bool
         Whether the window is one in time.
     """
-    readable = [register for register in REGISTERS if register.readable]
-    return [register for register in readable if timed or register.holder is not Holder.WINDOW]
+    left_out = {Holder.BUS} if timed else {Holder.BUS, Holder.WINDOW}
+    return [one for one in REGISTERS if one.readable and one.holder not in left_out]
 
 
 def registers_header(unit: Any) -> str:
@@ -156,6 +251,8 @@ def registers_header(unit: Any) -> str:
     lines = ["#ifndef LATELY_REGISTERS_H", "#define LATELY_REGISTERS_H", "",
              f"#define LATELY_WORDS {len(words)}"]  # fmt: skip
     for register in REGISTERS:
+        if register.holder is Holder.BUS:
+            continue
         if register.name not in words and register.name not in unit.signature.members:
             continue
         width, reset = register.width, register.reset
@@ -176,6 +273,7 @@ def registers_table() -> Sequence[Sequence[str]]:
     return [
         [f"`{one.name}`", one.access.value, _stated(one.width), _stated(one.reset), one.meaning]
         for one in REGISTERS
+        if one.holder is not Holder.BUS
     ]
 
 

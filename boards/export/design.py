@@ -1,8 +1,10 @@
 """A unit that is exported: its component, its Verilog and its ports."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import metadata
 from typing import Any, NamedTuple
 
 from amaranth.back import verilog
@@ -11,7 +13,9 @@ from amaranth.lib.wiring import In
 from ...golden.errors import SpecificationError
 from ...golden.spec.base import Specification
 from ...hdl.build import UnitProfile, filter_unit, unit_profile
+from ...hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
 from ...hdl.bus.flat import AxisUnit, ExternUnit, FlatUnit, RawUnit
+from ...hdl.bus.register_map import RegisterMap
 from ...hdl.latencies import DEFAULT_LEVELS
 from ..flow.devices import Device, device
 from .names import ExportError, check_name
@@ -21,12 +25,21 @@ WRAPS: dict[str, Callable[..., FlatUnit]] = {
 }  # fmt: skip
 """Conventions of ports."""
 
+NO_BUS = "none"
+"""In place of a bus: settings and counters are ports."""
+
 DEVICES = {"portable": "ecp5-25k-6", "ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k",
            "gowin": "gowin-gw1nr-9c"}  # fmt: skip
 """Devices that constraint and synthesis are for unless another is named, by kind of memory."""
 
 MOST_TAG_BITS = 64
 """Widest tag of an exported unit."""
+
+
+def release() -> tuple[int, int, int]:
+    """Return the version of Lately in three numbers."""
+    major, minor, patch, *_ = map(int, re.findall(r"\d+", f"{metadata.version('lately')}.0.0"))
+    return major, minor, patch
 
 
 class Port(NamedTuple):
@@ -60,6 +73,8 @@ class Design:
         Of the module, and of all files.
     wrap : str
         One of `WRAPS`.
+    bus : str
+        One of `lately.hdl.bus.controlled.BUSES`, behind which the registers are, or `NO_BUS`.
     memory : str
         Variant of the memories.
     target : str, optional
@@ -88,6 +103,7 @@ class Design:
     spec: Specification
     name: str
     wrap: str = "axis"
+    bus: str = NO_BUS
     memory: str = "portable"
     target: str | None = None
     tag_bits: int = 8
@@ -100,6 +116,10 @@ class Design:
         check_name(self.name)
         if self.wrap not in WRAPS:
             raise ExportError(f"wrap: must be one of {', '.join(WRAPS)}, not {self.wrap!r}")
+        if self.bus not in (*BUSES, NO_BUS):
+            raise ExportError(
+                f"bus: must be one of {', '.join([*BUSES, NO_BUS])}, not {self.bus!r}"
+            )
         if self.last and self.wrap != "axis":
             raise ExportError(f"last: must be given with wrap axis only, not {self.wrap}")
         if self.tag_bits > MOST_TAG_BITS:
@@ -129,19 +149,39 @@ class Design:
     def component(self) -> FlatUnit:
         """The unit with its ports, as an Amaranth component."""
         try:
-            unit = filter_unit(
-                self.spec,
-                memory=self.memory,
-                levels=self.levels,
-                tag_bits=self.tag_bits + self.last,
-                **self.options,
-            )
+            unit = self._unit()
         except ValueError as error:
             # Of an option that this kind of unit has not.
             if isinstance(error, SpecificationError):
                 raise
             raise ExportError(str(error)) from None
         return AxisUnit(unit, last=True) if self.last else WRAPS[self.wrap](unit)
+
+    def _unit(self) -> Any:
+        has_bus = self.bus != NO_BUS
+        unit = filter_unit(
+            self.spec,
+            memory=self.memory,
+            levels=self.levels,
+            tag_bits=self.tag_bits + self.last + MARK_BITS * has_bus,
+            **({"statistics_bits": COUNTER_BITS} if has_bus else {}),
+            **self.options,
+        )
+        if not has_bus:
+            return unit
+        return ControlledUnit(
+            unit,
+            spec=self.spec,
+            bus=self.bus,
+            version=release(),
+            told_bits=self.tag_bits,
+            waits=self.waits,
+        )
+
+    @property
+    def registers(self) -> RegisterMap | None:
+        """Words on the bus; None without a bus."""
+        return getattr(self.component.unit, "registers", None)
 
     @property
     def ports(self) -> list[Port]:

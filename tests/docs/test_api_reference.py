@@ -31,10 +31,18 @@ PACKAGES = (
         ".golden.hash",
         ".golden.ring",
     ),
-    *(".golden.timestamp", ".hdl", ".hdl.dictionary", ".hdl.frontend", ".hdl.hash", ".hdl.lanes"),
+    *(
+        ".golden.timestamp",
+        ".hdl",
+        ".hdl.bus",
+        ".hdl.dictionary",
+        ".hdl.frontend",
+        ".hdl.hash",
+        ".hdl.lanes",
+    ),
     *(".hdl.memory", ".hdl.ring", ".hdl.timing", ".sim", ".sim.bench", ".sim.proofs"),
     ".sim.replay",
-    *(".boards", ".boards.flow", ".boards.link", ".boards.targets"),
+    *(".boards", ".boards.export", ".boards.flow", ".boards.link", ".boards.targets"),
 )
 
 # What runs inside a simulator cannot be imported here.

@@ -1,0 +1,127 @@
+"""Registers on AXI4-Lite."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..registers import WORD_BITS
+from .register_bank import AccessSignature
+from .register_map import ADDRESS_BITS, WORD_BYTES
+
+OKAY, SLVERR = 0, 2
+"""Responses."""
+
+
+class Axi4Lite(wiring.Component):
+    """AXI4-Lite subordinate before registers.
+
+    Address and data of a write may come in any order. One access is performed at a time; where a
+    read and a write wait, they take turns. All outputs are registers, or have a gate to one: none
+    depends on an input in the same clock. What is offered stays until it is taken. An access that
+    fails is answered by SLVERR. The lowest two bits of an address and AxPROT are ignored.
+
+    Members
+    -------
+    s_axil_awaddr, s_axil_awprot, s_axil_awvalid : In
+    s_axil_awready : Out(1)
+    s_axil_wdata, s_axil_wstrb, s_axil_wvalid : In
+    s_axil_wready : Out(1)
+    s_axil_bresp, s_axil_bvalid : Out
+    s_axil_bready : In(1)
+    s_axil_araddr, s_axil_arprot, s_axil_arvalid : In
+    s_axil_arready : Out(1)
+    s_axil_rdata, s_axil_rresp, s_axil_rvalid : Out
+    s_axil_rready : In(1)
+    access : Out(AccessSignature())
+    """
+
+    PREFIX = "s_axil"
+
+    INTERFACE = "xilinx.com:interface:aximm:1.0"
+    """Name by which Vivado knows it."""
+
+    def __init__(self):
+        channels = {
+            "aw": {"addr": In(ADDRESS_BITS), "prot": In(3)},
+            "w": {"data": In(WORD_BITS), "strb": In(WORD_BYTES)},
+            "b": {"resp": Out(2)},
+            "ar": {"addr": In(ADDRESS_BITS), "prot": In(3)},
+            "r": {"data": Out(WORD_BITS), "resp": Out(2)},
+        }
+        members = {}
+        for name, payload in channels.items():
+            inward = name in ("aw", "w", "ar")
+            parts = payload | {"valid": In(1), "ready": Out(1)}
+            if not inward:
+                parts |= {"valid": Out(1), "ready": In(1)}
+            members |= {f"{self.PREFIX}_{name}{part}": what for part, what in parts.items()}
+        super().__init__(members | {"access": Out(AccessSignature())})
+
+    def elaborate(self, platform):
+        m = Module()
+        access = self.access
+        low = ADDRESS_BITS - len(access.address)
+        done = {name: Signal(name=f"{name}_done") for name in ("write", "read")}
+        to, data, source = (
+            self._elaborate_request(m, channel, part, done[name])
+            for channel, part, name in (
+                ("aw", "addr", "write"), ("w", "data", "write"), ("ar", "addr", "read")
+            )
+        )  # fmt: skip
+        with m.If(self.s_axil_wvalid & self.s_axil_wready):
+            m.d.sync += access.strobe.eq(self.s_axil_wstrb)
+        busy, writes = Signal(), Signal()
+        may = {"write": to.held & data.held & ~self.s_axil_bvalid,
+               "read": source.held & ~self.s_axil_rvalid}  # fmt: skip
+        turn = Signal()
+        m.d.comb += [
+            turn.eq(may["write"] & (~may["read"] | ~writes)),
+            access.data.eq(data.value),
+            *(done[name].eq(access.done & (writes == (name == "write"))) for name in done),
+        ]
+        starts = {"write": ~busy & turn, "read": ~busy & may["read"] & ~turn}
+        m.d.sync += [access.write.eq(starts["write"]), access.read.eq(starts["read"])]
+        with m.If(Cat(starts.values()).any()):
+            m.d.sync += [
+                busy.eq(1),
+                writes.eq(turn),
+                access.address.eq(Mux(turn, to.value[low:], source.value[low:])),
+            ]
+        with m.If(access.done):
+            m.d.sync += busy.eq(0)
+        response = Mux(access.error, SLVERR, OKAY)
+        self._elaborate_response(m, "b", done["write"], resp=response)
+        self._elaborate_response(m, "r", done["read"], resp=response, data=access.word)
+        return m
+
+    def _port(self, channel, part):
+        return getattr(self, f"{self.PREFIX}_{channel}{part}")
+
+    def _elaborate_request(self, m, channel, part, done):
+        """Hold what a channel brings until the access is done."""
+        payload = self._port(channel, part)
+        request = _Request(len(payload), channel)
+        valid, ready = self._port(channel, "valid"), self._port(channel, "ready")
+        m.d.comb += ready.eq(~request.held)
+        with m.If(valid & ready):
+            m.d.sync += [request.held.eq(1), request.value.eq(payload)]
+        with m.If(done):
+            m.d.sync += request.held.eq(0)
+        return request
+
+    def _elaborate_response(self, m, channel, done, **payload):
+        """Offer a response until it is taken."""
+        valid = self._port(channel, "valid")
+        with m.If(self._port(channel, "ready")):
+            m.d.sync += valid.eq(0)
+        with m.If(done):
+            m.d.sync += valid.eq(1)
+            m.d.sync += [self._port(channel, part).eq(value) for part, value in payload.items()]
+
+
+class _Request:
+    """What has come on a channel, and whether anything has."""
+
+    def __init__(self, width, channel):
+        self.held = Signal(name=f"{channel}_held", init=0)
+        self.value = Signal(width, name=f"{channel}_value", reset_less=True)

@@ -1,0 +1,218 @@
+"""Units with registers behind a bus."""
+
+from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In
+
+from ..interface import Operation, UnitSignature, fields
+from ..latencies import GENERATION_LEAD
+from .axi4_lite import Axi4Lite
+from .register_bank import RegisterBank
+from .register_map import OVERRUN, register_map
+from .wishbone import Wishbone
+
+BUSES = {"axi4-lite": Axi4Lite, "wishbone": Wishbone}
+"""Buses by name."""
+
+COUNTER_BITS = 64
+"""Width of the counters of units behind a bus."""
+
+MARK_BITS = 1
+"""Highest bits of the unit's tag, which mark operations that registers order."""
+
+KEPT = ("tick",)
+"""Ports of a unit, beside its streams, that are no registers."""
+
+
+class ControlledUnit(wiring.Component):
+    """A unit whose settings, counters and secret are registers behind a bus.
+
+    While `enable` is low, or an order to SHIFT or CLEAR waits, no operation is taken: `i.ready` is
+    low. An order is performed `GENERATION_LEAD` clocks after it came, so that it heeds the settings
+    before it, and as soon as the unit takes it; it has no result.
+
+    Parameters
+    ----------
+    unit : Component
+        With a `UnitSignature`. Its tag must have `MARK_BITS` more than that of requests.
+    spec : Specification
+        Of the unit.
+    bus : str
+        One of `BUSES`.
+    version : tuple of int
+        As for `lately.hdl.bus.register_map.register_map`.
+    told_bits : int
+        Width of the tag that the registers tell, without TLAST.
+    waits : bool
+        Whether requests wait for `i.ready`; if not, those that come while it is low are a fault.
+
+    Members
+    -------
+    i, o, tick
+        As of the unit.
+    s_axil_awaddr, ... or wb_cyc_i, ...
+        As of the bus.
+
+    Errors: KeyError if there is no such bus.
+    """
+
+    def __init__(self, unit, *, spec, bus, version, told_bits, waits=True):
+        self.unit = unit
+        self._front = BUSES[bus]()
+        others = () if waits else (OVERRUN,)
+        self.registers = register_map(
+            unit, spec=spec, version=version, tag_bits=told_bits, others=others
+        )
+        """The words on the bus."""
+        self._bank = RegisterBank(registers=self.registers)
+        self._ports = {
+            name: member
+            for name, member in self._front.signature.members.items()
+            if name != "access"
+        }
+        self._kept = [name for name in KEPT if name in unit.signature.members]
+        super().__init__(_outer(unit.signature, self._ports, self._kept))
+
+    @property
+    def latency(self):
+        """Cycles from the acceptance of an operation to its result on an idle output."""
+        return self.unit.latency
+
+    @property
+    def bus_ports(self):
+        """Names of the ports of the bus."""
+        return list(self._ports)
+
+    @property
+    def interface(self):
+        """Prefix of the bus and the name by which Vivado knows it, or None."""
+        name = getattr(self._front, "INTERFACE", None)
+        return None if name is None else (self._front.PREFIX, name)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.unit = unit = self.unit
+        m.submodules.bank = bank = self._bank
+        m.submodules.front = front = self._front
+        wiring.connect(m, front.access, bank.access)
+        for name, member in self._ports.items():
+            inner, outer = getattr(front, name), getattr(self, name)
+            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        m.d.comb += [getattr(unit, name).eq(getattr(self, name)) for name in self._kept]
+        self._elaborate_registers(m)
+        closed, order, code = self._elaborate_orders(m)
+        self._elaborate_requests(m, closed, order, code)
+        mark = unit.signature.of_lane(unit.o.p, 0).tag[-MARK_BITS:].any()
+        m.d.comb += [
+            self.o.valid.eq(unit.o.valid & ~mark),
+            unit.o.ready.eq(self.o.ready | mark),
+            *_copied(unit.o.p, self.o.p),
+        ]
+        return m
+
+    def _elaborate_registers(self, m):
+        """Connect the registers with the ports of the unit that have their names."""
+        unit, bank = self.unit, self._bank
+        for name, member in unit.signature.members.items():
+            if name in ("i", "o", *self._kept, "swap"):
+                continue
+            if not member.is_port:
+                given, taken = getattr(bank, name), getattr(unit, name)
+                m.d.comb += [
+                    taken.p.eq(given.p),
+                    taken.valid.eq(given.valid),
+                    given.ready.eq(taken.ready),
+                ]
+            elif member.flow is In:
+                m.d.comb += getattr(unit, name).eq(getattr(bank, name))
+            else:
+                m.d.comb += getattr(bank, name).eq(getattr(unit, name))
+        members = bank.signature.members
+        if "control_swap" in members:
+            m.d.comb += unit.swap.eq(bank.control_swap)
+        for name in ("secret", "table"):
+            if name in members:
+                m.d.comb += getattr(bank, f"status_{name}").eq(getattr(bank, name).valid)
+        for name in ("shortened", "overfilled", "lost"):
+            if f"faults_{name}" in members:
+                before = Signal(name=f"{name}_before")
+                count = getattr(unit, name)
+                m.d.sync += before.eq(count[0])
+                m.d.comb += getattr(bank, f"faults_{name}").eq(count[0] != before)
+        if "faults_overrun" in members:
+            m.d.comb += bank.faults_overrun.eq(self.i.valid & ~self.i.ready)
+
+    def _elaborate_orders(self, m):
+        """Return whether operations have to stay outside, whether an order is given, and which."""
+        unit, bank = self.unit, self._bank
+        clears, closed, order = Signal(), Signal(), Signal()
+        waits, given = bank.status_order, Signal(name="given")
+        lead = Signal(range(GENERATION_LEAD))
+        shifts = getattr(bank, "control_shift", 0)
+        m.d.comb += given.eq(bank.control_clear | shifts)
+        with m.If(given):
+            # Both together are a CLEAR.
+            m.d.sync += [waits.eq(1), clears.eq(bank.control_clear), lead.eq(GENERATION_LEAD - 1)]
+        with m.If(waits & (lead != 0)):
+            m.d.sync += lead.eq(lead - 1)
+        taken = order & unit.i.ready
+        m.d.sync += [
+            order.eq(waits & (lead == 0) & ~taken),
+            closed.eq(~bank.control_enable | given | (waits & ~taken)),
+        ]
+        with m.If(taken):
+            m.d.sync += waits.eq(0)
+        return closed, order, Mux(clears, Operation.CLEAR, Operation.SHIFT)
+
+    def _elaborate_requests(self, m, closed, order, code):
+        unit = self.unit
+        m.d.comb += [
+            self.i.ready.eq(unit.i.ready & ~closed),
+            unit.i.valid.eq((self.i.valid & ~closed) | order),
+            *_copied(self.i.p, unit.i.p),
+        ]
+        first = unit.signature.of_lane(unit.i.p, 0)
+        operation = unit.i.p.alone if unit.signature.lanes > 1 else first.operation
+        with m.If(order):
+            m.d.comb += [operation.eq(code), first.tag[-MARK_BITS:].eq(-1)]
+            if unit.signature.lanes > 1:
+                m.d.comb += [lane.valid.eq(0) for lane in unit.i.p.lanes]
+        if "time" in self.signature.request.members:
+            last = Signal.like(self.i.p.time, name="last_time")
+            with m.If(self.i.valid & self.i.ready):
+                m.d.sync += last.eq(self.i.p.time)
+            with m.If(order):
+                m.d.comb += unit.i.p.time.eq(last)
+
+
+def _outer(signature, ports, kept):
+    """Return the signature of a unit whose tags are not marked, and whose settings are inside."""
+    request, result = (
+        {path.rpartition(".")[2]: width for path, _, width in fields(signature.of_lane(one, 0))}
+        for one in (signature.request, signature.result)
+    )
+    return UnitSignature(
+        key_bits=request["key"],
+        tag_bits=request["tag"] - MARK_BITS,
+        generations=1 << result["age"],
+        lanes=signature.lanes,
+        time_bits=request.get("time", 0),
+        window_bits=request.get("window", 0),
+        class_bits=request.get("query_class", 0),
+        oldest_bits=result.get("oldest", 0),
+        status_bits=result.get("status", 0),
+        result_time_bits=result.get("time", 0),
+        removes=request["operation"] > Shape.cast(Operation).width,
+        others=ports | {name: signature.members[name] for name in kept},
+    )
+
+
+def _copied(source, target):
+    """Return the assignments between the fields of two payloads that differ in their tags."""
+    found = {path: (at, width) for path, at, width in fields(target.shape())}
+    bits, goal = source.as_value(), target.as_value()
+    assignments = []
+    for path, low, width in fields(source.shape()):
+        at, wide = found[path]
+        assignments.append(goal[at : at + wide].eq(bits[low : low + width]))
+    return assignments

@@ -1,0 +1,262 @@
+"""The registers of an exported unit, whatever bus they are behind."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..registers import WORD_BITS, Access
+from ..statistics import EventCounter
+from .register_map import ADDRESS_BITS, WORD_BYTES
+
+WORD_ADDRESS_BITS = ADDRESS_BITS - (WORD_BYTES - 1).bit_length()
+"""Width of the address of a word."""
+
+
+class AccessSignature(wiring.Signature):
+    """Ports between a bus and the registers: one access at a time.
+
+    Members
+    -------
+    read, write : Out(1)
+        High for a clock: an access begins. What comes with it stays until `done`.
+    address : Out
+        Of a word.
+    data : Out(32)
+    strobe : Out(4)
+        Bytes that are written.
+    done : In(1)
+        High for a clock, a fixed time later: the access is done.
+    error : In(1)
+        With `done`: there is no such register, or it cannot be accessed so now; nothing has
+        changed.
+    word : In(32)
+        With `done`: what was read.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "read": Out(1),
+                "write": Out(1),
+                "address": Out(WORD_ADDRESS_BITS),
+                "data": Out(WORD_BITS),
+                "strobe": Out(WORD_BYTES),
+                "done": In(1),
+                "error": In(1),
+                "word": In(WORD_BITS),
+            }
+        )
+
+
+class RegisterBank(wiring.Component):
+    """The words of a `RegisterMap`.
+
+    A read takes `READ_LATENCY` clocks and a write `WRITE_LATENCY`. Counters are read as the last
+    snapshot found them, all digits of one moment though their carries take some clocks. A register
+    that is a stream is loaded by writing its last word; as long as that waits to be taken, its
+    words cannot be written. Nor can the orders SHIFT and CLEAR while one of them waits.
+
+    Parameters
+    ----------
+    registers : RegisterMap
+
+    Members
+    -------
+    access : In(AccessSignature())
+    operations, ... : In
+        Registers and fields that are read, by the name of their signal, and counters.
+    generation, control_enable, ... : Out
+        Settings.
+    control_shift, ... : Out(1)
+        Orders: high for a clock.
+    faults_overrun, ... : In(1)
+        Events that are kept until they are cleared.
+    secret, table : Out(stream.Signature)
+        Registers that can be written only.
+    """
+
+    READ_LATENCY = 3
+    WRITE_LATENCY = 9
+    """Long enough for a snapshot to be complete."""
+
+    def __init__(self, *, registers):
+        self._registers = registers
+        self._signals = registers.signals()
+        super().__init__(
+            {"access": In(AccessSignature())}
+            | {
+                name: self._member(field, width)
+                for name, (field, width) in self._signals.items()
+                if not field.constant
+            }
+        )
+
+    @staticmethod
+    def _member(field, width):
+        match field.access:
+            case Access.READ_WRITE:
+                return Out(width, init=field.reset)
+            case Access.PULSE:
+                return Out(1)
+            case Access.WRITE:
+                return Out(stream.Signature(width))
+        return In(width)
+
+    def elaborate(self, platform):
+        m = Module()
+        written, done = self._elaborate_select(m)
+        values = {
+            name: self._elaborate_signal(m, name, *found, written)
+            for name, found in self._signals.items()
+        }
+        word = self._elaborate_read(m, values)
+        m.d.comb += [self.access.word.eq(word), self.access.done.eq(done)]
+        return m
+
+    def _elaborate_select(self, m):
+        """Return which words are written, by name, and whether an access is done."""
+        access, words = self.access, self._registers.words
+        reads, writes = Signal(self.READ_LATENCY), Signal(self.WRITE_LATENCY)
+        m.d.sync += [reads.eq(Cat(access.read, reads)), writes.eq(Cat(access.write, writes))]
+        may = {
+            name: self._elaborate_known(m, name, [word for word in words if getattr(word, name)])
+            for name in ("readable", "writable")
+        }
+        chosen, held = {}, []
+        for word in words:
+            if not word.writable:
+                continue
+            hit = Signal(name=f"hit_{word.name}")
+            m.d.sync += hit.eq(access.address == word.address // WORD_BYTES)
+            chosen[word.name] = hit
+            held.append(hit & self._is_held(word))
+        refused = Signal()
+        m.d.comb += refused.eq(Cat(held).any())
+        with m.If(reads[0] | writes[0]):
+            m.d.sync += access.error.eq(
+                Mux(writes[0], ~may["writable"] | refused, ~may["readable"])
+            )
+        written = {}
+        for name, hit in chosen.items():
+            written[name] = Signal(name=f"write_{name}")
+            m.d.sync += written[name].eq(writes[0] & hit & ~refused)
+        return written, reads[-1] | writes[-1]
+
+    def _elaborate_known(self, m, name, words):
+        """Return, a clock later, whether there is a word at the address, of those that count."""
+        known = Signal(name=name)
+        places = sum(1 << word.address // WORD_BYTES for word in words)
+        m.d.sync += known.eq(
+            Const(places, 1 << WORD_ADDRESS_BITS).bit_select(self.access.address, 1)
+        )
+        return known
+
+    def _is_held(self, word):
+        """Return whether a word cannot be written now."""
+        (signal, *_) = {field.signal for field in word.fields}
+        if word.fields[0].access is Access.WRITE:
+            return getattr(self, signal).valid
+        if word.register.name == "control":
+            orders = [
+                self._given(field)
+                for field in word.fields
+                if field.access is Access.PULSE and field.name in ("shift", "clear")
+            ]
+            return self.status_order & Cat(orders).any()
+        return Const(0)
+
+    def _given(self, field):
+        """Return whether the data have a 1 at a field of a bit."""
+        return self.access.data[field.place] & self.access.strobe[field.place // 8]
+
+    def _elaborate_signal(self, m, name, first, width, written):
+        """Return the value that is read."""
+        if first.constant:
+            return Const(sum(field.reset << field.low for _, field in self._fields(name)), width)
+        port = getattr(self, name)
+        match first.access:
+            case Access.PULSE:
+                ((word, field),) = self._fields(name)
+                m.d.sync += port.eq(written[word] & self._given(field))
+                return Const(0, 1)
+            case Access.STICKY:
+                return self._elaborate_fault(m, name, port, written)
+            case Access.READ_WRITE:
+                self._elaborate_bytes(m, name, port, written)
+                return port
+            case Access.WRITE:
+                self._elaborate_load(m, name, port, written)
+                return Const(0, width)
+        if any(word.register.event for word in self._registers.find(name)):
+            return self._elaborate_snapshot(m, name, port)
+        return port
+
+    def _fields(self, name):
+        """Return the words and fields that a signal is in, the lowest bits first."""
+        return [
+            (word.name, field)
+            for word in self._registers.words
+            for field in word.fields
+            if field.signal == name
+        ]
+
+    def _elaborate_fault(self, m, name, event, written):
+        ((word, field),) = self._fields(name)
+        held = Signal(name=f"{name}_held")
+        m.d.sync += held.eq(event | (held & ~(written[word] & self._given(field))))
+        return held
+
+    def _elaborate_bytes(self, m, name, value, written):
+        """Write the bytes of a signal that the strobes name."""
+        for word, field in self._fields(name):
+            for byte in range(WORD_BYTES):
+                low, high = max(8 * byte, field.place), min(8 * byte + 8, field.place + field.width)
+                if low >= high:
+                    continue
+                place = field.low - field.place
+                with m.If(written[word] & self.access.strobe[byte]):
+                    m.d.sync += value[low + place : high + place].eq(self.access.data[low:high])
+
+    def _elaborate_load(self, m, name, port, written):
+        self._elaborate_bytes(m, name, port.payload, written)
+        last, _ = self._fields(name)[-1]
+        with m.If(port.ready):
+            m.d.sync += port.valid.eq(0)
+        with m.If(written[last]):
+            m.d.sync += port.valid.eq(1)
+
+    def _elaborate_snapshot(self, m, name, count):
+        """Return a count as of one moment: digits are taken as late as their carries come."""
+        held, take = Signal.like(count, name=f"{name}_held"), self.control_snapshot
+        for low in range(0, len(count), EventCounter.DIGIT):
+            high = low + EventCounter.DIGIT
+            with m.If(take):
+                m.d.sync += held[low:high].eq(count[low:high])
+            later = Signal(name=f"{name}_take{low}")
+            m.d.sync += later.eq(take)
+            take = later
+        return held
+
+    def _elaborate_read(self, m, values):
+        """Return the word at the address, chosen by two digits of the address in a clock."""
+        level = {word.address // WORD_BYTES: self._value(word, values)
+                 for word in self._registers.words}  # fmt: skip
+        for low in range(0, WORD_ADDRESS_BITS, 2):
+            after = {}
+            for group in sorted({place // 4 for place in level}):
+                chosen = Signal(WORD_BITS, name=f"level{low}_{group}", reset_less=True)
+                words = Array(level.get(4 * group + digit, Const(0, WORD_BITS))
+                              for digit in range(4))  # fmt: skip
+                m.d.sync += chosen.eq(words[self.access.address[low : low + 2]])
+                after[group] = chosen
+            level = after
+        return level[0]
+
+    def _value(self, word, values):
+        """Return what a word is read as."""
+        parts, end = [], 0
+        for field in sorted(word.fields, key=lambda field: field.place):
+            bits = values[field.signal][field.low :][: field.width]
+            parts += [Const(0, field.place - end), bits]
+            end = field.place + field.width
+        return Cat(*parts, Const(0, WORD_BITS - end))

@@ -1,0 +1,379 @@
+"""Registers behind buses: every address, every field, and their effects on the unit."""
+
+import random
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.data import StructLayout
+from amaranth.sim import Simulator
+from bus_masters import MASTERS
+
+from lately.golden import any_preset, from_spec
+from lately.hdl.build import filter_unit
+from lately.hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
+from lately.hdl.bus.register_map import ADDRESS_BITS
+from lately.hdl.interface import Operation, UnitSignature
+from lately.hdl.registers import REGISTERS, WORD_BITS, Access
+from lately.hdl.statistics import EventCounter
+
+pytestmark = pytest.mark.rtl
+
+SPEC = any_preset("tiny")
+GENERATION, COVERED, GUARANTEED = 5, 21, 9
+WINDOW = 10
+COUNTERS = [row.name for row in REGISTERS if row.event and row.address is not None]
+
+
+class AllPorts(wiring.Component):
+    """Stands for a unit that has every port that a unit can have."""
+
+    latency = 1
+
+    def __init__(self):
+        super().__init__(
+            UnitSignature(
+                key_bits=SPEC.key_bits,
+                tag_bits=4 + MARK_BITS,
+                generations=4,
+                generation_bits=7,
+                generation=GENERATION,
+                secret_bits=128,
+                tick_bits=24,
+                covered_bits=5,
+                table=StructLayout({"place": 30, "least": 5}),
+                counters=dict.fromkeys(COUNTERS, COUNTER_BITS) | {"guaranteed": 6},
+            )
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [self.covered.eq(COVERED), self.guaranteed.eq(GUARANTEED)]
+        return m
+
+
+def behind(bus, unit, spec=SPEC, *, waits=False):
+    bus = "wishbone" if bus == "pipelined" else bus
+    return ControlledUnit(unit, spec=spec, bus=bus, version=(1, 2, 3), told_bits=4, waits=waits)
+
+
+def of_spec(name):
+    spec = any_preset(name)
+    unit = filter_unit(spec, tag_bits=4 + MARK_BITS, statistics_bits=COUNTER_BITS)
+    return behind("axi4-lite", unit, spec, waits=True)
+
+
+def simulate(unit, bench, *others):
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    for other in others:
+        simulator.add_testbench(other, background=True)
+    simulator.run()
+
+
+def test_addresses_do_not_overlap():
+    """Nor do fields; wide registers have room for their words."""
+    taken = set()
+    for row in REGISTERS:
+        if row.address is None:
+            continue
+        width = COUNTER_BITS if row.event else row.width or WORD_BITS
+        width = 2 * WORD_BITS if row.name == "table" else width
+        words = {row.address + 4 * number for number in range(-(-width // WORD_BITS))}
+        assert not words & taken
+        assert max(words) < 1 << ADDRESS_BITS
+        taken |= words
+        bits = [bit for one in row.fields for bit in range(one.place, one.place + one.width)]
+        assert len(set(bits)) == len(bits)
+    assert set(BUSES) == {"axi4-lite", "wishbone"}
+
+
+def test_all_registers_are_there():
+    unit = behind("wishbone", AllPorts())
+    assert set(unit.registers.registers) == {
+        row.name for row in REGISTERS if row.address is not None
+    }
+    assert {name for word in unit.registers.words for name in [f.name for f in word.fields]} == {
+        "value", *(one.name for row in REGISTERS for one in row.fields)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("bus", MASTERS)
+def test_every_address(bus):
+    """What is there answers with its value after reset, the rest with an error; so do writes."""
+    unit = behind(bus, AllPorts())
+    words = {word.address: word for word in unit.registers.words}
+    digest = int(SPEC.digest.hex(), 16)
+    expected = {
+        0x00: 0x4C41544C, 0x04: 0x00010203, 0x08: digest % 2**32, 0x0C: digest >> 32,
+        0x10: 1 << 24 | 4 << 16 | SPEC.key_bits, 0x14: 1, 0x18: 0, 0x1C: 0,
+        0x20: GENERATION, 0x24: 0xFFFFFF, 0x28: COVERED, 0x2C: GUARANTEED,
+    } | {address: 0 for word in range(0x80, 0xB8, 8) for address in (word, word + 4)}  # fmt: skip
+    written = {0x14, 0x1C, 0x20, 0x24, 0x30, 0x34, 0x38, 0x3C, 0x40, 0x44}
+    assert {*expected, *written} == set(words)
+
+    async def bench(ctx):
+        master = MASTERS[bus](ctx, unit)
+        for address in range(0, 1 << ADDRESS_BITS, 4):
+            failed, value = await master.access(address)
+            assert failed == (address not in expected), hex(address)
+            assert failed or value == expected[address], hex(address)
+            failed, _ = await master.access(address, data=0, strobe=0)
+            assert failed == (address not in written), hex(address)
+        assert words[0x30].fields[0].access is Access.WRITE
+
+    simulate(unit, bench)
+
+
+@pytest.mark.parametrize("bus", MASTERS)
+def test_settings_and_strobes(bus):
+    """A write changes the bytes that it names; a refused one nothing."""
+    unit = behind(bus, AllPorts())
+    inner = unit.unit
+
+    async def bench(ctx):
+        master = MASTERS[bus](ctx, unit)
+        assert await master.access(0x24, 0x12345678) == (False, None)
+        assert await master.access(0x24) == (False, 0x345678)
+        assert ctx.get(inner.period) == 0x345678
+        for strobe, expected in ((1, 0x3456FF), (2, 0x34FFFF), (4, 0xFFFFFF), (8, 0xFFFFFF)):
+            await master.access(0x24, 0xFFFFFFFF, strobe)
+            assert await master.access(0x24) == (False, expected)
+        assert await master.access(0x20, 127) == (False, None)
+        assert ctx.get(inner.generation) == 127
+        assert await master.access(0x28, 0) == (True, None)
+        assert await master.access(0x28) == (False, COVERED)
+        assert await master.access(0x14, 0xFFFFFF00, 14) == (False, None)
+        assert await master.access(0x14) == (False, 1)
+
+    simulate(unit, bench)
+
+
+def test_streams():
+    """Their last word loads them; till they are taken, their words cannot be written."""
+    unit = behind("axi4-lite", AllPorts())
+    inner = unit.unit
+
+    async def bench(ctx):
+        master = MASTERS["axi4-lite"](ctx, unit)
+        for port, place, count, status in ((inner.secret, 0x30, 4, 2), (inner.table, 0x40, 2, 4)):
+            for number in range(count):
+                assert not ctx.get(port.valid)
+                word = 0x11111111 * (number + 1)
+                assert await master.access(place + 4 * number, word) == (False, None)
+            value = sum(0x11111111 * (number + 1) << 32 * number for number in range(count))
+            payload = port.payload if count == 4 else port.payload.as_value()
+            assert ctx.get(port.valid)
+            assert ctx.get(payload) == value % (1 << len(payload))
+            assert await master.access(0x18) == (False, status)
+            assert await master.access(place, 0) == (True, None)
+            assert ctx.get(payload) == value % (1 << len(payload))
+            ctx.set(port.ready, 1)
+            await ctx.tick()
+            ctx.set(port.ready, 0)
+            assert not ctx.get(port.valid)
+            assert await master.access(0x18) == (False, 0)
+            assert await master.access(place, 0) == (False, None)
+
+    simulate(unit, bench)
+
+
+def test_orders_of_a_clock():
+    """Each order is high for a clock, and none for a byte that is not written."""
+    unit = behind("axi4-lite", AllPorts())
+    counted = []
+
+    async def count(ctx):
+        async for *_, swap, valid, operation in ctx.tick().sample(
+            unit.unit.swap, unit.unit.i.valid, unit.unit.i.p.operation
+        ):
+            counted.extend(["swap"] * swap + [operation] * valid)
+
+    async def bench(ctx):
+        master = MASTERS["axi4-lite"](ctx, unit)
+        ctx.set(unit.unit.i.ready, 1)
+        for data in (0x11, 0x05, 0x03, 0x1F):
+            assert await master.access(0x14, data, 14) == (False, None)
+            await ctx.tick().repeat(30)
+            assert counted == []
+            assert await master.access(0x14, data) == (False, None)
+            await ctx.tick().repeat(30)
+            swap = ["swap"] * (data >> 4)
+            # Both together are a CLEAR.
+            alone = [Operation.CLEAR] if data & 4 else [Operation.SHIFT] if data & 2 else []
+            assert counted == swap + alone
+            counted.clear()
+
+    simulate(unit, bench, count)
+
+
+def test_faults():
+    """An event is kept till it is cleared; one that comes with the clearing stays."""
+    unit = behind("axi4-lite", AllPorts())
+    inner = unit.unit
+    places = {"shortened": 1, "overfilled": 2, "lost": 3}
+
+    async def bench(ctx):
+        master = MASTERS["axi4-lite"](ctx, unit)
+        ctx.set(unit.i.valid, 1)
+        await ctx.tick()
+        ctx.set(unit.i.valid, 0)
+        assert await master.access(0x1C) == (False, 1)
+        assert await master.access(0x1C, 0xFE) == (False, None)
+        assert await master.access(0x1C) == (False, 1)
+        assert await master.access(0x1C, 1) == (False, None)
+        for name, place in places.items():
+            ctx.set(getattr(inner, name), 1)
+            await ctx.tick()
+            assert await master.access(0x1C) == (False, 1 << place)
+            assert await master.access(0x1C, 1 << place) == (False, None)
+            assert await master.access(0x1C) == (False, 0)
+        ctx.set(unit.i.valid, 1)
+        assert await master.access(0x1C, 1) == (False, None)
+        assert await master.access(0x1C) == (False, 1)
+
+    simulate(unit, bench)
+
+
+class Counting(AllPorts):
+    """Counts the clocks in which a request comes, and those in which its key is even."""
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        for name, event in (("operations", self.i.valid),
+                            ("hits", self.i.valid & ~self.i.p.key[0])):  # fmt: skip
+            m.submodules[name] = counter = EventCounter(width=16)
+            m.d.comb += [counter.event.eq(event), getattr(self, name).eq(counter.count)]
+        return m
+
+
+def test_snapshots_are_of_one_moment(monkeypatch):
+    """Whatever digits carry meanwhile, and all counters the same; they stay until the next."""
+    monkeypatch.setattr(EventCounter, "DIGIT", 4)
+    monkeypatch.setattr("lately.hdl.bus.register_bank.RegisterBank.WRITE_LATENCY", 30)
+    unit = behind("axi4-lite", Counting())
+    seed = 5
+    print("seed", seed)
+    choose = random.Random(seed)
+    counts = [(0, 0)]
+
+    async def events(ctx):
+        operations = hits = 0
+        while True:
+            valid, key = choose.random() < 0.95, choose.randrange(2)
+            ctx.set(unit.i.valid, valid)
+            ctx.set(unit.i.p.key, key)
+            operations, hits = operations + valid, hits + (valid and not key)
+            await ctx.tick()
+            counts.append((operations, hits))
+
+    async def bench(ctx):
+        master = MASTERS["axi4-lite"](ctx, unit)
+        for _ in range(30):
+            await ctx.tick().repeat(choose.randrange(1, 20))
+            before = len(counts)
+            assert await master.access(0x14, 9) == (False, None)
+            found = [(await master.access(address))[1] for address in (0x80, 0x90)]
+            again = [(await master.access(address))[1] for address in (0x80, 0x90)]
+            assert found == again
+            # Exact a few clocks after the events, as counters are.
+            assert tuple(found) in counts[before - 2 :]
+
+    simulate(unit, bench, events)
+    assert counts[-1][0] > 1000
+
+
+# Orders between the operations of a stream
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tiny", *(pytest.param(one, marks=pytest.mark.slow) for one in
+               ("two-lanes-tiny", "dictionary-tiny", "timed-tiny"))],
+)  # fmt: skip
+def test_orders_beside_golden(name):
+    """SHIFT and CLEAR of registers come between operations, once, and have no results."""
+    unit = of_spec(name)
+    inner = unit.unit
+    lanes = inner.signature.lanes
+    outer, request, answer = (
+        unit.signature.of_lane(unit.i.p, 0),
+        inner.signature.of_lane(inner.i.p, 0),
+        unit.signature.of_lane(unit.o.p, 0),
+    )
+    seed = 3
+    print("seed", seed)
+    choose = random.Random(seed)
+    performed, results = [], []
+    (control,) = unit.registers.find("control")
+    asked = [2, 4, 6, 2, 2] if "shift" in [one.name for one in control.fields] else [4, 4]
+
+    async def watch(ctx):
+        operation = inner.i.p.alone if lanes > 1 else request.operation
+        taken = inner.i.valid & inner.i.ready, unit.o.valid & unit.o.ready
+        async for *_, came, went, code, key, seen in ctx.tick().sample(
+            *taken, operation, request.key, answer.seen
+        ):
+            if came:
+                performed.append((int(getattr(code, "value", code)), key))
+            if went:
+                results.append(seen)
+
+    async def drive(ctx):
+        ctx.set(outer.operation, Operation.CHECK_AND_INSERT.value)
+        if lanes > 1:
+            ctx.set(outer.valid, 1)
+        if name == "dictionary-tiny":
+            ctx.set(outer.window, WINDOW)
+        while True:
+            ctx.set(unit.i.valid, choose.random() < 0.8)
+            ctx.set(outer.key, choose.randrange(12))
+            ctx.set(unit.o.ready, choose.random() < 0.7)
+            await ctx.tick()
+
+    async def bench(ctx):
+        master = MASTERS["axi4-lite"](ctx, unit)
+        for bits in asked:
+            await ctx.tick().repeat(60)
+            assert await master.access(0x14, 1 | bits) == (False, None)
+            # Another one has to wait.
+            assert await master.access(0x14, 1 | bits) == (True, None)
+            while (await master.access(0x18))[1] & 1:
+                pass
+        await master.access(0x14, 0)
+        await ctx.tick().repeat(120)
+        assert not ctx.get(unit.i.ready)
+        assert await master.access(0x14, 8) == (False, None)
+        counted = await master.access(0x80)
+        model.append(counted[1])
+
+    model = []
+    simulate(unit, bench, watch, drive)
+    alone = (Operation.SHIFT.value, Operation.CLEAR.value)
+    orders = [code for code, _ in performed if code in alone]
+    assert orders == [5 if bits & 4 else 4 for bits in asked]
+    assert model == [len(performed)]
+    assert results == expected_of(name, performed)
+    assert len(results) > 50
+
+
+def expected_of(name, performed):
+    """Return what golden says of the operations that have results."""
+    spec = any_preset(name)
+    codes, keys = (np.array(column) for column in zip(*performed, strict=True))
+    others = {"timed-tiny": [0], "dictionary-tiny": [WINDOW]}.get(name)
+    model = from_spec(spec)
+    perform = model.apply if others is None else model.perform
+    columns = [] if others is None else [np.array(others * len(codes))]
+    seen, *_ = perform(codes.astype(np.uint8), keys, *columns)
+    return [int(one) for one, code in zip(seen, codes, strict=True) if code < 4]
+
+
+# Wrong
+
+
+def test_bus_wrong():
+    with pytest.raises(KeyError, match="avalon"):
+        behind("avalon", AllPorts())
