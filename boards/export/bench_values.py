@@ -39,7 +39,7 @@ def bench_values(design: Design) -> dict[str, Any]:
         "results": [_word(results, values) for values in stimuli.results],
         "request_bits": sum(port.width for port in requests),
         "result_bits": sum(port.width for port in results),
-        "result_mask": _word(results, _compared(component, results)),
+        "result_mask": _word(results, _compared(design, results)),
         "connections": connections,
         "settled": 8 if design.waits else pause + component.unit.latency,
         "most_cycles": 100 * OPERATIONS * (pause + 1),
@@ -63,11 +63,11 @@ def _is_watched(port: Port, connections: dict[str, str]) -> bool:
     return own and not port.inward and port.name not in ("in_ready", "out_valid")
 
 
-def _compared(component: FlatUnit, results: list[Port]) -> dict[str, int]:
+def _compared(design: Design, results: list[Port]) -> dict[str, int]:
     """Return the bits of ports that are compared: not the time, if a period began before."""
     free = dict.fromkeys((port.name for port in results), 0)
-    if "period" in component.signature.members:
-        for one in component.results:
+    if design.options.get("ticks") == "period":
+        for one in design.component.results:
             if one.name == "time":
                 free[one.port] |= (1 << one.width) - 1 << one.offset
     return {port.name: (1 << port.width) - 1 & ~free[port.name] for port in results}

@@ -13,9 +13,10 @@ from ...golden.operations import Operation
 from ...hdl.bus.flat import FlatUnit
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
-from .design import Design
+from .design import NO_BUS, Design
 from .meanings import MEANINGS
 from .names import ExportError
+from .register_values import register_values
 
 FILES = {
     "{name}_template.v": "template.v.j2",
@@ -27,6 +28,14 @@ FILES = {
     "{name}.md": "page.md.j2",
 }
 """Names of the files beside the Verilog, and their templates."""
+
+REGISTER_FILES = {
+    "{name}.rdl": "registers.rdl.j2",
+    "{name}.h": "registers.h.j2",
+    "{name}_registers.md": "registers.md.j2",
+    "{name}_registers.py": "registers.py.j2",
+}
+"""The same for a unit behind a bus."""
 
 
 def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
@@ -89,39 +98,66 @@ def texts(design: Design) -> dict[str, str]:
     ----------
     design : Design
     """
-    values = _values(design)
-    render = _templates()
-    found = {f"{design.name}.v": render("head.v.j2", **values) + design.verilog}
-    for name, template in FILES.items():
-        found[name.format(name=design.name)] = render(template, **values)
-    found[f"{design.name}.toml"] = design.spec.toml()
+    found = descriptions(design)
+    head = _templates()("head.v.j2", **_heading(design))
+    found[f"{design.name}.v"] = head + design.verilog
     if design.models:
-        head = render("head.v.j2", **values)
         found[f"{design.name}_models.v"] = "\n".join([head, *design.models])
     return found
 
 
-def _values(design: Design) -> dict[str, Any]:
-    """Return what the templates name."""
-    component, device = design.component, design.device
+def descriptions(design: Design) -> dict[str, str]:
+    """Return the texts of the files beside the unit's own Verilog, by their names.
+
+    Parameters
+    ----------
+    design : Design
+    """
+    render, values = _templates(), _values(design)
+    templates = FILES | (REGISTER_FILES if design.registers else {})
+    found = {
+        name.format(name=design.name): render(template, **values)
+        for name, template in templates.items()
+    }
+    return found | {f"{design.name}.toml": design.spec.toml()}
+
+
+def _heading(design: Design) -> dict[str, str]:
+    """Return what every file tells of the unit."""
     return {
         "name": design.name,
         "version": metadata.version("lately"),
         "shape": getattr(design.spec, "shape", design.spec.family),
         "digest": design.digest,
-        "ports": design.ports,
-        "fields": _fields(component),
-        "meanings": MEANINGS,
-        "clock": component.CLOCK,
-        "reset": component.RESET,
-        "active": 0 if component.ACTIVE_LOW else 1,
-        "models": bool(design.models),
-        "device": device.name,
-        "architecture": device.family,
-        "period": 1000 / target_mhz(device.name),
-        "operations": _operations(component),
-        "latency": _latency(design),
-    } | bench_values(design)
+    }
+
+
+def _values(design: Design) -> dict[str, Any]:
+    """Return what the templates name."""
+    component, device = design.component, design.device
+    return (
+        {
+            "name": design.name,
+            "version": metadata.version("lately"),
+            "shape": getattr(design.spec, "shape", design.spec.family),
+            "digest": design.digest,
+            "ports": design.ports,
+            "fields": _fields(component),
+            "meanings": MEANINGS,
+            "clock": component.CLOCK,
+            "reset": component.RESET,
+            "active": 0 if component.ACTIVE_LOW else 1,
+            "models": bool(design.models),
+            "device": device.name,
+            "architecture": device.family,
+            "period": 1000 / target_mhz(device.name),
+            "operations": _operations(component),
+            "latency": _latency(design),
+            "bus": "" if design.bus == NO_BUS else design.bus,
+        }
+        | bench_values(design)
+        | register_values(design)
+    )
 
 
 def _latency(design: Design) -> str:
@@ -161,6 +197,7 @@ def _templates() -> Callable[..., str]:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters["camel"] = lambda name: name.title().replace("_", "")
+    environment.filters["hexadecimal"] = hex
 
     def render(template: str, **values: Any) -> str:
         return environment.get_template(template).render(**values)

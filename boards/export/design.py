@@ -159,13 +159,13 @@ class Design:
 
     def _unit(self) -> Any:
         has_bus = self.bus != NO_BUS
+        options = {"statistics_bits": COUNTER_BITS} | self.options if has_bus else self.options
         unit = filter_unit(
             self.spec,
             memory=self.memory,
             levels=self.levels,
             tag_bits=self.tag_bits + self.last + MARK_BITS * has_bus,
-            **({"statistics_bits": COUNTER_BITS} if has_bus else {}),
-            **self.options,
+            **options,
         )
         if not has_bus:
             return unit

@@ -28,6 +28,16 @@ MEANINGS = (
         "out_ready": "it is taken",
         "out_refused": "the request was not performed",
         "overrun": "a request was refused since reset",
+        "wb_cyc_i": "an access is under way",
+        "wb_stb_i": "a request",
+        "wb_we_i": "it is a write",
+        "wb_adr_i": "address of a word, without the lowest two bits of the byte's",
+        "wb_sel_i": "bytes that are written",
+        "wb_dat_i": "word to be written",
+        "wb_dat_o": "word read",
+        "wb_ack_o": "the access is done",
+        "wb_err_o": "the access failed",
+        "wb_stall_o": "low when a request is answered: a pipelined master holds it until then",
     }
     | {
         f"{side}_axis_{part}": meaning
@@ -39,6 +49,28 @@ MEANINGS = (
             ("tvalid", f"handshake {stream}"),
             ("tready", f"handshake {stream}"),
         )
+    }
+    | {
+        f"s_axil_{channel}{flag}": f"handshake of {what}"
+        for channel, what in (
+            ("aw", "addresses to be written"),
+            ("w", "words to be written"),
+            ("b", "responses to writes"),
+            ("ar", "addresses to be read"),
+            ("r", "words that are read"),
+        )
+        for flag in ("valid", "ready")
+    }
+    | {
+        "s_axil_awaddr": "address of a byte of the word to be written",
+        "s_axil_awprot": "not used",
+        "s_axil_wdata": "word to be written",
+        "s_axil_wstrb": "bytes of it that are written",
+        "s_axil_bresp": "OKAY or SLVERR",
+        "s_axil_araddr": "address of a byte of the word to be read",
+        "s_axil_arprot": "not used",
+        "s_axil_rdata": "word that was read",
+        "s_axil_rresp": "OKAY or SLVERR",
     }
     | {register.name: register.meaning for register in REGISTERS}
 )

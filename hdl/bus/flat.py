@@ -213,6 +213,15 @@ class AxisUnit(FlatUnit):
             for part in ("tdata", "tuser", "tlast", "tvalid", "tready")
             if f"{prefix}_{part}" in members
         }
+        # A unit behind a bus knows its name.
+        if bus := getattr(self.unit, "interface", None):
+            prefix, interface = bus
+            found |= {
+                name: {"X_INTERFACE_INFO": f"{interface} {prefix} {part.upper()}"}
+                for name in members
+                if (part := name.removeprefix(f"{prefix}_")) != name
+            }
+            prefixes.append(prefix)
         clock, reset = (f"xilinx.com:signal:{kind}:1.0" for kind in ("clock", "reset"))
         buses = ":".join(prefixes)
         found[self.CLOCK] = {

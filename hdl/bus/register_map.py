@@ -54,6 +54,11 @@ class BusField:
     low: int
     meaning: str
 
+    @property
+    def mask(self) -> int:
+        """Its bits in the word."""
+        return (1 << self.width) - 1 << self.place
+
 
 @dataclass(frozen=True, kw_only=True)
 class BusWord:

@@ -16,6 +16,11 @@ from .options import choice_option, choose_unit, count_option, filter_options, j
     ["axis", "raw", "extern"],
     "Ports: AXI4-Stream; valid and ready for each field; or fixed latency without ready.",
 )
+@choice_option(
+    "--bus",
+    ["none", "axi4-lite", "wishbone"],
+    "Registers of settings, counters and secret behind a bus, in place of ports of their own.",
+)
 @click.option(
     "--memory",
     metavar="VARIANT",
@@ -53,12 +58,14 @@ def export(
     The folder gets the module in Verilog-2005, an instance to be copied, a test
     bench with results of the golden model, a FuseSoC core, a VHDL component, a
     LiteX module, the clock's constraint, a page on ports and fields, and the
-    specification. The same input gives the same files. All names begin with X,
-    so that several units fit into one design.
+    specification; with --bus also the registers as SystemRDL, C, Python and a
+    page. The same input gives the same files. All names begin with X, so that
+    several units fit into one design.
 
     \b
     Examples:
       lately export --name seen_lately --out ip/seen_lately
+      lately export --name seen_lately --bus axi4-lite
       lately export --preset gebf-default --name seen --wrap raw --memory ecp5
       lately export --spec filter.toml --name dedup --last --tag-bits 16
     """

@@ -98,7 +98,7 @@ def run_filter_bench(
     """
     directory.mkdir(parents=True, exist_ok=True)
     spec.to_toml(directory / "spec.toml")
-    return _run(
+    return run_bench(
         unit_verilog(
             spec,
             memory=memory,
@@ -107,7 +107,7 @@ def run_filter_bench(
             ticks=ticks,
             time_bits=BENCH_TIME_BITS,
         ),
-        _benches(spec, organisation, ticks),
+        _modules(*_benches(spec, organisation, ticks)),
         simulator,
         directory,
         environment=_filter_environment(spec, directory, seed, memory, ticks)
@@ -156,9 +156,9 @@ def run_netlist_bench(
     )
     (directory / "cells.v").write_text(netlist.cells)
     spec.to_toml(directory / "spec.toml")
-    return _run(
+    return run_bench(
         netlist.text,
-        _benches(spec, "separate", ticks),
+        _modules(*_benches(spec, "separate", ticks)),
         simulator,
         directory,
         environment=_filter_environment(spec, directory, seed, memory, ticks)
@@ -214,9 +214,9 @@ def run_segment_bench(
     component = segment_memory(
         memory, depth=depth, clear_bits=clear_bits, address_registers=address_registers
     )
-    return _run(
+    return run_bench(
         verilog.convert(component, name=TOP, emit_src=False),
-        ["segment_bench"],
+        _modules("segment_bench"),
         simulator,
         directory,
         environment={
@@ -230,18 +230,36 @@ def run_segment_bench(
     )
 
 
-def _run(
+def _modules(*benches: str) -> list[str]:
+    return [f"{__package__}.{bench}" for bench in benches]
+
+
+def run_bench(
     text: str,
-    benches: Sequence[str],
+    modules: Sequence[str],
     simulator: str,
     directory: Path,
     *,
     environment: dict[str, str],
-    models: Sequence[Path],
+    models: Sequence[Path] = (),
     testcase: str | None = None,
     coverage: bool = False,
     inverted: bool = False,
 ) -> dict[str, bool]:
+    """Run cocotb tests of a design; other parameters, result, errors: as `run_filter_bench`.
+
+    Parameters
+    ----------
+    text : str
+        Verilog, whose top module is called `lately.hdl.verilog.TOP`.
+    modules : sequence of str
+        Whose tests are run.
+    environment : dict of str to str
+        What they find in ``os.environ``, with ``LATELY_SEED``.
+    models : sequence of Path
+        Further Verilog.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
     arguments: list[str] = []
     building: AbstractContextManager[None] = nullcontext()
     if simulator == "verilator":
@@ -277,7 +295,7 @@ def _run(
     with suppress(SystemExit):
         runner.test(
             hdl_toplevel=TOP,
-            test_module=[f"{__package__}.{bench}" for bench in benches],
+            test_module=list(modules),
             build_dir=directory / simulator,
             test_dir=directory / simulator,
             results_xml=str(results),

@@ -11,7 +11,7 @@ import pytest
 from amaranth.sim import Simulator
 
 from lately.boards.export import bundle
-from lately.boards.export.bundle import texts, write
+from lately.boards.export.bundle import descriptions, texts, write
 from lately.boards.export.design import Design
 from lately.boards.export.names import ExportError, check_name
 from lately.golden import SpecificationError, any_preset, from_spec
@@ -100,10 +100,11 @@ def test_other_tools_read_it_without_warnings(case, tmp_path):
     "case", ["axis", pytest.param("lanes", marks=pytest.mark.slow), "time", "extern"]
 )
 def test_names_are_those_of_every_language(case):
-    for port in design(case).ports:
-        check_name(port.name)
-    found = texts(design(case))
-    ports = [port.name for port in design(case).ports]
+    asked = design(case)
+    ports = [port.name for port in asked.ports]
+    for name in ports:
+        check_name(name)
+    found = texts(asked)
     vhdl = re.findall(r"^      (\w+) : (in|out) std_logic", found["seen_lately_pkg.vhd"], re.M)
     assert [name for name, _ in vhdl] == ports
     compile(found["seen_lately_litex.py"], "seen_lately_litex.py", "exec")
@@ -240,7 +241,7 @@ def test_widest_tag():
 )
 def test_constraint_is_for_the_device(memory, target, device, period):
     asked = Design(spec=any_preset("tiny"), name="x", memory=memory, target=target)
-    found = texts(asked)
+    found = descriptions(asked)
     assert f"for {device}." in found["x.sdc"]
     assert f"-period {period} [get_ports aclk]" in found["x.sdc"]
     assert f"arch: {device.split('-')[0]}\n" in found["x.core"]

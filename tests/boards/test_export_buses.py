@@ -1,0 +1,237 @@
+"""Exported units with registers behind a bus, as other tools read them."""
+
+import re
+import subprocess
+from itertools import product
+
+import pytest
+from peakrdl_cheader.exporter import CHeaderExporter
+from systemrdl import RDLCompiler
+
+from lately.boards.export.bundle import descriptions, write
+from lately.boards.export.design import Design
+from lately.boards.export.names import ExportError, check_name
+from lately.golden import any_preset
+from lately.golden.spec.all_presets import ALL_PRESETS
+from lately.hdl.bus.controlled import BUSES
+from lately.hdl.registers import Access
+from lately.hdl.verilog import TOP
+from lately.sim.bench.runner import SIMULATORS, run_bench
+from lately.sim.toolchain import run_yosys, verilator_environment
+
+pytestmark = pytest.mark.rtl
+
+TINY = [name for name in ALL_PRESETS if name.endswith("-tiny")]
+TICKS = {"options": {"ticks": "period"}}
+
+
+def design(preset="tiny", bus="axi4-lite", wrap="axis", name="seen_lately"):
+    how = TICKS if preset == "timed-tiny" else {}
+    return Design(spec=any_preset(preset), name=name, bus=bus, wrap=wrap, **how)
+
+
+def check_with_tools(folder):
+    """Read the Verilog with Icarus, Verilator and yosys; run the bench beside golden."""
+    sources = ["seen_lately.v", "seen_lately_tb.v"]
+    for command in (
+        ["iverilog", "-g2005", "-Wall", "-o", "bench", *sources],
+        ["verilator", "--lint-only", "--quiet", "-Wall", "--top-module", "seen_lately", sources[0]],
+    ):
+        done = subprocess.run(
+            command, cwd=folder, env=verilator_environment(), capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    script = "read_verilog seen_lately.v; hierarchy -check -top seen_lately; proc; check -assert"
+    assert run_yosys("-q", "-e", ".", "-p", script, directory=folder).stdout == ""
+    run = subprocess.run(["vvp", "bench"], cwd=folder, capture_output=True, text=True, check=True)
+    assert re.search(r"^PASS: 200 results", run.stdout, re.M), run.stdout
+
+
+def test_tools_read_it_without_warnings(tmp_path):
+    """Vivado also knows the bus, by attributes."""
+    write(design(), tmp_path / "ip")
+    check_with_tools(tmp_path / "ip")
+    text = (tmp_path / "ip" / "seen_lately.v").read_text()
+    for part in ("AWADDR", "WSTRB", "BRESP", "RVALID"):
+        assert f'X_INTERFACE_INFO = "xilinx.com:interface:aximm:1.0 s_axil {part}"' in text
+    assert "ASSOCIATED_BUSIF s_axis:m_axis:s_axil, ASSOCIATED_RESET aresetn" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bus", [*BUSES, "none"])
+@pytest.mark.parametrize("preset", TINY)
+def test_tools_read_every_preset_and_bus(preset, bus, tmp_path):
+    write(design(preset, bus), tmp_path / "ip")
+    check_with_tools(tmp_path / "ip")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("wrap", "bus"), [*product(("raw", "extern"), BUSES)])
+def test_tools_read_every_convention_and_bus(wrap, bus, tmp_path):
+    write(design("tiny", bus, wrap), tmp_path / "ip")
+    check_with_tools(tmp_path / "ip")
+
+
+@pytest.mark.slow
+def test_two_units_in_one_design(tmp_path):
+    for name, bus in zip(("first", "second"), BUSES, strict=True):
+        write(design(bus=bus, name=name), tmp_path / name)
+    script = "read_verilog first/first.v second/second.v top.v; hierarchy -check -top top"
+    (tmp_path / "top.v").write_text("module top; first a (); second b (); endmodule\n")
+    assert run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path).stdout == ""
+
+
+@pytest.mark.parametrize("bus", BUSES)
+def test_ports(bus):
+    """Names are those of every language; settings and counters are no ports any more."""
+    asked = design(bus=bus)
+    page = descriptions(asked)["seen_lately.md"]
+    names = {port.name for port in asked.ports}
+    for name in names:
+        check_name(name)
+    plain = {port.name for port in design(bus="none").ports}
+    assert plain - names == {"generation", "operations", "insertions", "hits", "shifts"}
+    prefix = {"axi4-lite": "s_axil_", "wishbone": "wb_"}[bus]
+    assert all(name.startswith(prefix) for name in names - plain)
+    assert len(names - plain) == {"axi4-lite": 19, "wishbone": 10}[bus]
+    assert all(f"| `{name}` |" in page for name in names)
+    assert not re.search(r"^\| `\w+` \| \w+ \| \d+ \|  \|", page, re.M)
+
+
+# Descriptions of the registers
+
+
+@pytest.fixture(scope="module", params=["siphash-tiny", "dictionary-tiny", "timed-tiny"])
+def described(request, tmp_path_factory):
+    """A unit's registers, and the folder of its files."""
+    asked, folder = design(request.param), tmp_path_factory.mktemp("ip")
+    for name, text in descriptions(asked).items():
+        (folder / name).write_text(text)
+    return asked.registers, folder
+
+
+def compiled(folder):
+    compiler = RDLCompiler()
+    compiler.compile_file(str(folder / "seen_lately.rdl"))
+    return compiler.elaborate()
+
+
+def test_systemrdl(described):
+    """systemrdl-compiler reads the same registers and fields."""
+    registers, folder = described
+    found = {}
+    for register in compiled(folder).top.registers():
+        fields = {(field.inst_name, field.low, field.width): field for field in register.fields()}
+        found[register.inst_name] = register.absolute_address, fields
+    assert list(found) == [word.name for word in registers.words]
+    for word in registers.words:
+        address, fields = found[word.name]
+        assert address == word.address
+        assert set(fields) == {(one.name, one.place, one.width) for one in word.fields}
+        for one in word.fields:
+            field = fields[one.name, one.place, one.width]
+            assert field.get_property("reset") == one.reset
+            writable, readable = field.is_sw_writable, field.is_sw_readable
+            assert writable == (one.access is not Access.READ)
+            assert readable == (one.access not in (Access.WRITE, Access.PULSE))
+            assert bool(field.get_property("singlepulse")) == (one.access is Access.PULSE)
+            assert field.implements_storage != one.constant or not one.constant
+
+
+def content(header):
+    """Return the lines of a C header without comments, and without its name."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header, flags=re.S)
+    return [line.rstrip() for line in text.splitlines() if line.strip()][2:]
+
+
+def test_header_is_that_of_peakrdl(described, tmp_path):
+    _, folder = described
+    CHeaderExporter().export(compiled(folder), str(tmp_path / "theirs.h"))
+    ours = (folder / "seen_lately.h").read_text()
+    assert content(ours) == content((tmp_path / "theirs.h").read_text())
+    assert ours.splitlines()[1:3] == ["#ifndef SEEN_LATELY_H", "#define SEEN_LATELY_H"]
+
+
+def test_header_compiles(described):
+    _, folder = described
+    (folder / "use.c").write_text(
+        '#include "seen_lately.h"\n#include <stddef.h>\n'
+        "int main(void) { return offsetof(seen_lately_t, control) != 0x14; }\n"
+    )
+    subprocess.run(
+        ["g++", "-x", "c++", "-Wall", "-Wextra", "-Werror", "use.c", "-o", "use"],
+        cwd=folder, check=True,
+    )  # fmt: skip
+    subprocess.run([folder / "use"], check=True)
+
+
+def test_python_map(described):
+    registers, folder = described
+    space = {}
+    exec((folder / "seen_lately_registers.py").read_text(), space)
+    memory = {word.address: number for number, word in enumerate(registers.words)}
+    written = []
+    ours = space["SeenLatelyRegisters"](memory.__getitem__, lambda *one: written.append(one))
+    assert {name: width for name, (_, width) in space["REGISTERS"].items()} == registers.registers
+    for name, width in registers.registers.items():
+        words = [memory[word.address] for word in registers.find(name)]
+        value = sum(word << 32 * number for number, word in enumerate(words))
+        assert ours.get(name) == value
+        ours.set(name, (1 << width) - 1)
+        assert len(written) == -(-width // 32)
+        assert written[0] == (registers.find(name)[0].address, min(2**width, 2**32) - 1)
+        written.clear()
+        with pytest.raises(ValueError, match=f"^{name} must be of {width} bits, not {1 << width}$"):
+            ours.set(name, 1 << width)
+    memory[0x14] = 1
+    assert ours.get("control", "enable") == 1
+    counted = ours.counters()
+    assert written == [(0x14, 1 | 1 << 3)]
+    assert set(counted) == {word.register.name for word in registers.words if word.register.event}
+    assert counted["hits"] == memory[0x90] | memory[0x94] << 32
+
+
+def test_page_has_a_row_for_each(described):
+    registers, folder = described
+    page = (folder / "seen_lately_registers.md").read_text()
+    for word in registers.words:
+        assert f"| `{word.address:#04x}` | `{word.name}` |" in page
+    assert page.count("\n|") == 2 + sum(len(word.fields) for word in registers.words)
+
+
+def test_without_a_bus_there_are_none():
+    asked = design(bus="none")
+    assert asked.registers is None
+    assert not [
+        name for name in descriptions(asked) if name.endswith((".rdl", ".h", "_registers.py"))
+    ]
+
+
+# With the models of other projects
+
+
+@pytest.mark.parametrize(
+    "simulator",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one == "verilator" else [])
+        for one in SIMULATORS
+    ],
+)
+def test_axi_models_of_cocotb(simulator, tmp_path):
+    spec = any_preset("tiny")
+    spec.to_toml(tmp_path / "spec.toml")
+    text = Design(spec=spec, name=TOP, last=True, bus="axi4-lite").verilog
+    outcomes = run_bench(
+        text, ["export_bench"], simulator, tmp_path / "bench",
+        environment={"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_SEED": "9"},
+    )  # fmt: skip
+    assert outcomes == {"streams_and_registers": True}, (
+        tmp_path / "bench" / f"{simulator}.log"
+    ).read_text()[-4000:]
+
+
+def test_bus_wrong():
+    message = "^bus: must be one of axi4-lite, wishbone, none, not 'avalon'$"
+    with pytest.raises(ExportError, match=message):
+        design(bus="avalon")
