@@ -6,6 +6,7 @@ from amaranth.back import verilog
 
 from ..golden.spec import FilterSpec
 from ..golden.spec.base import Specification, require
+from ..golden.spec.timestamp import TimedTimingSpec
 from .build import filter_unit
 from .latencies import stamp_bits
 
@@ -25,21 +26,23 @@ TOP = "lately_unit"
 def time_options(
     spec: Specification, *, ticks: str = "time", time_bits: int = TIME_BITS
 ) -> dict[str, Any]:
-    """Return the options of a simulated unit that a window in time needs.
+    """Return the options of a simulated unit that ticks need, if it has any.
 
     Parameters
     ----------
     spec : Specification
     ticks : str
-        As for `lately.hdl.unit.FilterUnit`.
+        As for `lately.hdl.unit.FilterUnit` and `lately.hdl.timing.unit.TimingUnit`.
     time_bits : int
-        As for that; more where the window needs them.
+        As for these; more where the window of a `FilterUnit` needs them.
 
     Raises
     ------
     SpecificationError
         If a silence could not be longer than the span.
     """
+    if isinstance(spec, TimedTimingSpec):
+        return {"ticks": ticks, "time_bits": time_bits}
     if not isinstance(spec, FilterSpec) or not spec.timed:
         return {}
     rule = f"must be below 2**{TIME_BITS - 1} - 1 ticks for simulated units"

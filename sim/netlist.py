@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..golden.spec import FilterSpec
+from ..golden.spec.base import Specification
 from ..hdl.memory.map import BLOCK_KINDS
 from ..hdl.verilog import TOP, unit_verilog
 from .toolchain import ToolError, run_yosys
@@ -55,25 +55,25 @@ def instance_name(path: Sequence[str]) -> str:
 
 
 def unit_netlist(
-    spec: FilterSpec,
+    spec: Specification,
     synthesis: Sequence[str],
     *,
     directory: Path,
     memory: str = "portable",
     **options: Any,
 ) -> Netlist:
-    """Synthesise a filter unit, without harness or pads.
+    """Synthesise a unit, without harness or pads.
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : Specification
         What to build.
     synthesis : sequence of str
         yosys pass and its options, as `lately.boards.flow.devices.Device` has them.
     directory : Path
         Working folder; the netlist and the log are left there.
     memory : str
-        Variant of the segment memories.
+        Variant of the memories.
     options
         Others of `unit_verilog`.
 

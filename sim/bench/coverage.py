@@ -106,12 +106,17 @@ class Collector:
     """Counts the bins of one unit, over all tests of a run.
 
     cocotb-coverage has one data base for a process; a new collector empties it.
+
+    Parameters
+    ----------
+    points : mapping
+        Bins by point.
     """
 
-    def __init__(self, spec: FilterSpec) -> None:
+    def __init__(self, points: Mapping[str, tuple[str, ...]]) -> None:
         coverage_db.clear()
         self._points = {
-            name: CoverPoint(f"unit.{name}", bins=list(bins)) for name, bins in points(spec).items()
+            name: CoverPoint(f"unit.{name}", bins=list(bins)) for name, bins in points.items()
         }
         self._samples = {name: point(lambda _: None) for name, point in self._points.items()}
 

@@ -1,10 +1,7 @@
 """cocotb bench of a filter unit: one test per sentence of its contract.
 
-Beside that of every unit, the environment names the organisation of the
-memories (LATELY_ORGANISATION). LATELY_NETLIST
-says that the unit is a netlist, in which a portable memory cannot be found:
-its bits are not compared then, and the log says so. LATELY_COVERAGE names a
-file to which the situations that the tests brought about are added.
+Beside what that of every unit names, the environment names the organisation of
+the memories (LATELY_ORGANISATION).
 """
 
 import atexit
@@ -25,20 +22,10 @@ from ...hdl.interface import unpack
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import TAG_BITS, time_options
 from .parts import Driver, Item, Monitor, Pattern, Scoreboard, Stalls, tagged
+from .ring_bench import HASH, SPEC, RingBench, states
 from .timed_parts import TimedMonitor, TimedScoreboard
-from .unit_bench import (
-    HASH,
-    MEMORY,
-    PERIOD_NS,
-    SEED,
-    SPEC,
-    TICKS,
-    TIME_OPTIONS,
-    UnitBench,
-    states,
-)
+from .unit_bench import COVERAGE, KEYED, MEMORY, PERIOD_NS, SEED, TIME_OPTIONS
 
-NETLIST = os.environ.get("LATELY_NETLIST", "0") == "1"
 ORGANISATION = os.environ.get("LATELY_ORGANISATION", "separate")
 UNIT = FilterUnit(
     SPEC, memory=MEMORY, organisation=ORGANISATION, **time_options(SPEC, **TIME_OPTIONS)
@@ -46,17 +33,16 @@ UNIT = FilterUnit(
 PROFILE = UNIT.profile
 # At which operations can come one per clock.
 GENERATION = max(SPEC.generation, UNIT.minimum_generation)
-SIPHASH = SPEC.hash == "siphash"
 
-if COVERAGE := os.environ.get("LATELY_COVERAGE"):
-    from .coverage import Collector, Ports, Sampler
+if COVERAGE:
+    from .coverage import Collector, Ports, Sampler, points
 
-    COLLECTOR = Collector(SPEC)
+    COLLECTOR = Collector(points(SPEC))
     # The simulator says nothing when the last test has ended.
     atexit.register(COLLECTOR.add_to, Path(COVERAGE))
 
 
-class Bench(UnitBench):
+class Bench(RingBench):
     """A unit out of reset with its driver, monitor and scoreboard."""
 
     secret_lead = FilterUnit.SECRET_LEAD
@@ -75,13 +61,6 @@ class Bench(UnitBench):
             cocotb.start_soon(bench.cover())
         return await bench.reset(generation=generation)
 
-    def stop_time(self) -> None:
-        """With a window in time: let no tick come; those of a period cannot be stopped."""
-        if TICKS == "tick":
-            self.dut.tick.value = 0
-        elif TICKS == "period":
-            self.dut.period.value = 0
-
     async def cover(self) -> None:
         """Show every clock to the coverage, for ever."""
         dut, sampler = self.dut, Sampler(SPEC, COLLECTOR)
@@ -90,7 +69,7 @@ class Bench(UnitBench):
             request = unpack(UNIT.signature.request, int(dut.i__payload.value))
             valid = bool(dut.o__valid.value)
             result = self.monitor.decode(int(dut.o__payload.value)) if valid else None
-            loads = SIPHASH and dut.secret__valid.value and dut.secret__ready.value
+            loads = KEYED and dut.secret__valid.value and dut.secret__ready.value
             sampler.clock(
                 Ports(
                     rst=bool(dut.rst.value),
@@ -121,10 +100,7 @@ class Bench(UnitBench):
         """Check that nothing is missing, and that counters and memory equal golden's."""
         await super().finish()
         self.check_counters()
-        if NETLIST and MEMORY == "portable":
-            self.dut._log.warning("a netlist of the portable memory: its bits are not compared")
-        else:
-            self.check_memory(UNIT.memory_map, netlist=NETLIST)
+        self.check_memory(UNIT.memory_map)
 
 
 def keys_of_one_cell() -> tuple[int, int]:

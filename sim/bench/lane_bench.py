@@ -11,7 +11,8 @@ from ...hdl.lanes.unit import LaneUnit
 from ...hdl.verilog import TAG_BITS
 from .beats import Beat, BeatDriver, BeatScoreboard
 from .parts import Item, Monitor, Pattern, Stalls
-from .unit_bench import HASH, MEMORY, PERIOD_NS, SEED, SPEC, UnitBench, states
+from .ring_bench import HASH, SPEC, RingBench, states
+from .unit_bench import MEMORY, PERIOD_NS, SEED
 
 UNIT = LaneUnit(SPEC, memory=MEMORY)
 LANES = SPEC.lanes
@@ -22,7 +23,7 @@ CODES = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_
 """What a lane can do."""
 
 
-class Bench(UnitBench):
+class Bench(RingBench):
     """A unit out of reset with its driver, monitor and scoreboard."""
 
     secret_lead = LaneUnit.SECRET_LEAD

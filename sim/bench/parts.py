@@ -7,7 +7,7 @@ that every simulator sees the same values at the next rising edge.
 import random
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -17,9 +17,9 @@ from cocotb.utils import get_sim_time
 from numpy.typing import NDArray
 
 from ...golden import Operation, from_spec
-from ...golden.spec import FilterSpec
+from ...golden.spec.base import Specification
 from ...hdl.interface import UnitSignature
-from ...hdl.memory.map import MemoryMap, PhysicalMemory
+from ...hdl.memory.map import MemoryMap, PhysicalMemory, bank_memories
 from ...hdl.verilog import TAG_BITS
 from ..netlist import instance_name
 
@@ -221,15 +221,15 @@ class Scoreboard:
 
     Attributes
     ----------
-    golden : SlidingFilter
+    golden : Filter
         Reference; performs each operation when the unit accepts it.
     compared : int
         Results that were compared.
     """
 
-    def __init__(self, spec: FilterSpec) -> None:
+    def __init__(self, spec: Specification) -> None:
         self._expected: deque[Any] = deque()
-        self.golden = from_spec(spec)
+        self.golden: Any = from_spec(spec)
         self.compared = 0
         self._secrets: deque[tuple[float, int]] = deque()
 
@@ -260,14 +260,17 @@ class Scoreboard:
 
     def forget(self) -> None:
         """Start anew, as the unit does at reset."""
-        generation = self.golden.generation
         self._expected.clear()
         self.compared = 0
-        self.golden = from_spec(self.golden.spec)
-        # Reset reads the programmed length.
-        self.golden.generation = generation
-        self.golden.clear()
-        self.golden.operations = 0
+        self.golden = self._renewed()
+
+    def _renewed(self) -> Any:
+        """Return the reference as it is after a reset, which reads the programmed length."""
+        golden = from_spec(self.golden.spec)
+        golden.generation = self.golden.generation
+        golden.clear()
+        golden.operations = 0
+        return golden
 
     @property
     def outstanding(self) -> int:
@@ -275,7 +278,7 @@ class Scoreboard:
         return len(self._expected)
 
 
-def key_array(keys: list[int], spec: FilterSpec) -> NDArray[np.uint64]:
+def key_array(keys: Sequence[int], spec: Specification) -> NDArray[np.uint64]:
     """Bring integers into the form in which golden takes keys."""
     words = -(-spec.key_bits // 64)
     mask = (1 << 64) - 1
@@ -289,17 +292,42 @@ def read_memory(dut, memories: MemoryMap, *, netlist: bool = False) -> NDArray[n
 
     In a netlist only explicit block RAMs are found.
     """
+    return memories.gather(lambda memory: _bits(dut, memory, netlist))
 
-    def read(memory: PhysicalMemory) -> NDArray[np.bool_]:
-        if netlist:
-            holder = dut[instance_name(memory.path)]
-        else:
-            holder = reduce(lambda handle, name: handle[name], memory.path, dut)
-        words = _words(holder) if memory.cell else holder
-        values = [int(words[word].value) for word in range(memory.words)]
-        return np.array([[value >> bit & 1 for bit in range(memory.width)] for value in values])
 
-    return memories.gather(read)
+def read_cells(
+    dut, path: Sequence[str], *, variant: str, depth: int, width: int, netlist: bool = False
+) -> NDArray[np.int64]:
+    """Read a memory of cells; shape (depth,).
+
+    Parameters
+    ----------
+    path : sequence of str
+        Names of the submodules on the way to it, and its own.
+    variant : str
+        One of `lately.hdl.memory.map.CELL_VARIANTS`.
+    depth, width : int
+        As for `lately.hdl.memory.cells.CellMemory`; as many words as a block RAM has at most.
+    netlist : bool
+        As for `read_memory`.
+    """
+    blocks = bank_memories(variant, rows=depth, columns=width)
+    own = [replace(block, path=(*path, *block.path)) for block in blocks]
+    bits = np.hstack([_bits(dut, block, netlist) for block in own])[:, :width]
+    return bits @ (np.int64(1) << np.arange(width))
+
+
+def _bits(dut, memory: PhysicalMemory, netlist: bool) -> NDArray[np.bool_]:
+    """Return the bits of a memory, shape (words, width)."""
+    if netlist:
+        holder = dut[instance_name(memory.path)]
+    else:
+        holder = reduce(lambda handle, name: handle[name], memory.path, dut)
+    words = _words(holder) if memory.cell else holder
+    values = [int(words[word].value) for word in range(memory.words)]
+    return np.array(
+        [[value >> bit & 1 for bit in range(memory.width)] for value in values], np.bool_
+    )
 
 
 def _words(block_ram):

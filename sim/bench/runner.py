@@ -14,6 +14,9 @@ from amaranth.back import verilog
 from cocotb_tools.runner import get_runner
 
 from ...golden.spec import FilterSpec
+from ...golden.spec.base import Specification
+from ...golden.spec.dictionary_sizes import WindowDictionarySpec
+from ...golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
 from ...hdl.memory.variants import segment_memory
 from ...hdl.verilog import TOP, unit_verilog
 from ..netlist import unit_netlist
@@ -47,7 +50,7 @@ _MAKE_FLAGS = "OPT_FAST=-O0 OPT_SLOW=-O0 OPT_GLOBAL=-O0"
 
 
 def run_filter_bench(
-    spec: FilterSpec,
+    spec: Specification,
     simulator: str,
     directory: Path,
     *,
@@ -59,11 +62,12 @@ def run_filter_bench(
     coverage: bool = False,
     inverted: bool = False,
 ) -> dict[str, bool]:
-    """Run the bench of a filter unit, of one lane or several.
+    """Run the bench of a unit: of a ring filter, a timing filter or a dictionary.
 
     Parameters
     ----------
-    spec : FilterSpec
+    spec : Specification
+        Of any family that has hardware.
     simulator : str
         One of `SIMULATORS`.
     directory : Path
@@ -71,12 +75,13 @@ def run_filter_bench(
     seed : int
         Seed of all random choices.
     memory : str
-        Variant of the segment memories; explicit block RAMs are simulated
+        Variant of the memories; explicit block RAMs are simulated
         with models of their own, which answer with garbage what vendors leave undefined.
     organisation : str
-        Of the memory; each has a bench of its own, most of it shared.
+        Of a ring's memory; each has a bench of its own, most of it shared.
     ticks : str
-        Where those of a window in time come from, as for `lately.hdl.unit.FilterUnit`.
+        Where those of a window in time come from, as for `lately.hdl.unit.FilterUnit`, or those of
+        a timing filter, as for `lately.hdl.timing.unit.TimingUnit`.
     testcase : str, optional
         Regular expression of the tests to run; all by default.
     coverage : bool
@@ -110,7 +115,7 @@ def run_filter_bench(
         _modules(*_benches(spec, organisation, ticks)),
         simulator,
         directory,
-        environment=_filter_environment(spec, directory, seed, memory, ticks)
+        environment=_unit_environment(spec, directory, seed, memory, ticks)
         | {"LATELY_ORGANISATION": organisation}
         | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
         models=models(memory),
@@ -121,7 +126,7 @@ def run_filter_bench(
 
 
 def run_netlist_bench(
-    spec: FilterSpec,
+    spec: Specification,
     simulator: str,
     directory: Path,
     *,
@@ -131,7 +136,7 @@ def run_netlist_bench(
     ticks: str = "tick",
     testcase: str | None = None,
 ) -> dict[str, bool]:
-    """Run the bench of a filter unit on its netlist, made of the cells of a family.
+    """Run the bench of a unit on its netlist, made of the cells of a family.
 
     The cells are simulated with the models that yosys brings along, explicit
     block RAMs that have none with those of `lately.sim.toolchain`. The bits of memory
@@ -161,15 +166,20 @@ def run_netlist_bench(
         _modules(*_benches(spec, "separate", ticks)),
         simulator,
         directory,
-        environment=_filter_environment(spec, directory, seed, memory, ticks)
+        environment=_unit_environment(spec, directory, seed, memory, ticks)
         | {"LATELY_NETLIST": "1"},
         models=[directory / "cells.v", *cell_models(*netlist.unmodelled)],
         testcase=testcase,
     )
 
 
-def _benches(spec: FilterSpec, organisation: str, ticks: str) -> list[str]:
+def _benches(spec: Specification, organisation: str, ticks: str) -> list[str]:
     """Return the modules whose tests a unit has to pass."""
+    if isinstance(spec, StampedPartsSpec):
+        return ["timing_bench"]
+    if isinstance(spec, WindowDictionarySpec):
+        return ["dictionary_bench"]
+    assert isinstance(spec, FilterSpec)
     if spec.lanes > 1:
         return ["lane_bench"]
     benches = ["sliced_bench" if organisation == "bit-sliced" else "filter_bench"]
@@ -180,10 +190,11 @@ def _benches(spec: FilterSpec, organisation: str, ticks: str) -> list[str]:
     return [*benches, "secret_bench"] if spec.hash == "siphash" else benches
 
 
-def _filter_environment(
-    spec: FilterSpec, directory: Path, seed: int, memory: str, ticks: str
+def _unit_environment(
+    spec: Specification, directory: Path, seed: int, memory: str, ticks: str
 ) -> dict[str, str]:
-    time = {"ticks": ticks, "time_bits": BENCH_TIME_BITS} if spec.timed else {}
+    timed = (isinstance(spec, FilterSpec) and spec.timed) or isinstance(spec, TimedTimingSpec)
+    time = {"ticks": ticks, "time_bits": BENCH_TIME_BITS} if timed else {}
     return {
         "LATELY_TIME": json.dumps(time),
         "LATELY_SPEC": str(directory / "spec.toml"),

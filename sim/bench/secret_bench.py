@@ -6,7 +6,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
 from ...golden import Operation
 from .filter_bench import Bench
 from .parts import Stalls, tagged
-from .unit_bench import SEED, SPEC
+from .ring_bench import SPEC
+from .unit_bench import SEED
 
 
 @cocotb.test()

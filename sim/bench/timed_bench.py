@@ -5,18 +5,19 @@ pulses at a port, a period of clocks, or the times of the requests themselves.
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotb.utils import get_sim_time
 
 from ...golden import Operation
 from ...hdl.latencies import TICKS_WAITING
-from .filter_bench import COVERAGE, GENERATION, PROFILE, UNIT, Bench
+from .filter_bench import GENERATION, PROFILE, UNIT, Bench
 from .parts import Item, Stalls
+from .ring_bench import SPEC
+from .tick_bench import TickingBench
 from .timed_parts import TimedItem
-from .unit_bench import PERIOD_NS, SEED, SPEC, TICKS
+from .unit_bench import COVERAGE, PERIOD_NS, SEED, TICKS
 
 PERIOD = PROFILE.least_period
 # Clocks after which a tick has had its effect, if nothing holds it up.
@@ -28,62 +29,14 @@ if COVERAGE:
     from .timed_coverage import TimedSampler
 
 
-class TimedBench(Bench):
-    """A unit out of reset whose time can go on.
+class TimedBench(TickingBench, Bench):
+    """A unit out of reset whose time can go on."""
 
-    Attributes
-    ----------
-    ticks : list of float
-        When each tick of the port came, in ns.
-    time : int
-        Time of the requests to come, where they carry it.
-    """
-
-    def __init__(self, *arguments) -> None:
-        super().__init__(*arguments)
-        self.ticks: list[float] = []
-        self.time = 0
-        self._flow: cocotb.task.Task | None = None
+    period = PERIOD
+    tick_settled = UNIT.longest_pause
 
     async def cover(self) -> None:
         """Leave the clocks to the other bench, which knows where the ring turns by count."""
-
-    async def tick(self) -> None:
-        """Let one tick come in this clock; starts and ends after an edge."""
-        self.dut.tick.value = 1
-        await RisingEdge(self.dut.clk)
-        self.dut.tick.value = 0
-        self.ticks.append(get_sim_time("ns"))
-
-    async def go_on(self, ticks: int) -> None:
-        """Let time go on for some ticks; at the least period if they come by themselves."""
-        if TICKS == "time":
-            self.time += ticks
-        elif TICKS == "period":
-            await ClockCycles(self.dut.clk, ticks * PERIOD)
-        else:
-            for _ in range(ticks):
-                await self.tick()
-                await ClockCycles(self.dut.clk, PERIOD - 1)
-
-    def flow(self, distance: Callable[[], int]) -> None:
-        """Let time go on by itself, with so many clocks from one tick of the port to the next."""
-
-        async def pulses() -> None:
-            while True:
-                await ClockCycles(self.dut.clk, distance() - 1)
-                await self.tick()
-
-        if TICKS == "tick":
-            self._flow = cocotb.start_soon(pulses())
-
-    async def stand_still(self) -> None:
-        """Let no more ticks come, if possible, and all have their effect; between edges."""
-        if self._flow is not None:
-            self._flow.cancel()
-            self._flow = None
-        self.stop_time()
-        await ClockCycles(self.dut.clk, UNIT.longest_pause + (TICKS_WAITING + 2) * PERIOD)
 
     def item(self, operation: int, key: int) -> Item | TimedItem:
         """Return an operation of the present time, with a random tag."""

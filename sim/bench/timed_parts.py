@@ -5,9 +5,9 @@ from typing import Any, NamedTuple, cast
 from cocotb.utils import get_sim_time
 
 from ...golden import Operation, TimeLimitedRing
-from ...golden.spec import FilterSpec
+from ...golden.spec.base import Specification
 from ...hdl.interface import UnitSignature
-from .parts import Item, Monitor, Scoreboard, key_array
+from .parts import Monitor, Scoreboard, key_array
 
 
 class TimedItem(NamedTuple):
@@ -32,7 +32,7 @@ class TimedOutcome(NamedTuple):
 class Answered(NamedTuple):
     """An operation whose result came: when it was accepted, in ns, and the tick of its effect."""
 
-    item: Item | TimedItem
+    item: Any
     accepted: float
     time: int
 
@@ -59,9 +59,10 @@ class TimedScoreboard(Scoreboard):
         All operations whose results came since reset.
     """
 
-    def __init__(self, spec: FilterSpec, signature: UnitSignature) -> None:
+    def __init__(self, spec: Specification, signature: UnitSignature) -> None:
         super().__init__(spec)
-        self._times = 1 << signature.result["time"].width
+        told = signature.result.members
+        self._times = 1 << (signature.result["time"].width if "time" in told else 0)
         self.now = 0
         self.answered: list[Answered] = []
 
@@ -77,6 +78,13 @@ class TimedScoreboard(Scoreboard):
         passed = (told - self.now) % self._times
         # An earlier time of a request counts as that which has been reached.
         self.now += 0 if isinstance(item, TimedItem) and 2 * passed >= self._times else passed
+        expected = self._answer(item, outcome)
+        assert outcome == expected, f"result {self.compared}: expected {expected}, got {outcome}"
+        self.compared += 1
+        self.answered.append(Answered(item, accepted, self.now))
+
+    def _answer(self, item: Any, outcome: Any) -> Any:
+        """Perform an operation on the reference; return its result, and told what means nothing."""
         known = item.operation in list(Operation)
         operation = item.operation if known else Operation.NONE
         golden = cast(TimeLimitedRing, self.golden)
@@ -85,10 +93,7 @@ class TimedScoreboard(Scoreboard):
         seen = bool(verdicts.seen[0])
         age = int(verdicts.age[0]) if seen else 0
         status, time = int(verdicts.status[0]), self.now % self._times
-        expected = TimedOutcome(seen, age, item.tag, status, time)
-        assert outcome == expected, f"result {self.compared}: expected {expected}, got {outcome}"
-        self.compared += 1
-        self.answered.append(Answered(item, accepted, self.now))
+        return TimedOutcome(seen, age, item.tag, status, time)
 
     def forget(self) -> None:
         """Start anew, as the unit does at reset."""

@@ -27,7 +27,7 @@ PROFILE = HardwareProfile(SPEC)
 
 @pytest.fixture
 def collector():
-    return Collector(SPEC)
+    return Collector(points(SPEC))
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_one_at_a_time(collector, sampler):
 
 def test_secret():
     spec = PRESETS["siphash-tiny"]
-    collector = Collector(spec)
+    collector = Collector(points(spec))
     sampler = Sampler(spec, collector)
     sampler.clock(Ports(rst=True, generation=spec.generation))
     sampler.clock(accept(1))

@@ -19,7 +19,7 @@ INSERT, QUERY, SHIFT = Operation.INSERT, Operation.QUERY, Operation.SHIFT
 
 def hits(course, *, spec=SHORTEN, ticks=(), point=None):
     """Follow (operation, time) pairs, 1 ns apart; a string is a pause of 100 ns."""
-    collector, answered, accepted = Collector(spec), [], 0
+    collector, answered, accepted = Collector(points(spec)), [], 0
     for one in course:
         if isinstance(one, str):
             accepted += 100
