@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 
 from ..golden.hash.siphash import SECRET_BITS
@@ -81,7 +81,7 @@ class UnitShell(wiring.Component):
         m.d.comb += [
             self.i.ready.eq(gate.i.ready),
             gate.i.valid.eq(self.i.valid),
-            gate.i.p.eq(Operation(operation_bits(self.i.p.operation).as_value()[:3])),
+            gate.i.p.eq(Operation(self._elaborate_operation())),
             gate.credit.eq(credits.available & ~core.late),
             gate.clean.eq(core.clean),
             credits.spend.eq(accepted),
@@ -98,6 +98,14 @@ class UnitShell(wiring.Component):
                 getattr(self, name).eq(counter.count),
             ]
         return m
+
+    def _elaborate_operation(self):
+        """Return the operation without the bit for removals, with which none is a CLEAR."""
+        bits = operation_bits(self.i.p.operation)
+        query, *others = bits.as_value()[:3]
+        if "remove" in bits.shape().members:
+            query = query & ~(bits.alone & bits.remove)
+        return Cat(query, *others)
 
     def _elaborate_core(self, m, control):
         """Drive what else the core asks for; return what results have beside their verdicts.

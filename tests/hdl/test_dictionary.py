@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from dictionary_bench import Bench
 from mutants import broken
+from unit_streams import UnitStreams
 
 from lately.golden import (
     Operation,
@@ -30,9 +31,9 @@ from lately.hdl.dictionary.placement import Placement
 from lately.hdl.dictionary.stash import Stash
 from lately.hdl.dictionary.unit import DictionaryUnit
 
-NONE, QUERY, INSERT, CHECK, CLEAR, REMOVE = (
+NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR, REMOVE = (
     Operation[name]
-    for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "CLEAR", "REMOVE")
+    for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "SHIFT", "CLEAR", "REMOVE")
 )  # fmt: skip
 TINY = dictionary_preset("tiny")
 CROWDED = WindowDictionarySpec(
@@ -78,7 +79,7 @@ def test_random_operations(seed):
         seed, 600, keys=keys, window=spec.window,
         weights=choose.choice([(1, 2, 4, 6, 2), (0, 0, 0, 1, 0), (0, 1, 1, 1, 1)]),
     )  # fmt: skip
-    operations[300], operations[301] = (CLEAR, 0, 1), (Operation.SHIFT, 0, 1)
+    operations[300], operations[301] = (CLEAR, 0, 1), (SHIFT, 0, 1)
     Bench(spec, seed, idle=(seed % 3) * 0.4, stall=(seed % 2) * 0.5).run(operations)
 
 
@@ -93,6 +94,15 @@ def test_one_operation_a_clock_whatever_the_mixture():
         "lost": bench.model.lost,
     }
     assert bench.counts["lost"] > 0
+
+
+def test_undefined_operations_do_nothing():
+    """Sums of bits that are performed alone, among them one that has all bits of CLEAR."""
+    undefined = [code for code in range(16) if code & SHIFT and code not in (SHIFT, CLEAR)]
+    codes = [INSERT, *(each for code in undefined for each in (code, QUERY))]
+    streams = UnitStreams(DictionaryUnit(TINY), ("seen",))
+    results = streams.run([{"operation": int(code), "key": 5, "window": 40} for code in codes])
+    assert results == [(code == QUERY,) for code in codes]
 
 
 def test_siphash():
