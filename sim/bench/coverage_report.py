@@ -10,14 +10,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ...golden import PRESETS, FilterSpec
+from ...golden import Specification
+from ...golden.spec.all_presets import any_preset
 from .code_coverage import Tally, read_points, tally
 from .coverage import Counts, missed
 from .runner import COUNTS, FUNCTIONAL, run_filter_bench
 
 UNITS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash-tiny",
-         "timed-tiny")  # fmt: skip
-"""Presets whose units are run: all families, one with re-keying, and one with a window in time."""
+         "timed-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny")  # fmt: skip
+"""Presets whose units are run: all families of rings, one with re-keying and one with a window in
+time; timing filters by either clock, and a dictionary."""
 
 SEED = 20260807
 """Seed of the benches that are counted."""
@@ -91,7 +93,7 @@ def _tally_json(counted: Tally, *, names: bool = True) -> dict[str, Any]:
     return figures | ({"missed": counted.missed} if names else {})
 
 
-def measure(spec: FilterSpec, directory: Path) -> UnitCoverage:
+def measure(spec: Specification, directory: Path) -> UnitCoverage:
     """Run the bench of a unit under Verilator with coverage; reuses the build in the folder."""
     for name in (FUNCTIONAL, COUNTS):
         (directory / name).unlink(missing_ok=True)
@@ -170,7 +172,7 @@ def main(directory: Path = Path("build/coverage")) -> int:
     units: dict[str, UnitCoverage] = {}
     for name in UNITS:
         with console.status(f"Running the bench of {name}"):
-            units[name] = measure(PRESETS[name], directory.resolve() / name)
+            units[name] = measure(any_preset(name), directory.resolve() / name)
     print_report(units, console)
     path = directory / "coverage.json"
     path.write_text(json.dumps({name: unit.as_json() for name, unit in units.items()}, indent=1))

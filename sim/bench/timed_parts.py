@@ -78,12 +78,12 @@ class TimedScoreboard(Scoreboard):
         passed = (told - self.now) % self._times
         # An earlier time of a request counts as that which has been reached.
         self.now += 0 if isinstance(item, TimedItem) and 2 * passed >= self._times else passed
-        expected = self._answer(item, outcome)
+        expected = self._answer(item, accepted, outcome)
         assert outcome == expected, f"result {self.compared}: expected {expected}, got {outcome}"
         self.compared += 1
         self.answered.append(Answered(item, accepted, self.now))
 
-    def _answer(self, item: Any, outcome: Any) -> Any:
+    def _answer(self, item: Any, accepted: float, outcome: Any) -> Any:
         """Perform an operation on the reference; return its result, and told what means nothing."""
         known = item.operation in list(Operation)
         operation = item.operation if known else Operation.NONE

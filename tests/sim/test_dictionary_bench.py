@@ -1,0 +1,73 @@
+"""Units of dictionaries under their bench, with either hash."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from mutants import broken
+
+from lately.golden import dictionary_preset
+from lately.hdl.dictionary import core
+from lately.hdl.dictionary.column import Column
+from lately.hdl.dictionary.placement import Placement
+from lately.hdl.dictionary.stash import Stash
+from lately.sim.bench.runner import SIMULATORS, run_filter_bench
+
+pytestmark = pytest.mark.rtl
+
+SEED = 20260807
+TINY = dictionary_preset("tiny")
+SPECS = {"h3": TINY, "siphash": replace(TINY, hash="siphash")}
+TESTS = {"h3": 26, "siphash": 28}
+# A few tests, in block RAMs that answer with garbage.
+SHORT = "removed_and|latency|blocked"
+
+
+def check(outcomes, count):
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == count
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+def test_short_bench(tmp_path, capfd):
+    options = {"seed": SEED, "memory": "ecp5", "testcase": SHORT}
+    check(run_filter_bench(TINY, "icarus", tmp_path, **options), 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["ecp5", "portable"])
+@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("hash", SPECS)
+def test_bench(hash, simulator, memory, tmp_path, capfd):
+    outcomes = run_filter_bench(SPECS[hash], simulator, tmp_path, seed=SEED, memory=memory)
+    check(outcomes, TESTS[hash])
+
+
+@pytest.mark.slow
+def test_bench_with_inverted_garbage(tmp_path, capfd):
+    options = {"seed": SEED, "memory": "ecp5", "inverted": True}
+    check(run_filter_bench(TINY, "icarus", tmp_path, **options), TESTS["h3"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("component", "old", "new", "testcase"),
+    [
+        # The digest of an operation under way; an erasure that is forestalled; an expired entry.
+        (Placement, "mine = acts & self.same[distance - 1]", "mine = acts & 0",
+         "removed_and_inserted_elsewhere"),
+        (Column, "erase.eq(flight[-1] & expired & ~touched)", "erase.eq(flight[-1] & expired)",
+         "insertions_into_the_cells_that_the_sweep_has_in_hand"),
+        (Column, "erase.eq(flight[-1] & expired & ~touched)", "erase.eq(0)", "timestamps_repeat"),
+        (Stash, "self.lost.eq(later & (gone < self._spec.window))", "self.lost.eq(0)",
+         "what_is_lost_is_told"),
+    ],
+)  # fmt: skip
+def test_broken_component_is_found(component, old, new, testcase, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(core, component.__name__, broken(component, old, new))
+    outcomes = run_filter_bench(
+        TINY, "icarus", tmp_path, seed=SEED, memory="ecp5", testcase=testcase
+    )
+    assert outcomes == {testcase: False}
+    log = (tmp_path / "icarus.log").read_text()
+    assert re.search(r"result \d+: expected|column \d+|lost: expected|guaranteed", log), log

@@ -1,0 +1,79 @@
+"""Units of timing filters under their bench, with each source of ticks."""
+
+import re
+
+import pytest
+from mutants import broken
+
+from lately.golden import timing_preset
+from lately.hdl.timing.core import CountedTimingCore, TimingCore
+from lately.hdl.timing.elide import ElidePart
+from lately.hdl.timing.rest import RestPart
+from lately.sim.bench.runner import SIMULATORS, run_filter_bench
+
+pytestmark = pytest.mark.rtl
+
+SEED = 20260807
+SPECS = {
+    "tick": timing_preset("tiny"),
+    "period": timing_preset("tiny"),
+    "insertions": timing_preset("counted-tiny"),
+}
+TESTS = {"tick": 26, "period": 25, "insertions": 24}
+# A few tests, in block RAMs that answer with garbage.
+SHORT = "clear_forgets|latency|blocked"
+
+
+def run(ticks, simulator, folder, **options):
+    source = {"ticks": "tick" if ticks == "insertions" else ticks}
+    return run_filter_bench(SPECS[ticks], simulator, folder, seed=SEED, **source, **options)
+
+
+def check(outcomes, count):
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == count
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.parametrize("ticks", ["tick", "insertions"])
+def test_short_bench(ticks, tmp_path, capfd):
+    check(run(ticks, "icarus", tmp_path, memory="ecp5", testcase=SHORT), 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["ecp5", "portable"])
+@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("ticks", SPECS)
+def test_bench(ticks, simulator, memory, tmp_path, capfd):
+    check(run(ticks, simulator, tmp_path, memory=memory), TESTS[ticks])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ticks", ["tick", "insertions"])
+def test_bench_with_inverted_garbage(ticks, tmp_path, capfd):
+    check(run(ticks, "icarus", tmp_path, memory="ecp5", inverted=True), TESTS[ticks])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ticks", "part", "old", "new", "testcase"),
+    [
+        # A write that is under way, a read that meets the sweep, an insertion in its hand.
+        ("tick", ElidePart, "~fresh, ~known, dead.at(5)", "~fresh & 0, ~known & 0, dead.at(5)",
+         "every_distance_between_equal_keys"),
+        ("tick", ElidePart, "lost = pipe.register(\"lost\", lambda dead, known: dead & ~known",
+         "lost = pipe.register(\"lost\", lambda dead, known: dead & 0",
+         "other_keys_do_not_keep_the_sweep_from_a_cell"),
+        ("insertions", RestPart, "Mux(known, since >= limit, dead)", "dead & ~known",
+         "no_silence_brings_a_key_back"),
+        ("insertions", RestPart, "sweep & (expired.value | wipe)", "sweep & wipe",
+         "no_silence_brings_a_key_back"),
+    ],
+)  # fmt: skip
+def test_broken_part_is_found(ticks, part, old, new, testcase, tmp_path, monkeypatch, capfd):
+    core = TimingCore if part is ElidePart else CountedTimingCore
+    monkeypatch.setattr(core, "PART", broken(part, old, new))
+    outcomes = run(ticks, "icarus", tmp_path, memory="ecp5", testcase=testcase)
+    assert outcomes == {testcase: False}
+    log = (tmp_path / "icarus.log").read_text()
+    assert re.search(r"result \d+: expected|part \d+", log), log
