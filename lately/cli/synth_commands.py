@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from ..hdl.build import UnitSpec, unit_kind
 from ..hdl.memory.map import READ_BEFORE_WRITE
 from .figures import show
 from .options import (
@@ -90,12 +91,23 @@ def synth(
     if exchange and (flow["memory"] or flow["strict"]):
         raise click.UsageError("give --read-before-write, --portable or --strict, but one of them")
     target = device(name)
-    if exchange:
-        flow["memory"] = f"{target.family}{READ_BEFORE_WRITE}"
     chosen = choose_unit(spec, preset)
+    if exchange:
+        flow["memory"] = _exchange(chosen, target.family)
     from ..boards.flow.synthesis import synthesize_unit
 
     with stage_bar("synthesis") as progress:
         report = synthesize_unit(chosen, device=target, progress=progress, **flow)
     told = report.to_dict() | {"spec": chosen.to_dict()}
     show(as_json, told, "synthesis", {"report": report, "spec": chosen})
+
+
+def _exchange(spec: UnitSpec, family: str) -> str:
+    """Return the variant of the memory that reads and writes in one access."""
+    memory = f"{family}{READ_BEFORE_WRITE}"
+    if memory not in unit_kind(spec).memories:
+        raise click.UsageError(
+            "--read-before-write is for timing filters with a clock of insertions on an ecp5, "
+            f"not for family {spec.family} on {family}"
+        )
+    return memory

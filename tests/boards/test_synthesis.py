@@ -22,7 +22,7 @@ from lately.boards.flow.synthesis import (
 from lately.boards.flow.timing_harness import Harness
 from lately.boards.flow.tools import STAGES, DoesNotFitError, SynthesisError
 from lately.cli.app import main
-from lately.golden import preset
+from lately.golden import preset, timing_preset
 from lately.hdl import FilterUnit
 from lately.hdl.memory.gowin import GowinSegmentMemory
 from lately.hdl.profile import HardwareProfile
@@ -479,6 +479,31 @@ def test_portable_memory_is_not_strict(run_cli):
     refused = run_cli("--device", "ice40-hx8k", "--portable", "--strict")
     assert refused.exit_code == 2
     assert "give --portable or --strict, not both" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--portable",), "give --read-before-write, --portable or --strict, but one of them"),
+        ((), "is for timing filters with a clock of insertions on an ecp5, "
+             "not for family apbbf on ecp5"),
+    ],
+)  # fmt: skip
+def test_read_before_write_where_there_is_none(run_cli, arguments, message):
+    refused = run_cli("--device", "ecp5-25k-6", "--read-before-write", *arguments)
+    assert refused.exit_code == 2
+    assert message in refused.stderr
+
+
+@pytest.mark.slow
+def test_read_before_write():
+    """The limit is that of the mode, at a width for which it is documented."""
+    spec = timing_preset("counted-default")
+    report = synthesize_unit(spec, device=device("ecp5-25k-6"), memory="ecp5-rbw")
+    print(f"{report.timing_mhz} MHz, {report.lut} LUTs, {report.ff} FFs, {report.limited_by}")
+    assert (report.bram, report.limit_mhz) == (32, 154.6)
+    assert report.timing_mhz > report.limit_mhz
+    assert "READBEFOREWRITE is documented" not in report.caveat
 
 
 @pytest.mark.slow
