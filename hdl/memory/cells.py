@@ -25,6 +25,8 @@ class CellMemory(wiring.Component):
         Words. Power of two.
     width : int
         Bits of a word.
+    others
+        Further ports, by name.
 
     Members
     -------
