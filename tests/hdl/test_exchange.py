@@ -20,12 +20,11 @@ from lately.hdl.timing.unit import CountedTimingUnit
 NONE, QUERY, INSERT, CHECK, CLEAR, SHIFT = (
     Operation[name] for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "CLEAR", "SHIFT")
 )
-NEED = 4
-"""Cells."""
+CELLS = 4
 TIGHT = PartitionedTimingSpec(
-    window=2**7 - 2 - EXCHANGE_CLOCKS * (NEED + 2),
+    window=2**7 - 2 - EXCHANGE_CLOCKS * (CELLS + 2),
     hashes=1,
-    cells=NEED,
+    cells=CELLS,
     stamp_bits=7,
     key_bits=8,
     seed=1,
@@ -48,9 +47,9 @@ def test_random_operations(seed, block, idle, stall):
     spec = replace(
         TIGHT, window=20 * block, block=block, hashes=3, cells=8, stamp_bits=8, key_bits=16
     )
-    operations = random_operations(seed, 700, keys=(4, 60, 1000)[seed % 3], window=20)
-    operations[300], operations[301] = (CLEAR, 5, 0), (QUERY, operations[299][1], 20)
-    operations[500:503] = [(CLEAR, 5, 0), (CLEAR, 5, 0), (SHIFT, 5, 0)]
+    operations = random_operations(seed, 500, keys=(4, 60, 1000)[seed % 3], window=20)
+    operations[200], operations[201] = (CLEAR, 5, 0), (QUERY, operations[199][1], 20)
+    operations[400:403] = [(CLEAR, 5, 0), (CLEAR, 5, 0), (SHIFT, 5, 0)]
     bench(spec, seed=seed, idle=idle, stall=stall).run(operations)
 
 
@@ -136,7 +135,7 @@ def test_part_without_a_cure_is_found(monkeypatch, component, old, new):
     else:
         monkeypatch.setattr(ExchangeCore, "PART", defect)
     _, quiet, asked = streams(TIGHT.window)
-    assert any(wrong(each, TIGHT) for each in (chased(TIGHT.window), asked, quiet))
+    assert any(wrong(each, TIGHT) for each in (asked, quiet, chased(TIGHT.window)))
 
 
 def test_chase_is_right_without_a_defect():

@@ -7,19 +7,33 @@ from mutants import broken
 
 from lately.hdl.timing.decision_tables import DecidingCore
 from lately.hdl.timing.elide import ElidePart
+from lately.hdl.timing.exchange import ExchangePart
 from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.rest import RestPart, RestSweep
-from lately.hdl.timing.sweep import Sweep
+from lately.hdl.timing.sweep import ExchangeSweep, Sweep
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
 from lately.sim.proofs.thresholds import TableAnswers
-from lately.sim.proofs.timing import OldestOfAll, PartAnswers, RestAnswers, SweepInTime
+from lately.sim.proofs.timing import (
+    ExchangeAnswers,
+    OldestOfAll,
+    PartAnswers,
+    RestAnswers,
+    SweepInTime,
+)
 
 pytestmark = pytest.mark.rtl
 
 
 @pytest.mark.parametrize(
-    "name", ["cell memory, ecp5", "sweep in time", "tables of thresholds", "oldest of 4"]
+    "name",
+    [
+        "cell memory, ecp5",
+        pytest.param("cell memory, ecp5-rbw", marks=pytest.mark.slow),
+        "sweep in time",
+        "tables of thresholds",
+        "oldest of 4",
+    ],
 )
 def test_holds(name):
     """Ages of cells take longer: all of `lately prove`."""
@@ -108,6 +122,30 @@ def test_part_swept_in_free_clocks_without_a_cure_is_found_out(component, old, n
     name = "sweep" if component is RestSweep else "part"
     harness = partial(RestAnswers, **{name: broken(component, old, new)})
     assert proof_of(harness, Bounded(48)).status == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        # A read meets the write of the sweep.
+        (ExchangePart, "is_at_least(constant_flags(age, limit)) | dead",
+                       "is_at_least(constant_flags(age, limit))"),
+        # An insertion comes while the cell is in hand, or when the sweep writes it.
+        (ExchangeSweep, "return touched | same", "return same"),
+        (ExchangeSweep, "return touched | same", "return touched"),
+    ],
+)  # fmt: skip
+def test_exchanging_part_without_a_cure_is_found_out(component, old, new):
+    defect = broken(component, old, new)
+
+    class Broken(ExchangePart):
+        def __init__(self, *, cells, stamp_bits, limit, memory):
+            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=memory)
+            self.sweep = defect(cells=cells, limit=limit, stamp_bits=stamp_bits)
+
+    part = defect if component is ExchangePart else Broken
+    assert status(partial(ExchangeAnswers, part=part)) == "failed"
 
 
 @pytest.mark.parametrize(
