@@ -18,7 +18,7 @@ from .memory.map import BLOCK_KINDS, CELL_VARIANTS, EXCHANGE_VARIANTS
 from .profile import HardwareProfile
 from .timing.timing_profile import TimingProfile
 
-UnitSpec = FilterSpec | WindowDictionarySpec
+UnitSpec = FilterSpec | WindowDictionarySpec | TimedTimingSpec | PartitionedTimingSpec
 """Specifications for which there are units."""
 
 

@@ -6,9 +6,13 @@ Fields that a model can derive from the others may be left out, and are then Non
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
-from ..times import TIME_LIMIT
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..sizing import bloom_rate
+from ..times import TIME_LIMIT, check_each
 from .base import Specification, optional, require, required
 
 _LONGEST = 1 << 30
@@ -63,8 +67,8 @@ class StampedPartsSpec(Specification):
     def __post_init__(self) -> None:
         super().__post_init__()
         name, unit = self._window_fields()
-        length, each = getattr(self, name), getattr(self, unit)
-        self._hold(name, length % each == 0, f"must be a multiple of {unit} = {each}")
+        rule = f"must be a multiple of {unit} = {self.block_units}"
+        self._hold(name, self.guaranteed_window % self.block_units == 0, rule)
         least = (self.window_blocks + 2).bit_length()
         if self.stamp_bits is None:
             doubled = (2 * self.window_blocks + 1).bit_length()
@@ -77,11 +81,67 @@ class StampedPartsSpec(Specification):
     def _window_fields(cls) -> tuple[str, str]:
         """Names of the fields of the window and of a block, in one unit."""
 
+    timed: ClassVar[bool] = False
+    """Whether the window is a span of time."""
+
+    @property
+    def guaranteed_window(self) -> int:
+        """Longest window for which a key is reported, in insertions or units of time."""
+        longest: int = getattr(self, self._window_fields()[0])
+        return longest
+
+    @property
+    def block_units(self) -> int:
+        """Insertions or units of time of a block."""
+        units: int = getattr(self, self._window_fields()[1])
+        return units
+
+    @property
+    def slack(self) -> int:
+        """Insertions or units of time past the window for which a trace of a key may be left."""
+        return self.block_units - 1
+
+    @property
+    @abstractmethod
+    def mean_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys."""
+
+    @property
+    def storage_bits(self) -> int:
+        """Bits of all cells in hardware."""
+        return self.hashes * self.cells * self.stamp_bits
+
     @property
     def window_blocks(self) -> int:
         """W: blocks back from the present one in which a key is still reported."""
-        name, unit = self._window_fields()
-        blocks: int = getattr(self, name) // getattr(self, unit)
+        return self.guaranteed_window // self.block_units
+
+    def query_blocks(self, windows: ArrayLike | None, count: int) -> NDArray[np.int64]:
+        """Return the windows of queries in blocks, shape (count,).
+
+        Parameters
+        ----------
+        windows : array_like of int, shape (count,) or (), optional
+            In the unit of the filter's, which is the default.
+        count : int
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the windows are not integers, have another shape, or one of them is out of range or
+            no whole number of blocks.
+        """
+        if windows is None:
+            return np.full(count, self.window_blocks)
+        most, each = self.guaranteed_window, self.block_units
+        checked = check_each("windows", windows, count)
+        for wrong, rule in (
+            (checked > most, f"must be at most {most}"),
+            (checked % each != 0, f"must be multiples of {self._window_fields()[1]} = {each}"),
+        ):
+            if wrong.any():
+                raise ValueError(f"windows: {rule}, not {checked[wrong][0]}")
+        blocks: NDArray[np.int64] = checked // each
         return blocks
 
     @property
@@ -102,6 +162,11 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
     window: int = required(most=_LONGEST)
     block: int = optional(1, most=_LONGEST)
 
+    @property
+    def mean_false_positive_rate(self) -> float:
+        """Expected false-positive rate of a full window of distinct keys, and most of a block."""
+        return bloom_rate(self.window + self.block - 1, self.cells, 1) ** self.hashes
+
     @classmethod
     def _window_fields(cls) -> tuple[str, str]:
         return "window", "block"
@@ -113,6 +178,13 @@ class TimedTimingSpec(StampedPartsSpec, family="timed-timing"):
 
     span: int = required(most=TIME_LIMIT - 1)
     period: int = optional(1, most=TIME_LIMIT - 1)
+
+    timed = True
+
+    @property
+    def mean_false_positive_rate(self) -> float:
+        """Expected false-positive rate while half of the cells are within the span."""
+        return float(0.5**self.hashes)
 
     @classmethod
     def _window_fields(cls) -> tuple[str, str]:

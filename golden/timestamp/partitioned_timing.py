@@ -21,10 +21,10 @@ from ..filter import Answers, CountedFilter, Filter, Words
 from ..hash.keys import Keys
 from ..operations import Ages, Operation, OperationBit, Verdicts
 from ..ring.slices import check_whole, chunks
-from ..sizing import HASHES, bloom_rate, shared_cells
+from ..sizing import HASHES, shared_cells
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..timed_filter import TimedFilter
-from ..times import NEVER, TIME_LIMIT, Times, check_each, check_now
+from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .timestamps import Integers
 
 
@@ -61,6 +61,7 @@ class StampedParts(Filter):
     def _prepare(self) -> None:
         spec = self.spec
         assert isinstance(spec, StampedPartsSpec)
+        self._stamped = spec
         self.stamp_bits, self.window_blocks = spec.stamp_bits, spec.window_blocks
         self._make_hash(spec.index_sizes)
 
@@ -74,7 +75,7 @@ class StampedParts(Filter):
     @property
     def storage_bits(self) -> int:
         """Bits of all cells in hardware."""
-        return self.hashes * self.cells * self.stamp_bits
+        return self._stamped.storage_bits
 
     @property
     def fill(self) -> float:
@@ -93,11 +94,6 @@ class StampedParts(Filter):
     @abstractmethod
     def _last_block(self) -> int:
         """Block of the last insertion, by the clock alone."""
-
-    @property
-    @abstractmethod
-    def _units(self) -> tuple[str, int]:
-        """Name and value of the field that has the units of a block."""
 
     @abstractmethod
     def _blocks(self, inserts: Answers, *times: Times) -> Integers:
@@ -145,7 +141,7 @@ class StampedParts(Filter):
     ) -> TimingVerdicts:
         """Check operations and windows, and perform them from one CLEAR to the next."""
         codes = self._checked_operations(operations, len(keys)).astype(np.int64)
-        blocks = self._checked_windows(windows, len(keys))
+        blocks = self._stamped.query_blocks(windows, len(keys))
         ends = (np.flatnonzero(codes == Operation.CLEAR) + 1).tolist()
         none = np.empty(0, np.int64)
         results = [TimingVerdicts(none > 0, none, none)]
@@ -158,21 +154,6 @@ class StampedParts(Filter):
                 self.clear()
         seen, age, oldest = map(np.concatenate, zip(*results, strict=True))
         return TimingVerdicts(seen, age, oldest)
-
-    def _checked_windows(self, windows: ArrayLike | None, count: int) -> Integers:
-        """Return the windows of queries in blocks; without any, that of the filter."""
-        if windows is None:
-            return np.full(count, self.window_blocks)
-        name, unit = self._units
-        checked, most = check_each("windows", windows, count), self.window_blocks * unit
-        for wrong, rule in (
-            (checked > most, f"must be at most {most}"),
-            (checked % unit != 0, f"must be multiples of {name} = {unit}"),
-        ):
-            if wrong.any():
-                raise ValueError(f"windows: {rule}, not {checked[wrong][0]}")
-        blocks: Integers = checked // unit
-        return blocks
 
     def _perform(
         self, codes: Integers, windows: Integers, keys: Words, *times: Times
@@ -242,11 +223,7 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     @property
     def window_false_positive_rate(self) -> float:
         """Expected false-positive rate of a full window of distinct keys, and most of a block."""
-        return bloom_rate(self.window + self.block - 1, self.cells, 1) ** self.hashes
-
-    @property
-    def _units(self) -> tuple[str, int]:
-        return "block", self.block
+        return self._stamped.mean_false_positive_rate
 
     @property
     def _last_block(self) -> int:
@@ -319,16 +296,12 @@ class TimedTimingFilter(StampedParts, TimedFilter):
     @property
     def window_false_positive_rate(self) -> float:
         """Expected false-positive rate while half of the cells are within the span."""
-        return float(0.5**self.hashes)
+        return self._stamped.mean_false_positive_rate
 
     def clear(self) -> None:
         """Forget everything, the time included."""
         super().clear()
         self._last = NEVER
-
-    @property
-    def _units(self) -> tuple[str, int]:
-        return "period", self.period
 
     @property
     def _last_block(self) -> int:

@@ -1,16 +1,17 @@
 """Compiled replay: a unit as generated Verilog, verilated to a library and driven from arrays."""
 
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.errors import RekeyError, SpecificationError
-from ...golden.operations import Operation, Verdicts
+from ...golden.operations import Verdicts
 from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
+from ...golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ...golden.times import check_timestamps
 from ...hdl.build import UnitSpec
 from ...hdl.interface import UnitSignature
@@ -24,6 +25,7 @@ from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, time_options, unit_ve
 from ..toolchain import models
 from .beats import Beats
 from .compiled_dictionary import CompiledDictionary
+from .compiled_stamps import CompiledCountedTiming, CompiledTiming
 from .driven import DRIVER, DrivenModel, Progress, counter_macro
 from .model import cached_model, defines
 
@@ -184,12 +186,8 @@ class CompiledModel(DrivenModel):
         TypeError, ValueError
             If the secret is not an integer of 128 bits.
         """
-        if self.spec.hash != "siphash":
-            raise SpecificationError(
-                f"secret: must not be given for hash {self.spec.hash}, which takes none"
-            )
         # Until what is under way has had its effect.
-        if not self._load_secret(secret, self.profile.latency + PAUSE):
+        if not self._load_secret(self.spec.hash, secret, self.profile.latency + PAUSE):
             raise RekeyError("rekey: must come when all segments of the ring have one secret")
         self.idle(self.UNIT.SECRET_LEAD)
 
@@ -210,23 +208,6 @@ class CompiledModel(DrivenModel):
             return self._read(numbers[memory.path], memory.words, memory.width)
 
         return self._map.gather(read)
-
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys, a beat per cycle; as the golden model's method.
-
-        Parameters
-        ----------
-        keys : array_like of int
-            As for `SlidingFilter.check_and_insert`.
-
-        Raises
-        ------
-        ToolError
-            If there are not as many results as operations.
-        """
-        checked = self._hash.check_keys(keys)
-        operations = np.full(len(checked), Operation.CHECK_AND_INSERT, np.uint8)
-        return self.apply(operations, checked).seen
 
     def apply(
         self,
@@ -273,24 +254,18 @@ class CompiledModel(DrivenModel):
         times: ArrayLike = 0,
         *,
         skips: NDArray[np.bool_] | None = None,
-        pause_before: float = 0.0,
-        pause_after: float = 0.0,
-        seed: int = 1,
+        **pauses: Any,
     ) -> tuple[Verdicts, NDArray[np.uint8]]:
         """Perform operations at `times` as the unit has them; return its statuses, too."""
         wanted = np.ascontiguousarray(operations, np.uint8)
-        pauses = (round(256 * pause_before), round(256 * pause_after))
         beats = Beats(wanted, self.spec.lanes, skips)
         codes, lane_keys = beats.spread(wanted, self._hash.check_keys(keys), self.spec.lanes)
-        # The last of each, which the driver leaves as it is, is for operations without a lane.
-        seen = np.zeros(len(codes) + 1, np.bool_)
-        age = np.full(len(codes) + 1, -1, np.int16)
-        status = np.zeros(len(codes) + 1, np.uint8)
         stamps = np.zeros(len(codes) + 1, np.uint64)
         stamps[beats.places] = times
-        self._drive((beats.alone, codes, lane_keys, stamps, seen, age, status), pauses, seed)
-        verdicts = Verdicts(seen[beats.places], age[beats.places].astype(np.int64))
-        return verdicts, status[beats.places]
+        told = self._drive(beats.alone, codes, lane_keys, stamps, **pauses)
+        # Operations without a lane are in the last place, which tells nothing.
+        verdicts = Verdicts(told.seen[beats.places], told.age[beats.places].astype(np.int64))
+        return verdicts, told.status[beats.places]
 
 
 class TimedAnswers(NamedTuple):
@@ -379,35 +354,40 @@ class CompiledLanes(CompiledModel):
     UNIT = LaneUnit
 
 
-@overload
-def compiled_unit(
-    spec: FilterSpec, *, progress: Progress | None = None
-) -> CompiledUnit | CompiledLanes: ...
+Compiled = (
+    CompiledUnit | CompiledLanes | CompiledDictionary | CompiledTiming | CompiledCountedTiming
+)
+"""Units in compiled simulation."""
 
 
 @overload
-def compiled_unit(
-    spec: WindowDictionarySpec, *, progress: Progress | None = None
-) -> CompiledDictionary: ...
+def compiled_unit(spec: FilterSpec, **options: Any) -> CompiledUnit | CompiledLanes: ...
 
 
-def compiled_unit(
-    spec: UnitSpec, *, progress: Progress | None = None
-) -> CompiledUnit | CompiledLanes | CompiledDictionary:
+@overload
+def compiled_unit(spec: UnitSpec, **options: Any) -> Compiled: ...
+
+
+def compiled_unit(spec: UnitSpec, **options: Any) -> Compiled:
     """Open the unit for a specification: `CompiledUnit`, or `CompiledLanes` for several lanes.
 
-    Of a dictionary, `CompiledDictionary`.
+    Of a dictionary, `CompiledDictionary`; of timing filters `CompiledTiming` and
+    `CompiledCountedTiming`.
 
     Parameters
     ----------
     spec : UnitSpec
-    progress : callable, optional
+    options
         As for the classes.
     """
     if isinstance(spec, WindowDictionarySpec):
-        return CompiledDictionary(spec, progress=progress)
+        return CompiledDictionary(spec, **options)
+    if isinstance(spec, TimedTimingSpec):
+        return CompiledTiming(spec, **options)
+    if isinstance(spec, PartitionedTimingSpec):
+        return CompiledCountedTiming(spec, **options)
     kind = CompiledUnit if spec.lanes == 1 else CompiledLanes
-    return kind(spec, progress=progress)
+    return kind(spec, **options)
 
 
 def replay(

@@ -1,24 +1,14 @@
 """A dictionary unit in compiled simulation."""
 
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from amaranth.back import verilog
 from numpy.typing import ArrayLike, NDArray
 
-from ...golden.errors import SpecificationError
-from ...golden.hash.keys import check_keys
-from ...golden.operations import Operation
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ...hdl.build import filter_unit
-from ...hdl.dictionary.dictionary_figures import COUNTERS, DictionaryProfile
 from ...hdl.latencies import PAUSE, SECRET_LEAD
-from ...hdl.verilog import TAG_BITS, TOP
-from ..toolchain import models
-from .beats import VALID
-from .driven import DRIVER, DrivenModel, Progress, counter_macro
-from .model import cached_model, defines
+from .cell_blocks import CellBlocks
+from .compiled_cells import CompiledCells
 
 
 class DictionaryAnswers(NamedTuple):
@@ -32,100 +22,35 @@ class DictionaryAnswers(NamedTuple):
     """1 where keys of the window may have been missed, as it is longer than the guaranteed one."""
 
 
-def compiled_dictionary(
-    spec: WindowDictionarySpec, memory: str = "portable", *, optimisation: int = 3
-) -> Path:
-    """Return the compiled model of a dictionary unit, built now if it is not in the cache.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    memory : str
-        As for `lately.hdl.DictionaryUnit`.
-    optimisation : int
-        As for `lately.sim.replay.model.cached_model`.
-
-    Errors: as `lately.sim.replay.compiled.compiled_model`.
-    """
-    blocks = models(memory)
-    unit = filter_unit(spec, tag_bits=TAG_BITS, memory=memory)
-    words = [f"{TOP}__DOT__core__DOT__column{at}__DOT__memory__DOT__words"
-             for at in range(spec.columns)] if not blocks else []  # fmt: skip
-    text = verilog.convert(unit, name=TOP, emit_src=False)
-    memories = " ".join(f"MEMORY({number}, {name})" for number, name in enumerate(words))
-    return cached_model(
-        "\n".join([text, *(path.read_text() for path in blocks)]),
-        top=TOP,
-        driver=DRIVER,
-        header=defines(
-            *unit.signature.macros(),
-            "AGE_BITS 32",
-            f"MEMORIES {memories}",
-            counter_macro(COUNTERS),
-            *(["KEYED"] if spec.hash == "siphash" else []),
-        ),
-        options=["--flatten"] if blocks else [],
-        optimisation=optimisation,
-    )
-
-
-class CompiledDictionary(DrivenModel):
-    """A dictionary unit in compiled simulation; see `DrivenModel`.
+class CompiledDictionary(CompiledCells):
+    """A dictionary unit in compiled simulation; see `CompiledCells`.
 
     Parameters
     ----------
     spec : WindowDictionarySpec
         What to build.
     memory : str
-        Variant of the memory, as for `lately.hdl.DictionaryUnit`.
-    optimisation : int
-        As for `lately.sim.replay.model.cached_model`.
-    progress : callable, optional
-        As for `DrivenModel`.
+        Variant of the memory, as for `lately.hdl.DictionaryUnit`; explicit block RAMs are simulated
+        with the models that answer with garbage what vendors leave undefined.
+    options
+        As for `CompiledCells`.
 
-    Raises
-    ------
-    ToolError
-        If a tool is missing or fails.
-    SpecificationError
-        If the hardware cannot hold the specification.
+    Errors: as `CompiledCells`.
     """
 
     def __init__(
-        self,
-        spec: WindowDictionarySpec,
-        *,
-        memory: str = "portable",
-        optimisation: int = 3,
-        progress: Progress | None = None,
+        self, spec: WindowDictionarySpec, *, memory: str = "portable", **options: Any
     ) -> None:
         self.spec = spec
-        self.profile = DictionaryProfile(spec, memory=memory)
-        super().__init__(
-            compiled_dictionary(spec, memory, optimisation=optimisation),
-            lanes=1,
-            counters=COUNTERS,
-            keyed=spec.hash == "siphash",
-            latency=self.profile.latency,
-            progress=progress,
-        )
-        self.reset()
-
-    def reset(self) -> None:
-        """Reset the unit, which clears its memory, and wait for that."""
-        self._library.lately_reset(self._unit)
-        self.idle(self.profile.longest_pause)
+        blocks = CellBlocks("column", spec.columns, spec.rows, spec.cell_bits, memory)
+        super().__init__(spec, blocks, **options)
 
     def rekey(self, secret: int) -> None:
         """Load a new secret, which applies from the next clear on; as the golden model's method.
 
         Errors: as `WindowDictionary.rekey`.
         """
-        if self.spec.hash != "siphash":
-            raise SpecificationError(
-                f"secret: must not be given for hash {self.spec.hash}, which takes none"
-            )
-        self._load_secret(secret, self.profile.latency + PAUSE)
+        self._load_secret(self.spec.hash, secret, self.profile.latency + PAUSE)
         self.idle(SECRET_LEAD)
 
     @property
@@ -135,52 +60,27 @@ class CompiledDictionary(DrivenModel):
         Returns
         -------
         ndarray of int64, shape (2, columns, rows)
-
-        Raises
-        ------
-        SpecificationError
-            If the memory is not the portable one.
         """
         spec = self.spec
-        if self.profile.memory != "portable":
-            raise SpecificationError(
-                f"memory: must be portable for its cells to be read, not {self.profile.memory!r}"
-            )
         now = self.statistics["insertions"]
-        values = np.int64(1) << np.arange(spec.cell_bits, dtype=np.int64)
-        cells = np.stack(
-            [self._read(column, spec.rows, spec.cell_bits) @ values
-             for column in range(spec.columns)]
-        )  # fmt: skip
+        cells = self._cells()
         time = cells >> 1 & (1 << spec.timestamp_bits) - 1
         distance = (now - time) % (1 << spec.timestamp_bits)
         live = (cells & 1 > 0) & (distance <= spec.window)
         return np.stack([distance * live, (cells >> 1 + spec.timestamp_bits) * live])
 
-    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
-        """Query and insert keys, one per cycle; as the golden model's method.
-
-        Parameters
-        ----------
-        keys : array_like of int
-            As for `WindowDictionary.check_and_insert`.
-
-        Raises
-        ------
-        ToolError
-            If there are not as many results as operations.
-        """
-        return self.perform(np.full(len(np.asarray(keys)), Operation.CHECK_AND_INSERT), keys).seen
+    def apply(
+        self, operations: ArrayLike, keys: ArrayLike, windows: ArrayLike | None = None
+    ) -> DictionaryAnswers:
+        """Perform a mixed sequence of operations; as `perform`."""
+        return self.perform(operations, keys, windows)
 
     def perform(
         self,
         operations: ArrayLike,
         keys: ArrayLike,
         windows: ArrayLike | None = None,
-        *,
-        pause_before: float = 0.0,
-        pause_after: float = 0.0,
-        seed: int = 1,
+        **pauses: Any,
     ) -> DictionaryAnswers:
         """Perform a mixed sequence of operations; as the golden model's method.
 
@@ -189,23 +89,15 @@ class CompiledDictionary(DrivenModel):
         operations : array_like of int, shape (n,)
         keys, windows : array_like of int
             As for `WindowDictionary.perform`.
-        pause_before, pause_after : float
-            Shares of the cycles in which no operation is offered, and no answer taken.
-        seed : int
-            Seed of the pauses.
+        pauses
+            ``pause_before`` and ``pause_after``, the shares of the cycles in which no operation is
+            offered, and no answer taken; and their ``seed``.
 
         Raises
         ------
         ToolError
             If there are not as many results as operations.
         """
-        codes = np.asarray(operations, np.uint8) | np.uint8(VALID)
-        checked = np.ascontiguousarray(check_keys(keys, self.spec.key_bits))
-        asked = self.spec.window if windows is None else np.asarray(windows)
-        count = len(codes)
-        alone, seen, status = (np.zeros(count + 1, np.uint8) for _ in range(3))
-        age = np.full(count + 1, -1, np.int32)
-        wanted = np.broadcast_to(asked, count).astype(np.uint64)
-        arrays = (alone[:count], codes, checked, wanted, seen, age, status)
-        self._drive(arrays, (round(256 * pause_before), round(256 * pause_after)), seed)
-        return DictionaryAnswers(seen[:count] > 0, age[:count].astype(np.int64), status[:count])
+        asked = self.spec.window if windows is None else windows
+        told = self._send(operations, keys, asked, **pauses)
+        return DictionaryAnswers(told.seen, told.age.astype(np.int64), told.status)

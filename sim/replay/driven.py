@@ -1,14 +1,17 @@
 """Compiled models behind the driver: clocks, beats of operations, counters and memories."""
 
 import ctypes
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from ...golden.errors import SpecificationError
 from ...golden.hash.siphash import check_secret
+from ...golden.operations import Operation
 from ..toolchain import ToolError
 from .model import Closable, Signatures, load_model
 
@@ -30,6 +33,28 @@ def counter_macro(names: Sequence[str]) -> str:
     """
     counts = " ".join(f"COUNTER({number}, {name})" for number, name in enumerate(names))
     return f"COUNTERS {counts}"
+
+
+class Answers(Protocol):
+    """Results of operations, some of which queried."""
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """Whether each key was reported, shape (n,)."""
+
+
+class Told(NamedTuple):
+    """What a unit told of each lane of each beat, shape (n + 1,) each.
+
+    The last of each is as nothing told it. What the unit does not tell is 0.
+    """
+
+    seen: NDArray[np.bool_]
+    age: NDArray[np.int32]
+    """-1 where the key was not seen, unless the unit tells `oldest`."""
+    status: NDArray[np.uint8]
+    oldest: NDArray[np.uint16]
+    time: NDArray[np.uint32]
 
 
 class DrivenModel(Closable):
@@ -95,8 +120,37 @@ class DrivenModel(Closable):
         self._library.lately_statistics(self._unit, counts.ctypes.data)
         return dict(zip(self._counters, counts.tolist(), strict=True))
 
-    def _load_secret(self, secret: int, settle: int) -> bool:
-        """Offer a secret after so many cycles; return whether the unit takes it."""
+    @abstractmethod
+    def apply(self, operations: ArrayLike, keys: ArrayLike) -> Answers:
+        """Perform a mixed sequence of `operations` on `keys`; as the golden model's method.
+
+        Both have shape (n,), or the keys (n, words) if they are wide.
+        """
+
+    def check_and_insert(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Query and insert keys, a beat per cycle; as the golden model's method.
+
+        Parameters
+        ----------
+        keys : array_like of int, shape (n,) or (n, words)
+            As for the golden model.
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
+
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        """
+        count = len(np.asarray(keys))
+        return self.apply(np.full(count, Operation.CHECK_AND_INSERT, np.uint8), keys).seen
+
+    def _load_secret(self, hash: str, secret: int, settle: int) -> bool:
+        """Offer a secret for a `hash` after so many cycles; return whether the unit takes it."""
+        if hash != "siphash":
+            raise SpecificationError(f"secret: must not be given for hash {hash}, which takes none")
         check_secret(secret)
         low, high = secret & (1 << 64) - 1, secret >> 64
         self.idle(settle)
@@ -109,15 +163,35 @@ class DrivenModel(Closable):
         bits = held[:, :, None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)
         return bits.reshape(words, -1)[:, :width] > 0
 
-    def _drive(self, arrays: tuple[NDArray[Any], ...], pauses: tuple[int, int], seed: int) -> None:
-        """Have the driver send beats, the first four arrays, and fill in results, the others.
+    def _drive(
+        self,
+        alone: NDArray[np.uint8],
+        codes: NDArray[np.uint8],
+        keys: NDArray[np.uint64],
+        numbers: NDArray[np.uint64],
+        *,
+        pause_before: float = 0.0,
+        pause_after: float = 0.0,
+        seed: int = 1,
+    ) -> Told:
+        """Have the driver send beats; return what the unit tells of them.
 
-        These are the operation before the lanes of each beat; of each lane the code, the key and
-        the time or window; and of each lane whether the key was seen, its age and a status.
+        Beats are the operation before their lanes, `alone`; and of each lane the code, the key and
+        the time or window.
         """
         self._library.lately_begin(self._unit, seed)
-        alone, codes, *_ = arrays
-        pointers = [array.ctypes.data for array in arrays]
+        count = len(codes) + 1
+        told = Told(
+            np.zeros(count, np.bool_),
+            np.full(count, -1, np.int32),
+            np.zeros(count, np.uint8),
+            np.zeros(count, np.uint16),
+            np.zeros(count, np.uint32),
+        )
+        results = np.array([array.ctypes.data for array in told], np.uintp)
+        sent = (alone, codes, keys, numbers, results)
+        pointers = [array.ctypes.data for array in sent]
+        pauses = (round(256 * pause_before), round(256 * pause_after))
         chunk = max(1, _CHUNK // self._lanes)
         # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
         for start in range(0, len(alone), chunk):
@@ -128,6 +202,7 @@ class DrivenModel(Closable):
                 raise ToolError(f"replay: expected one result per operation, found {reason}")
             if self._progress is not None:
                 self._progress(int((codes[start * self._lanes : enough * self._lanes] > 0).sum()))
+        return told
 
 
 def _signatures(keyed: bool) -> Signatures:
@@ -141,10 +216,12 @@ def _signatures(keyed: bool) -> Signatures:
         "lately_cycles": (count, (unit,)),
         "lately_generation": (None, (unit, count)),
         "lately_idle": (None, (unit, count)),
+        "lately_period": (None, (unit, count)),
+        "lately_ticks": (count, (unit,)),
         "lately_statistics": (None, (unit, array)),
         "lately_memory": (None, (unit, count, count, count, array)),
         "lately_begin": (None, (unit, count)),
-        "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 7, chance, chance)),
+        "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance)),
     }
     if keyed:
         functions["lately_secret"] = (ctypes.c_int, (unit, count, count))

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 
 #include "Vmodel.h"
 #include "Vmodel___024root.h"
@@ -21,11 +20,6 @@ constexpr uint32_t TAG_MASK = (uint32_t{1} << I_TAG_BITS) - 1;
 // Set in the code of an operation: the lane has one.
 constexpr uint8_t VALID = 0x80;
 
-#ifndef AGE_BITS
-#define AGE_BITS 16
-#endif
-using Age = std::conditional_t<AGE_BITS == 16, int16_t, int32_t>;
-
 struct Unit {
     VerilatedContext context;
     Vmodel model{&context};
@@ -34,14 +28,46 @@ struct Unit {
     // Of the present sequence: beats that were accepted and answered, whether the next is offered.
     uint64_t sent = 0, received = 0;
     bool offered = false;
+    // Clocks from one tick to the next, or 0, and to the next one; ticks so far.
+    uint64_t period = 0, left = 0, ticks = 0;
 };
 
-void clock(Unit& unit) {
+// Where results go: the answers to each lane, in the order of the operations.
+struct Results {
+    uint8_t* seen;
+    int32_t* age;
+    uint8_t* status;
+    uint16_t* oldest;
+    uint32_t* time;
+};
+
+// Makes the tick of the coming clock, if there is a port for it.
+template <typename Model>
+void make_tick([[maybe_unused]] Unit& unit, Model& model) {
+    if constexpr (requires { model.tick; }) {
+        model.tick = unit.period && --unit.left == 0;
+        if (!model.tick) return;
+        unit.left = unit.period;
+        ++unit.ticks;
+    }
+}
+
+// The half of a clock in which the unit shows what it does at the coming edge.
+void before_edge(Unit& unit) {
+    make_tick(unit, unit.model);
     unit.model.clk = 0;
     unit.model.eval();
+}
+
+void edge(Unit& unit) {
     unit.model.clk = 1;
     unit.model.eval();
     ++unit.cycles;
+}
+
+void clock(Unit& unit) {
+    before_edge(unit);
+    edge(unit);
 }
 
 // Whether a pause comes, with a chance in 256.
@@ -124,23 +150,34 @@ void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* k
     drive(model.i___05Fpayload, beat);
 }
 
-// Takes the results of a beat; returns whether they are those of its lanes and tags.
-bool take(const Vmodel& model, const uint8_t* codes, uint64_t tag, uint8_t* seen, Age* age,
-          [[maybe_unused]] uint8_t* status) {
+// Takes the results of the beat whose lanes are operations `first` and those after it, of which the
+// first has that tag; returns whether they are those of its lanes and tags.
+bool take(const Vmodel& model, const uint8_t* codes, uint64_t first, const Results& results) {
     for (int lane = 0; lane < LANES; ++lane) {
         const auto field = [&](int position, int bits) {
             return get(model.o___05Fpayload, O_LANE_AT + lane * O_LANE_BITS + position, bits);
         };
-        const bool valid = codes[lane] / VALID;
+        const uint64_t at = first + lane;
+        const bool valid = codes[at] / VALID;
 #ifdef O_VALID_AT
         if (valid != field(O_VALID_AT, 1)) return false;
 #endif
-        seen[lane] = field(O_SEEN_AT, 1);
-        age[lane] = seen[lane] ? field(O_AGE_AT, O_AGE_BITS) : -1;
-#ifdef O_STATUS_AT
-        status[lane] = field(O_STATUS_AT, O_STATUS_BITS);
+        const bool seen = field(O_SEEN_AT, 1);
+        results.seen[at] = seen;
+#ifdef O_OLDEST_AT
+        // These units tell the age of every key.
+        results.age[at] = field(O_AGE_AT, O_AGE_BITS);
+        results.oldest[at] = field(O_OLDEST_AT, O_OLDEST_BITS);
+#else
+        results.age[at] = seen ? field(O_AGE_AT, O_AGE_BITS) : -1;
 #endif
-        if (valid && field(O_TAG_AT, O_TAG_BITS) != ((tag + lane) & TAG_MASK)) return false;
+#ifdef O_STATUS_AT
+        results.status[at] = field(O_STATUS_AT, O_STATUS_BITS);
+#endif
+#ifdef O_TIME_AT
+        results.time[at] = field(O_TIME_AT, O_TIME_BITS);
+#endif
+        if (valid && field(O_TAG_AT, O_TAG_BITS) != (at & TAG_MASK)) return false;
     }
     return true;
 }
@@ -159,6 +196,7 @@ void lately_reset(Unit* unit) {
     unit->model.rst = 1;
     clock(*unit);
     unit->model.rst = 0;
+    unit->ticks = 0;
 }
 
 uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
@@ -166,6 +204,12 @@ uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
 void lately_idle(Unit* unit, uint64_t cycles) {
     while (cycles--) clock(*unit);
 }
+
+// Makes a tick every so many clocks from now on, or none for 0.
+void lately_period(Unit* unit, uint64_t period) { unit->period = unit->left = period; }
+
+// Returns the ticks since reset.
+uint64_t lately_ticks(const Unit* unit) { return unit->ticks; }
 
 void lately_generation(Unit* unit, uint64_t generation) {
     set_generation(unit->model, generation);
@@ -180,10 +224,9 @@ int lately_secret(Unit* unit, uint64_t low, uint64_t high) {
         model.secret___05Fpayload[2 + word] = static_cast<uint32_t>(high >> 32 * word);
     }
     model.secret___05Fvalid = 1;
-    model.clk = 0;
-    model.eval();
+    before_edge(*unit);
     const int taken = model.secret___05Fready;
-    clock(*unit);
+    edge(*unit);
     model.secret___05Fvalid = 0;
     return taken;
 }
@@ -210,8 +253,7 @@ void lately_begin(Unit* unit, uint64_t seed) {
 // other lanes or tags than its beat.
 int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* alone,
                    const uint8_t* codes, const uint64_t* keys, const uint64_t* times,
-                   uint8_t* seen, Age* age, uint8_t* status, uint32_t pause_before,
-                   uint32_t pause_after) {
+                   const Results* results, uint32_t pause_before, uint32_t pause_after) {
     constexpr int64_t PATIENCE = 1 << 24;
     Vmodel& model = unit->model;
     uint64_t &sent = unit->sent, &received = unit->received;
@@ -226,13 +268,9 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* a
         }
         model.i___05Fvalid = offered;
         model.o___05Fready = !pauses(*unit, pause_after);
-        // What the unit shows now is what it accepts and delivers at the coming edge.
-        model.clk = 0;
-        model.eval();
+        before_edge(*unit);
         if (model.o___05Fvalid && model.o___05Fready) {
-            const uint64_t first = received * LANES;
-            if (!take(model, codes + first, first, seen + first, age + first,
-                      status + first)) return -1;
+            if (!take(model, codes, received * LANES, *results)) return -1;
             ++received;
             idle = 0;
         } else if (++idle > PATIENCE) {
@@ -242,9 +280,7 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* a
             ++sent;
             offered = false;
         }
-        model.clk = 1;
-        model.eval();
-        ++unit->cycles;
+        edge(*unit);
     }
     model.i___05Fvalid = 0;
     model.o___05Fready = 1;

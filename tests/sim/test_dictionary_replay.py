@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from compiled_dictionary import CompiledDictionary
 
 from lately.golden import Operation, dictionary_preset, from_spec
+from lately.sim import CompiledDictionary
 from lately.sim.toolchain import cell_models
 
 CODES = (Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT, Operation.REMOVE)
@@ -30,6 +30,10 @@ def streams(spec, count):
     }
 
 
+def opened(spec):
+    return CompiledDictionary(spec, memory="ecp5", optimisation=2)
+
+
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("name", "count"),
@@ -39,22 +43,26 @@ def streams(spec, count):
 def test_like_golden_one_operation_a_clock(name, count):
     assert cell_models("DP16KD")
     spec = dictionary_preset(name)
-    unit, model = CompiledDictionary(spec), from_spec(spec)
+    unit, model = opened(spec), from_spec(spec)
     for stream, (codes, keys, windows, idle) in streams(spec, count).items():
-        ages, clocks = unit.apply(codes, keys, windows)
+        start = unit.cycles
+        ages = unit.perform(codes, keys, windows).age
+        clocks = unit.cycles - start
         wrong = np.flatnonzero(ages != model.apply(codes, keys, windows).age)
         print(f"{name}, {stream}: {clocks / count:.4f} clocks an operation")
         assert not len(wrong), f"{stream}: operation {wrong[0]} of {len(wrong)}"
         assert clocks <= count * (1 + idle) + PIPELINE, stream
-    assert unit.counts["insertions"] == model.insertions
-    assert unit.counts["lost"] == model.lost
+    assert np.array_equal(unit.memory, model.memory)
+    assert unit.statistics["insertions"] == model.insertions
+    assert unit.statistics["lost"] == model.lost
 
 
 @pytest.mark.rtl
 def test_pauses():
     spec = dictionary_preset("tiny")
-    unit, model = CompiledDictionary(spec), from_spec(spec)
+    unit, model = opened(spec), from_spec(spec)
     codes, keys, windows, _ = streams(spec, 20_000)["mixed"]
-    ages, clocks = unit.apply(codes, keys, windows, pauses=(80, 120))
+    start = unit.cycles
+    ages = unit.perform(codes, keys, windows, pause_before=0.3, pause_after=0.5).age
     assert np.array_equal(ages, model.apply(codes, keys, windows).age)
-    assert clocks > 1.4 * len(codes)
+    assert unit.cycles - start > 1.4 * len(codes)

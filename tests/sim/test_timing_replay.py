@@ -1,10 +1,12 @@
 """Timing units of explicit block RAMs, compiled, with models that answer with garbage."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from compiled_timing import CompiledTiming
 
 from lately.golden import Operation, from_spec, timing_preset
+from lately.sim import CompiledTiming, compiled_unit
 from lately.sim.toolchain import cell_models
 
 CODES = (Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
@@ -28,8 +30,22 @@ def streams(spec, count):
     }
 
 
-def golden_of(model, codes, keys, windows, times):
-    return model.perform(codes, keys.astype(np.uint64), *times, windows)
+def opened(name):
+    spec = timing_preset(name)
+    return compiled_unit(spec, memory="ecp5", optimisation=2), from_spec(spec), spec
+
+
+def perform(unit, codes, keys, windows, **pauses):
+    """Perform operations, in time while ticks come; return the answers, times if any, clocks."""
+    start = unit.cycles
+    if isinstance(unit, CompiledTiming):
+        told = unit.perform_freely(codes, keys, windows, **pauses)
+        return told, [told.time], unit.cycles - start
+    return unit.perform(codes, keys, windows, **pauses), [], unit.cycles - start
+
+
+def differing(told, due):
+    return np.any([getattr(told, name) != getattr(due, name) for name in due._fields], axis=0)
 
 
 @pytest.mark.rtl
@@ -41,38 +57,85 @@ def golden_of(model, codes, keys, windows, times):
 def test_like_golden_at_full_rate(name, count, rounds):
     """While stamps come round so many times."""
     assert cell_models("DP16KD")
-    spec = timing_preset(name)
-    unit, model = CompiledTiming(spec), from_spec(spec)
-    interval = unit.top.unit.profile.rest_interval
+    unit, model, spec = opened(name)
+    interval = unit.profile.rest_interval
     most = count * interval / (interval - 1) if interval else count
     for stream, (codes, keys, windows) in streams(spec, count).items():
-        told, times, clocks = unit.apply(codes, keys, windows)
-        due = golden_of(model, codes, keys, windows, times)
-        differs = [one != other for one, other in zip(told, due, strict=True)]
-        wrong = np.flatnonzero(np.any(differs, axis=0))
+        told, times, clocks = perform(unit, codes, keys, windows)
+        due = model.perform(codes, keys, *times, windows)
+        wrong = np.flatnonzero(differing(told, due))
         print(f"{stream}: {clocks / count:.4f} clocks an operation, {due.seen.mean():.2f} seen")
         assert not len(wrong), f"{stream}: operation {wrong[0]} of {len(wrong)}"
         assert clocks <= most + PIPELINE, stream
-        ages, now = unit.ages()
-        cells = model.memory_at(now) if times else model.memory
-        assert np.array_equal(ages, cells), stream
-    assert now >= rounds << spec.stamp_bits
-    assert unit.counts["insertions"] == model.insertions
+        cells = model.memory_at(unit.ticks) if times else model.memory
+        assert np.array_equal(unit.memory, cells), stream
+    ticks = unit.ticks if times else model.insertions // spec.block
+    assert ticks >= rounds << spec.stamp_bits
+    assert unit.statistics["insertions"] == model.insertions
 
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "counted-tiny"])
 def test_pauses_and_clears(name):
-    spec = timing_preset(name)
-    unit, model = CompiledTiming(spec), from_spec(spec)
+    unit, model, spec = opened(name)
     for silence in (0, 700, 1500, 4000):
         codes, keys, windows = streams(spec, 5_000)["mixed"]
         codes[::1000] = Operation.CLEAR
-        (seen, age, oldest), times, clocks = unit.apply(codes, keys, windows, pauses=(80, 120))
-        due = golden_of(model, codes, keys, windows, times)
+        told, times, clocks = perform(unit, codes, keys, windows, pause_before=0.3, pause_after=0.5)
+        due = model.perform(codes, keys, *times, windows)
         with_key = codes != Operation.CLEAR
-        assert np.array_equal(seen, due.seen)
-        assert np.array_equal(age[with_key], due.age[with_key])
-        assert np.array_equal(oldest[with_key], due.oldest[with_key])
+        assert not differing(told, due)[with_key].any()
+        assert not told.seen[~with_key].any()
         assert clocks > 1.4 * len(codes)
+        cells = model.memory_at(unit.ticks) if times else model.memory
+        assert np.array_equal(unit.memory, cells)
         unit.idle(silence)
+
+
+@pytest.mark.rtl
+def test_given_times():
+    """Of the very ticks at which keys expire, and silences in which all do."""
+    unit, model, spec = opened("tiny")
+    rng = np.random.default_rng(5)
+    count = 3_000
+    for seed in (1, 2):
+        codes = rng.choice(CODES, count)
+        codes[count // 2] = Operation.CLEAR
+        keys = rng.integers(0, 12, count)
+        gaps = rng.choice([0, 1, 2, spec.span, spec.span + 1, 10**12], count,
+                          p=[0.8, 0.1, 0.07, 0.01, 0.01, 0.01])  # fmt: skip
+        times = np.cumsum(gaps) + (seed - 1) * 10**15
+        windows = rng.integers(0, spec.window_blocks + 1, count)
+        before = unit.ticks
+        told = unit.perform(codes, keys, times, windows)
+        due = model.perform(codes, keys, times, windows)
+        with_key = codes != Operation.CLEAR
+        assert not differing(told, due)[with_key].any(), f"seed {seed}"
+        # As many ticks as the stream has, but for what comes after all have expired.
+        passed = np.minimum(np.diff(times, prepend=(seed - 1) * 10**15), spec.span + 1)
+        passed[0] = told.time[0] - before
+        assert np.array_equal(told.time, before + np.cumsum(passed))
+        assert np.array_equal(unit.memory, model.memory_at(int(times[-1])))
+    with pytest.raises(ValueError, match=r"^timestamps: must never decrease"):
+        unit.perform([1], [1], [5])
+    assert unit.check_and_insert([3, 3]).tolist()[1]
+    assert unit.statistics["operations"] == 2 * count + 2
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+def test_ticks_of_long_blocks():
+    """The ages of cells by count, where clears come within blocks of several insertions."""
+    spec = replace(timing_preset("counted-tiny"), window=21, block=3)
+    unit, model = compiled_unit(spec, optimisation=1), from_spec(spec)
+    for _ in range(3):
+        codes, keys, windows = streams(spec, 3_001)["mixed"]
+        codes[::500] = Operation.CLEAR
+        due = model.perform(codes, keys, windows * spec.block)
+        told = unit.perform(codes, keys, windows * spec.block)
+        assert not differing(told, due)[codes != Operation.CLEAR].any()
+        assert np.array_equal(unit.memory, model.memory)
+    unit.reset()
+    assert not unit.check_and_insert(np.arange(3)).any()
+    with pytest.raises(ValueError, match=r"^windows: must be multiples of block = 3, not 4"):
+        unit.perform([1], [1], 4)

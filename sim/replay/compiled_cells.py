@@ -1,0 +1,112 @@
+"""Units whose memory has cells, in compiled simulation: dictionaries and timing filters."""
+
+from typing import Any
+
+import numpy as np
+from amaranth.back import verilog
+from numpy.typing import ArrayLike, NDArray
+
+from ...golden.hash.keys import check_keys
+from ...golden.spec.base import Specification
+from ...hdl.build import filter_unit, unit_profile
+from ...hdl.verilog import TAG_BITS, TOP
+from ..toolchain import models
+from .beats import VALID
+from .cell_blocks import CellBlocks
+from .driven import DRIVER, DrivenModel, Progress, Told, counter_macro
+from .model import cached_model, defines
+
+
+class CompiledCells(DrivenModel):
+    """Base of units of one lane whose memory has cells; see `DrivenModel`.
+
+    Parameters
+    ----------
+    spec : Specification
+        What to build.
+    blocks : CellBlocks
+        Where its cells are.
+    optimisation : int
+        As for `lately.sim.replay.model.cached_model`.
+    progress : callable, optional
+        As for `DrivenModel`.
+    options
+        Further options of the unit.
+
+    Raises
+    ------
+    ToolError
+        If a tool is missing or fails.
+    SpecificationError
+        If the hardware cannot hold the specification.
+    """
+
+    def __init__(
+        self,
+        spec: Specification,
+        blocks: CellBlocks,
+        *,
+        optimisation: int = 3,
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> None:
+        unit = filter_unit(spec, tag_bits=TAG_BITS, memory=blocks.memory, **options)
+        self.profile = unit_profile(spec, memory=blocks.memory)
+        self._blocks = blocks
+        self._key_bits = spec.key_bits
+        keyed = "secret" in unit.signature.members
+        super().__init__(
+            _compiled(unit, blocks, keyed=keyed, optimisation=optimisation),
+            lanes=1,
+            counters=tuple(unit.COUNTERS),
+            keyed=keyed,
+            latency=self.profile.latency,
+            progress=progress,
+        )
+        self.reset()
+
+    def reset(self) -> None:
+        """Reset the unit, which clears its memory, and wait for that."""
+        self._library.lately_reset(self._unit)
+        self.idle(self.profile.longest_pause)
+
+    def _cells(self) -> NDArray[np.int64]:
+        """Return the words of all cells, shape (parts, cells)."""
+        return self._blocks.gather(self._read)
+
+    def _send(
+        self, operations: ArrayLike, keys: ArrayLike, windows: ArrayLike, **pauses: Any
+    ) -> Told:
+        """Perform operations; return what the unit tells of each, shape (n,)."""
+        codes = np.asarray(operations, np.uint8) | np.uint8(VALID)
+        told = self._drive(
+            np.zeros(len(codes), np.uint8),
+            codes,
+            np.ascontiguousarray(check_keys(keys, self._key_bits)),
+            np.broadcast_to(windows, len(codes)).astype(np.uint64),
+            **pauses,
+        )
+        return Told._make(array[:-1] for array in told)
+
+
+def _compiled(unit: Any, blocks: CellBlocks, *, keyed: bool, optimisation: int) -> Any:
+    """Return the compiled model of a unit, built now if it is not in the cache."""
+    sources = models(blocks.memory)
+    text = verilog.convert(unit, name=TOP, emit_src=False)
+    memories = " ".join(
+        f"MEMORY({number}, {TOP}__DOT__{name})" for number, name in enumerate(blocks.names)
+    )
+    return cached_model(
+        "\n".join([text, *(path.read_text() for path in sources)]),
+        top=TOP,
+        driver=DRIVER,
+        header=defines(
+            *unit.signature.macros(),
+            f"MEMORIES {memories}",
+            counter_macro(tuple(unit.COUNTERS)),
+            *(["KEYED"] if keyed else []),
+        ),
+        # Otherwise the driver finds no block RAM under its name.
+        options=["--flatten"] if sources else [],
+        optimisation=optimisation,
+    )
