@@ -5,7 +5,7 @@ import click
 from .figures import Figures, figures_command
 from .hardware_commands import bench_hardware
 from .lanes_commands import bench_lanes
-from .options import choose_replayed, count_option, filter_options, seed_option
+from .options import choice_option, choose_unit, count_option, filter_options, seed_option
 from .progress import counting_bar
 from .span_options import when_full_option
 from .speed_commands import bench_golden, bench_stream
@@ -35,7 +35,7 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
       lately bench replay
       lately bench replay --preset large --operations 200000 --json
     """
-    chosen = choose_replayed(spec, preset)
+    chosen = choose_unit(spec, preset)
     from ..benchmarks.replay_speed import replay
 
     return replay(chosen, operations=operations, rounds=rounds)
@@ -46,6 +46,12 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
 @count_option("--span", None, "Keep keys for N ticks, which come with the operations.")
 @when_full_option
 @count_option("--operations", 100_000_000, "Total number of operations.")
+@choice_option(
+    "--memory",
+    ["portable", "ecp5", "ice40", "gowin"],
+    "Variant of the memories; that of a device answers with garbage what its vendor leaves "
+    "undefined.",
+)
 @seed_option
 @figures_command(
     "soak",
@@ -59,6 +65,7 @@ def bench_soak(
     span: int | None,
     when_full: str | None,
     operations: int,
+    memory: str,
     seed: int,
 ) -> Figures:
     """Compare the compiled hardware with the golden model over many mixed operations.
@@ -73,10 +80,11 @@ def bench_soak(
       lately bench soak --preset apbf-default --span 1000 --when-full overfill
       lately bench soak --preset gebf-default --operations 1000000 --json
       lately bench soak --preset dictionary-1000 --operations 5000000
+      lately bench soak --preset timing-small --memory ecp5
     """
     from ..replay.soak import soak
     from ..replay.stream_times import with_ticks
 
-    chosen = with_ticks(choose_replayed(spec, preset), span=span, when_full=when_full)
+    chosen = with_ticks(choose_unit(spec, preset), span=span, when_full=when_full)
     with counting_bar("operations", operations, "bar", "share", "remaining") as progress:
-        return soak(chosen, operations=operations, seed=seed, progress=progress)
+        return soak(chosen, operations=operations, seed=seed, memory=memory, progress=progress)

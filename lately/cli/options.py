@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec, Specification
+    from ..golden import FilterSpec
     from ..hdl.build import UnitSpec
     from ..planner.requirement import Span
 
@@ -146,7 +146,7 @@ def choose_unit(
     window: int | None = None,
     fpr: float | None = None,
     span: "Span | None" = None,
-) -> "Specification":
+) -> "UnitSpec":
     """Return the filter that the options ask for, the default preset if they ask for none.
 
     It is of any family that has hardware. One that is sized has the ``span``, if it is given;
@@ -171,28 +171,12 @@ def choose_unit(
     if spec is not None:
         chosen = Specification.from_toml(spec)
         unit_kind(chosen)
-        return chosen
+        return cast("UnitSpec", chosen)
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
         return choose(Requirement(window=window, false_positive_rate=fpr, span=span))
-    return any_preset(preset or "default")
-
-
-def choose_replayed(*asked: Any) -> "UnitSpec":
-    """Return the filter that the options ask for, as `choose_unit`, if a replay can run it.
-
-    Errors: as `choose_unit`, and LatelyError if there is no replay of its family.
-    """
-    from ..golden import SpecificationError
-    from ..golden.spec.timestamp import StampedPartsSpec
-
-    chosen = choose_unit(*asked)
-    if isinstance(chosen, StampedPartsSpec):
-        raise SpecificationError(
-            f"family: must be that of a ring or a dictionary for a replay, not {chosen.family!r}"
-        )
-    return cast("UnitSpec", chosen)
+    return cast("UnitSpec", any_preset(preset or "default"))
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .options import WHEN_FULL, Command, choose_replayed, together
+from .options import WHEN_FULL, Command, choose_unit, together
 
 if TYPE_CHECKING:
     from ..hdl.build import UnitSpec
@@ -53,7 +53,7 @@ def choose_timed_spec(
 ) -> "tuple[UnitSpec, int | None]":
     """Return the filter that the options ask for, and the nanoseconds of its ticks if it has any.
 
-    With a span, ``window`` is the number of keys that come within it. Errors: as `choose_replayed`.
+    With a span, ``window`` is the number of keys that come within it. Errors: as `choose_unit`.
     """
     if rate is not None and (span is None or window is not None):
         raise click.UsageError("--rate needs --span, and is in place of --window")
@@ -68,9 +68,9 @@ def choose_timed_spec(
 
     long, unit = nanoseconds("span", span), nanoseconds("tick", tick)
     if span is None or long is None or (rate is None and window is None):
-        return with_span(choose_replayed(spec, preset, window, fpr), long, unit, when_full)
+        return with_span(choose_unit(spec, preset, window, fpr), long, unit, when_full)
     unit = unit or default_tick(long)
     seconds, period = (Fraction(time, NANOSECONDS) for time in (long, unit))
     time = Span.of(seconds, period, when_full=when_full or WHEN_FULL[0])
     keys = time.keys(float((window or 0) / seconds) if rate is None else rate)
-    return choose_replayed(spec, preset, keys, fpr, time), unit
+    return choose_unit(spec, preset, keys, fpr, time), unit

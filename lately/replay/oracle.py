@@ -25,7 +25,8 @@ class Truth:
     distance: NDArray[np.int64]
     """Insertions since the key's last: 1 for the operation just before, 0 for a new key."""
     age: NDArray[np.int64]
-    """Generations between the last insertion of the key and that of any; -1 for a new key."""
+    """Generations between the last insertion of the key and that of any, or blocks between the
+    last insertion of the key and the present; -1 for a new key."""
     kind: NDArray[np.int8]
     """Index into `CLASSES`."""
     repeat: NDArray[np.bool_]
@@ -68,6 +69,11 @@ class Oracle:
         previous = self._last.exchange(sortable(keys), number[:, None])
         self.insertions += len(keys)
         return self._judge(number, previous[:, 0])
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """What a filter is told for a query now: nothing."""
+        return ()
 
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Tell which keys the filter can report only by error; shapes as for `check_and_insert`."""
@@ -130,6 +136,11 @@ class TimedOracle:
         asked = np.stack([number, times, generation - passage.turned], axis=1)
         return self._judge(asked, previous, passage.alive, passage.guaranteed_span)
 
+    @property
+    def present(self) -> tuple[int, ...]:
+        """What a filter is told for a query now: the time."""
+        return (self.now,)
+
     def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Tell which keys the filter can report only by error, at the time of the last operation.
 
@@ -157,6 +168,94 @@ class TimedOracle:
         )
         kind = kinds(known & (elapsed <= guaranteed), known & (age < alive))
         return Truth(distance, age, kind, known & (elapsed <= self._span), elapsed)
+
+
+class WindowOracle:
+    """Remembers the last insertion of every key, and judges by a window that ends with a block.
+
+    A key is guaranteed within the window, and without a trace once its block is further back from
+    the present one than the blocks of the window.
+
+    Parameters
+    ----------
+    window : int
+        In insertions, or in units of time.
+    block : int
+        Of which a block has so many; at least 1.
+    timed : bool
+        Whether these are units of time.
+
+    Attributes
+    ----------
+    insertions : int
+    now : int
+        Time of the last operation, if the window is one in time.
+    """
+
+    def __init__(self, window: int, *, block: int = 1, timed: bool = False) -> None:
+        self.insertions = self.now = 0
+        self._window = window
+        self._block = block
+        self._timed = timed
+        self._last = LastInsertions(2)
+
+    @property
+    def distinct_keys(self) -> int:
+        """Different keys inserted so far."""
+        return len(self._last)
+
+    @property
+    def present(self) -> tuple[int, ...]:
+        """What a filter is told for a query now: the time, if the window is one in time."""
+        return (self.now,) if self._timed else ()
+
+    def traceless(self, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Tell which of the `keys` are reported only by error, shape (n,).
+
+        They have shape (n,), or (n, words) if they are wide.
+        """
+        moment = self.now if self._timed else self.insertions
+        asked = np.array([[self.insertions + 1, moment]])
+        return self._judge(asked, self._last.find(sortable(keys)), None).kind == FRESH
+
+    def _exchange(
+        self,
+        keys: NDArray[np.uint64],
+        times: Times | None = None,
+        guaranteed: NDArray[np.int64] | None = None,
+    ) -> Truth:
+        """Judge each operation by the insertions before it, then insert its key."""
+        number = self.insertions + 1 + np.arange(len(keys), dtype=np.int64)
+        asked = np.stack([number, number - 1 if times is None else times], axis=1)
+        previous = self._last.exchange(sortable(keys), asked)
+        self.insertions += len(keys)
+        if times is not None and len(times):
+            self.now = int(times[-1])
+        return self._judge(asked, previous, guaranteed)
+
+    def _judge(
+        self,
+        asked: NDArray[np.int64],
+        previous: NDArray[np.int64],
+        guaranteed: NDArray[np.int64] | None,
+    ) -> Truth:
+        """Compare what is asked with the insertion before: number and moment of each.
+
+        A moment is a time, or the insertions before an operation.
+        """
+        known = previous[:, 0] > 0
+        distance, elapsed = (asked - previous).T
+        blocks = asked[:, 1] // self._block - previous[:, 1] // self._block
+        held = known & (blocks <= self._window // self._block)
+        repeat = known & (elapsed <= self._window)
+        kind = kinds(repeat if guaranteed is None else repeat & (elapsed <= guaranteed), held)
+        return Truth(
+            np.where(known, distance, 0),
+            np.where(known, blocks, -1),
+            kind,
+            repeat,
+            np.where(known, elapsed, -1) if self._timed else None,
+        )
 
 
 class LastInsertions:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..durations import time_text
-from ..golden import FilterSpec
+from ..golden import FilterSpec, WindowDictionarySpec
 from ..golden.files import replace_file
+from ..hdl.build import UnitSpec
 from ..intervals import clopper_pearson
 from .oracle import CLASSES
 from .run import Checkpoint, RunResult
@@ -73,7 +74,7 @@ def html(result: RunResult) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"count": count_text, "rate": rate_text, "interval": interval_text}
-    environment.filters["time"] = seconds_text
+    environment.filters |= {"time": seconds_text, "held": held, "part": part_name}
     return environment.get_template("report.html").render(
         figures=result.figures(),
         spec=result.spec,
@@ -81,7 +82,7 @@ def html(result: RunResult) -> str:
         failures=result.failures(),
         plots=[
             (_svg(result, 5, _draw_rates, 2), "Rates over the run"),
-            (_svg(result, 3.6, _draw_fills), f"Fill ratios per {_part(result)}"),
+            (_svg(result, 3.6, _draw_fills), f"Fill ratios per {part_name(result.spec)}"),
             (_svg(result, 5, _draw_distances, 2), "Repeats by distance"),
         ],
     )
@@ -93,9 +94,9 @@ def class_rows(result: RunResult) -> list[dict[str, Any]]:
     classes = (
         ("inside the guaranteed window", "100%"),
         (
-            "past it, a trace may be left"
-            if result.dictionary is None
-            else "past it, after entries were given up",
+            "past it, after entries were given up"
+            if result.dictionary
+            else "past it, a trace may be left",
             "up to 100%",
         ),
         ("new, or no trace left", f"{predicted} predicted"),
@@ -188,7 +189,7 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
         [point.operations for point in result.checkpoints],
         estimated,
         color=COLOURS["orange"],
-        label=f"computed from the {'bits set' if result.dictionary is None else 'cells in use'}",
+        label=f"computed from the {held(result.spec)}",
     )
     upper.axhline(
         predicted, color=COLOURS["muted"], linestyle=(0, (5, 3)), label="predicted, distinct keys"
@@ -275,19 +276,27 @@ def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:
 # Fill ratios
 
 
-def _part(result: RunResult) -> str:
-    return "segment" if result.dictionary is None else "column"
+def held(spec: UnitSpec) -> str:
+    """Say what of the memory of a filter of a `spec` keys fill."""
+    return "bits set" if isinstance(spec, FilterSpec) else "cells in use"
+
+
+def part_name(spec: UnitSpec) -> str:
+    """Say what the memory of a filter of a `spec` consists of."""
+    if isinstance(spec, FilterSpec):
+        return "segment"
+    return "column" if isinstance(spec, WindowDictionarySpec) else "part"
 
 
 def _draw_fills(axes: "Axes", result: RunResult) -> None:
     spec = result.spec
+    last = result.checkpoints[-1].fill_ratios
     if ring := isinstance(spec, FilterSpec):
         turned, run = spec.ring_segments * spec.generation, spec.run
     else:
-        turned, run = spec.window, spec.columns
+        turned, run = 0 if spec.timed else spec.guaranteed_window, len(last)
     steady = [point for point in result.checkpoints if point.operations >= turned]
     course = np.array([point.fill_ratios for point in steady or result.checkpoints])
-    last = result.checkpoints[-1].fill_ratios
     place = np.arange(len(last))
     for mask, colour, label in (
         (place < run, "blue", "written and read"),
@@ -314,8 +323,10 @@ def _draw_fills(axes: "Axes", result: RunResult) -> None:
         title = f"At most {most} of a segment's bits were set"
         axes.set(xlabel="segment, youngest to oldest", ylabel="bits set at the end", title=title)
     else:
-        title = f"At most {most} of a column's cells were in use"
-        axes.set(xlabel="column, the first chosen first", ylabel="cells in use", title=title)
+        part = part_name(spec)
+        title = f"At most {most} of a {part}'s cells were in use"
+        label = "column, the first chosen first" if part == "column" else part
+        axes.set(xlabel=label, ylabel="cells in use", title=title)
     _legend(axes)
 
 
@@ -332,15 +343,16 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     upper.stairs(
         all_, edges, baseline=seen, fill=True, color=COLOURS["orange"], alpha=0.9, label="not seen"
     )
-    if isinstance(spec, FilterSpec) and spec.timed:
-        window = end = spec.span
+    if result.span:
+        window = end = result.span.span
         ends = [(f"span {window:,} ", window, "right", "green")]
     else:
-        window, end = spec.guaranteed_window, spec.guaranteed_window + spec.slack
-        ends = [
-            (f"window {window:,} ", window, "right", "green"),
-            (" slack", end, "left", "orange"),
-        ]
+        window = end = spec.guaranteed_window
+        ends = [(f"window {window:,} ", window, "right", "green")]
+    # What a ring in time leaves of keys past its span depends on the stream.
+    if spec.slack and not (result.span and isinstance(spec, FilterSpec)):
+        end += spec.slack
+        ends.append((" slack", end, "left", "orange"))
     for axes in (upper, lower):
         axes.axvspan(edges[0], window, color=COLOURS["green"], alpha=0.09, linewidth=0)
         axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
@@ -371,8 +383,11 @@ def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]
 
 def _distances_title(result: RunResult) -> str:
     if not result.repeats:
-        spec = result.spec
-        window = f"{result.span.span:,} ticks" if result.span else f"{spec.window:,} operations"
+        window = (
+            f"{result.span.span:,} ticks"
+            if result.span
+            else f"{result.spec.guaranteed_window:,} operations"
+        )
         return f"No key comes again within {window}"
     if result.repeats_found == result.repeats:
         return f"All {result.repeats:,} repeats within the window were seen"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,11 @@ from ..golden import FilterSpec
 from ..golden.ring.turn_policy import STATUSES
 from ..hdl.build import UnitSpec
 from ..intervals import clopper_pearson
+from .cell_models import ComparedAnswers
 from .dictionary_replay import DictionaryResult
 from .oracle import FRESH, GUARANTEED, SLACK
+from .stream_times import TickCounter
+from .timing_replay import TimingResult
 
 PROBE_SEED = 20130101
 """Seed of the random keys that the false-positive rate is measured with."""
@@ -58,43 +61,32 @@ class Mismatch:
 
 
 @dataclass(kw_only=True)
-class SpanResult:
+class SpanResult(ComparedAnswers):
     """What a run of a filter with a span met; times are in nanoseconds.
 
-    `span`, in ticks of `tick`, and `when_full` are those of the filter; `shortened` and
-    `overfilled` are counters of the golden model, `late`, `missing` and `latest` those of a
-    `TickCounter`. `least_covered` is the least age, in ticks, up to which all keys were
-    reported in some answer; -1 if none was. Of the `status_mismatches` between RTL and golden
-    model, None without RTL, `first_status_mismatch` is the operation of the first, from 0.
+    `span`, in ticks of `tick`, is that of the filter; `late`, `missing` and `latest` are those of
+    a `TickCounter`.
     """
+
+    FIELDS: ClassVar[tuple[str, ...]] = ()
+    NAMES = "times"
 
     span: int
     tick: int
-    when_full: str
-    least_covered: int
-    statuses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATUSES), np.int64))
-    """Answers by the code of their status, shape (3,)."""
-    shortened: int = 0
-    overfilled: int = 0
     late: int = 0
     latest: int = 0
     missing: int = 0
-    status_mismatches: int | None = None
-    first_status_mismatch: int | None = None
+
+    def finish(self, golden: Any, clock: TickCounter) -> None:
+        """Take over what `golden`, the model, and `clock` counted."""
+        self.late, self.latest, self.missing = clock.late, clock.latest, clock.missing
 
     def figures(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them; keys younger than `seconds` are reported."""
-        names = [status.value for status in STATUSES]
         return {
             "ticks": self.span,
             "tick_seconds": self.tick / NANOSECONDS,
             "seconds": self.span * self.tick / NANOSECONDS,
-            "when_full": self.when_full,
-            "statuses": dict(zip(names, self.statuses.tolist(), strict=True)),
-            "status_mismatches": self.status_mismatches,
-            "least_covered_ticks": self.least_covered,
-            "shortened": self.shortened,
-            "overfilled": self.overfilled,
             "late_times": self.late,
             "latest_seconds": self.latest / NANOSECONDS,
             "missing_times": self.missing,
@@ -102,13 +94,65 @@ class SpanResult:
 
 
 @dataclass(kw_only=True)
+class PoolResult(SpanResult):
+    """The same of a ring, whose generations may have too many insertions.
+
+    `when_full` is that of the filter; `shortened` and `overfilled` are counters of the golden
+    model. `least_covered` is the least age, in ticks, up to which all keys were reported in some
+    answer; -1 if none was.
+    """
+
+    FIELDS = ("status",)
+    NAMES = "statuses"
+
+    when_full: str
+    least_covered: int
+    statuses: NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(STATUSES), np.int64))
+    """Answers by the code of their status, shape (3,)."""
+    shortened: int = 0
+    overfilled: int = 0
+
+    def note(self, told: Any) -> None:
+        """Take in what the golden model `told` of some operations."""
+        self.statuses += np.bincount(told.status, minlength=len(self.statuses))
+        self.least_covered = min(self.least_covered, int(told.guaranteed_span.min()))
+
+    def finish(self, golden: Any, clock: TickCounter) -> None:
+        """Take over what `golden`, the model, and `clock` counted."""
+        super().finish(golden, clock)
+        self.shortened, self.overfilled = golden.shortened, golden.overfilled
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them."""
+        names = [status.value for status in STATUSES]
+        return super().figures() | {
+            "when_full": self.when_full,
+            "statuses": dict(zip(names, self.statuses.tolist(), strict=True)),
+            "status_mismatches": self.answer_mismatches,
+            "least_covered_ticks": self.least_covered,
+            "shortened": self.shortened,
+            "overfilled": self.overfilled,
+        }
+
+
+def span_result(spec: Any, tick: int, **fields: Any) -> SpanResult:
+    """Return what a run of a filter of a `spec` with a span is to meet, with ticks of `tick`.
+
+    The `fields` are those of `ComparedAnswers`.
+    """
+    if isinstance(spec, FilterSpec):
+        fields |= {"when_full": spec.when_full, "least_covered": spec.span}
+        return PoolResult(span=spec.span, tick=tick, **fields)
+    return SpanResult(span=spec.span, tick=tick, **fields)
+
+
+@dataclass(kw_only=True)
 class RunResult:
     """Counts of a run by an engine, 'rtl' or 'golden'.
 
-    `cycles`, `mismatches` of verdicts and `memory_mismatches`, in bits, or cells of a dictionary,
-    are None without RTL;
-    `distinct_texts` are those of the trace, `shifts` those of the golden model; `seconds` is the
-    wall-clock time.
+    `cycles`, `mismatches` of verdicts and `memory_mismatches`, in bits of a ring or cells of
+    another filter, are None without RTL; `distinct_texts` are those of the trace, `shifts` those of
+    the golden model; `seconds` is the wall-clock time.
     """
 
     spec: UnitSpec
@@ -121,6 +165,8 @@ class RunResult:
     """None if the window counts insertions."""
     dictionary: DictionaryResult | None = None
     """None if the filter is no dictionary."""
+    timing: TimingResult | None = None
+    """None if it is no timing filter."""
     distance_edges: NDArray[np.int64] = field(init=False)
     distances: NDArray[np.int64] = field(init=False)
     """Repetitions at any distance, by bin of `distance_edges` and verdict, shape (bins, 2)."""
@@ -151,6 +197,11 @@ class RunResult:
         self.distances = np.zeros((len(self.distance_edges) - 1, 2), np.int64)
 
     @property
+    def compared(self) -> list[ComparedAnswers]:
+        """What is compared of answers beside their verdicts."""
+        return [part for part in (self.span, self.dictionary, self.timing) if part is not None]
+
+    @property
     def operations(self) -> int:
         """Keys that were checked and inserted."""
         return int(self.counts.sum())
@@ -170,18 +221,13 @@ class RunResult:
                 f"{first.index}, key {first.text!a} ({first.key:#x}): "
                 f"RTL {first.rtl}, golden {first.golden}"
             )
-        if self.span is not None and self.span.status_mismatches:
-            failures.append(
-                f"statuses: must equal golden's, not differ in {self.span.status_mismatches} "
-                f"answers; the first is operation {self.span.first_status_mismatch}"
-            )
+        for part in self.compared:
+            failures += part.failures()
         if self.memory_mismatches:
             failures.append(
                 f"memory: must equal golden's, not differ in {self.memory_mismatches} "
-                + ("bits" if self.dictionary is None else "cells")
+                + ("bits" if isinstance(self.spec, FilterSpec) else "cells")
             )
-        if self.dictionary is not None:
-            failures += self.dictionary.failures()
         for name, (rtl, golden) in self.counter_mismatches.items():
             failures.append(f"counter {name}: RTL must equal golden {golden}, not {rtl}")
         if self.false_negatives:
@@ -197,6 +243,7 @@ class RunResult:
             "spec": self.spec.to_dict(),
             "span": self.span and self.span.figures(),
             "dictionary": self.dictionary and self.dictionary.figures(),
+            "timing": self.timing and self.timing.figures(),
             "operations": self.operations,
             "cycles": self.cycles,
             "cycles_per_operation": (
@@ -276,11 +323,11 @@ def distance_edges(spec: UnitSpec) -> NDArray[np.int64]:
     shape (edges,).
     """
     regular = np.unique(np.rint(2 ** (np.arange(4 * 62 + 1) / 4)).astype(np.int64))
-    last = (
-        [spec.span]
-        if isinstance(spec, FilterSpec) and spec.timed
-        else [spec.guaranteed_window, spec.guaranteed_window + spec.slack]
-    )
+    window = spec.guaranteed_window
+    if isinstance(spec, FilterSpec) and spec.timed:
+        last = [spec.span]
+    else:
+        last = [window, window + spec.slack]
     ends = np.array(last) + 1
     # A regular edge close to one of these would leave a sliver of a bin.
     far = np.abs(np.log2(regular[:, None] / ends)).min(axis=1) > 1 / 8

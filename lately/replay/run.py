@@ -9,15 +9,18 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import FilterSpec, Operation, WindowDictionarySpec, from_spec
+from ..golden import Operation, WindowDictionarySpec, from_spec
 from ..golden.hash.keys import random_keys, text_keys
 from ..golden.spec.base import require
+from ..golden.spec.timestamp import StampedPartsSpec
 from ..golden.times import Times
 from ..hdl.build import UnitSpec, unit_profile
+from .cell_models import Answers
 from .dictionary_replay import DictionaryModel, DictionaryOracle, DictionaryResult
 from .oracle import Oracle, TimedOracle, Truth, places
-from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, SpanResult
+from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, span_result
 from .stream_times import TickCounter
+from .timing_replay import TimingModel, TimingOracle, TimingResult
 from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
@@ -34,7 +37,7 @@ _COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfil
 class Unit(Protocol):
     """Compiled hardware, or what stands in for it.
 
-    With a span it also has `perform`, and a dictionary has that in place of `check_and_insert`.
+    With a span, and of a dictionary or timing filter, it also has `perform`.
     """
 
     @property
@@ -55,6 +58,12 @@ class Unit(Protocol):
 
 Engine = Callable[[Any], AbstractContextManager[Unit]]
 """Makes the unit that a specification describes, for as long as the context lasts."""
+
+
+class Seen(NamedTuple):
+    """Answers of which nothing but the verdicts is compared, of shape (n,)."""
+
+    seen: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -121,7 +130,7 @@ def run(
 
 def _clock(trace: Trace, spec: UnitSpec, tick: int | None) -> TickCounter | None:
     """Return what makes ticks of the times of a stream, for a filter with a span."""
-    if not isinstance(spec, FilterSpec) or not spec.timed:
+    if not spec.timed:
         require(tick is None, "tick", "must not be given for a window of insertions", tick)
         return None
     require(tick is not None and tick >= 1, "tick", "must be at least 1 ns for a span", tick)
@@ -131,17 +140,6 @@ def _clock(trace: Trace, spec: UnitSpec, tick: int | None) -> TickCounter | None
             + ("only keys" if trace.format == "lines" else "no column of times (--time)")
         )
     return TickCounter(tick or 1)
-
-
-class _Answers(NamedTuple):
-    """Answers to check-and-inserts, shape (n,) each; ages and statuses are 0 if not asked for."""
-
-    seen: NDArray[np.bool_]
-    age: NDArray[np.int64]
-    status: NDArray[np.uint8]
-
-    def part(self, part: slice) -> "_Answers":
-        return _Answers(self.seen[part], self.age[part], self.status[part])
 
 
 class _Replay:
@@ -171,18 +169,13 @@ class _Replay:
             | {"key": list(trace.key), "time": trace.time},
             mismatches=None if unit is None else 0,
         )
+        none: dict[str, Any] = {"answer_mismatches": self.result.mismatches}
         if isinstance(spec, WindowDictionarySpec):
-            self.result.dictionary = DictionaryResult(
-                least_guaranteed=spec.window, age_mismatches=self.result.mismatches
-            )
-        elif clock is not None:
-            self.result.span = SpanResult(
-                span=spec.span,
-                tick=clock.tick,
-                when_full=spec.when_full,
-                least_covered=spec.span,
-                status_mismatches=self.result.mismatches,
-            )
+            self.result.dictionary = DictionaryResult(least_guaranteed=spec.window, **none)
+        elif isinstance(spec, StampedPartsSpec):
+            self.result.timing = TimingResult(longest_age=spec.window_blocks, **none)
+        if clock is not None:
+            self.result.span = span_result(spec, clock.tick, **none)
 
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""
@@ -193,46 +186,47 @@ class _Replay:
         place, new = places(self._texts, hashes)
         self._texts = np.insert(self._texts, place[new], hashes[new])
         # In one piece: the hardware's pipeline is drained after each.
-        rtl = None if self._unit is None else self._ask(self._unit, keys, times)[0]
+        rtl = None if self._unit is None else self._answers(self._ask(self._unit, keys, times))
         start = 0
         while start < len(records):
             stop = min(len(records), start + self._course.due - self.done)
             part = slice(start, stop)
             moments = None if times is None else times[part]
-            self._perform_part(records[part], keys[part], moments, rtl and rtl.part(part))
+            own = rtl and {name: told[part] for name, told in rtl.items()}
+            self._perform_part(records[part], keys[part], moments, own)
             start = stop
 
-    def _ask(
-        self, filter: Any, keys: NDArray[np.uint64], times: Times | None
-    ) -> tuple[_Answers, Any]:
-        """Check and insert keys; return what else the filter told, too."""
-        if times is None and self.result.dictionary is None:
-            none = np.zeros(len(keys), np.int64)
-            return _Answers(filter.check_and_insert(keys), none, none.astype(np.uint8)), None
+    def _ask(self, filter: Any, keys: NDArray[np.uint64], times: Times | None) -> Any:
+        """Check and insert keys; return what the filter told."""
+        if not self.result.compared:
+            return Seen(filter.check_and_insert(keys))
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-        told = filter.perform(codes, keys, *([] if times is None else [times]))
-        return _Answers(told.seen, told.age, told.status), told
+        return filter.perform(codes, keys, *([] if times is None else [times]))
+
+    def _answers(self, told: Any) -> Answers:
+        """Return the fields of what was told that are compared."""
+        names = {"seen"}.union(*(part.FIELDS for part in self.result.compared))
+        return {name: getattr(told, name) for name in names}
 
     def _perform_part(
         self,
         records: Sequence[Record],
         keys: NDArray[np.uint64],
         times: Times | None,
-        rtl: _Answers | None,
+        rtl: Answers | None,
     ) -> None:
-        golden, told = self._ask(self._golden, keys, times)
-        seen = golden.seen if rtl is None else rtl.seen
+        told = self._ask(self._golden, keys, times)
+        golden = self._answers(told)
         if rtl is not None:
             self._compare(records, keys, rtl, golden)
         facts = [] if times is None else [times]
-        if (dictionary := self.result.dictionary) is not None:
-            dictionary.note(told)
+        if self.result.dictionary is not None:
             facts = [told.guaranteed]
+        for part in self.result.compared:
+            part.note(told)
+        seen = (rtl or golden)["seen"]
         truth = self._oracle.check_and_insert(keys, *facts)
         self._count(truth, seen)
-        if (span := self.result.span) is not None:
-            span.statuses += np.bincount(golden.status, minlength=len(span.statuses))
-            span.least_covered = min(span.least_covered, int(told.guaranteed_span.min()))
         if self._sink is not None:
             self._sink(Verdicts(self.done, records, seen, truth))
         self.done += len(records)
@@ -243,10 +237,10 @@ class _Replay:
         self,
         records: Sequence[Record],
         keys: NDArray[np.uint64],
-        rtl: _Answers,
-        golden: _Answers,
+        rtl: Answers,
+        golden: Answers,
     ) -> None:
-        differing = np.flatnonzero(rtl.seen != golden.seen)
+        differing = np.flatnonzero(rtl["seen"] != golden["seen"])
         self.result.mismatches = (self.result.mismatches or 0) + len(differing)
         if len(differing) and self.result.first_mismatch is None:
             at = int(differing[0])
@@ -255,16 +249,11 @@ class _Replay:
                 index=self.done + at,
                 text=records[at][0],
                 key=sum(int(word) << 64 * place for place, word in enumerate(words)),
-                rtl=bool(rtl.seen[at]),
-                golden=bool(golden.seen[at]),
+                rtl=bool(rtl["seen"][at]),
+                golden=bool(golden["seen"][at]),
             )
-        if (dictionary := self.result.dictionary) is not None:
-            dictionary.compare(self.done, rtl, golden)
-        if (span := self.result.span) is not None:
-            others = np.flatnonzero(rtl.status != golden.status)
-            span.status_mismatches = (span.status_mismatches or 0) + len(others)
-            if len(others) and span.first_status_mismatch is None:
-                span.first_status_mismatch = self.done + int(others[0])
+        for part in self.result.compared:
+            part.compare(self.done, rtl, golden)
 
     def _count(self, truth: Truth, seen: NDArray[np.bool_]) -> None:
         result = self.result
@@ -282,7 +271,8 @@ class _Replay:
         """Take over what is known at the end."""
         result = self.result
         if result.span is not None and self._clock is not None:
-            self._finish_span(result.span, self._clock)
+            self._check_times(self._clock)
+            result.span.finish(self._golden, self._clock)
         self._course.mark(self.done, result.repeats)
         result.checkpoints = self._course.checkpoints
         result.seconds = seconds
@@ -308,14 +298,12 @@ class _Replay:
             result.memory_mismatches = int(differing.sum())
         return result
 
-    def _finish_span(self, span: SpanResult, clock: TickCounter) -> None:
+    def _check_times(self, clock: TickCounter) -> None:
         if not clock.begun:
             raise TraceError(
                 f"span: must be given for a stream with times, but column "
                 f"{self._trace.time!r} of {self._trace.name} has none"
             )
-        span.shortened, span.overfilled = self._golden.shortened, self._golden.overfilled
-        span.late, span.latest, span.missing = clock.late, clock.latest, clock.missing
 
 
 class _Course:
@@ -338,7 +326,7 @@ class _Course:
             return
         keys = random_keys(self._random, PROBES, self._golden.key_bits)
         keys = keys[self._oracle.traceless(keys)]
-        now = (self._oracle.now,) if isinstance(self._oracle, TimedOracle) else ()
+        now = self._oracle.present
         self.checkpoints.append(
             Checkpoint(
                 operations=operations,
@@ -359,6 +347,8 @@ def _models(spec: UnitSpec) -> tuple[Any, Any]:
     """Return golden model and oracle."""
     if isinstance(spec, WindowDictionarySpec):
         return DictionaryModel(spec), DictionaryOracle(spec)
+    if isinstance(spec, StampedPartsSpec):
+        return TimingModel(spec), TimingOracle(spec)
     return from_spec(spec), (TimedOracle if spec.timed else Oracle)(spec)
 
 

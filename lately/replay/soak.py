@@ -4,30 +4,25 @@ import platform
 import time
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..golden import FilterSpec, Operation, WindowDictionarySpec, from_spec
-from ..golden.hash.keys import random_keys
 from ..golden.ring.turn_policy import STATUSES
+from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ..golden.times import Times
 from ..hdl.build import UnitSpec
 from .dictionary_soak import DictionaryCourse
+from .soak_course import Course
+from .timing_soak import CountedTimingCourse, TimingCourse
 
 CHUNK = 1 << 20
 """Operations between two comparisons of counters, and between two choices of keys."""
 
 MEMORY_CHUNKS = 16
 """Chunks between two comparisons of every bit of memory."""
-
-SHARES = {
-    Operation.NONE: 0.01,
-    Operation.QUERY: 0.15,
-    Operation.INSERT: 0.1,
-    Operation.CHECK_AND_INSERT: 0.74,
-}
-"""Shares of the operations that are drawn at random."""
 
 SPELLS = 64
 """Mean spells in each chunk of a window in time, each at a rate of its own and after a silence."""
@@ -41,25 +36,24 @@ def soak(
     *,
     operations: int = 100_000_000,
     seed: int = 1,
+    memory: str = "portable",
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Compare the compiled hardware with the golden model for a long time.
 
-    Half the keys of a chunk come from a pool of a fifth of the window, so that
-    hits of every age are frequent; the others are random. With re-keying, a new
-    secret is loaded before every chunk; with a span, there are bursts and silences. A dictionary:
-    as `DictionaryCourse`.
+    Half the keys of a chunk come from a small pool, so that hits of every age are frequent; the
+    others are random. See `Course` and its classes for what else comes to each kind of unit.
 
-    `seed` is that of keys and operations; `progress` is called with the number of
-    operations done since its last call.
+    `seed` is that of keys and operations; `memory` is the variant of the memories, of which
+    explicit block RAMs answer with garbage what vendors leave undefined; `progress` is called with
+    the number of operations done since its last call.
 
     Returns
     -------
     dict
-        Operations, how often each verdict and age was compared, mismatches of
-        verdicts, ages, statuses, counters and memory bits, what happened (hits, by age,
-        shifts, clears, wraps of the ring; statuses), clocks, seconds, and what it ran with.
-        After an interrupt: of what was done until then.
+        Operations, mismatches of verdicts, ages, statuses, counters and memory, what happened
+        (hits, by age, shifts, clears, wraps of the ring; statuses), clocks, seconds, and what it
+        ran with. After an interrupt: of what was done until then.
 
     Errors: as `lately.sim.compiled_unit`.
     """
@@ -67,7 +61,7 @@ def soak(
 
     began = time.perf_counter()
     interrupted = False
-    with compiled_unit(spec) as unit:
+    with compiled_unit(spec, memory=memory) as unit:
         course = _course(unit, spec, seed)
         try:
             while course.done < operations:
@@ -85,6 +79,7 @@ def soak(
         "seed": seed,
         "seconds": time.perf_counter() - began,
         "spec": spec.to_dict(),
+        "memory": memory,
         "versions": software(),
     }
 
@@ -97,108 +92,101 @@ def software() -> dict[str, str]:
     return versions | {"python": platform.python_version(), "verilator": verilator_version()}
 
 
-def _course(unit: Any, spec: UnitSpec, seed: int) -> "_Course | DictionaryCourse":
+def _course(unit: Any, spec: UnitSpec, seed: int) -> Course:
     if isinstance(spec, WindowDictionarySpec):
         return DictionaryCourse(unit, spec, seed)
-    return _Course(unit, spec, seed)
+    if isinstance(spec, TimedTimingSpec):
+        return TimingCourse(unit, spec, seed)
+    if isinstance(spec, PartitionedTimingSpec):
+        return CountedTimingCourse(unit, spec, seed)
+    return (TimedCourse if spec.timed else RingCourse)(unit, spec, seed)
 
 
-class _Course:
-    """A comparison in progress: hardware and golden model, and their differences so far."""
+class RingCourse(Course):
+    """A comparison of rings; see `Course`.
+
+    The pool has a fifth of the window. There are forced shifts; with re-keying, a new secret is
+    loaded before every chunk.
+    """
+
+    SHARES: ClassVar = {
+        Operation.NONE: 0.01,
+        Operation.QUERY: 0.15,
+        Operation.INSERT: 0.1,
+        Operation.CHECK_AND_INSERT: 0.74,
+    }
 
     def __init__(self, unit: Any, spec: FilterSpec, seed: int) -> None:
-        self._unit = unit
-        self._spec = spec
-        self._golden: Any = from_spec(spec)
-        self._random = np.random.default_rng(seed)
-        kinds = ("verdicts", "ages", *(["statuses"] if spec.timed else []), "counters")
-        self._mismatches = dict.fromkeys([*kinds, "memory_bits"], 0)
-        self._statuses = np.zeros(len(STATUSES), np.int64)
-        self._now = 0
+        super().__init__(unit, spec, from_spec(spec), seed)
         self._ages = np.zeros(spec.window_generations + 1, np.int64)
-        self.done = self._clears = self._rekeys = self._memories = 0
 
-    def perform(self, count: int) -> None:
-        """Perform a chunk of operations on both."""
-        self._rekey()
-        codes, keys = _choose(self._random, self._spec, count)
-        wrong = self._mismatches
-        if self._spec.timed:
-            times = _times(self._random, self._spec, count, self._now)
-            self._now = int(times[-1])
-            found = self._unit.perform(codes, keys, times)
-            expected = self._golden.perform(codes, keys, times)
-            wrong["statuses"] += int((found.status != expected.status).sum())
-            self._statuses += np.bincount(expected.status, minlength=len(STATUSES))
-        else:
-            found = self._unit.apply(codes, keys)
-            expected = self._golden.apply(codes, keys)
-        wrong["verdicts"] += int((found.seen != expected.seen).sum())
-        wrong["ages"] += int((found.age != expected.age).sum())
-        counted = self._unit.statistics
-        wrong["counters"] += sum(
-            counted[name] != getattr(self._golden, name) % (1 << 32) for name in counted
-        )
-        self._ages += np.bincount(expected.age[expected.seen], minlength=len(self._ages))
-        self._clears += int((codes == Operation.CLEAR).sum())
-        self.done += count
+    def figures(self) -> dict[str, Any]:
+        """Return what was compared and counted, as JSON can hold it."""
+        shifts = self._model.shifts
+        return super().figures() | {
+            "hits_by_age": self._ages.tolist(),
+            "shifts": shifts,
+            "ring_turns": shifts // self._spec.segments,
+            "time": None,
+        }
+
+    @property
+    def _pool(self) -> int:
+        return int(self._spec.guaranteed_window) // 5
+
+    @property
+    def _held(self) -> int:
+        return int(self._spec.storage_bits)
 
     def _rekey(self) -> None:
         from ..sim import CompiledUnit
 
         rekeys = isinstance(self._unit, CompiledUnit) and self._spec.rekey
-        if rekeys and self._golden.rekey_ready:
-            secret = int.from_bytes(self._random.bytes(16), "little")
-            self._golden.rekey(secret)
-            self._unit.rekey(secret)
-            self._rekeys += 1
+        if rekeys and self._model.rekey_ready:
+            self._new_secret()
 
-    def compare_memory(self) -> None:
-        """Compare every bit of memory."""
-        self._mismatches["memory_bits"] += int((self._unit.memory != self._golden.memory).sum())
-        self._memories += 1
+    def _add_events(self, codes: NDArray[np.uint8]) -> None:
+        places = self._random.integers(0, len(codes), EVENTS)
+        codes[places] = Operation.SHIFT
+        codes[(places[: EVENTS // 4] + 1) % len(codes)] = Operation.SHIFT
+        super()._add_events(codes)
+
+    def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        found, expected = self._performed(codes, keys)
+        self._ages += np.bincount(expected.age[expected.seen], minlength=len(self._ages))
+        return found, expected
+
+    def _performed(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        return self._unit.apply(codes, keys), self._model.apply(codes, keys)
+
+
+class TimedCourse(RingCourse):
+    """A comparison of rings whose window is one in time, with bursts and silences."""
+
+    TOLD: ClassVar = {**Course.TOLD, "statuses": "status"}
+
+    def __init__(self, unit: Any, spec: FilterSpec, seed: int) -> None:
+        super().__init__(unit, spec, seed)
+        self._statuses = np.zeros(len(STATUSES), np.int64)
+        self._now = 0
 
     def figures(self) -> dict[str, Any]:
         """Return what was compared and counted, as JSON can hold it."""
-        golden = self._golden
-        return {
-            "operations": self.done,
-            "mismatches": self._mismatches,
-            "hits": golden.hits,
-            "hits_by_age": self._ages.tolist(),
-            "insertions": golden.insertions,
-            "shifts": golden.shifts,
-            "ring_turns": golden.shifts // self._spec.segments,
-            "clears": self._clears,
-            "rekeys": self._rekeys,
-            "memory_comparisons": self._memories,
-            "memory_bits": self._spec.storage_bits,
-            "cycles": self._unit.cycles,
-            "time": self._time_figures() if self._spec.timed else None,
-        }
-
-    def _time_figures(self) -> dict[str, Any]:
         names = [status.value for status in STATUSES]
-        return {
+        time = {
             "ticks": self._now,
             "statuses": dict(zip(names, self._statuses.tolist(), strict=True)),
-            "shortened": self._golden.shortened,
-            "overfilled": self._golden.overfilled,
+            "shortened": self._model.shortened,
+            "overfilled": self._model.overfilled,
         }
+        return super().figures() | {"time": time}
 
-
-def _choose(random: np.random.Generator, spec: FilterSpec, count: int) -> tuple[Any, Any]:
-    """Draw operations and keys."""
-    codes = random.choice(list(SHARES), count, p=list(SHARES.values())).astype(np.uint8)
-    places = random.integers(0, count, EVENTS)
-    codes[places] = Operation.SHIFT
-    codes[(places[: EVENTS // 4] + 1) % count] = Operation.SHIFT
-    codes[random.integers(0, count)] = Operation.CLEAR
-    keys = random_keys(random, count, spec.key_bits)
-    few = random_keys(random, max(2, spec.guaranteed_window // 5), spec.key_bits)
-    repeated = random.random(count) < 0.5
-    keys[repeated] = few[random.integers(0, len(few), int(repeated.sum()))]
-    return codes, keys
+    def _performed(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        times = _times(self._random, self._spec, len(codes), self._now)
+        self._now = int(times[-1])
+        expected = self._model.perform(codes, keys, times)
+        self._statuses += np.bincount(expected.status, minlength=len(STATUSES))
+        return self._unit.perform(codes, keys, times), expected
 
 
 def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:

@@ -10,6 +10,7 @@ import numpy as np
 from ..durations import NANOSECONDS, default_tick, span_ticks, tick_of_span, time_text
 from ..golden import FilterSpec, SpecificationError
 from ..golden.spec.base import require
+from ..golden.spec.timestamp import TimedTimingSpec
 from ..golden.times import TIME_LIMIT, Times
 from ..hdl.build import UnitSpec
 from .trace_formats import TraceError
@@ -42,7 +43,7 @@ def with_span(
     SpecificationError
         If one of them is missing, one too many, or the filter cannot be.
     """
-    if isinstance(spec, FilterSpec) and spec.timed:
+    if isinstance(spec, FilterSpec | TimedTimingSpec) and spec.timed:
         rule = f"must be given, or --span, for a filter whose span is {spec.span:,} ticks"
         require(tick is not None or span is not None, "tick", rule, None)
         rule = f"must be given without --tick for a filter whose span is {spec.span:,} ticks"
@@ -73,7 +74,7 @@ def with_ticks(spec: UnitSpec, **fields: Any) -> UnitSpec:
     given = {name: value for name, value in fields.items() if value is not None}
     for name, value in given.items():
         if not isinstance(spec, FilterSpec):
-            rule = f"must not be given for family {spec.family}, which counts insertions"
+            rule = f"must not be given for family {spec.family}"
             raise SpecificationError(f"{name}: {rule}, not {value!r}")
         rule = f"must not be given for a filter whose span is {spec.span} ticks"
         require(not spec.timed, name, rule, value)

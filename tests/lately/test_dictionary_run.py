@@ -83,7 +83,7 @@ def test_no_slack(between, kind):
     truth = DictionaryOracle(ROOMY).check_and_insert(keys, np.full(len(keys), 40))
     assert truth.kind[-1] == kind
     assert truth.repeat[-1] == (kind == GUARANTEED)
-    assert (truth.distance[-1], truth.age[-1]) == (between + 1, between)
+    assert (truth.distance[-1], truth.age[-1]) == (between + 1, between + 1)
     told = DictionaryModel(ROOMY).perform(np.full(len(keys), 3), keys)
     assert told.seen[-1] == (kind == GUARANTEED)
 

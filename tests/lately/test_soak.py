@@ -1,6 +1,7 @@
 """The long run beside golden: what it compares, and that it would notice."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from lately.cli.app import main
 from lately.golden import FilterSpec, SpecificationError, any_preset, preset
 from lately.replay import soak
 from lately.replay.stream_times import with_ticks
-from lately.sim import CompiledUnit
+from lately.sim import CompiledCountedTiming, CompiledUnit, compiled_unit
 
 
 @pytest.mark.rtl
@@ -167,3 +168,46 @@ def test_soak_of_a_dictionary(monkeypatch):
     assert figures["hits"] > 1000
     assert figures["uncertain"] > 0
     json.dumps(figures)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(("name", "rounds"), [("timing-tiny", 40), ("timing-counted-tiny", 60)])
+def test_soak_of_timing_filters(name, rounds, monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 4_000)
+    monkeypatch.setattr("lately.replay.timing_soak.SILENCE", 5_000)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=2))
+    figures = soak.soak(any_preset(name), operations=10_000, memory="ecp5")
+    kinds = ("verdicts", "ages", "oldest", "counters", "memory_cells")
+    assert figures["mismatches"] == dict.fromkeys(kinds, 0)
+    assert (figures["operations"], figures["clears"]) == (10_000, 3)
+    assert figures["hits"] > 1000
+    assert figures["expired"] > 1000
+    assert figures["rounds_of_stamps"] > rounds
+    json.dumps(figures)
+
+
+@pytest.mark.rtl
+def test_soak_of_timing_filters_notices(monkeypatch):
+    class Faulty(CompiledCountedTiming):
+        def perform(self, *operations):
+            told = super().perform(*operations)
+            told.oldest[100] += 1
+            return told
+
+        @property
+        def memory(self):
+            cells = super().memory
+            cells[0, 3] += 1
+            return cells
+
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(Faulty, optimisation=2))
+    figures = soak.soak(any_preset("timing-counted-tiny"), operations=1_000, memory="ecp5")
+    wrong = {name: count for name, count in figures["mismatches"].items() if count}
+    assert wrong == {"oldest": 1, "memory_cells": 1}
+
+
+def test_memory_of_a_soak_wrong():
+    arguments = ["bench", "soak", "--preset", "timing-tiny", "--memory", "gowin"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    assert "memory: must be portable or ecp5 for family timed-timing" in result.stderr

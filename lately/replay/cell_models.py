@@ -1,0 +1,92 @@
+"""What a replay knows of filters whose memory has cells, and compares of all units' answers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import Operation, from_spec
+from ..golden.operations import Ages
+
+Answers = Mapping[str, NDArray[Any]]
+"""Fields of answers, shape (n,) each, among them ``seen``."""
+
+
+class CellModel:
+    """Golden model of a filter, with the counters that its hardware has.
+
+    Counters go on through a CLEAR.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec or StampedPartsSpec
+    """
+
+    shifts = 0
+
+    def __init__(self, spec: Any) -> None:
+        self.golden: Any = from_spec(spec)
+        self.operations = self.hits = self.insertions = 0
+
+    @property
+    def key_bits(self) -> int:
+        """Width of a key."""
+        return int(self.golden.key_bits)
+
+    @property
+    def memory(self) -> Ages:
+        """Cells, as the golden model's `memory`, with its shape, such as (parts, cells)."""
+        memory: Ages = self.golden.memory
+        return memory
+
+    def query(self, keys: Any, *now: int) -> Any:
+        """Ask for `keys`, at the time `now` if the window is one in time; counts nothing."""
+        return self.golden.query(keys, *now)
+
+    def _count(self, codes: NDArray[Any], seen: NDArray[np.bool_]) -> None:
+        """Count operations that were performed."""
+        inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
+        self.operations += len(codes)
+        self.hits += int(seen.sum())
+        self.insertions += int(inserts.sum())
+
+
+@dataclass(kw_only=True)
+class ComparedAnswers:
+    """What is compared of answers beside their verdicts; None without RTL."""
+
+    FIELDS: ClassVar[tuple[str, ...]]
+    """Fields of answers that are compared."""
+
+    NAMES: ClassVar[str]
+    """What they are called together."""
+
+    answer_mismatches: int | None = None
+    """Answers in which RTL and golden model differ."""
+    first_answer_mismatch: int | None = None
+    """First operation, from 0, of these."""
+
+    def note(self, told: Any) -> None:
+        """Take in what the golden model `told` of some operations."""
+
+    def compare(self, start: int, rtl: Answers, golden: Answers) -> None:
+        """Compare answers to the operations from `start` on, of `rtl` and `golden`.
+
+        Both have fields of shape (n,).
+        """
+        differ = np.any([rtl[name] != golden[name] for name in self.FIELDS], axis=0)
+        others = np.flatnonzero(differ)
+        self.answer_mismatches = (self.answer_mismatches or 0) + len(others)
+        if len(others) and self.first_answer_mismatch is None:
+            self.first_answer_mismatch = start + int(others[0])
+
+    def failures(self) -> list[str]:
+        """Return the messages of what failed."""
+        if not self.answer_mismatches:
+            return []
+        return [
+            f"{self.NAMES}: must equal golden's, not differ in {self.answer_mismatches} "
+            f"answers; the first is operation {self.first_answer_mismatch}"
+        ]

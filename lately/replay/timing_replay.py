@@ -1,0 +1,95 @@
+"""What a replay knows of timing filters: their model, the exact oracle, and what was found."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..golden.operations import Ages
+from ..golden.spec.timestamp import StampedPartsSpec
+from ..golden.times import Times
+from ..golden.timestamp.partitioned_timing import TimingVerdicts
+from .cell_models import CellModel, ComparedAnswers
+from .oracle import Truth, WindowOracle
+
+
+class TimingModel(CellModel):
+    """Golden model of a timing filter, with the counters that its hardware has.
+
+    Parameters
+    ----------
+    spec : StampedPartsSpec
+    """
+
+    def memory_at(self, now: int) -> Ages:
+        """Return the ages of all cells at the time `now`, if the window is one in time.
+
+        They are int64, of shape (hashes, cells).
+        """
+        memory: Ages = self.golden.memory_at(now)
+        return memory
+
+    def estimated_false_positive_rate(self, *now: int) -> float:
+        """Probability that a fresh key is reported, at the time `now` if there is one."""
+        return float(np.prod(self.fill_ratios(*now)))
+
+    def fill_ratios(self, *now: int) -> NDArray[np.float64]:
+        """Share of the cells of each part that have not expired, shape (hashes,).
+
+        If the window is one in time, at the time `now`, or else at the last insertion.
+        """
+        cells = self.memory_at(*now) if now else self.memory
+        fills: NDArray[np.float64] = np.mean(cells != self.golden.expired_age, axis=1)
+        return fills
+
+    def perform(self, operations: ArrayLike, keys: Any, *facts: Any) -> TimingVerdicts:
+        """Perform operations on keys, as the golden model's `perform`.
+
+        `operations`, `keys` and `facts`, which are times and windows, are as there, shape (n,).
+        """
+        codes = np.asarray(operations)
+        told: TimingVerdicts = self.golden.perform(codes, keys, *facts)
+        self._count(codes, told.seen)
+        return told
+
+
+class TimingOracle(WindowOracle):
+    """Judges by the window of a timing filter; see `WindowOracle`.
+
+    Parameters
+    ----------
+    spec : StampedPartsSpec
+    """
+
+    def __init__(self, spec: StampedPartsSpec) -> None:
+        super().__init__(spec.guaranteed_window, block=spec.block_units, timed=spec.timed)
+
+    def check_and_insert(self, keys: NDArray[np.uint64], *times: Times) -> Truth:
+        """Judge each operation by the insertions before it, then insert its key.
+
+        The `keys` have shape (n,), or (n, words) if they are wide; the `times`, of shape (n,), are
+        given if the window is one in time.
+        """
+        return self._exchange(keys, *times)
+
+
+@dataclass(kw_only=True)
+class TimingResult(ComparedAnswers):
+    """What a run of a timing filter met."""
+
+    FIELDS = ("age", "oldest")
+    NAMES = "ages and oldest cells"
+
+    expired: int = 0
+    """Answers to keys of which a cell had expired."""
+    longest_age: int
+    """Age of the oldest cells that have not expired, in blocks."""
+
+    def note(self, told: TimingVerdicts) -> None:
+        """Take in what the golden model `told` of some operations."""
+        self.expired += int((told.age > self.longest_age).sum())
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures as JSON can hold them."""
+        return {"expired": self.expired, "age_mismatches": self.answer_mismatches}

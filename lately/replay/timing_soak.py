@@ -1,0 +1,118 @@
+"""Compiled timing filters beside their golden models, on mixed random operations."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import Operation
+from ..golden.spec.timestamp import StampedPartsSpec
+from .soak_course import Course
+from .timing_replay import TimingModel
+
+SPELLS = 4
+"""Mean spells in each chunk, each with a rate of insertions of its own and after a silence."""
+
+SILENCE = 1 << 19
+"""Clocks of a silence at most."""
+
+
+class CountedTimingCourse(Course):
+    """A comparison of timing filters with a clock of insertions; see `Course`.
+
+    The pool has a fifth of the window; a query asks for any window.
+
+    Parameters
+    ----------
+    unit : CompiledTiming or CompiledCountedTiming
+    spec : StampedPartsSpec
+    seed : int
+        Of keys and operations.
+    """
+
+    SHARES: ClassVar = {
+        Operation.NONE: 0.01,
+        Operation.QUERY: 0.15,
+        Operation.INSERT: 0.1,
+        Operation.CHECK_AND_INSERT: 0.74,
+    }
+    TOLD: ClassVar = {**Course.TOLD, "oldest": "oldest"}
+    MEMORY = "memory_cells"
+
+    def __init__(self, unit: Any, spec: StampedPartsSpec, seed: int) -> None:
+        super().__init__(unit, spec, TimingModel(spec), seed)
+        self._expired = self._ticks = 0
+
+    def figures(self) -> dict[str, Any]:
+        """Return what was compared and counted, as JSON can hold it."""
+        return super().figures() | {
+            "expired": self._expired,
+            "ticks": self._ticks,
+            "rounds_of_stamps": self._ticks >> self._spec.stamp_bits,
+        }
+
+    @property
+    def _pool(self) -> int:
+        return int(self._spec.window) // 5
+
+    @property
+    def _held(self) -> int:
+        return int(self._spec.hashes * self._spec.cells)
+
+    def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
+        blocks = self._random.integers(0, self._spec.window_blocks + 1, len(codes))
+        found, expected = self._performed(codes, keys, blocks)
+        self._expired += int((expected.age > self._spec.window_blocks).sum())
+        # Of a CLEAR the unit tells nothing.
+        for name in ("age", "oldest"):
+            where = codes == Operation.CLEAR
+            getattr(found, name)[where] = getattr(expected, name)[where]
+        return found, expected
+
+    def _performed(
+        self, codes: NDArray[np.uint8], keys: Any, blocks: NDArray[np.int64]
+    ) -> tuple[Any, Any]:
+        windows = blocks * self._spec.block
+        found = self._unit.perform(codes, keys, windows)
+        expected = self._model.perform(codes, keys, windows)
+        self._ticks = self._model.insertions // self._spec.block
+        return found, expected
+
+
+class TimingCourse(CountedTimingCourse):
+    """A comparison of timing filters with a clock of ticks.
+
+    Ticks come as close as they may. Spells differ in the share of the operations that insert, from
+    all to one in ten thousand, as a tick has at least as many clocks as a part has cells; between
+    them nothing comes, for up to `SILENCE` clocks.
+    """
+
+    @property
+    def _pool(self) -> int:
+        return int(self._spec.cells) // 5
+
+    def _memory(self) -> NDArray[Any]:
+        return self._model.memory_at(self._unit.ticks * self._spec.period)
+
+    def _add_events(self, codes: NDArray[np.uint8]) -> None:
+        random, count = self._random, len(codes)
+        self._spells = np.unique([0, *random.integers(0, count, random.poisson(SPELLS))])
+        shares = 10 ** random.uniform(-4, 0, len(self._spells))
+        stays = random.random(count) < np.repeat(shares, np.diff(self._spells, append=count))
+        codes[~stays] = Operation.QUERY
+        super()._add_events(codes)
+
+    def _performed(
+        self, codes: NDArray[np.uint8], keys: Any, blocks: NDArray[np.int64]
+    ) -> tuple[Any, Any]:
+        spec, unit = self._spec, self._unit
+        windows = blocks * spec.period
+        longest = SILENCE // unit.profile.least_period
+        told = []
+        for start, stop in zip(self._spells, [*self._spells[1:], len(codes)], strict=True):
+            own = slice(start, stop)
+            told.append(unit.perform_freely(codes[own], keys[own], windows[own]))
+            unit.pass_ticks(int(self._random.integers(0, longest + 1)))
+        found = type(told[0])(*map(np.concatenate, zip(*told, strict=True)))
+        self._ticks = unit.ticks
+        return found, self._model.perform(codes, keys, found.time * spec.period, windows)

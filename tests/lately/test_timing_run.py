@@ -1,0 +1,237 @@
+"""Runs of timing filters: the exact oracle at its edges, windows in time, and faults."""
+
+import json
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from lately.cli.app import main
+from lately.golden import PartitionedTimingSpec, TimedTimingSpec, timing_preset
+from lately.replay.oracle import FRESH, GUARANTEED, SLACK
+from lately.replay.report import class_rows, html
+from lately.replay.run import run
+from lately.replay.timing_replay import TimingModel, TimingOracle
+from lately.replay.traces import TraceError, open_trace
+from lately.sim import compiled_unit
+
+COUNTED = PartitionedTimingSpec(window=40, hashes=3, cells=512)
+TIMED = TimedTimingSpec(span=30, hashes=3, cells=512)
+SECOND = 10**9
+
+
+class GoldenUnit(TimingModel):
+    """Stands in for compiled hardware; wrong where it is told to be."""
+
+    def __init__(self, spec, *, cell=None, hits=0, **faults):
+        super().__init__(spec)
+        self.faults, self.cell, self.extra = faults, cell, hits
+
+    @property
+    def cycles(self):
+        return self.operations + 30
+
+    @property
+    def statistics(self):
+        counters = {name: getattr(self, name) for name in ("operations", "insertions", "hits")}
+        return counters | {"hits": self.hits + self.extra}
+
+    @property
+    def memory(self):
+        cells = super().memory.copy()
+        if self.cell is not None:
+            cells[self.cell] += 1
+        return cells
+
+    def perform(self, operations, keys, *times):
+        start = self.operations
+        told = super().perform(operations, keys, *times)
+        for name, index in self.faults.items():
+            if start <= index < self.operations:
+                getattr(told, name)[index - start] ^= 1
+        return told
+
+
+def engine(**faults):
+    @contextmanager
+    def open_unit(spec):
+        yield GoldenUnit(spec, **faults)
+
+    return open_unit
+
+
+def drawn(count=3000, some=60):
+    """Keys of which about half are repeats, some far apart."""
+    random = np.random.default_rng(3)
+    few = random.integers(0, some, count)
+    return np.where(random.random(count) < 0.5, few, np.arange(count) + some)
+
+
+@pytest.fixture
+def stream(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text("".join(f"{key}\n" for key in drawn()))
+    return path
+
+
+@pytest.fixture
+def timed_stream(tmp_path):
+    """With a few operations a second, and pauses of about the span."""
+    random = np.random.default_rng(4)
+    gaps = random.choice([0, 0.25, 1, 29, 31], 3000, p=[0.5, 0.38, 0.1, 0.01, 0.01])
+    path = tmp_path / "keys.csv"
+    rows = zip(1e9 + np.cumsum(gaps), drawn(), strict=True)
+    path.write_text("time,key\n" + "".join(f"{time:.2f},{key}\n" for time, key in rows))
+    return path
+
+
+def perform(path, spec=COUNTED, **options):
+    trace = {"key": "key", "time": "time"} if path.suffix == ".csv" else {}
+    with open_trace(path, **trace) as records:
+        return run(records, spec, **options)
+
+
+@pytest.mark.parametrize(
+    ("block", "between", "kind"),
+    [(1, 39, GUARANTEED), (1, 40, FRESH), (8, 39, GUARANTEED), (8, 40, SLACK), (8, 46, SLACK),
+     (8, 47, FRESH)],
+)  # fmt: skip
+def test_oracle_by_insertions(block, between, kind):
+    """The key is the first of a block, which it leaves up to 7 insertions late, or none."""
+    keys = np.array([7, *range(100, 100 + between), 7], np.uint64)
+    spec = replace(COUNTED, block=block)
+    truth = TimingOracle(spec).check_and_insert(keys)
+    assert (truth.kind[-1], truth.distance[-1]) == (kind, between + 1)
+    assert truth.repeat[-1] == (kind == GUARANTEED)
+    assert (truth.kind[:-1] == FRESH).all()
+    told = TimingModel(spec).perform(np.full(len(keys), 3), keys)
+    assert told.seen[-1] == (kind != FRESH)
+    assert truth.age[-1] == (between + 1) // block
+
+
+@pytest.mark.parametrize(
+    ("period", "after", "kind"),
+    [(1, 30, GUARANTEED), (1, 31, FRESH), (5, 30, GUARANTEED), (5, 34, SLACK), (5, 35, FRESH)],
+)
+def test_oracle_by_time(period, after, kind):
+    keys, times = np.array([7, 9, 7], np.uint64), np.array([100, 105, 100 + after])
+    spec = replace(TIMED, period=period)
+    oracle = TimingOracle(spec)
+    truth = oracle.check_and_insert(keys, times)
+    assert (truth.kind[-1], truth.elapsed[-1], truth.distance[-1]) == (kind, after, 2)
+    told = TimingModel(spec).perform(np.full(3, 3), keys, times)
+    assert told.seen[-1] == (kind != FRESH)
+    assert oracle.traceless(np.array([7, 8], np.uint64)).tolist() == [False, True]
+    assert oracle.present == (100 + after,)
+
+
+def test_figures_against_an_exact_list(stream):
+    result = perform(stream, engine=engine())
+    figures = result.figures()
+    last, near = {}, 0
+    for number, key in enumerate(stream.read_text().split()):
+        near += number - last.get(key, -100) <= 40
+        last[key] = number
+    assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 400
+    assert figures["stale_queries"] == figures["false_negatives"] == 0
+    assert figures["fresh_queries"] == 3000 - near
+    assert figures["timing"]["age_mismatches"] == figures["memory_mismatches"] == 0
+    assert 3000 - near - 20 < figures["timing"]["expired"] <= 3000 - near
+    assert (figures["cycles"], figures["span"]) == (3030, None)
+    assert result.failures() == []
+    json.dumps(figures | result.series(), allow_nan=False)
+
+
+def test_times_of_the_stream(timed_stream):
+    result = perform(timed_stream, TIMED, engine=engine(), tick=SECOND)
+    figures = result.figures()
+    last, near = {}, 0
+    for line in timed_stream.read_text().split()[1:]:
+        time, key = line.split(",")
+        near += float(time) // 1 - last.get(key, -100) <= 30
+        last[key] = float(time) // 1
+    assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 400
+    assert figures["span"] == {
+        "ticks": 30, "tick_seconds": 1.0, "seconds": 30.0, "late_times": 0, "latest_seconds": 0.0,
+        "missing_times": 0,
+    }  # fmt: skip
+    assert result.failures() == []
+    assert result.series()["distance_unit"] == "ticks"
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ({"seen": 1234}, "mismatches: must be 0, not 1; the first is operation 1234, key"),
+        ({"age": 1234}, "ages and oldest cells: must equal golden's, not differ in 1 answers; "
+                        "the first is operation 1234"),
+        ({"oldest": 17}, "ages and oldest cells: must equal golden's, not differ in 1 answers; "
+                         "the first is operation 17"),
+        ({"cell": (1, 3)}, "memory: must equal golden's, not differ in 1 cells"),
+        ({"hits": 2}, "counter hits: RTL must equal golden "),
+    ],
+)  # fmt: skip
+def test_fault_is_told(stream, fault, message):
+    failures = perform(stream, engine=engine(**fault)).failures()
+    assert any(failure.startswith(message) for failure in failures)
+
+
+def test_report(stream, timed_stream):
+    blocks = replace(COUNTED, block=8)
+    for path, spec, tick in ((stream, blocks, None), (timed_stream, TIMED, SECOND)):
+        result = perform(path, spec, engine=engine(), tick=tick)
+        page = html(result)
+        assert "ages or numbers of cells that differ" in page
+        assert "keys with an expired cell" in page
+        assert "Fill ratios per part" in page
+        assert "shifts" not in page
+        assert ("40 insertions, then 7 of slack" in page) == (spec is blocks)
+        assert class_rows(result)[SLACK]["meaning"] == "past it, a trace may be left"
+
+
+def test_command(stream, timed_stream, tmp_path):
+    arguments = ["run", str(stream), "--engine", "golden", "--preset"]
+    result = CliRunner().invoke(main, [*arguments, "timing-counted-tiny"])
+    assert result.exit_code == 0, result.output
+    assert "expired cells" in result.stdout
+    assert "shifts" not in result.stdout
+    path = tmp_path / "filter.toml"
+    TIMED.to_toml(path)
+    arguments = ["run", str(timed_stream), "--key", "key", "--time", "time", "--engine", "golden"]
+    result = CliRunner().invoke(main, [*arguments, "--spec", str(path), "--span", "29s", "--json"])
+    figures = json.loads(result.stdout)
+    assert figures["spec"] == TIMED.to_dict()
+    # The least tick of which 30 are enough.
+    assert figures["span"]["tick_seconds"] == pytest.approx(29 / 30, abs=1e-8)
+    assert figures["false_negatives"] == 0
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"),
+    [
+        (TIMED, {}, "tick: must be at least 1 ns for a span, not None"),
+        (COUNTED, {"tick": 5}, "tick: must not be given for a window of insertions, not 5"),
+    ],
+)
+def test_tick_wrong(stream, spec, options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        perform(stream, spec, engine="golden", **options)
+
+
+def test_stream_without_times_wrong(stream):
+    with pytest.raises(TraceError, match=r"^span: must be given for a stream with times, but "):
+        perform(stream, TIMED, engine="golden", tick=1)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", ["tiny", "counted-tiny"])
+def test_compiled(name, stream, timed_stream):
+    compiled = partial(compiled_unit, memory="ecp5", optimisation=2)
+    path, tick = (stream, None) if name == "counted-tiny" else (timed_stream, SECOND)
+    result = perform(path, timing_preset(name), engine=compiled, tick=tick)
+    assert result.failures() == []
+    assert result.timing.expired > 1000
+    assert result.repeats_found == result.repeats > 200
