@@ -79,6 +79,11 @@ class DictionaryScoreboard(Scoreboard):
         self.performed: list[Performed] = []
         self.golden = self._renewed()
 
+    def expect(self, item: Any) -> None:
+        """Perform an accepted operation on the reference, and expect its result."""
+        super().expect(item)
+        self.performed.append(Performed(item, get_sim_time("ns"), self._expected[-1]))
+
     def perform(self, item: Any) -> DictionaryOutcome:
         """Perform an accepted operation on the reference."""
         while self._secrets and get_sim_time("ns") >= self._secrets[0][0]:
@@ -89,9 +94,7 @@ class DictionaryScoreboard(Scoreboard):
         asks = bool(bits & OperationBit.QUERY) and not bits & OperationBit.ALONE
         self.counts.update(operations=1, hits=int(age >= 0))
         short = int(asks and item.window > guaranteed)
-        outcome = DictionaryOutcome(age >= 0, max(age, 0), short, item.tag)
-        self.performed.append(Performed(item, get_sim_time("ns"), outcome))
-        return outcome
+        return DictionaryOutcome(age >= 0, max(age, 0), short, item.tag)
 
     def _age(self, step: Operation, item: DictionaryItem) -> int:
         """Perform a step; return the age of the key, or -1."""

@@ -60,8 +60,7 @@ class ShellSampler:
 
     def _reset(self) -> None:
         self._last: int | None = None
-        self._inserted = self._cleared = -(1 << 30)
-        self._waited = False
+        self._inserted = self._waited = -(1 << 30)
         self._lasting: Counter[str] = Counter()
 
     def _ended(self, point: str, lasts: bool) -> int:
@@ -76,9 +75,9 @@ class ShellSampler:
         if ports.rst:
             self._reset()
             return
-        # What waits now closes the input later.
         waits = ports.valid and not ports.taken
-        self._waited = waits or (self._waited and not ports.ready)
+        if waits:
+            self._waited = self._now
         for point, lasts in (
             ("clocks without o.ready", waits),
             ("clocks without i.valid", not ports.offered),
@@ -98,12 +97,12 @@ class ShellSampler:
         if self._last & OperationBit.ALONE:
             clear = self._last == Operation.CLEAR
             reason = "after CLEAR" if clear else "after another operation alone"
-        elif clocks <= self._most_rest and not self._waited:
+        elif clocks <= self._most_rest and self._now - self._waited > 2 * self._latency:
+            # Results that wait close the input later.
             reason = "for the sweep"
         else:
             reason = "results wait"
             self._sample("clocks closed for waiting results", run_bin(clocks))
-        self._waited = False
         self._sample("input closed", reason)
 
     def _accept(self, operation: int) -> None:

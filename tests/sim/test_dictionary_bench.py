@@ -20,7 +20,7 @@ TINY = dictionary_preset("tiny")
 SPECS = {"h3": TINY, "siphash": replace(TINY, hash="siphash")}
 TESTS = {"h3": 26, "siphash": 28}
 # A few tests, in block RAMs that answer with garbage.
-SHORT = "removed_and|latency|blocked"
+SHORT = "clear_forgets|latency|blocked"
 
 
 def check(outcomes, count):
