@@ -14,9 +14,9 @@ class ScalarWindowDictionary:
 
     def __init__(
         self, *, window: int, columns: int, rows: int, digest_bits: int, stash: int,
-        seed: int = 0, secret: int = 0, **hashing: Any,
+        moves: int = 0, seed: int = 0, secret: int = 0, **hashing: Any,
     ) -> None:  # fmt: skip
-        self.window, self.places, self.secret = window, stash, secret
+        self.window, self.places, self.moves, self.secret = window, stash, moves, secret
         self.row_bits = rows.bit_length() - 1
         rest_bits = digest_bits - self.row_bits
         self.hash = ScalarHash(sizes=[rows, 1 << rest_bits], seed=seed, **hashing)
@@ -42,6 +42,12 @@ class ScalarWindowDictionary:
                 row ^= (rest >> term & 1) << bit
         return column, row
 
+    def digest_of(self, column: int, row: int, rest: int) -> int:
+        """Return the digest that has a cell and a rest."""
+        # What is added to the row, once more, leaves the low part.
+        _, low = self.cell(column, rest << self.row_bits | row)
+        return rest << self.row_bits | low
+
     def age(self, x: int) -> int:
         """Return the insertions since that of x; -1 if it is not in the window."""
         digest = self.digest(x)
@@ -63,7 +69,7 @@ class ScalarWindowDictionary:
             del self.cells[cell]
 
     def insert(self, x: int) -> None:
-        """Write the cell that holds the digest, or the first free one, or the stash."""
+        """Write the cell that holds the digest, or a free one; or make room, or stash it."""
         digest = self.digest(x)
         own = self._own(digest)
         self.stash = [(held, time) for held, time in self.stash if held != digest]
@@ -73,10 +79,28 @@ class ScalarWindowDictionary:
             if cell not in self.cells or cell == own or self._expired(self.cells[cell][1]):
                 self.cells[cell] = digest >> self.row_bits, self.insertions
                 return
+        left = self._moved(digest, self.insertions)
+        if left is None:
+            return
         self.stash = [entry for entry in self.stash if not self._expired(entry[1])]
-        self.stash.append((digest, self.insertions))
+        self.stash.append(left)
         if len(self.stash) > self.places:
-            self.lost.append(self.stash.pop(0))
+            oldest = min(self.stash[:-1], key=lambda entry: entry[1])
+            self.stash.remove(oldest)
+            self.lost.append(oldest)
+
+    def _moved(self, digest: int, time: int) -> tuple[int, int] | None:
+        """Put an entry in the place of another, and so on; return the one that is left."""
+        column = len(self.terms) // 2
+        for _ in range(self.moves):
+            cell = self.cell(column, digest)
+            rest, before = self.cells.get(cell, (0, 0))
+            self.cells[cell] = digest >> self.row_bits, time
+            if not before or self._expired(before):
+                return None
+            digest, time = self.digest_of(*cell, rest), before
+            column = (column + 1) % len(self.terms)
+        return digest, time
 
     @property
     def guaranteed_window(self) -> int:

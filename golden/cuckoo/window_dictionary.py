@@ -1,12 +1,14 @@
-"""Dictionary of digests with an exact window, whose entries never move.
+"""Dictionary of digests with an exact window, whose entries move only if they are asked to.
 
 It has the timestamps and the sharp window of the time-decaying cuckoo dictionary
 (Near-optimal Approximate Membership Query over Time-decaying Windows, section
-IV), without its moves. A key becomes a digest of
+IV), and its moves only as an option. A key becomes a digest of
 D bits, in each column a cell is selected by some of them, and the rest is held
 there with a timestamp: row and rest together are the digest. An insertion
 writes the cell that holds the digest already, else the first free one in the
 order of the columns, else a place in a small stash, which holds whole digests.
+With moves it takes a cell of the middle column before that, whose entry takes
+one of the next column, and so on in a ring until one is free.
 So the answers are those of a list of digests and the last insertion of each,
 whatever the layout, until more digests than stash and cells can hold want
 the same cells. Then the oldest entry of the stash is given up, and the
@@ -81,6 +83,8 @@ class WindowDictionary(CountedFilter):
         D, bits of a digest: those that select a row, and 1 to 32 more.
     stash : int
         Places for digests that find no cell.
+    moves : int, optional
+        Most entries that an insertion moves; they never move if it is not given.
     hash : str
         "h3", or "siphash", which takes a secret.
     secret : int
@@ -122,6 +126,7 @@ class WindowDictionary(CountedFilter):
     rows: int
     digest_bits: int
     stash: int
+    moves: int | None
     hash: str
 
     def __init__(self, **parameters: Any) -> None:
@@ -141,7 +146,8 @@ class WindowDictionary(CountedFilter):
     def parameters(self) -> dict[str, Any]:
         """Values from which a state file builds the filter."""
         names = (name for name in self.__signature__.parameters if name != "secret")
-        return {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
@@ -163,6 +169,7 @@ class WindowDictionary(CountedFilter):
             columns=self.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=self.seed
         )
         self._tables = [offset_tables(column, spec.rest_bits) for column in terms]
+        self._offsets = np.array(self._tables, np.int64)
         self.compiled = compilation.wanted()
 
     def _make_hash(self, sizes: Any, functions: int = 1) -> None:
@@ -218,6 +225,26 @@ class WindowDictionary(CountedFilter):
         live = distances <= self.window
         cells = np.stack([distances * live, self._held * live])
         return cells.reshape(2, self.columns, self.rows)
+
+    @property
+    def entries(self) -> Ages:
+        """Digest and age plus 1 of each live entry, stash included, by digest; shape (live, 2)."""
+        distances = self._distances(self._stash_times)
+        stashed = np.stack([self._stash, distances], axis=1)[distances <= self.window]
+        found = np.concatenate([self.entries_of(self.memory), stashed])
+        return found[np.argsort(found[:, 0])]
+
+    def entries_of(self, memory: Ages) -> Ages:
+        """Return digest and age plus 1 of each entry in a `memory`, shape (live, 2).
+
+        The memory, of a dictionary with this specification, is as `memory`.
+        """
+        distances, rests = memory
+        column, low = used = np.nonzero(distances)
+        rest = rests[used]
+        for byte in range(self._offsets.shape[1]):
+            low = low ^ self._offsets[column, byte, rest >> 8 * byte & 0xFF]
+        return np.stack([rest << self.spec.row_bits | low, distances[used]], axis=1)
 
     @property
     def fill(self) -> float:
@@ -362,13 +389,14 @@ class WindowDictionary(CountedFilter):
             [self.insertions, self.lost, self.youngest_lost, self.stash_peak], np.int64
         )
         run: Any = _compiled() if self.compiled else loop.perform
+        offsets: Any = self._offsets if self.compiled else self._offsets.tolist()
         asked: list[Any] = [codes.copy(), digests, rests, places, windows]
         kept: list[Any] = [self._times, self._held, self._stash_times, self._stash, numbers, *told]
         if not self.compiled:
             # An interpreter takes elements from these three times as fast as from arrays.
             asked = [array.tolist() for array in asked]
             kept = [memoryview(array) for array in kept]
-        run(*asked, *kept[:4], self.window, *kept[4:])
+        run(*asked, *kept[:4], self.window, self.moves or 0, offsets, *kept[4:])
         self.insertions, self.lost, self.youngest_lost, self.stash_peak = numbers.tolist()
 
     def _digests(self, keys: Words) -> tuple[Ages, Ages, Ages]:

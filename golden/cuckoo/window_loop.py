@@ -14,8 +14,8 @@ _QUERY, _INSERT, _REMOVE = (
 
 def perform(
     codes: Any, digests: Any, rests: Any, places: Any, windows: Any,
-    times: Any, held: Any, stash_times: Any, stash: Any, window: int, numbers: Any, ages: Any,
-    guaranteed: Any,
+    times: Any, held: Any, stash_times: Any, stash: Any, window: int, moves: int, offsets: Any,
+    numbers: Any, ages: Any, guaranteed: Any,
 ) -> None:  # fmt: skip
     """Perform operations one after another.
 
@@ -35,6 +35,11 @@ def perform(
         The same of the stash, and its digests. Changed.
     window : int
         Insertions after which an entry expires, n.
+    moves : int
+        Most entries that an insertion moves; 0 if entries never move.
+    offsets : sequence of int, shape (columns, bytes, 256)
+        What each column adds to a row, by the bytes of the rest; see `offset_tables`. In the first
+        column nothing, so that there the row is the low part of the digest.
     numbers : sequence of int
         Changed.
     ages : sequence of int, shape (n,)
@@ -42,7 +47,8 @@ def perform(
     guaranteed : sequence of int, shape (n,)
         Written: the largest window for which the answer to each is exact.
     """
-    now = numbers[INSERTIONS]
+    now, columns = numbers[INSERTIONS], len(offsets)
+    rows = len(times) // columns
     for i in range(len(codes)):
         code, found, free = codes[i], -1, -1
         for at in places[i]:
@@ -75,12 +81,28 @@ def perform(
             if found >= 0:
                 times[found], held[found] = now, rests[i]
                 continue
-            if stash_times[oldest] and now - stash_times[oldest] < window:
-                numbers[LOST] += 1
-                numbers[YOUNGEST_LOST] = max(numbers[YOUNGEST_LOST], stash_times[oldest])
-            stash_times[oldest], stash[oldest] = now, digests[i]
-            live = 0
-            for slot in range(len(stash)):
-                live += stash_times[slot] > 0 and now - stash_times[slot] < window
-            numbers[STASH_PEAK] = max(numbers[STASH_PEAK], live)
+            time, rest, column = now, rests[i], columns // 2
+            row = places[i][column] - column * rows
+            for _ in range(moves):
+                at = column * rows + row
+                time, times[at] = times[at], time
+                rest, held[at] = held[at], rest
+                if time == 0 or now - time >= window:
+                    break
+                after = (column + 1) % columns
+                for byte in range(len(offsets[0])):
+                    part = rest >> 8 * byte & 0xFF
+                    row ^= offsets[column][byte][part] ^ offsets[after][byte][part]
+                column = after
+            else:
+                for byte in range(len(offsets[0])):
+                    row ^= offsets[column][byte][rest >> 8 * byte & 0xFF]
+                if stash_times[oldest] and now - stash_times[oldest] < window:
+                    numbers[LOST] += 1
+                    numbers[YOUNGEST_LOST] = max(numbers[YOUNGEST_LOST], stash_times[oldest])
+                stash_times[oldest], stash[oldest] = time, rest * rows + row
+                live = 0
+                for slot in range(len(stash)):
+                    live += stash_times[slot] > 0 and now - stash_times[slot] < window
+                numbers[STASH_PEAK] = max(numbers[STASH_PEAK], live)
     numbers[INSERTIONS] = now

@@ -27,6 +27,8 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
     rows: int = required(least=2, most=1 << 30)
     digest_bits: int = required(most=62)
     stash: int = optional(8, most=256)
+    moves: int = optional(most=1 << 16)
+    """Most entries that an insertion moves to make room; without it, entries never move."""
     hash: str = "h3"
     """"h3", whose constants are public, or "siphash", which takes a secret that is loaded at run
     time and is no part of a specification."""
@@ -36,6 +38,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
         known = isinstance(self.hash, str) and self.hash in HASHES
         self._hold("hash", known, f"must be one of {', '.join(HASHES)}")
         self._hold("rows", self.rows & (self.rows - 1) == 0, "must be a power of two")
+        self._hold("columns", self.columns > 1 or not self.moves, "must be at least 2 with moves")
         low = self.row_bits
         self._hold(
             "digest_bits",
@@ -102,8 +105,18 @@ DICTIONARIES: Mapping[str, WindowDictionarySpec] = {
     "1000": WindowDictionarySpec(window=1000, columns=5, rows=1024, digest_bits=20, stash=4),
     # 3 block RAMs of 9 bits for each column make 30; in 2,048 rows their cells have 27 bits.
     "10000": WindowDictionarySpec(window=10_000, columns=10, rows=2048, digest_bits=22, stash=4),
+    "ring-tiny": WindowDictionarySpec(
+        window=40, columns=3, rows=32, digest_bits=9, stash=8, moves=64, key_bits=9
+    ),
+    # With moves 3 columns, or 8, are enough: 6 block RAMs, and 24.
+    "ring-1000": WindowDictionarySpec(
+        window=1000, columns=3, rows=1024, digest_bits=20, stash=16, moves=64
+    ),
+    "ring-10000": WindowDictionarySpec(
+        window=10_000, columns=8, rows=2048, digest_bits=22, stash=16, moves=64
+    ),
 }
-"""Dictionaries by name, the last two by their window: their cells just fill block RAMs of an ECP5.
+"""Dictionaries by name, most by their window: their cells just fill block RAMs of an ECP5.
 
 Among all presets they are called ``dictionary-tiny`` and so on, see `any_preset`.
 """

@@ -14,7 +14,7 @@ from lately.golden import (
 
 
 def test_every_preset_is_there():
-    names = [*PRESETS, "dictionary-tiny", "dictionary-1000", "dictionary-10000"]
+    names = [*PRESETS, *(f"dictionary-{name}" for name in DICTIONARIES)]
     names += [f"timing-{name}" for name in TIMINGS]
     assert list(ALL_PRESETS) == names
     assert any_preset("gebf-tiny") is PRESETS["gebf-tiny"]

@@ -46,6 +46,14 @@ def assert_same(model, twin):
     assert model.lost == len(twin.lost)
     assert model.guaranteed_window == twin.guaranteed_window
     assert model.insertions == twin.insertions
+    entries = {
+        twin.digest_of(*cell, rest): distance for cell, (distance, rest) in found.items()
+    } | {
+        digest: twin.insertions + 1 - time
+        for digest, time in twin.stash
+        if twin.insertions - time < twin.window
+    }
+    assert model.entries.tolist() == [[*each] for each in sorted(entries.items())]
 
 
 class Oracle:
@@ -101,13 +109,15 @@ def test_like_the_twin_and_the_oracle(seed):
     key_bits = draw.choice([1, 4, 64, 100, 130])
     row_bits = draw.randint(1, 4)
     hash = draw.choice(["h3", "siphash"])
+    columns = draw.randint(1, 5)
     with taking(PATHS[seed % 2]):
         model = WindowDictionary(
             window=draw.randint(1, 40),
-            columns=draw.randint(1, 5),
+            columns=columns,
             rows=1 << row_bits,
             digest_bits=row_bits + draw.choice([1, 2, 5, 32]),
             stash=draw.randint(1, 5),
+            moves=draw.choice([None, 1, 3, 40]) if columns > 1 else None,
             hash=hash,
             secret=seed if hash == "siphash" else 0,
             seed=seed % 4,
@@ -133,7 +143,8 @@ def test_like_the_twin_and_the_oracle(seed):
         assert_same(model, twin)
 
 
-def test_paths_agree_past_a_chunk(monkeypatch):
+@pytest.mark.parametrize("moves", [None, 6])
+def test_paths_agree_past_a_chunk(monkeypatch, moves):
     rng = np.random.default_rng(3)
     codes = rng.choice([*CODES, Operation.CLEAR], 20_000, p=[0.05, 0.2, 0.3, 0.4, 0.045, 0.005])
     keys = rng.integers(0, 300, 20_000)
@@ -141,7 +152,7 @@ def test_paths_agree_past_a_chunk(monkeypatch):
     models = []
     for path in PATHS:
         with taking(path):
-            models.append(WindowDictionary(**TIGHT))
+            models.append(WindowDictionary(**TIGHT, moves=moves))
         assert models[-1].compiled == (path == "compiled")
     monkeypatch.setattr("lately.golden.ring.slices.chunks.__defaults__", (700,))
     fast, slow = models
@@ -311,6 +322,17 @@ def test_stash_empties_when_cells_are_free_again(overfull):
     assert overfull.query(kept[-4:]).all()
 
 
+def test_moves_make_room():
+    """What finds no cell otherwise: nothing waits in the stash, and answers are the same."""
+    sizes = {"window": 100, "columns": 3, "rows": 64, "digest_bits": 30, "stash": 64}
+    still, moving = WindowDictionary(**sizes), WindowDictionary(**sizes, moves=64)
+    keys = np.random.default_rng(5).integers(0, 400, 5000)
+    assert np.array_equal(still.check_and_insert(keys), moving.check_and_insert(keys))
+    assert np.array_equal(still.age(np.arange(400)), moving.age(np.arange(400)))
+    assert still.stash_peak > 5
+    assert moving.stash_peak == 0
+
+
 # Rates
 
 
@@ -363,7 +385,7 @@ def test_column_loads(columns, rows):
 
 
 @pytest.mark.statistics
-@pytest.mark.parametrize("name", ["1000", "10000"])
+@pytest.mark.parametrize("name", ["1000", "10000", "ring-1000", "ring-10000"])
 def test_stash_of_presets_is_large_enough(name):
     model = from_spec(dictionary_preset(name))
     rng = np.random.default_rng(9)
@@ -416,13 +438,22 @@ def test_presets():
         "tiny": (9, 14),
         "1000": (14, 25),
         "10000": (15, 27),
+        "ring-tiny": (10, 15),
+        "ring-1000": (14, 25),
+        "ring-10000": (15, 27),
     }
     # Block RAMs of 18,432 bits: words of 18 bits by 1,024, or of 9 by 2,048.
     small, default = DICTIONARIES["1000"], DICTIONARIES["10000"]
     assert small.columns * -(-small.cell_bits // 18) == 10
     assert default.columns * -(-default.cell_bits // 9) == 30
+    small, default = DICTIONARIES["ring-1000"], DICTIONARIES["ring-10000"]
+    assert small.columns * -(-small.cell_bits // 18) == 6
+    assert default.columns * -(-default.cell_bits // 9) == 24
+    small = DICTIONARIES["1000"]
     assert small.storage_bits == 5 * 1024 * 25 + 4 * (1 + 14 + 20)
-    with pytest.raises(SpecificationError, match=r"^preset: must be one of tiny, 1000, 10000, "):
+    with pytest.raises(
+        SpecificationError, match=r"^preset: must be one of tiny, 1000, 10000, ring-tiny, "
+    ):
         dictionary_preset("large")
 
 
@@ -455,6 +486,8 @@ def test_for_window(window):
         ({"hash": 3}, "hash: must be one of h3, siphash, not 3"),
         ({"stash": 0}, "stash: must be at least 1, not 0"),
         ({"columns": 65}, "columns: must be at most 64, not 65"),
+        ({"columns": 1, "moves": 8}, "columns: must be at least 2 with moves, not 1"),
+        ({"moves": 0}, "moves: must be at least 1, not 0"),
     ],
 )  # fmt: skip
 def test_specification_wrong(change, message):
@@ -512,10 +545,10 @@ def used(**options):
     return model
 
 
-@pytest.mark.parametrize("options", [{}, {"hash": "siphash", "secret": 7}])
+@pytest.mark.parametrize("options", [{}, {"hash": "siphash", "secret": 7}, {"moves": 2}])
 def test_round_trip(tmp_path, options):
     model = used(**options)
-    if options:
+    if model.hash == "siphash":
         model.rekey(8)
     model.save(tmp_path / "state")
     copy = load(tmp_path / "state")
