@@ -21,7 +21,7 @@ from lately.benchmarks.measurements import load as load_measurements
 from lately.boards.flow.devices import device
 from lately.boards.flow.synthesis import SynthesisReport, with_limits
 from lately.golden import TimedTimingSpec
-from lately.replay.report import COLOURS, blank_figure, style
+from lately.replay.plots import COLOURS, blank_figure, style
 from lately.studies.drawing import save as save_drawing
 
 from .blocks import DOCS, IMAGES, RESULTS, Page, counts, load, table, versions

@@ -7,7 +7,7 @@ from typing import Any
 from lately.golden import preset
 from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import FilterCore, ring_core
-from lately.replay.report import COLOURS, blank_figure, style
+from lately.replay.plots import COLOURS, blank_figure, style
 from lately.studies.drawing import save
 
 from . import waves

@@ -5,7 +5,7 @@ They are what `lately bench golden --out` and `lately bench stream --out` left.
 
 from typing import Any
 
-from lately.replay.report import rate_text
+from lately.replay.texts import rate_text
 
 from .blocks import DOCS, NOTHING, Page, load, table
 

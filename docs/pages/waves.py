@@ -14,7 +14,7 @@ from lately.golden import preset
 from lately.golden.operations import Operation
 from lately.hdl.ring.core import ring_core
 from lately.hdl.unit import FilterUnit
-from lately.replay.report import COLOURS, blank_figure, style
+from lately.replay.plots import COLOURS, blank_figure, style
 from lately.studies.drawing import save
 
 SPEC = preset("apbbf-tiny")

@@ -124,7 +124,8 @@ def _run(
 def _run_into(directory: str, verdicts: str, replay: "Callable[[Any], RunResult]") -> "RunResult":
     """Replay and write the files, which appear together or not at all."""
     from ..golden.files import replace_file
-    from ..replay.report import html, picture
+    from ..replay.plots import picture
+    from ..replay.report import html
     from ..replay.verdicts import open_verdicts
 
     existed = os.path.isdir(directory)

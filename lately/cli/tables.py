@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..replay.report import count_text, interval_text, rate_text, seconds_text
+from ..replay.texts import count_text, interval_text, rate_text, seconds_text
 from ..studies import page
 
 

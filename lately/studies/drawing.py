@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..golden.files import replace_file
-from ..replay.report import COLOURS, blank_figure, style
+from ..replay.plots import COLOURS, blank_figure, style
 from .study import Chart, Series
 from .svg import small
 

@@ -12,7 +12,8 @@ from lately.cli.app import main
 from lately.golden import SpecificationError, WindowDictionarySpec, dictionary_preset
 from lately.replay.dictionary_replay import DictionaryModel, DictionaryOracle
 from lately.replay.oracle import FRESH, GUARANTEED, SLACK
-from lately.replay.report import class_rows, html, picture
+from lately.replay.plots import picture
+from lately.replay.report import class_rows, html
 from lately.replay.run import run
 from lately.replay.traces import open_trace
 

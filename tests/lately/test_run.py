@@ -14,9 +14,11 @@ from lately.golden.hash.keys import text_keys
 from lately.hdl.profile import HardwareProfile
 from lately.replay import run as run_module
 from lately.replay.oracle import FRESH, GUARANTEED, Oracle, TimedOracle
-from lately.replay.report import html, picture, rate_text
+from lately.replay.plots import picture
+from lately.replay.report import html
 from lately.replay.result import distance_edges
 from lately.replay.run import run
+from lately.replay.texts import rate_text
 from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -1,0 +1,350 @@
+"""Plots of a run, and how all drawings of this package look."""
+
+import io
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import FilterSpec
+from ..golden.files import replace_file
+from ..intervals import clopper_pearson
+from .run import Checkpoint, RunResult
+from .texts import held, part_name, rate_text, seconds_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = {
+    "ink": "#1c2430",
+    "muted": "#5d6b7c",
+    "grid": "#d5dbe3",
+    "blue": "#0072b2",
+    "orange": "#c76a00",
+    "green": "#00815d",
+    "grey": "#9aa5b3",
+    "band": "#56b4e9",
+}
+"""Okabe and Ito's palette, darkened for lines on white; the page has its own for a dark screen."""
+
+_POINTS = 32
+
+
+def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
+    """Write the three plots side by side; the ending of `path` (.png, .svg) gives the format.
+
+    Raises
+    ------
+    ValueError
+        If the ending is another one.
+    OSError
+        If the file cannot be written.
+    """
+    form = Path(path).suffix.lower().removeprefix(".")
+    if form not in ("png", "svg"):
+        raise ValueError(f"path: must end in .png or .svg, not {os.fspath(path)!r}")
+    figure = blank_figure(17, 5.4)
+    with style():
+        grid = figure.add_gridspec(
+            2, 3, height_ratios=(2, 1), width_ratios=(1.1, 0.9, 1.1), hspace=0.14, wspace=0.24
+        )
+        for column, draw in ((0, _draw_rates), (2, _draw_distances)):
+            upper = figure.add_subplot(grid[0, column])
+            draw(upper, figure.add_subplot(grid[1, column], sharex=upper), result)
+        _draw_fills(figure.add_subplot(grid[:, 1]), result)
+        with replace_file(path) as file:
+            metadata = {"Date": None} if form == "svg" else None
+            figure.savefig(file, format=form, dpi=160, metadata=metadata)
+
+
+def drawings(result: RunResult) -> list[tuple[str, str]]:
+    """Return the plots as SVG whose colours are variables of a page, each with what it shows."""
+    return [
+        (_svg(result, 5, _draw_rates, 2), "Rates over the run"),
+        (_svg(result, 3.6, _draw_fills), f"Fill ratios per {part_name(result.spec)}"),
+        (_svg(result, 5, _draw_distances, 2), "Repeats by distance"),
+    ]
+
+
+# Figures
+
+
+def style() -> Any:
+    """Return a context in which matplotlib draws as all drawings of this package are."""
+    import matplotlib as mpl
+
+    return mpl.rc_context(fname=Path(__file__).parent / "report.mplstyle")
+
+
+def blank_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure of `width` and `height`, in inches, that needs no display."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout=None)
+
+
+def _svg(result: RunResult, height: float, draw: Callable[..., None], plots: int = 1) -> str:
+    """Draw plots, one above the other, as SVG whose colours are the page's variables."""
+    text = io.StringIO()
+    with style():
+        figure = blank_figure(9, height)
+        heights = {"height_ratios": (2, 1), "hspace": 0.14} if plots == 2 else {}
+        axes = figure.subplots(plots, 1, sharex=True, squeeze=False, gridspec_kw=heights)
+        draw(*axes[:, 0], result)
+        unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(text, format="svg", transparent=True, metadata=unsaid)
+    drawing = text.getvalue()
+    drawing = drawing[drawing.index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
+    for size in ("width", "height"):
+        drawing = re.sub(rf'(<svg [^>]*?) {size}="[^"]*"', r"\1", drawing, count=1)
+    for name, colour in COLOURS.items():
+        drawing = drawing.replace(colour, f"var(--{name})")
+    return drawing
+
+
+# Rates over time
+
+
+def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
+    figures = result.figures()
+    groups = _grouped(result.checkpoints)
+    ends = np.array([group[-1].operations for group in groups])
+    predicted = figures["predicted_false_positive_rate"]
+    estimated = np.array([point.estimated_false_positive_rate for point in result.checkpoints])
+    _draw_probes(upper, groups, ends)
+    upper.plot(
+        [point.operations for point in result.checkpoints],
+        estimated,
+        color=COLOURS["orange"],
+        label=f"computed from the {held(result.spec)}",
+    )
+    upper.axhline(
+        predicted, color=COLOURS["muted"], linestyle=(0, (5, 3)), label="predicted, distinct keys"
+    )
+    _scale_rates(upper, estimated, predicted)
+    upper.set(ylabel="false-positive rate", title=_rates_title(figures))
+    _legend(upper)
+    edges = np.concatenate([[0], ends])
+    repeats = np.diff([0] + [group[-1].repeats for group in groups])
+    shares = repeats / np.maximum(np.diff(edges), 1)
+    lower.stairs(shares, edges, fill=True, color=COLOURS["blue"], alpha=0.75)
+    lower.set(ylim=(0, 1), xlim=(0, ends[-1]), ylabel="repeats", xlabel="operations")
+    _format(upper, lower)
+
+
+def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.int64]) -> None:
+    hits = np.array([sum(point.probe_hits for point in group) for group in groups])
+    probes = np.array([sum(point.probes for point in group) for group in groups])
+    if not probes.all():
+        return
+    # A group is drawn over its span, which begins where the one before it ends.
+    middles = (np.concatenate([[0], ends[:-1]]) + ends) / 2
+    some = hits > 0
+    if some.any():
+        label = "measured, fresh random keys"
+        _draw_shares(axes, middles[some], hits[some], probes[some], label=label)
+    if not some.all():
+        axes.plot(
+            middles[~some],
+            _bounds(hits[~some], probes[~some])[1],
+            "v",
+            color=COLOURS["band"],
+            markersize=4.5,
+            label="none reported: 95% bound",
+        )
+
+
+def _bounds(hits: NDArray[np.int64], trials: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the lower and the upper bounds of rates, shape (2, n)."""
+    pairs = zip(hits.tolist(), trials.tolist(), strict=True)
+    return np.array([clopper_pearson(*pair) for pair in pairs]).T
+
+
+def _draw_shares(
+    axes: "Axes",
+    x: NDArray[np.float64],
+    hits: NDArray[np.int64],
+    trials: NDArray[np.int64],
+    **looks: Any,
+) -> None:
+    """Draw rates with their intervals."""
+    shares = hits / trials
+    low, high = _bounds(hits, trials)
+    errors = np.maximum(0, (shares - low, high - shares))
+    looks |= {"fmt": ".", "color": COLOURS["blue"], "ecolor": COLOURS["band"], "elinewidth": 1.5}
+    axes.errorbar(x, shares, errors, **looks)
+
+
+def _scale_rates(axes: "Axes", estimated: NDArray[np.float64], predicted: float) -> None:
+    top = max(predicted, float(estimated.max()))
+    usual = float(np.median(estimated))
+    if 0 < usual < top / 20:
+        axes.set_yscale("log")
+        axes.set_ylim(10 ** np.floor(np.log10(usual / 10)), 4 * top)
+    else:
+        axes.set_ylim(0, 1.35 * top)
+
+
+def _rates_title(figures: dict[str, Any]) -> str:
+    measured = figures["probe_false_positive_rate"]
+    if measured is None:
+        return "No key is left that the filter has not held"
+    shown = rate_text(measured) if measured else f"None of {figures['probes']:,}"
+    keys = "of fresh keys" if measured else "fresh keys"
+    predicted = rate_text(figures["predicted_false_positive_rate"])
+    return f"{shown} {keys} reported; {predicted} predicted"
+
+
+def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:
+    size = -(-len(checkpoints) // _POINTS)
+    return [checkpoints[start : start + size] for start in range(0, len(checkpoints), size)]
+
+
+# Fill ratios
+
+
+def _draw_fills(axes: "Axes", result: RunResult) -> None:
+    spec = result.spec
+    last = result.checkpoints[-1].fill_ratios
+    if ring := isinstance(spec, FilterSpec):
+        turned, run = spec.ring_segments * spec.generation, spec.run
+    else:
+        turned, run = 0 if spec.timed else spec.guaranteed_window, len(last)
+    steady = [point for point in result.checkpoints if point.operations >= turned]
+    course = np.array([point.fill_ratios for point in steady or result.checkpoints])
+    place = np.arange(len(last))
+    for mask, colour, label in (
+        (place < run, "blue", "written and read"),
+        (place >= run, "green", "only read"),
+    ):
+        axes.bar(place[mask], last[mask], 0.66, color=COLOURS[colour], alpha=0.8, label=label)
+    low, mean, high = course.min(axis=0), course.mean(axis=0), course.max(axis=0)
+    axes.errorbar(
+        place,
+        mean,
+        (mean - low, high - mean),
+        fmt="_",
+        color=COLOURS["ink"],
+        capsize=4,
+        elinewidth=1.1,
+        markersize=11,
+        label="range and mean of the run",
+    )
+    axes.set_ylim(0, max(1e-9, float(max(high.max(), last.max()))) * 1.06)
+    axes.yaxis.set_major_formatter(_percent)
+    axes.set_xticks(place, [str(index) for index in place])
+    most = rate_text(float(high.max()))
+    if ring:
+        title = f"At most {most} of a segment's bits were set"
+        axes.set(xlabel="segment, youngest to oldest", ylabel="bits set at the end", title=title)
+    else:
+        part = part_name(spec)
+        title = f"At most {most} of a {part}'s cells were in use"
+        label = "column, the first chosen first" if part == "column" else part
+        axes.set(xlabel=label, ylabel="cells in use", title=title)
+    _legend(axes)
+
+
+# Repeats by distance
+
+
+def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
+    spec = result.spec
+    edges, counts = _trimmed(result)
+    # The bins are not all of one width.
+    octaves = np.diff(np.log2(edges)) * max(1, result.operations)
+    seen, all_ = counts[:, 1] / octaves, counts.sum(axis=1) / octaves
+    upper.stairs(seen, edges, fill=True, color=COLOURS["blue"], alpha=0.85, label="seen")
+    upper.stairs(
+        all_, edges, baseline=seen, fill=True, color=COLOURS["orange"], alpha=0.9, label="not seen"
+    )
+    if result.span:
+        window = end = result.span.span
+        ends = [(f"span {window:,} ", window, "right", "green")]
+    else:
+        window = end = spec.guaranteed_window
+        ends = [(f"window {window:,} ", window, "right", "green")]
+    # What a ring in time leaves of keys past its span depends on the stream.
+    if spec.slack and not (result.span and isinstance(spec, FilterSpec)):
+        end += spec.slack
+        ends.append((" slack", end, "left", "orange"))
+    for axes in (upper, lower):
+        axes.axvspan(edges[0], window, color=COLOURS["green"], alpha=0.09, linewidth=0)
+        axes.axvspan(window, end, color=COLOURS["orange"], alpha=0.18, linewidth=0)
+        axes.axvline(window, color=COLOURS["green"], linewidth=1.2)
+    filled = np.flatnonzero(counts.sum(axis=1))
+    if len(filled):
+        middles = np.sqrt(edges[filled] * edges[filled + 1].astype(float))
+        _draw_shares(lower, middles, counts[filled, 1], counts[filled].sum(axis=1), markersize=5)
+    top = max(float(all_.max()), 1e-9) * 1.2
+    upper.set(xscale="log", xlim=(edges[0], max(edges[-1], 3 * end)), ylim=(0, top))
+    for text, at, side, colour in ends:
+        place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "top"}
+        upper.annotate(text, (at, 0.97), color=COLOURS[colour], **place)
+    upper.set(ylabel="operations per octave", title=_distances_title(result))
+    _legend(upper)
+    lower.set(ylim=(-0.06, 1.06), ylabel="seen")
+    unit = f"ticks of {seconds_text(result.span.tick / 10**9)}" if result.span else "operations"
+    lower.set_xlabel(f"{unit} since the key was last inserted")
+    _format(upper, lower)
+
+
+def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return edges and counts up to the farthest repetition; no edge is 0, for logarithms."""
+    filled = np.flatnonzero(result.distances.sum(axis=1))
+    stop = int(filled[-1]) + 1 if len(filled) else 1
+    return np.maximum(result.distance_edges[: stop + 1], 0.5), result.distances[:stop]
+
+
+def _distances_title(result: RunResult) -> str:
+    if not result.repeats:
+        window = (
+            f"{result.span.span:,} ticks"
+            if result.span
+            else f"{result.spec.guaranteed_window:,} operations"
+        )
+        return f"No key comes again within {window}"
+    if result.repeats_found == result.repeats:
+        return f"All {result.repeats:,} repeats within the window were seen"
+    return f"{result.repeats - result.repeats_found:,} of {result.repeats:,} repeats were missed"
+
+
+def _format(upper: "Axes", lower: "Axes") -> None:
+    for axes in (upper, lower):
+        axes.yaxis.set_major_formatter(_percent)
+    lower.xaxis.set_major_formatter(_thousands)
+    upper.tick_params(labelbottom=False)
+
+
+def _legend(axes: "Axes") -> None:
+    """Put the legend between title and plot, where it hides nothing."""
+    entries = zip(*axes.get_legend_handles_labels(), strict=True)
+    # Measurement first: errorbars would otherwise come after the lines.
+    first = sorted(entries, key=lambda entry: not entry[1].startswith("measured"))
+    axes.legend(
+        *zip(*first, strict=True),
+        loc="lower left",
+        bbox_to_anchor=(-0.015, 0.995),
+        ncols=2,
+        columnspacing=1.4,
+        borderaxespad=0.2,
+        handlelength=1.5,
+    )
+    # Room for two rows everywhere, so that titles stand on one line.
+    axes.set_title(axes.get_title(loc="left"), loc="left", pad=38)
+
+
+def _percent(value: float, _position: float | None = None) -> str:
+    return np.format_float_positional(100 * value, precision=6, fractional=False, trim="-") + "%"
+
+
+def _thousands(value: float, _position: float | None = None) -> str:
+    if value >= 1e6:
+        return f"{value / 1e6:g} M"
+    return f"{value / 1e3:g} k" if value >= 1e3 else f"{value:g}"

@@ -1,0 +1,45 @@
+"""Numbers of a run as its reports write them."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ..durations import time_text
+from ..golden import FilterSpec, WindowDictionarySpec
+from ..hdl.build import UnitSpec
+
+_NOTHING = "\N{EN DASH}"
+
+
+def count_text(value: int | None) -> str:
+    """Write `value`, a number of things: '328,521'; a dash for None."""
+    return _NOTHING if value is None else f"{value:,}"
+
+
+def rate_text(rate: float | None) -> str:
+    """Write a rate in percent, three figures: '2.27%'; a dash for None."""
+    if rate is None:
+        return _NOTHING
+    percent = 100 * rate
+    return f"{percent:.3g}%" if not percent or percent >= 1e-3 else f"{percent:.1e}%"
+
+
+def interval_text(interval: Sequence[float] | None) -> str:
+    """Write `interval`, the bounds of a rate: '1.9% to 2.6%'; a dash for None."""
+    return _NOTHING if interval is None else f"{rate_text(interval[0])} to {rate_text(interval[1])}"
+
+
+def seconds_text(seconds: float) -> str:
+    """Write `seconds`, to the nanosecond, with the unit that suits: '50.05 ms'."""
+    return time_text(Fraction(round(seconds * 10**9), 10**9))
+
+
+def held(spec: UnitSpec) -> str:
+    """Say what of the memory of a filter of a `spec` keys fill."""
+    return "bits set" if isinstance(spec, FilterSpec) else "cells in use"
+
+
+def part_name(spec: UnitSpec) -> str:
+    """Say what the memory of a filter of a `spec` consists of."""
+    if isinstance(spec, FilterSpec):
+        return "segment"
+    return "column" if isinstance(spec, WindowDictionarySpec) else "part"
