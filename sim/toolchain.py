@@ -18,7 +18,7 @@ from pathlib import Path
 import platformdirs
 
 from ..golden.errors import LatelyError
-from ..hdl.memory.map import BLOCK_KINDS, STRICT
+from ..hdl.memory.map import BLOCK_KINDS, READ_BEFORE_WRITE, STRICT
 
 
 class ToolError(LatelyError):
@@ -213,9 +213,10 @@ def models(memory: str) -> list[Path]:
     What vendors leave undefined they answer with garbage; for a strict variant that is all of a
     word of which another port writes a bit.
     """
-    if memory not in BLOCK_KINDS:
+    kind = memory.removesuffix(READ_BEFORE_WRITE)
+    if kind not in BLOCK_KINDS:
         return []
-    return cell_models(BLOCK_KINDS[memory].cell, strict=memory.endswith(STRICT))
+    return cell_models(BLOCK_KINDS[kind].cell, strict=kind.endswith(STRICT))
 
 
 def cell_models(*cells: str, strict: bool = False) -> list[Path]:

@@ -48,7 +48,7 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
 @count_option("--operations", 100_000_000, "Total number of operations.")
 @choice_option(
     "--memory",
-    ["portable", "ecp5", "ice40", "gowin"],
+    ["portable", "portable-rbw", "ecp5", "ecp5-rbw", "ice40", "gowin"],
     "Variant of the memories; that of a device answers with garbage what its vendor leaves "
     "undefined.",
 )

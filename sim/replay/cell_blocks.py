@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...hdl.memory.map import CELL_VARIANTS, cell_columns
+from ...hdl.latencies import BANK_COLUMNS, BANK_ROWS
+from ...hdl.memory.map import READ_BEFORE_WRITE, cell_columns
+from ..toolchain import models
 
-_BLOCK_ROWS = 1024
-_BLOCK_BITS = 18
+Read = Callable[[int, int, int], NDArray[np.bool_]]
+"""Takes the number of a memory, its words and their width; returns their bits, lowest first."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class CellBlocks:
     cells, bits : int
         Cells of a part, and bits of a cell.
     memory : str
-        Variant of the memory, one of `CELL_VARIANTS`.
+        Variant of the memory: one of `CELL_VARIANTS` or `EXCHANGE_VARIANTS`.
     """
 
     part: str
@@ -39,45 +41,50 @@ class CellBlocks:
         return [
             "__DOT__".join(["core", f"{self.part}{part}", "memory", *block, "words"])
             for part in range(self.parts)
-            for block in self._blocks
+            for bank in self._banks
+            for block in bank
         ]
 
-    def gather(self, read: Callable[[int, int, int], NDArray[np.bool_]]) -> NDArray[np.int64]:
+    def gather(self, read: Read) -> NDArray[np.int64]:
         """Return the cells, shape (parts, cells).
 
         Parameters
         ----------
         read : callable
-            Takes the number of one of the `names`, its words and their width; returns their bits,
-            shape (words, width), lowest first.
+            Reads one of the `names`.
         """
-        each = len(self._blocks)
-        values = np.int64(1) << np.arange(self.bits, dtype=np.int64)
-        return np.stack(
+        numbers = np.arange(len(self.names)).reshape(self.parts, len(self._banks), -1)
+        bits = np.stack(
             [
-                np.hstack([self._block(read, part * each + block) for block in range(each)])[
-                    : self.cells, : self.bits
-                ]
-                @ values
-                for part in range(self.parts)
+                np.vstack([np.hstack([self._block(read, at) for at in bank]) for bank in part])
+                for part in numbers.tolist()
             ]
         )
+        values = np.int64(1) << np.arange(self.bits, dtype=np.int64)
+        cells: NDArray[np.int64] = bits[:, : self.cells, : self.bits] @ values
+        return cells
 
     @property
-    def _blocks(self) -> list[list[str]]:
-        """Names of the block RAMs of a part; of a plain memory, none."""
-        if self.memory == CELL_VARIANTS[0]:
-            return [[]]
-        return [[f"block{at}"] for at in range(-(-self.bits // cell_columns(self.cells)))]
+    def _exchanges(self) -> bool:
+        return self.memory.endswith(READ_BEFORE_WRITE)
 
-    def _block(
-        self, read: Callable[[int, int, int], NDArray[np.bool_]], number: int
-    ) -> NDArray[np.bool_]:
+    @property
+    def _banks(self) -> list[list[list[str]]]:
+        """Names of the block RAMs of a part, bank by bank; of a plain memory, one without name."""
+        if not models(self.memory):
+            return [[[]]]
+        if not self._exchanges:
+            return [[[f"block{at}"] for at in range(-(-self.bits // cell_columns(self.cells)))]]
+        columns = range(-(-self.bits // BANK_COLUMNS))
+        banks = range(-(-self.cells // BANK_ROWS))
+        return [[[f"block{bank}_{at}"] for at in columns] for bank in banks]
+
+    def _block(self, read: Read, number: int) -> NDArray[np.bool_]:
         """Return the bits that one memory has of the cells, shape (cells or more, columns)."""
-        if self.memory == CELL_VARIANTS[0]:
+        if not models(self.memory):
             return read(number, self.cells, self.bits)
-        columns = cell_columns(self.cells)
-        words = read(number, _BLOCK_ROWS, _BLOCK_BITS)
+        words = read(number, BANK_ROWS, BANK_COLUMNS)
+        columns = BANK_COLUMNS if self._exchanges else cell_columns(self.cells)
         # Cells of less than a byte leave the ninth bits of bytes alone.
-        kept = np.arange(_BLOCK_BITS) % 9 < (9 if columns >= 9 else 8)
+        kept = np.arange(BANK_COLUMNS) % 9 < (9 if columns >= 9 else 8)
         return words[:, kept].reshape(-1, columns)

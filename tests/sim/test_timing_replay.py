@@ -30,9 +30,9 @@ def streams(spec, count):
     }
 
 
-def opened(name):
-    spec = timing_preset(name)
-    return compiled_unit(spec, memory="ecp5", optimisation=2), from_spec(spec), spec
+def opened(name, memory="ecp5", **fields):
+    spec = replace(timing_preset(name), **fields)
+    return compiled_unit(spec, memory=memory, optimisation=2), from_spec(spec), spec
 
 
 def perform(unit, codes, keys, windows, **pauses):
@@ -120,6 +120,21 @@ def test_given_times():
         unit.perform([1], [1], [5])
     assert unit.check_and_insert([3, 3]).tolist()[1]
     assert unit.statistics["operations"] == 2 * count + 2
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["portable-rbw", "ecp5-rbw"])
+def test_reads_before_writes(memory):
+    """No clock is lost; of several banks of block RAMs, too."""
+    for cells, stamp_bits in ((16, 8), (2048, 15)):
+        unit, model, spec = opened("counted-tiny", memory, cells=cells, stamp_bits=stamp_bits)
+        for codes, keys, windows in streams(spec, 50_000).values():
+            start = unit.cycles
+            told = unit.perform(codes, keys, windows)
+            assert unit.cycles - start <= len(codes) + PIPELINE
+            assert not differing(told, model.perform(codes, keys, windows)).any()
+            assert np.array_equal(unit.memory, model.memory)
 
 
 @pytest.mark.rtl
