@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus rtlil
+.PHONY: help venv demo test test-quick test-long coverage prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -37,7 +37,7 @@ test-quick: $(DEV) ## Run the tests that take less than 90 seconds
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow and not rtl and not statistics' \
 		$(QUICK:%=tests/%.py)
 
-test-long: tools icarus $(DEV) ## Run all tests, property tests with a random seed
+test-long: tools icarus chromium $(DEV) ## Run all tests, property tests with a random seed
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=random
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
@@ -104,12 +104,21 @@ tools:
 	@for tool in g++ perl; do command -v $$tool >/dev/null || \
 		{ echo "$$tool is needed to compile simulations; install it" >&2; exit 1; }; done
 
-icarus:
-	@command -v iverilog >/dev/null || { \
+# Debian's package $(2), of which the tests want the command $(1).
+define debian
+	@command -v $(1) >/dev/null || { \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-			echo "Installing Icarus Verilog"; \
+			echo "Installing $(2)"; \
 			apt-get -qq update; \
-			DEBIAN_FRONTEND=noninteractive apt-get -qq install -y iverilog >/dev/null </dev/null; \
+			DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends $(2) \
+				>/dev/null </dev/null; \
 		else \
-			echo "iverilog is needed for the tests; install Icarus Verilog" >&2; exit 1; \
+			echo "$(1) is needed for the tests; install $(2)" >&2; exit 1; \
 		fi; }
+endef
+
+icarus:
+	$(call debian,iverilog,iverilog)
+
+chromium:
+	$(call debian,chromium,chromium)

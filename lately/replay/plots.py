@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from ..golden import FilterSpec
 from ..golden.files import replace_file
 from ..intervals import clopper_pearson
+from .hover import Mark, with_marks
 from .run import Checkpoint, RunResult
-from .texts import held, part_name, rate_text, seconds_text
+from .texts import held, interval_text, part_name, rate_text, seconds_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,17 +89,17 @@ def blank_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout=None)
 
 
-def _svg(result: RunResult, height: float, draw: Callable[..., None], plots: int = 1) -> str:
+def _svg(result: RunResult, height: float, draw: Callable[..., list[Mark]], plots: int = 1) -> str:
     """Draw plots, one above the other, as SVG whose colours are the page's variables."""
     text = io.StringIO()
     with style():
         figure = blank_figure(9, height)
         heights = {"height_ratios": (2, 1), "hspace": 0.14} if plots == 2 else {}
         axes = figure.subplots(plots, 1, sharex=True, squeeze=False, gridspec_kw=heights)
-        draw(*axes[:, 0], result)
+        marks = draw(*axes[:, 0], result)
         unsaid = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         figure.savefig(text, format="svg", transparent=True, metadata=unsaid)
-    drawing = text.getvalue()
+    drawing = with_marks(text.getvalue(), figure, marks)
     drawing = drawing[drawing.index("<svg") :]
     drawing = re.sub(r"<metadata>.*?</metadata>\s*", "", drawing, flags=re.DOTALL)
     for size in ("width", "height"):
@@ -111,7 +112,7 @@ def _svg(result: RunResult, height: float, draw: Callable[..., None], plots: int
 # Rates over time
 
 
-def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
+def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     figures = result.figures()
     groups = _grouped(result.checkpoints)
     ends = np.array([group[-1].operations for group in groups])
@@ -136,6 +137,28 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     lower.stairs(shares, edges, fill=True, color=COLOURS["blue"], alpha=0.75)
     lower.set(ylim=(0, 1), xlim=(0, ends[-1]), ylabel="repeats", xlabel="operations")
     _format(upper, lower)
+    return [
+        Mark(
+            upper,
+            (start + stop) / 2,
+            group[-1].estimated_false_positive_rate,
+            f"operations {start + 1:,} to {stop:,}: {_probed(group)}"
+            f"{rate_text(group[-1].estimated_false_positive_rate)} computed; "
+            f"{rate_text(share)} repeats",
+        )
+        for group, start, stop, share in zip(groups, edges, ends, shares, strict=False)
+    ]
+
+
+def _probed(group: list[Checkpoint]) -> str:
+    """Write how many of the fresh keys were reported."""
+    hits, probes = (
+        sum(getattr(point, name) for point in group) for name in ("probe_hits", "probes")
+    )
+    if not probes:
+        return ""
+    interval = interval_text(clopper_pearson(hits, probes))
+    return f"{rate_text(hits / probes)} measured ({interval}), "
 
 
 def _draw_probes(axes: "Axes", groups: list[list[Checkpoint]], ends: NDArray[np.int64]) -> None:
@@ -209,7 +232,7 @@ def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:
 # Fill ratios
 
 
-def _draw_fills(axes: "Axes", result: RunResult) -> None:
+def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
     spec = result.spec
     last = result.checkpoints[-1].fill_ratios
     if ring := isinstance(spec, FilterSpec):
@@ -249,12 +272,22 @@ def _draw_fills(axes: "Axes", result: RunResult) -> None:
         label = "column, the first chosen first" if part == "column" else part
         axes.set(xlabel=label, ylabel="cells in use", title=title)
     _legend(axes)
+    return [
+        Mark(
+            axes,
+            at,
+            last[at],
+            f"{part_name(spec)} {at}: {rate_text(last[at])} at the end; "
+            f"{interval_text((low[at], high[at]))} in the run, {rate_text(mean[at])} on average",
+        )
+        for at in place.tolist()
+    ]
 
 
 # Repeats by distance
 
 
-def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
+def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
     spec = result.spec
     edges, counts = _trimmed(result)
     # The bins are not all of one width.
@@ -293,6 +326,21 @@ def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> None:
     unit = f"ticks of {seconds_text(result.span.tick / 10**9)}" if result.span else "operations"
     lower.set_xlabel(f"{unit} since the key was last inserted")
     _format(upper, lower)
+    return [_distance_mark(lower, result, int(at), unit) for at in filled]
+
+
+def _distance_mark(axes: "Axes", result: RunResult, at: int, unit: str) -> Mark:
+    """Return the mark of a bin in which there are repetitions."""
+    first, end = (int(edge) for edge in result.distance_edges[at : at + 2])
+    seen, every = int(result.distances[at, 1]), int(result.distances[at].sum())
+    distance = f"{first:,}" if end == first + 1 else f"{first:,} to {end - 1:,}"
+    return Mark(
+        axes,
+        (max(first, 0.5) * end) ** 0.5,
+        seen / every,
+        f"{distance} {unit} since the key was last inserted: {seen:,} of {every:,} seen "
+        f"({rate_text(seen / every)}; {interval_text(clopper_pearson(seen, every))})",
+    )
 
 
 def _trimmed(result: RunResult) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
