@@ -19,7 +19,10 @@ from .dictionary_parts import Performed, Places, steps
 from .shell_coverage import shell_points
 
 WRITES = ("insertion", "removal")
+"""What an operation does to a cell."""
+
 MEETS = ("query", *WRITES)
+"""What one that comes later does with it."""
 
 
 def points(spec: WindowDictionarySpec) -> dict[str, tuple[str, ...]]:

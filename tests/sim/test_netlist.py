@@ -6,6 +6,7 @@ import pytest
 
 from lately.boards.flow.devices import device
 from lately.golden import preset
+from lately.golden.spec.all_presets import any_preset
 from lately.sim.bench.runner import run_netlist_bench
 from lately.sim.netlist import unit_netlist
 from lately.sim.toolchain import ToolError
@@ -79,6 +80,29 @@ def test_window_in_time(family, ticks, tmp_path):
     )
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
     assert len(outcomes) == {"tick": 47, "time": 13}[ticks]
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "memory"),
+    [("ecp5", "ecp5"), ("ecp5", "portable"), ("ice40", "portable"), ("gowin", "portable")],
+)
+@pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny", "dictionary-tiny"])
+def test_cells_of_timestamps(name, family, memory, tmp_path):
+    """Timing filters and dictionaries, whose cells have no variant for ice40 and gowin."""
+    outcomes = run_netlist_bench(
+        any_preset(name),
+        "icarus",
+        tmp_path,
+        synthesis=_synthesis(family),
+        memory=memory,
+        seed=SEED,
+        testcase="clear_forgets|latency|blocked|into=0.0/out=0.5",
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 4
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
