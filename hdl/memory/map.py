@@ -238,6 +238,24 @@ def bank_memories(variant: str, *, rows: int, columns: int) -> tuple[PhysicalMem
     )
 
 
+def cell_memories(variant: str, *, depth: int, width: int) -> tuple[PhysicalMemory, ...]:
+    """Return the memories of cells, the lowest bits of the cells first.
+
+    Parameters
+    ----------
+    variant : str
+        One of `CELL_VARIANTS` or `EXCHANGE_VARIANTS`.
+    depth, width : int
+        As for `lately.hdl.memory.cells.CellMemory`; as many cells as a block RAM has words at most.
+    """
+    plain = variant.removesuffix(READ_BEFORE_WRITE)
+    blocks = bank_memories(plain, rows=depth, columns=width)
+    if variant == plain or plain == "portable":
+        return blocks
+    # Of the first bank.
+    return tuple(replace(block, path=(f"block0_{number}",)) for number, block in enumerate(blocks))
+
+
 def separate_map(spec: FilterSpec, variant: str) -> MemoryMap:
     """Return the map of a unit with a memory for each part of each segment, in each shard.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...golden import Operation, from_spec
 from ...golden.spec.base import Specification
 from ...hdl.interface import UnitSignature
-from ...hdl.memory.map import MemoryMap, PhysicalMemory, bank_memories
+from ...hdl.memory.map import MemoryMap, PhysicalMemory, cell_memories
 from ...hdl.verilog import TAG_BITS
 from ..netlist import instance_name
 
@@ -305,13 +305,13 @@ def read_cells(
     path : sequence of str
         Names of the submodules on the way to it, and its own.
     variant : str
-        One of `lately.hdl.memory.map.CELL_VARIANTS`.
+        Variant of the memory.
     depth, width : int
-        As for `lately.hdl.memory.cells.CellMemory`; as many words as a block RAM has at most.
+        As for `lately.hdl.memory.map.cell_memories`.
     netlist : bool
         As for `read_memory`.
     """
-    blocks = bank_memories(variant, rows=depth, columns=width)
+    blocks = cell_memories(variant, depth=depth, width=width)
     own = [replace(block, path=(*path, *block.path)) for block in blocks]
     bits = np.hstack([_bits(dut, block, netlist) for block in own])[:, :width]
     return bits @ (np.int64(1) << np.arange(width))

@@ -92,8 +92,8 @@ module DP16KD (
 `else
     always @(posedge CLKA) if (write_a & meeting) $fatal(1, "DP16KD: two ports write one bit");
     initial begin
-        if ((WRITEMODE_A != "NORMAL" && WRITEMODE_A != "READBEFOREWRITE")
-            || (WRITEMODE_B != "NORMAL" && WRITEMODE_B != "READBEFOREWRITE"))
+        if (!(WRITEMODE_A == "NORMAL" || (WRITEMODE_A == "READBEFOREWRITE" && DATA_WIDTH_A >= 9))
+                || !(WRITEMODE_B == "NORMAL" || (WRITEMODE_B == "READBEFOREWRITE" && DATA_WIDTH_B >= 9)))
             $fatal(1, "DP16KD: this mode is not modelled");
         for (index = 0; index < `LATELY_DEPTH(1024); index = index + 1) words[index] = 18'd0;
     end

@@ -1,6 +1,7 @@
 """Units of timing filters under their bench, with each source of ticks."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from mutants import broken
@@ -46,6 +47,15 @@ def test_short_bench(ticks, tmp_path, capfd):
 @pytest.mark.parametrize("ticks", SPECS)
 def test_bench(ticks, simulator, memory, tmp_path, capfd):
     check(run(ticks, simulator, tmp_path, memory=memory), TESTS[ticks])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simulator", SIMULATORS)
+@pytest.mark.parametrize("memory", ["ecp5-rbw", "portable-rbw"])
+def test_bench_without_a_rest(memory, simulator, tmp_path, capfd):
+    """A memory that reads and writes in one access, which loses no clock."""
+    spec = replace(SPECS["insertions"], stamp_bits=8)
+    check(run_filter_bench(spec, simulator, tmp_path, seed=SEED, memory=memory), 24)
 
 
 @pytest.mark.slow
