@@ -15,8 +15,8 @@ OKAY, SLVERR = 0, 2
 class Axi4Lite(wiring.Component):
     """AXI4-Lite subordinate before registers.
 
-    Address and data of a write may come in any order. One access is performed at a time; where a
-    read and a write wait, they take turns. All outputs are registers, or have a gate to one: none
+    Address and data of a write may come in any order. One access is performed at a time; reads
+    and writes that wait take turns. All outputs are registers, or have a gate to one: none
     depends on an input in the same clock. What is offered stays until it is taken. An access that
     fails is answered by SLVERR. The lowest two bits of an address and AxPROT are ignored.
 
@@ -73,19 +73,18 @@ class Axi4Lite(wiring.Component):
         busy, writes = Signal(), Signal()
         may = {"write": to.held & data.held & ~self.s_axil_bvalid,
                "read": source.held & ~self.s_axil_rvalid}  # fmt: skip
-        turn = Signal()
         m.d.comb += [
-            turn.eq(may["write"] & (~may["read"] | ~writes)),
             access.data.eq(data.value),
             *(done[name].eq(access.done & (writes == (name == "write"))) for name in done),
         ]
-        starts = {"write": ~busy & turn, "read": ~busy & may["read"] & ~turn}
+        # A write goes first, but not two: the first one's response has to be taken in between.
+        starts = {"write": ~busy & may["write"], "read": ~busy & may["read"] & ~may["write"]}
         m.d.sync += [access.write.eq(starts["write"]), access.read.eq(starts["read"])]
         with m.If(Cat(starts.values()).any()):
             m.d.sync += [
                 busy.eq(1),
-                writes.eq(turn),
-                access.address.eq(Mux(turn, to.value[low:], source.value[low:])),
+                writes.eq(may["write"]),
+                access.address.eq(Mux(may["write"], to.value[low:], source.value[low:])),
             ]
         with m.If(access.done):
             m.d.sync += busy.eq(0)

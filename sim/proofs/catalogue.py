@@ -9,6 +9,7 @@ from typing import Any
 from ...golden.errors import LatelyError
 from . import (
     answers,
+    buses,
     core,
     dictionary,
     expiry,
@@ -36,6 +37,7 @@ PROOFS: tuple[Proof, ...] = tuple(
         thresholds,
         dictionary,
         answers,
+        buses,
     )
     for proof in module.PROOFS
 )

@@ -1,0 +1,264 @@
+"""What is proven of exported units: the rules of their buses, and that orders disturb no stream.
+
+No output of a bus depends on an input in the same clock: a test of the netlist finds that out.
+"""
+
+from amaranth.hdl import Assume, Cat, Module, Mux, Shape, Signal, Value
+from amaranth.hdl._ast import AnySeq
+from amaranth.lib import wiring
+
+from ...golden.spec import APBBFSpec
+from ...hdl.bus.axi4_lite import Axi4Lite
+from ...hdl.bus.controlled import MARK_BITS, ControlledUnit
+from ...hdl.bus.wishbone import Wishbone
+from ...hdl.interface import Operation, UnitSignature
+from ...hdl.pipeline import delayed
+from .formal import Proof, Unbounded
+from .harness import Harness, opened
+from .results import kept_while_waiting
+
+_SPEC = APBBFSpec(k=1, l=1, block_bits=2, blocks=2, hashes_per_block=1, generation=4, key_bits=2)
+_TAG_BITS = 1
+
+
+def under_way(m, access):
+    """Return whether an access is under way; it is done once, and not in the clock it begins."""
+    held = Signal(name="under_way")
+    starts = access.read | access.write
+    m.d.sync += held.eq((held | starts) & ~access.done)
+    m.d.comb += Assume(~access.done | held)
+    return held
+
+
+def steady(m, condition, *values):
+    """Return whether values are those of the clock before, if a condition held in it."""
+    value = Cat(Value.cast(one) for one in values)
+    return ~delayed(m, condition, 1, "held") | (value == delayed(m, value, 1, "value"))
+
+
+class Axi4LiteRules(Harness):
+    """AXI4-Lite before registers that answer some time later, with any master."""
+
+    def __init__(self, *, front=Axi4Lite, goal=None):
+        self._front = front()
+        super().__init__(part=self._front, goal=goal)
+
+    def build(self, m):
+        m.submodules.front = front = self._front
+        access = front.access
+        busy = under_way(m, access)
+        last = {}
+        for channel, parts in {"aw": ["addr"], "w": ["data", "strb"], "ar": ["addr"]}.items():
+            taken = self._port(channel, "valid") & self._port(channel, "ready")
+            payload = Cat(self._port(channel, part) for part in parts)
+            value = Signal.like(payload, name=f"{channel}_last")
+            # Requests that have no response yet.
+            count = Signal(3, name=f"{channel}_count")
+            back = "r" if channel == "ar" else "b"
+            gone = self._port(back, "valid") & self._port(back, "ready")
+            m.d.sync += count.eq(count + taken - gone)
+            with m.If(taken):
+                m.d.sync += value.eq(payload)
+            last[channel] = count, value
+            self.require(count <= 2, ~self._port(back, "valid") | (count != 0))
+        for back, parts in {"b": ["resp"], "r": ["resp", "data"]}.items():
+            waits = self._port(back, "valid") & ~self._port(back, "ready")
+            payload = [self._port(back, part) for part in parts]
+            self.require(
+                ~delayed(m, waits, 1, f"{back}_waits") | self._port(back, "valid"),
+                steady(m, waits, *payload),
+            )
+        low = len(last["aw"][1]) - len(access.address)
+        writes = Signal()
+        with m.If(access.read | access.write):
+            m.d.sync += writes.eq(access.write)
+        self.require(
+            ~(access.read & access.write),
+            ~((access.read | access.write) & busy),
+            ~access.write | (access.address == last["aw"][1][low:]),
+            ~access.write | (Cat(access.data, access.strobe) == last["w"][1]),
+            ~access.read | (access.address == last["ar"][1][low:]),
+            steady(m, busy & ~access.done, access.address),
+            steady(m, busy & ~access.done & writes, access.data, access.strobe),
+        )
+        self._require_turns(m, access, last)
+        first = Signal()
+        with m.If((last["w"][0] == 1) & (last["aw"][0] == 0)):
+            m.d.sync += first.eq(1)
+        self.reach("data come before their address", first & access.write)
+        self.reach("a write begins while a read waits", access.write & (last["ar"][0] != 0))
+        self.reach("both responses wait", front.s_axil_bvalid & front.s_axil_rvalid)
+
+    def _require_turns(self, m, access, last):
+        """Require that no more than one write begins while a read waits and has room."""
+        passed = Signal(range(3))
+        waits = (last["ar"][0] != 0) & ~self._front.s_axil_rvalid
+        with m.If(~waits | access.read):
+            m.d.sync += passed.eq(0)
+        with m.Elif(access.write):
+            m.d.sync += passed.eq(passed + 1)
+        self.require(passed <= 1)
+
+    def _port(self, channel, part):
+        return getattr(self._front, f"{Axi4Lite.PREFIX}_{channel}{part}")
+
+
+class WishboneRules(Harness):
+    """Wishbone before registers that answer some time later, with any master."""
+
+    def __init__(self, *, front=Wishbone, goal=None):
+        self._front = front()
+        super().__init__(part=self._front, goal=goal)
+
+    def build(self, m):
+        m.submodules.front = front = self._front
+        access = front.access
+        busy = under_way(m, access)
+        asks, answers = Signal(), Signal()
+        m.d.comb += [
+            asks.eq(front.wb_cyc_i & front.wb_stb_i),
+            answers.eq(front.wb_ack_o | front.wb_err_o),
+        ]
+        # The access that has begun for a request that is still there.
+        own = Signal()
+        starts = access.read | access.write
+        m.d.sync += own.eq((own | starts) & asks & ~access.done)
+        asked = delayed(m, asks, 1, "asked")
+        request = Cat(front.wb_adr_i, front.wb_dat_i, front.wb_sel_i)
+        performed = Cat(access.address, access.data, access.strobe)
+        done = delayed(m, access.done & (own | starts), 1, "done")
+        idle = Signal(range(4))
+        m.d.sync += idle.eq(Mux(asks & ~busy & ~starts & ~answers, idle + 1, 0))
+        self.require(
+            ~(front.wb_ack_o & front.wb_err_o),
+            answers == (asked & done),
+            ~answers | (front.wb_err_o == delayed(m, access.error, 1, "error")),
+            ~answers | (front.wb_dat_o == delayed(m, access.word, 1, "word")),
+            front.wb_stall_o == ~answers,
+            ~(access.read & access.write),
+            ~(starts & busy),
+            # Not again for the request that was answered.
+            ~(starts & delayed(m, answers, 1, "answered")),
+            ~starts | (asked & (performed == delayed(m, request, 1, "request"))),
+            ~starts | (access.write == delayed(m, front.wb_we_i, 1, "we")),
+            steady(m, busy & ~access.done, performed),
+            idle <= 1,
+        )
+        gone = Signal()
+        with m.If(busy & ~asks):
+            m.d.sync += gone.eq(1)
+        self.reach("a request that was given up is followed by another", gone & answers)
+        self.reach("an error", front.wb_err_o)
+
+
+class _AnyUnit(wiring.Component):
+    """A unit whose results are any that stay while they wait, and that takes what it likes."""
+
+    latency = 1
+
+    def __init__(self):
+        super().__init__(
+            UnitSignature(
+                key_bits=_SPEC.key_bits,
+                tag_bits=_TAG_BITS + MARK_BITS,
+                generations=2,
+                generation_bits=3,
+                generation=_SPEC.generation,
+                counters={"operations": 2},
+            )
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [
+            self.o.valid.eq(AnySeq(1)),
+            self.o.p.as_value().eq(AnySeq(Shape.cast(self.o.p.shape()).width)),
+            self.i.ready.eq(AnySeq(1)),
+            Assume(kept_while_waiting(m, self.o)),
+        ]
+        return m
+
+
+class Orders(Harness):
+    """A unit behind a bus, any results of the unit, any requests, any accesses."""
+
+    def __init__(self, *, controlled=ControlledUnit, goal=None):
+        self._controlled = controlled(
+            _AnyUnit(), spec=_SPEC, bus="wishbone", version=(0, 0, 0), told_bits=_TAG_BITS
+        )
+        super().__init__(part=self._controlled, goal=goal)
+
+    def build(self, m):
+        part, inner = self._controlled, self._controlled.unit
+        m.submodules.controlled, signals = opened(part)
+        taken, passes = inner.i.valid & inner.i.ready, part.i.valid & part.i.ready
+        request, given = part.i.p, inner.i.p
+        ordered = Signal()
+        m.d.comb += ordered.eq(taken & ~passes)
+        marked = inner.o.p.tag[-MARK_BITS:].any()
+        asked = signals["bank.control_clear"] | signals["bank.control_shift"]
+        waiting = Signal()
+        m.d.sync += waiting.eq((waiting | asked) & ~ordered)
+        disabled = delayed(m, ~signals["bank.control_enable"], 1, "disabled")
+        came, went = inner.o.valid & inner.o.ready, part.o.valid & part.o.ready
+        self.require(
+            kept_while_waiting(m, part.o),
+            # What is taken outside is taken inside, as it is, and nothing else but orders.
+            ~passes | taken,
+            ~passes | (given.key == request.key),
+            ~passes | (given.operation.as_value() == request.operation.as_value()),
+            ~passes | (given.tag == request.tag),
+            ~ordered | given.tag[-MARK_BITS:].all(),
+            ~ordered
+            | (given.operation.as_value() == Operation.SHIFT.value)
+            | (given.operation.as_value() == Operation.CLEAR.value),
+            # As many orders as were given, one at a time, and none while another waits.
+            ~ordered | waiting,
+            ~(asked & waiting),
+            ~(passes & waiting),
+            ~(passes & disabled),
+            # Results leave as they come, but for those of orders.
+            went == (came & ~marked),
+            ~inner.o.valid | (inner.o.ready == (part.o.ready | marked)),
+            ~part.o.valid | (part.o.p.seen == inner.o.p.seen),
+            ~part.o.valid | (part.o.p.age == inner.o.p.age),
+            ~part.o.valid | (part.o.p.tag == inner.o.p.tag[:-MARK_BITS]),
+        )
+        self.reach("an order is taken", ordered)
+        self.reach("an operation is taken after an order", passes & delayed(m, ordered, 1, "was"))
+
+
+PROOFS = (
+    Proof(
+        name="axi4-lite",
+        statement="What is offered stays until it is taken; every response has its request, with "
+        "its address, data and strobes; reads and writes take turns.",
+        design="AXI4-Lite front, any master, registers that answer at any time",
+        build=Axi4LiteRules,
+        method=Unbounded(),
+        goals={
+            "data come before their address": 20,
+            "a write begins while a read waits": 20,
+            "both responses wait": 20,
+        },
+    ),
+    Proof(
+        name="wishbone",
+        statement="Each request that stays gets one answer, that of its access; one that is given "
+        "up gets none.",
+        design="Wishbone front, any master, registers that answer at any time",
+        build=WishboneRules,
+        method=Unbounded(),
+        goals={"a request that was given up is followed by another": 30, "an error": 20},
+    ),
+    Proof(
+        name="orders of registers",
+        statement="SHIFT and CLEAR of registers reach the unit once each, between operations that "
+        "pass unchanged; their results do not leave, and what leaves stays until it is taken.",
+        design="registers on Wishbone, any unit whose results stay, any master and requests",
+        build=Orders,
+        method=Unbounded(),
+        goals={"an order is taken": 40, "an operation is taken after an order": 40},
+    ),
+)
+"""Proofs of buses."""

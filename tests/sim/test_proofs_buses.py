@@ -1,0 +1,79 @@
+"""Proofs of the buses of exported units, and that broken ones are found out."""
+
+from functools import partial
+
+import pytest
+from mutants import broken
+
+from lately.hdl.bus.axi4_lite import Axi4Lite
+from lately.hdl.bus.controlled import ControlledUnit
+from lately.hdl.bus.wishbone import Wishbone
+from lately.sim.proofs.buses import PROOFS, Axi4LiteRules, Orders, WishboneRules
+from lately.sim.proofs.formal import Bounded, Proof, run_proof
+
+pytestmark = pytest.mark.rtl
+
+
+def failed(build):
+    record = run_proof(Proof("broken", "", "", build, Bounded(60)))
+    print(record.status, record.depth, f"{record.seconds:.1f} s")
+    return record.status == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_proven(proof):
+    assert run_proof(proof).proven
+    for goal in proof.goals:
+        assert run_proof(proof.reaching(goal)).proven
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('with m.If(self._port(channel, "ready")):', "with m.If(1):"),
+        *(
+            pytest.param(*change, marks=pytest.mark.slow)
+            for change in (
+                ('{"write": ~busy & may["write"]', '{"write": may["write"]'),
+                ("ready.eq(~request.held)", "ready.eq(1)"),
+                ('~busy & may["read"] & ~may["write"]', "0"),
+                ("& ~self.s_axil_bvalid", ""),
+                ('Mux(may["write"], to.value[low:], source.value[low:])', "source.value[low:]"),
+            )
+        ),
+    ],
+    ids=str,
+)
+def test_broken_axi4_lite_is_found_out(old, new):
+    assert failed(partial(Axi4LiteRules, front=broken(Axi4Lite, old, new)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(waits | starts) & asks & ~access.done", "waits | starts"),
+        ("asks & ~busy & ~answered", "asks & ~busy"),
+        ("access.done & waits & asks & access.error", "0"),
+        ("self.wb_stall_o.eq(~answered)", "self.wb_stall_o.eq(busy)"),
+    ],
+)
+def test_broken_wishbone_is_found_out(old, new):
+    assert failed(partial(WishboneRules, front=broken(Wishbone, old, new)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("unit.o.valid & ~mark", "unit.o.valid"),
+        ("self.o.ready | mark", "self.o.ready"),
+        ("first.tag[-MARK_BITS:].eq(-1)", "first.tag[-MARK_BITS:].eq(0)"),
+        ("(self.i.valid & ~closed) | order", "self.i.valid | order"),
+        ("waits & (lead == 0) & ~taken", "waits & (lead == 0)"),
+        ("given | (waits & ~taken)", "(waits & ~taken)"),
+    ],
+)
+def test_broken_orders_are_found_out(old, new):
+    assert failed(partial(Orders, controlled=broken(ControlledUnit, old, new)))
