@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..golden import Operation, WindowDictionarySpec, from_spec
 from ..golden.hash.keys import random_keys, text_keys
 from ..golden.spec.base import require
-from ..golden.spec.timestamp import StampedPartsSpec
+from ..golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
 from ..golden.times import Times
 from ..hdl.build import UnitSpec, unit_profile
 from .cell_models import Answers
@@ -29,6 +29,8 @@ PROBES = 2000
 """Fresh keys asked for at each checkpoint."""
 
 _CHUNK = 1 << 16
+# Where a tick between two operations takes thousands of clocks.
+_TICKING_CHUNK = 1 << 10
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
 _COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfilled", "lost")
@@ -120,7 +122,8 @@ def run(
     with _open_unit(engine, spec) as unit:
         replay = _Replay(trace, spec, unit, clock, sink)
         began = time.perf_counter()
-        while records := trace.read(_CHUNK if limit is None else min(_CHUNK, limit - replay.done)):
+        chunk = _TICKING_CHUNK if isinstance(spec, TimedTimingSpec) else _CHUNK
+        while records := trace.read(chunk if limit is None else min(chunk, limit - replay.done)):
             replay.perform(records)
             if progress is not None:
                 share, done = trace.fraction, replay.done
