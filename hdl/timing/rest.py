@@ -171,19 +171,18 @@ class RestSweep(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        following = Signal(len(self.swept) + 1)
         # Wiped cells are written by the time that an operation comes.
         settling = Signal(BETWEEN + 1)
         m.d.comb += [
-            following.eq(self.swept + 1),
             self.sweep.eq(self.free | self.wipe),
             self.clean.eq(~self.wipe & ~settling.any()),
         ]
         m.d.sync += settling.eq(Cat(self.wipe, settling))
         with m.If(self.sweep):
-            m.d.sync += self.swept.eq(following)
+            m.d.sync += self.swept.eq(self.swept + 1)
         with m.If(self.wipe):
-            m.d.sync += self.wipe.eq(~following[-1])
+            # Not the carry of that sum, which comes late.
+            m.d.sync += self.wipe.eq(~self.swept.all())
         with m.If(self.clear):
             m.d.sync += [self.wipe.eq(1), self.swept.eq(0)]
         left = Signal(range(self._interval), init=self._interval - 1)

@@ -114,7 +114,7 @@ def test_sweep_that_leaves_cells_out_is_found_out(old, new):
         # Expired cells are never written.
         (RestPart, "sweep & (expired.value | wipe)", "sweep & wipe"),
         # Operations come before all cells are wiped.
-        (RestSweep, "self.wipe.eq(~following[-1])", "self.wipe.eq(0)"),
+        (RestSweep, "self.wipe.eq(~self.swept.all())", "self.wipe.eq(0)"),
         (RestSweep, "settling = Signal(BETWEEN + 1)", "settling = Signal(1)"),
     ],
 )
