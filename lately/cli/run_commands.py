@@ -2,8 +2,8 @@
 
 import json
 import os
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from .options import (
 from .progress import replay_bar
 from .reporting import fail_with
 from .span_options import choose_timed_spec, span_options
+from .watch import run_view
 
 if TYPE_CHECKING:
     from ..hdl.build import UnitSpec
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
     help="Write the verdicts, report.json, report.html and report.png to DIR.",
 )
 @choice_option("--verdicts", ["csv", "parquet"], "Format of the verdicts in --out.")
+@click.option(
+    "--watch", is_flag=True, help="Show rate, repeats, false positives and fill meanwhile."
+)
 @json_option
 def run(
     *,
@@ -67,6 +71,7 @@ def run(
     limit: int | None,
     out: str | None,
     verdicts: str,
+    watch: bool,
     as_json: bool,
     **reading: Any,
 ) -> None:
@@ -91,6 +96,7 @@ def run(
       lately run queries.csv --spec filter.toml --out report --verdicts parquet
       lately run capture.csv --span 50ms --rate 200e3 --fpr 0.001 --tick 10us
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
+      lately run queries.csv --preset large --watch
     """
     chosen, unit = choose_timed_spec(
         spec, preset, window, fpr, span=span, tick=tick, rate=rate, when_full=when_full
@@ -99,7 +105,7 @@ def run(
     from ..replay.traces import open_trace
 
     with open_trace(trace, **reading) as records:
-        replay = partial(_run, records, chosen, engine, unit, limit)
+        replay = partial(_run, records, chosen, engine, unit, limit, watch)
         result = replay(None) if out is None else _run_into(out, verdicts, replay)
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})
@@ -113,12 +119,20 @@ def _run(
     engine: str,
     tick: int | None,
     limit: int | None,
+    watch: bool,
     sink: Any,
 ) -> "RunResult":
     from ..replay.run import run
 
-    with replay_bar("Compiling the RTL" if engine == "rtl" else "Starting") as progress:
+    waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
+    with run_view(waiting) if watch else _run_bar(waiting) as progress:
         return run(trace, spec, engine=engine, tick=tick, limit=limit, progress=progress, sink=sink)
+
+
+@contextmanager
+def _run_bar(waiting: str) -> "Iterator[Callable[[RunResult, float | None], None]]":
+    with replay_bar(waiting) as bar:
+        yield lambda result, share: bar(result.operations, share)
 
 
 def _run_into(directory: str, verdicts: str, replay: "Callable[[Any], RunResult]") -> "RunResult":

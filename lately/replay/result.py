@@ -255,7 +255,7 @@ class RunResult:
             "seconds": self.seconds,
             "operations_per_second": self.operations / self.seconds if self.seconds else None,
             **self._verdict_figures(),
-            **self._probe_figures(),
+            **self.probe_figures(),
             "distinct_keys": self.distinct_keys,
             "colliding_keys": self.distinct_texts - self.distinct_keys,
             "malformed_lines": self.malformed_lines,
@@ -302,7 +302,8 @@ class RunResult:
             "repeats_found": self.repeats_found,
         }
 
-    def _probe_figures(self) -> dict[str, Any]:
+    def probe_figures(self) -> dict[str, Any]:
+        """Return what fresh random keys at the checkpoints told, and the bits that are set."""
         probes = sum(checkpoint.probes for checkpoint in self.checkpoints)
         hits = sum(checkpoint.probe_hits for checkpoint in self.checkpoints)
         estimates = [point.estimated_false_positive_rate for point in self.checkpoints]

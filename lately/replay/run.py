@@ -85,7 +85,7 @@ def run(
     engine: str | Engine = "rtl",
     tick: int | None = None,
     limit: int | None = None,
-    progress: Callable[[int, float | None], None] | None = None,
+    progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[Verdicts], None] | None = None,
 ) -> RunResult:
     """Check and insert every key of a stream, and judge every verdict.
@@ -105,7 +105,7 @@ def run(
     limit : int, optional
         Most operations to perform.
     progress : callable, optional
-        Called with the number of operations done, and the share of the whole if known.
+        Called with the result so far, and the share of the whole if known.
     sink : callable, optional
         Takes the verdicts, stretch by stretch.
 
@@ -127,7 +127,8 @@ def run(
             replay.perform(records)
             if progress is not None:
                 share, done = trace.fraction, replay.done
-                progress(done, share if limit is None else max(done / limit, share or 0.0))
+                share = share if limit is None else max(done / limit, share or 0.0)
+                progress(replay.so_far(time.perf_counter() - began), share)
         return replay.finish(time.perf_counter() - began)
 
 
@@ -270,15 +271,19 @@ class _Replay:
             bins * 2 + seen[known], minlength=2 * len(result.distances)
         ).reshape(-1, 2)
 
+    def so_far(self, seconds: float) -> RunResult:
+        """Return the result as far as the stream has been replayed."""
+        self.result.checkpoints = self._course.checkpoints
+        self.result.seconds = seconds
+        return self.result
+
     def finish(self, seconds: float) -> RunResult:
         """Take over what is known at the end."""
-        result = self.result
-        if result.span is not None and self._clock is not None:
+        if self.result.span is not None and self._clock is not None:
             self._check_times(self._clock)
-            result.span.finish(self._golden, self._clock)
-        self._course.mark(self.done, result.repeats)
-        result.checkpoints = self._course.checkpoints
-        result.seconds = seconds
+            self.result.span.finish(self._golden, self._clock)
+        self._course.mark(self.done, self.result.repeats)
+        result = self.so_far(seconds)
         result.shifts = self._golden.shifts
         if result.dictionary is not None:
             result.dictionary.lost = self._golden.lost

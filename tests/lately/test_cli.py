@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from lately.cli import app as cli
 from lately.cli import options, run_commands
+from lately.cli.watch import sparkline
 from lately.golden import SpecificationError, from_spec
 from lately.golden.spec import span
 
@@ -487,13 +488,20 @@ def test_interrupted(tmp_path):
     assert os.listdir(out) == ["report.json"]
 
 
-def test_progress_on_a_terminal(keys):
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ([], [b"Replaying"]),
+        (["--watch"], [b"repeats found", b"bits set by segment", b"100% of the stream"]),
+    ],
+)
+def test_progress_on_a_terminal(keys, options, texts):
     if sys.platform == "win32":
         pytest.skip("a pseudo-terminal needs a POSIX system")
     import pty
 
     controller, terminal = pty.openpty()
-    command = [*LATELY, "run", keys, *GOLDEN, "--json"]
+    command = [*LATELY, "run", keys, *GOLDEN, "--json", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True)
     os.close(terminal)
     shown = b""
@@ -503,8 +511,20 @@ def test_progress_on_a_terminal(keys):
     except OSError:
         pass  # Linux reports the closed end so.
     os.close(controller)
-    assert b"Replaying" in shown
+    assert all(text in shown for text in texts)
     assert json.loads(done.stdout)["operations"] == 2000
+
+
+def test_watch_without_a_terminal(keys):
+    done = subprocess.run([*LATELY, "run", keys, *GOLDEN, "--watch"], capture_output=True)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--watch needs a terminal on standard error" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_sparkline():
+    assert sparkline([0, 1, 7]) == "▁▂█"
+    assert sparkline([0.0, 0.0]) == "▁▁"
 
 
 @pytest.mark.parametrize("name", ["apache_access.log.gz", "dns_queries.csv.gz"])

@@ -197,7 +197,14 @@ def test_rates_of_nothing_are_none(tmp_path):
 def test_limit_and_progress(stream, monkeypatch):
     monkeypatch.setattr(run_module, "_CHUNK", 1000)
     calls = []
-    result = perform(stream, engine="golden", limit=2500, progress=lambda *call: calls.append(call))
+
+    def progress(result, share):
+        calls.append((result.operations, share))
+        assert result.repeats == result.repeats_found > 0
+        assert result.checkpoints[-1].operations <= result.operations
+        assert result.seconds > 0
+
+    result = perform(stream, engine="golden", limit=2500, progress=progress)
     assert result.operations == 2500
     assert [done for done, _ in calls] == [1000, 2000, 2500]
     assert [share for _, share in calls] == sorted(share for _, share in calls)
