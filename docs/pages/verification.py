@@ -68,17 +68,20 @@ def soak_table(runs: dict[str, Any]) -> str:
     rows = []
     for name, run in runs.items():
         wrong = run["mismatches"]
-        keys = ("operations", "hits", "shifts", "clears", "rekeys", "ring_turns")
-        # A dictionary has no ring, and cells in place of bits.
+        keys = ("operations", "hits", "shifts", "clears", "rekeys")
+        turns = run.get("ring_turns", run.get("rounds_of_stamps", 0))
+        told = {"statuses": "statuses", "oldest": "numbers of oldest cells"}
+        # Without a ring there are cells in place of bits.
         kept = "memory_bits" if "memory_bits" in run else "memory_cells"
         rows.append(
-            [f"`{name}`", *counts(run.get(key, 0) for key in keys),
+            [f"`{name}`", *counts([*(run.get(key, 0) for key in keys), turns]),
              f"{wrong['verdicts']}, {wrong['ages']}, {wrong['counters']}"
-             + (f"; statuses {wrong['statuses']}" if "statuses" in wrong else ""),
+             + "".join(f"; {text} {wrong[kind]}" for kind, text in told.items() if kind in wrong),
              f"{wrong[kept]} in {run['memory_comparisons']} times {run[kept]:,}",
              f"{run['seconds']:.0f} s"]
         )  # fmt: skip
-    header = ["preset", "operations", "hits", "shifts", "clears", "secrets", "ring turns",
+    header = ["preset", "operations", "hits", "shifts", "clears", "secrets",
+              "turns of the ring or rounds of stamps",
               "mismatches: verdicts, ages, counters", "memory bits or cells", "time"]  # fmt: skip
     return table(header, rows)
 
