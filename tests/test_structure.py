@@ -21,13 +21,15 @@ BELOW = {
 """Rooms that each room may import."""
 
 WITHIN = {
-    "replay": set(),
+    "captures": set(),
+    "replay": {"captures"},
     "workers": set(),
-    "benchmarks": {"replay", "workers"},
+    "benchmarks": {"captures", "dedup", "replay", "workers"},
     "studies": {"replay", "workers"},
     "papers": {"replay", "studies"},
     "planner": {"replay", "studies"},
-    "cli": {"replay", "workers", "benchmarks", "studies", "papers", "planner"},
+    "dedup": {"captures", "replay", "planner"},
+    "cli": {"captures", "dedup", "replay", "workers", "benchmarks", "studies", "papers", "planner"},
 }
 """Rooms of `lately` itself that each of them may import."""
 

@@ -9,6 +9,7 @@ except ModuleNotFoundError:
 
 from .bench_commands import bench
 from .build_commands import build, program
+from .dedup_commands import dedup, tap
 from .export_commands import export
 from .host_commands import host
 from .plan_commands import plan
@@ -25,5 +26,20 @@ def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
 
 
-for _command in (run, plan, synth, export, build, program, host, bench, prove, reproduce):
+_STREAMS = (run, dedup, tap)
+_HARDWARE = (plan, synth, export, build, program, host)
+for _command in (
+    run,
+    dedup,
+    tap,
+    plan,
+    synth,
+    export,
+    build,
+    program,
+    host,
+    bench,
+    prove,
+    reproduce,
+):
     main.add_command(_command)

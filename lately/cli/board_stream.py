@@ -2,10 +2,8 @@
 
 import csv
 import io
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -18,6 +16,7 @@ from ..golden.hash.keys import text_keys
 from ..host import Host, TimedResults, preset_of
 from ..replay.traces import Trace
 from ..session import HostError
+from .interrupts import interruptible
 from .progress import counting_bar
 
 CHUNK = 2048
@@ -91,7 +90,7 @@ def perform(
         times = b",time,status" if board.information.timed else b""
         table.write(b"index,key,seen,age" + times + b"\n")
     course = _Course(board, golden, table, mismatches=None if golden is None else 0)
-    with _interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
+    with interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
         for texts in _texts(trace, skip, interrupted):
             course.skip(texts)
         began = time.perf_counter()
@@ -195,25 +194,3 @@ def _write(
         for index, (key, seen, age, *rest) in enumerate(zip(*columns, strict=True), start)
     )
     table.write(text.getvalue().encode("utf-8", "surrogateescape"))
-
-
-@contextmanager
-def _interruptible() -> Iterator[Callable[[], bool]]:
-    """Hear one Ctrl-C at a place where nothing is lost; the next acts at once."""
-    heard = False
-
-    def hear(number: int, frame: object) -> None:
-        nonlocal heard
-        heard = True
-        signal.signal(signal.SIGINT, before)
-
-    try:
-        before = signal.signal(signal.SIGINT, hear)
-    except ValueError:
-        # Only the main thread hears signals.
-        yield lambda: False
-        return
-    try:
-        yield lambda: heard
-    finally:
-        signal.signal(signal.SIGINT, before)

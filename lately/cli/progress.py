@@ -73,20 +73,22 @@ def stage_bar(name: str) -> Iterator[Callable[[str, float], None]]:
 
 
 @contextmanager
-def replay_bar(waiting: str) -> Iterator[Callable[[int, float | None], None]]:
-    """Show how much of a stream has been replayed, and what is done before the first operation.
+def replay_bar(
+    waiting: str, doing: str = "Replaying", kind: str = "operations"
+) -> Iterator[Callable[[int, float | None], None]]:
+    """Show how much of a stream is done, and what is done before the first of a kind of items.
 
-    Yield a function that takes the operations done, and the share of the stream if it is known.
+    Yield a function that takes the items done, and the share of the stream if it is known.
     """
-    done = "{task.fields[operations]:,} operations"
-    with progress_bar("{task.description}", "bar", done, "elapsed") as bar:
-        task = bar.add_task(waiting, total=None, operations=0)
+    count = f"{{task.fields[done]:,}} {kind}"
+    with progress_bar("{task.description}", "bar", count, "elapsed") as bar:
+        task = bar.add_task(waiting, total=None, done=0)
 
-        def report(operations: int, share: float | None) -> None:
+        def report(done: int, share: float | None) -> None:
             bar.update(
                 task,
-                description="Replaying",
-                operations=operations,
+                description=doing,
+                done=done,
                 total=None if share is None else 1.0,
                 completed=share or 0.0,
             )

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+_EXTRAS = {"serial": "host", "fastcrc": "host", "numba": "fast"}
+
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 plus the number of the signal."""
 
@@ -81,6 +83,6 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("lately"):
-        extra = "host" if error.name in ("serial", "fastcrc") else "sim"
+        extra = _EXTRAS.get(error.name or "", "sim")
         return f"needs {error.name}: pip install 'lately[{extra}]'"
     return None

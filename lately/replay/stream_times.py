@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..durations import NANOSECONDS, default_tick, span_ticks, tick_of_span, time_text
 from ..golden import FilterSpec, SpecificationError
@@ -124,18 +125,41 @@ class TickCounter:
         TraceError
             If there are too many.
         """
-        ticks = []
-        for time in times:
-            if time is None:
-                self.missing += 1
-            elif self._first is None:
-                self._first = self._reached = time
-            elif time < self._reached:
-                self.late += 1
-                self.latest = max(self.latest, self._reached - time)
-            else:
-                self._reached = time
-            ticks.append((self._reached - (self._first or 0)) // self.tick)
-        if ticks and ticks[-1] >= TIME_LIMIT:
+        given = [*times]
+        # Integers of Python, as times of any size can be asked for.
+        values = np.array([0 if time is None else time for time in given], object)
+        elapsed = self.elapsed(values, np.array([time is not None for time in given], np.bool_))
+        return self.ticks_of(elapsed)
+
+    def ticks_of(self, elapsed: NDArray[Any]) -> Times:
+        """Return the ticks of what `elapsed` returned, shape (n,); errors as `ticks`."""
+        ticks = elapsed // self.tick
+        if len(ticks) and ticks[-1] >= TIME_LIMIT:
             raise TraceError(f"time: must be fewer than 2**62 ticks long, not {ticks[-1]}")
-        return np.array(ticks, np.int64)
+        return ticks.astype(np.int64)
+
+    def elapsed(self, times: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
+        """Return nanoseconds since the first time, which never decrease.
+
+        Parameters
+        ----------
+        times : ndarray of int64 or of int, shape (n,)
+            Of operations, in nanoseconds.
+        known : ndarray of bool, shape (n,)
+            Whether an operation has a time.
+
+        Returns
+        -------
+        ndarray, shape (n,), of the type of `times`
+        """
+        self.missing += int(len(known) - known.sum())
+        if self._first is None and known.any():
+            self._first = self._reached = int(times[known.argmax()])
+        reached = np.array([self._reached], times.dtype)
+        present = np.where(known, times, reached)
+        course = np.maximum.accumulate(np.concatenate([reached, present]))
+        late = (course[1:] - present)[known & (course[1:] > present)]
+        self.late += len(late)
+        self.latest = max(self.latest, int(late.max(initial=0)))
+        self._reached = int(course[-1])
+        return course[1:] - (self._first or 0)

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from typing import Any
 
 from ..durations import NANOSECONDS
-from ..golden.errors import LatelyError
+from ..stream_files import TraceError
 
 Record = tuple[str, int | None]
 """Key, and nanoseconds since the epoch (None where the source has no time)."""
@@ -48,10 +48,6 @@ _LOG_FIELDS: dict[str, Callable[[Any, Any], Any]] = {
 
 LOG_KEY = ("client", "method", "url")
 """Fields of an access log that make up the key unless others are named."""
-
-
-class TraceError(LatelyError, ValueError):
-    """A trace cannot be read as asked; the message says what was expected and what came."""
 
 
 @dataclass

@@ -1,12 +1,12 @@
 """Streams of text keys from access logs, CSV and lines, plain or compressed."""
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
+from ..stream_files import file_size, open_raw
 from .text_lines import open_text
 from .trace_formats import Record, Rejects, TraceError, open_records
 
@@ -40,7 +40,7 @@ class Trace(AbstractContextManager["Trace"]):
         self.rejects = Rejects()
         self.records = 0
         self._raw = raw
-        self._size = _file_size(raw)
+        self._size = file_size(raw)
         # The decoder is kept, because it closes the file when it is collected.
         self.compression, self._text, lines = open_text(name, raw)
         self.format, self._source, self.key, self.time = open_records(
@@ -138,28 +138,9 @@ def open_trace(
     names = tuple(name.strip() for name in key.split(",")) if key is not None else ()
     if key is not None and not all(names):
         raise TraceError(f"key: must be names separated by commas, not {key!r}")
-    path = os.fspath(path)
-    if path == "-":
-        return Trace("standard input", _standard_input(), format=format, key=names, time=time)
-    raw = open(path, "rb", buffering=0)  # noqa: SIM115  (the trace closes it)
+    name, raw = open_raw(path)
     try:
-        return Trace(path, cast(BinaryIO, raw), format=format, key=names, time=time)
+        return Trace(name, raw, format=format, key=names, time=time)
     except BaseException:
         raw.close()
         raise
-
-
-def _standard_input() -> BinaryIO:
-    try:
-        # A file of its own, so that closing it leaves standard input open.
-        raw = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
-    except (AttributeError, ValueError):
-        raise TraceError("standard input: must be open, but is closed") from None
-    return cast(BinaryIO, raw)
-
-
-def _file_size(raw: BinaryIO) -> int | None:
-    try:
-        return os.fstat(raw.fileno()).st_size if raw.seekable() else None
-    except OSError:
-        return None

@@ -22,13 +22,25 @@ from numpy.typing import ArrayLike
 import lately.golden
 
 PACKAGES = (
-    *("", ".benchmarks", ".cli", ".papers", ".planner", ".replay", ".studies", ".workers"),
+    *(
+        "",
+        ".benchmarks",
+        ".cli",
+        ".dedup",
+        ".captures",
+        ".papers",
+        ".planner",
+        ".replay",
+        ".studies",
+        ".workers",
+    ),
     *(
         ".golden",
         ".golden.analysis",
         ".golden.baselines",
         ".golden.cuckoo",
         ".golden.hash",
+        ".golden.packets",
         ".golden.ring",
     ),
     *(

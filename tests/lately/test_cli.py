@@ -431,6 +431,7 @@ def raises(error):
     [
         (MemoryError(), "not enough memory"),
         (ModuleNotFoundError(name="amaranth"), "needs amaranth: pip install 'lately[sim]'"),
+        (ModuleNotFoundError(name="numba"), "needs numba: pip install 'lately[fast]'"),
         (OSError(28, "No space left on device", "out/x"), "out/x: No space left on device"),
         (SpecificationError("two\nlines"), "two lines"),
     ],

@@ -1,0 +1,134 @@
+"""Where layer 3 of a packet begins and ends: one packet at a time, in plain Python.
+
+`compiled_packets` does the same for many packets.
+"""
+
+from enum import IntEnum, IntFlag
+from typing import NamedTuple
+
+LINK_HEADERS = {
+    1: (14, 12), 113: (16, 14), 276: (20, 0), 0: (4, -1), 108: (4, -1), 12: (0, -1), 14: (0, -1),
+    101: (0, -1), 228: (0, -1), 229: (0, -1),
+}  # fmt: skip
+"""Link types whose packets have a layer 3: bytes before it, and where the EtherType is, or -1.
+
+Ethernet; Linux cooked capture, versions 1 and 2; loopback of BSD; and raw IP. Numbers are those
+of capture files (https://www.tcpdump.org/linktypes.html).
+"""
+
+ETHERNET = 1
+"""Link type of Ethernet."""
+
+TAG_TYPES = (0x8100, 0x88A8, 0x9100)
+"""EtherTypes of VLAN tags."""
+
+MOST_TAGS = 3
+"""VLAN tags that are understood; a packet that has more is compared as a whole frame."""
+
+
+class Fault(IntFlag):
+    """What is wrong with a packet."""
+
+    MALFORMED = 1
+    """Its headers contradict each other, or are longer than the packet."""
+    CUT = 2
+    """The capture does not have all of its bytes."""
+
+
+class Version(IntEnum):
+    """What a packet is."""
+
+    OTHER = 0
+    """No packet of IP, or one whose header cannot be read: its digest takes the whole frame."""
+    IP4 = 4
+    IP6 = 6
+
+
+ETHER_TYPES = {0x0800: Version.IP4, 0x86DD: Version.IP6}
+"""What the packets of an EtherType are, those of others being `Version.OTHER`."""
+
+HEADERS = {Version.IP4: 20, Version.IP6: 40}
+"""Bytes of the shortest header of each version."""
+
+
+class Layers(NamedTuple):
+    """Where layer 3 of a packet is."""
+
+    version: Version
+    begin: int
+    """First byte of layer 3; 0 for the whole frame."""
+    end: int
+    """First byte past it: what follows, such as padding, belongs to the frame."""
+    tags: tuple[int, ...]
+    """VLAN identifiers, outermost first; none for the whole frame."""
+    faults: Fault
+
+
+def layers(frame: bytes, length: int, link: int) -> Layers:
+    """Find layer 3 of a packet.
+
+    Parameters
+    ----------
+    frame : bytes
+        What was captured of it.
+    length : int
+        Bytes that it had on the line.
+    link : int
+        Type of the link, one of `LINK_HEADERS` or any other.
+    """
+    cut = Fault.CUT if len(frame) < length else Fault(0)
+    other = Layers(Version.OTHER, 0, len(frame), (), cut)
+    try:
+        begin, version, tags = _network(frame, link)
+        if version == Version.OTHER:
+            return other
+        size = _size(frame[begin:], version)
+    except IndexError:
+        # What is missing was not captured, or never there.
+        return other._replace(faults=cut or Fault.MALFORMED)
+    except ValueError:
+        return other._replace(faults=cut | Fault.MALFORMED)
+    if begin + size > length:
+        cut |= Fault.MALFORMED
+    end = min(begin + size, len(frame)) if size else len(frame)
+    return Layers(version, begin, end, tags, cut)
+
+
+def _network(frame: bytes, link: int) -> tuple[int, Version, tuple[int, ...]]:
+    """Return where the header of layer 3 begins, what it should be, and the VLAN identifiers."""
+    if link not in LINK_HEADERS:
+        return 0, Version.OTHER, ()
+    begin, place = LINK_HEADERS[link]
+    if len(frame) < begin:
+        raise IndexError(begin)
+    if place < 0:
+        return begin, {4: Version.IP4, 6: Version.IP6}.get(frame[begin] >> 4, Version.OTHER), ()
+    tags: list[int] = []
+    kind = _number(frame, place)
+    while kind in TAG_TYPES and len(tags) < MOST_TAGS:
+        tags.append(_number(frame, begin) & 0xFFF)
+        kind = _number(frame, begin + 2)
+        begin += 4
+    return begin, ETHER_TYPES.get(kind, Version.OTHER), tuple(tags)
+
+
+def _size(layer3: bytes, version: Version) -> int:
+    """Return the bytes of layer 3 as its header has them, 0 if it does not say.
+
+    A sender that leaves the division into packets to its adapter writes 0.
+    """
+    octets = layer3[: HEADERS[version]]
+    octets[HEADERS[version] - 1]
+    if octets[0] >> 4 != version:
+        raise ValueError(version)
+    if version == Version.IP6:
+        payload = _number(octets, 4)
+        return 40 + payload if payload else 0
+    size, header = _number(octets, 2), 4 * (octets[0] & 15)
+    if header < 20 or 0 < size < header:
+        raise ValueError(header)
+    return size
+
+
+def _number(octets: bytes, at: int) -> int:
+    return octets[at] << 8 | octets[at + 1]

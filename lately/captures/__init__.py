@@ -1,0 +1,1 @@
+"""Captures of packets: their records, keys from their headers, and streams of two taps."""

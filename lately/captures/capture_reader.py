@@ -1,0 +1,344 @@
+"""Captures in the formats pcap and pcapng, read a stretch of packets at a time."""
+
+import os
+import struct
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden.packets.compiled_packets import PADDING, unaligned_words
+from ..stream_files import TraceError, decompress, file_size, open_raw, whole
+from . import capture_loops as loops
+
+MAGIC = {
+    b"\xa1\xb2\xc3\xd4": (True, 1000), b"\xd4\xc3\xb2\xa1": (False, 1000),
+    b"\xa1\xb2\x3c\x4d": (True, 1), b"\x4d\x3c\xb2\xa1": (False, 1),
+}  # fmt: skip
+"""First bytes of a pcap file: whether it is big-endian, and the nanoseconds of its unit."""
+
+SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
+"""First bytes of a pcapng file, and of each of its sections."""
+
+BUFFER = 1 << 22
+"""Bytes that are read at a time."""
+
+MOST_CAPTURED = 1 << 18
+"""Bytes of a packet of a pcap file at most, as other readers have it."""
+
+MOST_BLOCK = 1 << 24
+"""Bytes of a block of a pcapng file at most."""
+
+MOST_INTERFACES = 1 << 16
+"""Interfaces of a section at most."""
+
+_FILE_HEADER = 24
+_PACKETS = 1 << 16
+_BYTE_ORDER = 0x1A2B3C4D
+_TSRESOL, _TSOFFSET = 9, 14
+
+
+@dataclass(frozen=True)
+class Packets:
+    """Some packets of a capture, in order; valid until the next are read.
+
+    Attributes
+    ----------
+    buffer : ndarray of uint8, shape (size,)
+    words : ndarray of uint64, shape (size - 7,)
+        `lately.golden.packets.compiled_packets.unaligned_words` of the buffer.
+    begin, end : int
+        Part of the buffer that holds the packets, and what the capture has besides.
+    table : ndarray of int64, shape (ROWS, n)
+        As `capture_loops` has it.
+    """
+
+    buffer: NDArray[np.uint8]
+    words: NDArray[np.uint64]
+    begin: int
+    end: int
+    table: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.table.shape[1]
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Place, bytes captured, bytes on the line and link of each packet, shape (4, n)."""
+        return self.table[loops.AT : loops.LINK + 1]
+
+    @property
+    def times(self) -> NDArray[np.int64]:
+        """Nanoseconds since the epoch of each, shape (n,); or `capture_loops.NO_TIME`."""
+        times: NDArray[np.int64] = self.table[loops.TIME]
+        return times
+
+    def frame(self, index: int) -> bytes:
+        """Return what was captured of the packet of an `index`."""
+        at, captured = self.table[loops.AT : loops.CAPTURED + 1, index].tolist()
+        return self.buffer[at : at + captured].tobytes()
+
+
+@dataclass
+class _Section:
+    """What is known of the packets that follow."""
+
+    big: bool
+    unit: int = 0
+    link: int = 0
+    interfaces: int = 0
+    room: NDArray[np.int64] = field(
+        default_factory=lambda: np.zeros((4, loops.INTERFACE_COLUMNS), np.int64)
+    )
+
+    def add(self, interface: list[int]) -> None:
+        if self.interfaces == len(self.room):
+            self.room = np.concatenate([self.room, np.zeros_like(self.room)])
+        self.room[self.interfaces] = interface
+        self.interfaces += 1
+
+
+def is_capture(head: bytes) -> bool:
+    """Tell whether a file is a capture by its `head`, the first four bytes."""
+    return head[:4] in MAGIC or head[:4] == SECTION_MAGIC
+
+
+class CaptureReader(AbstractContextManager["CaptureReader"]):
+    """Packets of a capture.
+
+    Parameters
+    ----------
+    path : path
+        A file, or '-' for standard input; plain, or compressed by gzip or zstd.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    format : str
+        'pcap' or 'pcapng'.
+    compression : str
+        'none', 'gzip' or 'zstd'.
+    packets : int
+        Packets read so far.
+    missing : int
+        Bytes of a last record that the file does not have whole, once it has been read.
+
+    Raises
+    ------
+    TraceError
+        If the file is no capture, or damaged.
+    OSError
+        If it cannot be read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.name, raw = open_raw(path)
+        try:
+            self._begin(raw)
+        except BaseException:
+            raw.close()
+            raise
+
+    def _begin(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._size = file_size(raw)
+        self.compression, self._data = decompress(raw)
+        self.packets = self.missing = 0
+        self._section: _Section | None = None
+        self._over = False
+        self._passed = 0
+        # Places in the buffer: of the next record, of what is read, handed out, and handed next.
+        self._at = self._end = self._done = self._next = 0
+        self._make_room(BUFFER)
+        self._fill()
+        head = self._buffer[:4].tobytes()[: self._end]
+        if not is_capture(head):
+            found = "is empty" if not self._end else f"begins with {head.hex(' ')}"
+            if self.compression not in ("none", "gzip", "zstd"):
+                found = f"is compressed by {self.compression}"
+            raise TraceError(f"{self.name}: must be a capture, pcap or pcapng, but {found}")
+        self.format = "pcapng" if head == SECTION_MAGIC else "pcap"
+        if self.format == "pcap":
+            self._read_header()
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file; standard input stays open."""
+        self._data.close()
+        self._raw.close()
+
+    @property
+    def fraction(self) -> float | None:
+        """Share of the file that has been read, 0 to 1; None where the size is unknown."""
+        return min(1.0, self._raw.tell() / self._size) if self._size else None
+
+    def read(self) -> Packets | None:
+        """Return the next packets, and what is between them; None at the end.
+
+        There may be none in what is returned.
+
+        Raises
+        ------
+        TraceError
+            If the file is damaged.
+        """
+        self._done = self._next
+        self._table = np.empty((loops.ROWS, _PACKETS), np.int64)
+        count = 0
+        while not self._over:
+            count, reason = self._scan()
+            if reason == loops.CONTROL and not count and not self._read_control():
+                reason = loops.MORE
+            if count or (reason == loops.MORE and self._at > self._done):
+                break
+            if reason == loops.MORE:
+                self._take_more()
+        if self._at == self._done:
+            return None
+        self.packets += count
+        self._next = self._at
+        table = np.ascontiguousarray(self._table[:, :count])
+        return Packets(self._buffer, self._words, self._done, self._at, table)
+
+    # Bytes
+
+    def _make_room(self, size: int) -> None:
+        """Have room for some bytes from the first that was not handed out."""
+        old, self._buffer = getattr(self, "_buffer", None), np.zeros(size + PADDING, np.uint8)
+        if old is not None:
+            self._buffer[: self._end] = old[: self._end]
+        self._words = unaligned_words(self._buffer)
+
+    def _fill(self) -> bool:
+        """Read on, and tell whether there was more."""
+        room = len(self._buffer) - PADDING
+        if self._done:
+            rest = self._buffer[self._done : self._end].copy()
+            self._buffer[: len(rest)] = rest
+            self._passed += self._done
+            self._at -= self._done
+            self._end, self._done, self._next = len(rest), 0, 0
+        if self._end == room:
+            self._make_room(2 * room)
+            room *= 2
+        began = self._end
+        with whole(self.name, self.compression):
+            while self._end < room:
+                got = self._data.readinto1(self._buffer[self._end : room].data)
+                self._end += got
+                # What a pipe has now is not kept waiting for what may never come.
+                if not got or self._size is None:
+                    break
+        return self._end > began
+
+    def _take_more(self) -> None:
+        if self._fill():
+            return
+        self._over = True
+        self.missing = self._end - self._at
+        self._end = self._at
+
+    # Records
+
+    def _scan(self) -> tuple[int, int]:
+        """Find the next packets; return how many there are, and why there are no more."""
+        section = self._section
+        if section is None:
+            return 0, loops.CONTROL
+        if self.format == "pcap":
+            self._at, count, reason = loops.scan_records(
+                self._buffer, self._at, self._end, section.big, section.unit, MOST_CAPTURED,
+                section.link, self._table,
+            )  # fmt: skip
+        else:
+            self._at, count, reason = loops.scan_blocks(
+                self._buffer, self._at, self._end, section.big, MOST_BLOCK,
+                section.room[: section.interfaces], self._table,
+            )  # fmt: skip
+        # What is wrong with what comes next is found when it is asked for.
+        if reason == loops.DAMAGED and not count:
+            raise self._damage("hold a record here, but its length does not fit")
+        return count, reason
+
+    def _damage(self, rule: str) -> TraceError:
+        place = self._passed + self._at
+        return TraceError(f"{self.name}: must {rule} (byte {place:,}, packet {self.packets + 1:,})")
+
+    def _read_header(self) -> None:
+        """Read the header of a pcap file, which stays in the buffer before the first packet."""
+        if self._end < _FILE_HEADER:
+            raise self._damage(f"have a header of {_FILE_HEADER} bytes, but has {self._end}")
+        head = self._buffer[:_FILE_HEADER].tobytes()
+        big, unit = MAGIC[head[:4]]
+        order = ">" if big else "<"
+        major, minor = struct.unpack_from(f"{order}HH", head, 4)
+        if major != 2:
+            raise self._damage(f"be of version 2, not {major}.{minor}")
+        # The upper bits tell about checksums of frames.
+        link = struct.unpack_from(f"{order}I", head, 20)[0] & 0xFFFF
+        self._section = _Section(big, unit, link)
+        self._at = _FILE_HEADER
+
+    # Blocks that describe others
+
+    def _read_control(self) -> bool:
+        """Read a block that begins a section or describes an interface; tell if it was whole."""
+        if self._end - self._at < 12:
+            return False
+        new = self._bytes(4) == SECTION_MAGIC
+        if new:
+            self._begin_section()
+        section = self._section
+        if section is None:
+            raise self._damage("begin with a section")
+        order = ">" if section.big else "<"
+        total = struct.unpack(f"{order}I", self._bytes(8)[4:])[0]
+        if total < (28 if new else 20) or total > MOST_BLOCK or total % 4:
+            raise self._damage(f"hold a block here, but its length is {total:,}")
+        block = self._bytes(total)
+        if len(block) < total:
+            return False
+        if block[-4:] != block[4:8]:
+            raise self._damage("hold a block here, but its two lengths differ")
+        if not new:
+            if section.interfaces == MOST_INTERFACES:
+                raise self._damage(f"have at most {MOST_INTERFACES:,} interfaces in a section")
+            section.add(_interface(block, order))
+        self._at += total
+        return True
+
+    def _begin_section(self) -> None:
+        magic = self._buffer[self._at + 8 : self._at + 12].tobytes()
+        for big in (False, True):
+            if magic == struct.pack(">I" if big else "<I", _BYTE_ORDER):
+                self._section = _Section(big)
+                return
+        raise self._damage(f"have a byte order in its section, not {magic.hex(' ')}")
+
+    def _bytes(self, count: int) -> bytes:
+        return self._buffer[self._at : min(self._at + count, self._end)].tobytes()
+
+
+def _interface(block: bytes, order: str) -> list[int]:
+    """Return what a block tells of an interface: a row of `capture_loops`' table."""
+    link, _, snaplen = struct.unpack_from(f"{order}HHI", block, 8)
+    base, exponent, offset = 10, 6, 0
+    at = 16
+    while at + 4 <= len(block) - 4:
+        code, size = struct.unpack_from(f"{order}HH", block, at)
+        value = block[at + 4 : min(at + 4 + size, len(block) - 4)]
+        if code == 0:
+            break
+        if code == _TSRESOL and len(value) == 1:
+            base, exponent = (2, value[0] & 0x7F) if value[0] & 0x80 else (10, value[0])
+        if code == _TSOFFSET and len(value) == 8:
+            offset = struct.unpack(f"{order}q", value)[0]
+        at += 4 + size + -size % 4
+    # Units and offsets that no clock has would not fit into the words of the loops.
+    exponent = min(exponent, 63 if base == 2 else 19)
+    return [link, base, exponent, max(-(1 << 33), min(offset, 1 << 33)), snaplen]

@@ -1,0 +1,225 @@
+"""A stream as two taps see it, of which one is behind the other, and what is a copy of what."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden.packets import compiled_packets as headers
+from ..golden.packets.packet_layers import ETHERNET
+from ..stream_files import TraceError
+from . import capture_loops as loops
+from .capture_reader import MOST_CAPTURED, Packets
+
+_AT, _CAPTURED, _LENGTH, _TIME, _TAP, _VERSION, _BEGIN, _NUMBER, _COLUMNS = range(9)
+_ADDRESSES = 12
+
+
+class Source(Protocol):
+    """A capture, or what is read like one."""
+
+    name: str
+
+    @property
+    def fraction(self) -> float | None:
+        """Share that has been read, 0 to 1, or None."""
+
+    def read(self) -> Packets | None:
+        """Return the next packets; None at the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taps:
+    """How two taps see one stream.
+
+    Attributes
+    ----------
+    delay, jitter : int
+        Nanoseconds by which the second tap is later: all of `delay`, and up to `jitter` more.
+    loss : float
+        Share of the packets that a tap loses.
+    vlan : int or None
+        Identifier that the second tap's packets are tagged with.
+    hops : int
+        Routers between the taps, each of which takes one from TTL or hop limit.
+    seed : int
+        Of what is lost, and of the jitter.
+    """
+
+    delay: int = 5000
+    jitter: int = 0
+    loss: float = 0.0
+    vlan: int | None = None
+    hops: int = 0
+    seed: int = 1
+
+
+@dataclass
+class TapResult:
+    """Counts of a stream as two taps see it: packets of the source, and copies by tap."""
+
+    packets: int = 0
+    first: int = 0
+    second: int = 0
+    copies: int = 0
+    """Copies of a packet that the stream has already."""
+
+
+def tap(
+    source: Source,
+    output: BinaryIO,
+    how: Taps,
+    *,
+    truth: BinaryIO | None = None,
+    progress: Callable[[int, float | None], None] | None = None,
+) -> TapResult:
+    """Write a stream as two taps see it: a pcap file in the order of its times.
+
+    Parameters
+    ----------
+    source : Source
+    output : file
+    how : Taps
+    truth : file, optional
+        Gets a line for each packet written, as CSV: its number from 1, that of the packet of the
+        source, the tap (1 or 2), and whether it is a second copy.
+    progress : callable, optional
+        Called with the number of packets read, and the share if known.
+
+    Raises
+    ------
+    TraceError
+        If the source is damaged, or has links that cannot be written so.
+    """
+    course = _Course(source.name, output, how, truth)
+    while (packets := source.read()) is not None:
+        course.take(packets)
+        if progress is not None:
+            progress(course.result.packets, source.fraction)
+    return course.finish()
+
+
+class _Course:
+    """One stream in progress: copies that are not written yet are those of later times."""
+
+    def __init__(self, name: str, output: BinaryIO, how: Taps, truth: BinaryIO | None) -> None:
+        self._name = name
+        self._output = output
+        self._how = how
+        self._truth = truth
+        self._random = np.random.default_rng(how.seed)
+        self._link: int | None = None
+        self._reached = 0
+        self._buffer = np.empty(0, np.uint8)
+        self._waiting = np.empty((_COLUMNS, 0), np.int64)
+        self._seen = np.empty(0, np.int64)
+        self._written = 0
+        self.result = TapResult()
+        if truth is not None:
+            truth.write(b"number,source,tap,copy\n")
+
+    def take(self, packets: Packets) -> None:
+        """Take some packets, and write what is not later than the last of them."""
+        if not len(packets):
+            return
+        self._check_link(packets.table[loops.LINK])
+        copies = self._copies(packets)
+        # What waits is behind the packets in one buffer.
+        copies[_AT] -= packets.begin
+        waiting = self._waiting.copy()
+        waiting[_AT] += packets.end - packets.begin
+        part = packets.buffer[packets.begin : packets.end]
+        self._buffer = np.concatenate([part, self._buffer])
+        self._waiting = np.concatenate([waiting, copies], axis=1)
+        self._write(self._reached)
+        self._drop_written()
+
+    def finish(self) -> TapResult:
+        """Write what is left."""
+        self._begin_file(ETHERNET)
+        self._write(1 << 62)
+        return self.result
+
+    def _check_link(self, links: NDArray[np.int64]) -> None:
+        self._begin_file(int(links[0]))
+        other = links[links != self._link]
+        rule = f"{self._name}: must have packets of one type of link"
+        if len(other):
+            raise TraceError(f"{rule}, not of {self._link} and {other[0]}")
+        if self._how.vlan is not None and self._link != ETHERNET:
+            raise TraceError(f"vlan: must not be given for links of type {self._link}")
+
+    def _begin_file(self, link: int) -> None:
+        if self._link is None:
+            self._link = link
+            head = (0xA1B23C4D, 2, 4, 0, 0, MOST_CAPTURED, max(link, 0))
+            self._output.write(struct.pack("<IHHiIII", *head))
+
+    def _copies(self, packets: Packets) -> NDArray[np.int64]:
+        """Return what each tap sees of some packets: columns, by tap."""
+        count, how = len(packets), self._how
+        known = np.where(packets.times == loops.NO_TIME, 0, packets.times)
+        known[0] = max(known[0], self._reached)
+        times = np.maximum.accumulate(known)
+        self._reached = int(times[-1])
+        found = np.empty((headers.COLUMNS, count), np.int64)
+        headers.find_headers(packets.buffer, packets.places, found)
+        copies = np.empty((_COLUMNS, 2, count), np.int64)
+        copies[[_AT, _CAPTURED, _LENGTH]] = packets.places[:3, None]
+        copies[_TIME] = times
+        copies[_TIME, 1] += how.delay + self._random.integers(0, how.jitter + 1, count)
+        copies[_TAP] = [[0], [1]]
+        copies[[_VERSION, _BEGIN]] = found[[headers.VERSION, headers.BEGIN], None]
+        copies[_NUMBER] = self.result.packets + 1 + np.arange(count)
+        kept = self._random.random((2, count)) >= how.loss
+        self.result.packets += count
+        self.result.first += int(kept[0].sum())
+        self.result.second += int(kept[1].sum())
+        self.result.copies += int(kept.all(axis=0).sum())
+        return copies[:, kept]
+
+    def _write(self, until: int) -> None:
+        """Write the copies up to a time, in the order of their times."""
+        due = np.flatnonzero(self._waiting[_TIME] <= until)
+        due = due[np.argsort(self._waiting[_TIME, due], kind="stable")]
+        copies = np.ascontiguousarray(self._waiting[:_NUMBER, due])
+        short = copies[_CAPTURED] < _ADDRESSES
+        # What has no addresses has no place for a tag.
+        copies[_TAP, short] = 0
+        room = int((copies[_CAPTURED] + loops.RECORD_HEADER + 4).sum())
+        out = np.empty(room, np.uint8)
+        tag = -1 if self._how.vlan is None else self._how.vlan
+        size = loops.write_copies(self._buffer, copies, tag, self._how.hops, out)
+        self._output.write(out[:size].data)
+        numbers, taps = self._waiting[_NUMBER, due], self._waiting[_TAP, due]
+        self._waiting = np.delete(self._waiting, due, axis=1)
+        self._tell(numbers, taps)
+
+    def _tell(self, numbers: NDArray[np.int64], taps: NDArray[np.int64]) -> None:
+        """Write lines of the truth; remember what came once and may come again."""
+        if self._truth is None:
+            return
+        both = np.concatenate([self._seen, numbers])
+        _, first = np.unique(both, return_index=True)
+        copy = np.ones(len(both), np.bool_)
+        copy[first] = False
+        lines = zip(numbers.tolist(), taps.tolist(), copy[len(self._seen) :].tolist(), strict=True)
+        for number, which, again in lines:
+            self._written += 1
+            self._truth.write(f"{self._written},{number},{which + 1},{int(again)}\n".encode())
+        # Numbers come in order but for the delay.
+        left = self._waiting[_NUMBER]
+        self._seen = np.intersect1d(both, left)
+
+    def _drop_written(self) -> None:
+        """Keep the bytes of what waits, and no others."""
+        at, sizes = self._waiting[_AT], self._waiting[_CAPTURED]
+        ends = np.cumsum(sizes)
+        kept = np.empty(int(sizes.sum()), np.uint8)
+        for begin, size, end in zip(at.tolist(), sizes.tolist(), ends.tolist(), strict=True):
+            kept[end - size : end] = self._buffer[begin : begin + size]
+        self._waiting[_AT] = ends - sizes
+        self._buffer = kept

@@ -1,0 +1,222 @@
+"""Commands for captures of packets."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import click
+
+from .figures import show
+from .interrupts import Interrupts, interruptible
+from .options import amount_option, choice_option, count_option, json_option, seed_option
+from .progress import replay_bar
+from .reporting import INTERRUPTED
+
+if TYPE_CHECKING:
+    from ..captures.capture_reader import CaptureReader, Packets
+    from ..dedup.marks import Marks
+
+
+@click.command("dedup", short_help="Write a capture without the packets that were seen lately.")
+@click.argument("capture", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option(
+    "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
+)
+@count_option(
+    "--window", 65_536, "Remember at least so many packets, if they come within the span."
+)
+@amount_option("--fpr", "P", "Share of new packets that may be dropped all the same.", 1e-6)
+@click.option(
+    "--fields",
+    default="tos",
+    show_default=True,
+    metavar="NAMES",
+    help="Compare, besides layer 3 and what follows without TTL and checksum: tos, ttl, vlan, "
+    "layer2 or none; or the whole frame.",
+)
+@choice_option(
+    "--engine",
+    ["golden", "rtl"],
+    "Ask the golden model, or the compiled hardware, which is checked against it.",
+)
+@click.option("--check", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
+@click.option("--mark", metavar="FILE", help="Write number, time and digest of what was dropped.")
+@json_option
+def dedup(
+    *,
+    capture: str,
+    output: str,
+    span: str,
+    window: int,
+    fpr: float,
+    fields: str,
+    engine: str,
+    check: bool,
+    mark: str | None,
+    as_json: bool,
+) -> None:
+    """Write the capture IN to OUT without the packets that were seen lately.
+
+    IN is a pcap or pcapng file, plain, gzip or zstd; OUT has the same format, and all else that
+    IN has, in the same order. Either may be - for standard input or output. A packet is dropped
+    if one with the same digest came within the span, as long as no more packets than the window
+    came in it. The first of equal packets is kept; each one that is dropped is remembered from
+    its own time on. Ctrl-C leaves a capture of what was read until then. Figures are printed
+    unless the capture goes to standard output.
+
+    \b
+    Examples:
+      lately dedup mirror.pcapng unique.pcapng
+      lately dedup mirror.pcap.gz unique.pcap --span 2ms --window 10000 --check
+      lately dedup mirror.pcap unique.pcap --fields none --mark dropped.csv
+      tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
+    """
+    from ..captures.capture_reader import CaptureReader
+    from ..dedup.deduplicate import Deduplication, deduplicate
+    from ..dedup.packet_oracle import PacketOracle
+    from ..dedup.window import dedup_spec
+    from ..golden.packets.packet_digest import parse_fields
+
+    long = _nanoseconds("span", span)
+    compared = parse_fields(fields)
+    spec, tick = dedup_spec(long, window, fpr)
+    what = Deduplication(spec=spec, tick=tick, fields=compared, engine=engine)
+    oracle = PacketOracle(spec, long, window) if check else None
+    with ExitStack() as stack:
+        packets = stack.enter_context(CaptureReader(capture))
+        out = stack.enter_context(_open_output(output))
+        marks = None if mark is None else stack.enter_context(_open_marks(mark))
+        waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
+        heard = stack.enter_context(interruptible())
+        progress = stack.enter_context(replay_bar(waiting, "Deduplicating", "packets"))
+        source = _UntilInterrupted(packets, heard)
+        result = deduplicate(source, out, what, oracle=oracle, mark=marks, progress=progress)
+    figures = {
+        "capture": {"name": packets.name, "format": packets.format},
+        "span_seconds": long / 1e9,
+        "window": window,
+        "spec": spec.to_dict(),
+        "tick_seconds": tick / 1e9,
+        "fields": fields,
+        "engine": engine,
+        **result.figures(),
+        "interrupted": heard(),
+        "check": None if oracle is None else oracle.finish().figures(),
+    }
+    if output != "-":
+        show(as_json, figures, "dedup", figures)
+    if result.mismatches:
+        raise click.ClickException(f"mismatches: must be 0, not {result.mismatches}")
+    if figures["interrupted"]:
+        raise click.exceptions.Exit(INTERRUPTED)
+
+
+@click.command("tap", short_help="Make a capture of two taps, with known copies.")
+@click.argument("capture", metavar="IN")
+@click.argument("output", metavar="OUT")
+@click.option(
+    "--delay", default="5us", show_default=True, metavar="T", help="Delay of the second tap."
+)
+@click.option("--jitter", metavar="T", help="Additional delay of each packet, at most.")
+@click.option("--loss", type=click.FloatRange(0, 1), default=0.0, help="Share that a tap loses.")
+@count_option("--vlan", None, "Tag the second tap's packets with a VLAN.", least=0, most=4095)
+@count_option("--hops", 0, "Number of routers between the taps.", least=0, most=255)
+@count_option("--packets", 100_000, "Number of packets of the generator.")
+@amount_option("--rate", "R", "Packets per second of the generator.", 100_000)
+@seed_option
+@click.option("--truth", metavar="FILE", help="Write which packet is a copy, as CSV.")
+@json_option
+def tap(
+    *,
+    capture: str,
+    output: str,
+    delay: str,
+    jitter: str | None,
+    packets: int,
+    rate: float,
+    truth: str | None,
+    as_json: bool,
+    seed: int,
+    **how: Any,
+) -> None:
+    """Write what two taps see of one stream to OUT, a pcap file in the order of its times.
+
+    IN is a capture, or the word generator for random packets. The second tap sees each packet a
+    little later, by choice tagged, or behind routers that take from its TTL.
+
+    \b
+    Examples:
+      lately tap generator taps.pcap --packets 1000000 --truth copies.csv
+      lately tap one.pcapng taps.pcap --delay 1ms --jitter 200us --loss 0.01 --vlan 7 --hops 1
+    """
+    from ..captures.capture_reader import CaptureReader
+    from ..captures.made_packets import MadePackets
+    from ..captures.two_taps import Taps
+    from ..captures.two_taps import tap as write_taps
+
+    made = MadePackets(packets, rate=rate, seed=seed) if capture == "generator" else None
+    times = {"delay": _nanoseconds("delay", delay), "jitter": _nanoseconds("jitter", jitter)}
+    taps = Taps(**times, **how, seed=seed)
+    with ExitStack() as stack:
+        source = made or stack.enter_context(CaptureReader(capture))
+        out, lines = (
+            None if path is None else stack.enter_context(_open_output(path))
+            for path in (output, truth)
+        )
+        progress = stack.enter_context(replay_bar("Starting", "Tapping", "packets"))
+        result = write_taps(source, cast(BinaryIO, out), taps, truth=lines, progress=progress)
+    if output != "-":
+        show(as_json, vars(result), "tap", vars(result))
+
+
+def _nanoseconds(name: str, text: str | None) -> int:
+    """Return the time that an option gives, 0 if it is not given."""
+    from ..planner.requirement import span_seconds
+    from ..replay.stream_times import whole_nanoseconds
+
+    return 0 if text is None else whole_nanoseconds(name, span_seconds(text, name))
+
+
+class _UntilInterrupted:
+    """A capture that ends where Ctrl-C is heard."""
+
+    def __init__(self, capture: "CaptureReader", heard: Interrupts) -> None:
+        self._capture = capture
+        self._heard = heard
+
+    @property
+    def missing(self) -> int:
+        return self._capture.missing
+
+    @property
+    def fraction(self) -> float | None:
+        return self._capture.fraction
+
+    def read(self) -> "Packets | None":
+        with self._heard.waiting():
+            return None if self._heard() else self._capture.read()
+        return None
+
+
+@contextmanager
+def _open_output(path: str) -> Iterator[BinaryIO]:
+    """Open what gets a capture: a file that appears at the end, or standard output."""
+    from ..golden.files import replace_file
+
+    if path == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with replace_file(path) as file:
+        yield file
+
+
+@contextmanager
+def _open_marks(path: str) -> "Iterator[Marks]":
+    from ..dedup.marks import Marks
+    from ..golden.files import replace_file
+
+    with replace_file(path) as file:
+        yield Marks(file)

@@ -1,0 +1,1 @@
+"""Captures without the packets that were seen lately."""

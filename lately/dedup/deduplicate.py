@@ -1,0 +1,249 @@
+"""A capture without the packets that were seen lately."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..captures import capture_loops as loops
+from ..captures.capture_reader import Packets
+from ..captures.digested import Digests, digest
+from ..golden import FilterSpec, Operation, from_spec
+from ..golden.packets.packet_digest import DEFAULT_FIELDS, Field
+from ..golden.packets.packet_layers import Fault, Version
+from ..golden.ring.turn_policy import PoolStatus
+from ..golden.times import Times
+from ..hdl.build import unit_profile
+from ..replay.stream_times import TickCounter
+from .packet_oracle import PacketOracle
+
+ENGINES = ("golden", "rtl")
+"""What can tell duplicates: the golden model, or the compiled hardware checked against it."""
+
+_OTHER_SECRET = 0x9E3779B97F4A7C15F39CC0605CEDC835
+
+
+class Capture(Protocol):
+    """A `CaptureReader`, or what is read like one."""
+
+    @property
+    def missing(self) -> int:
+        """Bytes of a last record that is not there whole."""
+
+    @property
+    def fraction(self) -> float | None:
+        """Share that has been read, 0 to 1, or None."""
+
+    def read(self) -> Packets | None:
+        """Return the next packets; None at the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deduplication:
+    """What is taken for a duplicate, and by what.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+        Filter with a span.
+    tick : int
+        Nanoseconds of its ticks.
+    fields : Field
+        What the digest of a packet takes.
+    secret : int
+        Of the digest, 128 bits.
+    engine : str
+        One of `ENGINES`.
+    """
+
+    spec: FilterSpec
+    tick: int
+    fields: Field = DEFAULT_FIELDS
+    secret: int = 0
+    engine: str = ENGINES[0]
+
+
+@dataclass
+class DedupResult:
+    """Counts of a deduplication.
+
+    Attributes
+    ----------
+    packets, dropped : int
+    bytes_read, bytes_written : int
+        Of the capture, uncompressed.
+    versions : dict of str to int
+        Packets of IPv4, IPv6, and others, which were compared as whole frames.
+    malformed, cut : int
+        Packets whose headers contradict themselves, and that were not captured whole.
+    missing_bytes : int
+        Of a last record that the capture does not have whole; it is left out.
+    late, latest, untimed : int
+        Packets before the latest time, by how much at most in nanoseconds, and without a time.
+    shortened : int
+        Packets at which the filter remembered less than the span.
+    mismatches : int or None
+        Answers in which hardware and golden model differ.
+    seconds : float
+    """
+
+    packets: int = 0
+    dropped: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    versions: dict[str, int] = field(default_factory=lambda: {v.name.lower(): 0 for v in Version})
+    malformed: int = 0
+    cut: int = 0
+    missing_bytes: int = 0
+    late: int = 0
+    latest: int = 0
+    untimed: int = 0
+    shortened: int = 0
+    mismatches: int | None = None
+    seconds: float = 0.0
+
+    def figures(self) -> dict[str, Any]:
+        """Return the counts and the speed, as JSON can hold them."""
+        speed = self.packets / self.seconds if self.seconds else None
+        return vars(self) | {"packets_per_second": speed}
+
+
+def deduplicate(
+    capture: Capture,
+    output: BinaryIO,
+    what: Deduplication,
+    *,
+    oracle: PacketOracle | None = None,
+    mark: Callable[[int, Times, NDArray[np.uint64], NDArray[np.bool_]], None] | None = None,
+    progress: Callable[[int, float | None], None] | None = None,
+) -> DedupResult:
+    """Write a capture without the packets that were seen lately.
+
+    Parameters
+    ----------
+    capture : Capture
+    output : file
+        Gets all that the capture has but the dropped packets, whole records at a time.
+    what : Deduplication
+    oracle : PacketOracle, optional
+        Gets all packets.
+    mark : callable
+        Called for each stretch of packets with the number of the first, from 0, their times,
+        digests, and which are dropped, arrays of shape (n,).
+    progress : callable
+        Called with the number of packets done, and the share of the capture if known.
+
+    Raises
+    ------
+    TraceError
+        If the capture is damaged.
+    ValueError
+        If the engine is not known.
+    """
+    began = time.perf_counter()
+    with _open_unit(what) as unit:
+        course = _Course(what, unit, oracle)
+        out = np.empty(0, np.uint8)
+        while (packets := capture.read()) is not None:
+            found = digest(packets, fields=what.fields, secret=what.secret)
+            dropped = course.judge(packets, found)
+            if mark is not None:
+                mark(course.result.packets, packets.times, found.values, dropped)
+            out = _write(output, packets, dropped, out)
+            # Somebody may read it already.
+            output.flush()
+            course.count(packets, found, dropped)
+            if progress is not None:
+                progress(course.result.packets, capture.fraction)
+    result = course.finish()
+    result.missing_bytes = capture.missing
+    result.seconds = time.perf_counter() - began
+    return result
+
+
+@contextmanager
+def _open_unit(what: Deduplication) -> Iterator[Any]:
+    if what.engine == "golden":
+        yield None
+        return
+    if what.engine != "rtl":
+        raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {what.engine!r}")
+    unit_profile(what.spec).check_buildable()
+    # Amaranth and the simulator are not needed for anything else.
+    from ..sim import compiled_unit
+
+    with compiled_unit(what.spec) as unit:
+        yield unit
+
+
+def _write(
+    output: BinaryIO, packets: Packets, dropped: NDArray[np.bool_], out: NDArray[np.uint8]
+) -> NDArray[np.uint8]:
+    """Write what is kept; return the buffer for it, which may be a new one."""
+    begin, end = packets.begin, packets.end
+    if not dropped.any():
+        output.write(packets.buffer[begin:end].data)
+        return out
+    if len(out) < end - begin:
+        out = np.empty(len(packets.buffer), np.uint8)
+    starts, stops = packets.table[loops.START], packets.table[loops.STOP]
+    size = loops.gather(packets.buffer, begin, end, starts, stops, dropped, out)
+    output.write(out[:size].data)
+    return out
+
+
+class _Course:
+    """One deduplication in progress."""
+
+    def __init__(self, what: Deduplication, unit: Any, oracle: PacketOracle | None) -> None:
+        self._what = what
+        self._unit = unit
+        self._oracle = oracle
+        self._golden: Any = from_spec(what.spec)
+        self._clock = TickCounter(what.tick)
+        self.result = DedupResult(mismatches=None if unit is None else 0)
+
+    def judge(self, packets: Packets, found: Digests) -> NDArray[np.bool_]:
+        """Return which of some packets were seen lately, shape (n,)."""
+        times = packets.times
+        elapsed = self._clock.elapsed(times, times != loops.NO_TIME)
+        ticks = self._clock.ticks_of(elapsed)
+        codes = np.full(len(times), Operation.CHECK_AND_INSERT, np.uint8)
+        told = self._golden.perform(codes, found.values, ticks)
+        seen: NDArray[np.bool_] = told.seen
+        shortened = told.status == PoolStatus.WINDOW_SHORTENED.code
+        self.result.shortened += int(shortened.sum())
+        if self._unit is not None:
+            rtl = self._unit.perform(codes, found.values, ticks)
+            differing = (rtl.seen != told.seen) | (rtl.status != told.status)
+            self.result.mismatches = (self.result.mismatches or 0) + int(differing.sum())
+            seen = rtl.seen
+        if self._oracle is not None and len(ticks):
+            other = digest(packets, fields=self._what.fields, secret=_OTHER_SECRET)
+            rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
+            self._oracle.add(other.values, elapsed, ticks, seen, rate)
+        return seen
+
+    def count(self, packets: Packets, found: Digests, dropped: NDArray[np.bool_]) -> None:
+        """Count some packets."""
+        result, table = self.result, packets.table
+        sizes = (table[loops.STOP] - table[loops.START])[dropped]
+        result.packets += len(packets)
+        result.dropped += len(sizes)
+        result.bytes_read += packets.end - packets.begin
+        result.bytes_written += packets.end - packets.begin - int(sizes.sum())
+        counts = np.bincount(found.versions, minlength=max(Version) + 1)
+        for version in Version:
+            result.versions[version.name.lower()] += int(counts[version])
+        result.malformed += int((found.faults & Fault.MALFORMED != 0).sum())
+        result.cut += int((found.faults & Fault.CUT != 0).sum())
+
+    def finish(self) -> DedupResult:
+        """Take over what is known at the end."""
+        result, clock = self.result, self._clock
+        result.late, result.latest, result.untimed = clock.late, clock.latest, clock.missing
+        return result

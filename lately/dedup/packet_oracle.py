@@ -1,0 +1,132 @@
+"""Exact answer to 'was this packet seen lately?', beside which a deduplicator is judged."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..golden import FilterSpec
+from ..golden.times import Times
+from ..intervals import clopper_pearson
+from ..replay.oracle import FRESH, LastInsertions, TimedOracle
+
+_TOGETHER = 1 << 18
+
+
+@dataclass
+class Findings:
+    """What an exact comparison finds.
+
+    Attributes
+    ----------
+    equal : int
+        Packets that had come before, however long ago.
+    duplicates : int
+        Those that had come within the span and the window.
+    passed_duplicates : int
+        Duplicates that were not dropped.
+    lost_uniques : int
+        Others that were dropped.
+    remembered : int
+        Those of the lost that had come before, a little longer ago than the span or the window.
+    fresh : int
+        Packets of which the filter had no trace.
+    expected : float
+        Lost among the fresh that the bits set in the filter let expect.
+    """
+
+    equal: int = 0
+    duplicates: int = 0
+    passed_duplicates: int = 0
+    lost_uniques: int = 0
+    remembered: int = 0
+    fresh: int = 0
+    expected: float = 0.0
+
+    def figures(self) -> dict[str, Any]:
+        """Return the counts, and rates of false positives, as JSON can hold them."""
+        false = self.lost_uniques - self.remembered
+        return vars(self) | {
+            "false_positives": false,
+            "false_positive_rate": false / self.fresh if self.fresh else None,
+            "false_positive_interval": clopper_pearson(false, self.fresh),
+            "predicted_false_positive_rate": self.expected / self.fresh if self.fresh else None,
+        }
+
+
+@dataclass
+class PacketOracle:
+    """Remembers when every packet came, by a digest that has nothing to do with the filter's.
+
+    Memory grows with the number of distinct packets.
+
+    Attributes
+    ----------
+    spec : FilterSpec
+    span : int
+        In nanoseconds.
+    window : int
+        In packets.
+    findings : Findings
+    """
+
+    spec: FilterSpec
+    span: int
+    window: int
+    findings: Findings = field(default_factory=Findings)
+
+    def __post_init__(self) -> None:
+        self._last = LastInsertions(2)
+        self._turns = TimedOracle(self.spec)
+        self._number = 0
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def add(
+        self,
+        keys: NDArray[np.uint64],
+        elapsed: Times,
+        ticks: Times,
+        dropped: NDArray[np.bool_],
+        rate: float,
+    ) -> None:
+        """Take some packets; they are judged when there are many, and by `finish`.
+
+        Parameters
+        ----------
+        keys : ndarray of uint64, shape (n,)
+            Digests.
+        elapsed, ticks : ndarray of int64, shape (n,)
+            Their times, in nanoseconds and in ticks of the filter, which never decrease.
+        dropped : ndarray of bool, shape (n,)
+        rate : float
+            Probability that the filter takes a new packet for an old one.
+        """
+        self._waiting.append((keys, elapsed, ticks, dropped, np.full(len(keys), rate)))
+        if sum(len(part[0]) for part in self._waiting) >= _TOGETHER:
+            self._judge()
+
+    def finish(self) -> Findings:
+        """Judge what waits, and return the findings."""
+        if self._waiting:
+            self._judge()
+        return self.findings
+
+    def _judge(self) -> None:
+        keys, elapsed, ticks, dropped, rates = map(np.concatenate, zip(*self._waiting, strict=True))
+        self._waiting.clear()
+        number = self._number + 1 + np.arange(len(keys), dtype=np.int64)
+        self._number += len(keys)
+        before = self._last.exchange(keys, np.stack([number, elapsed], axis=1))
+        known = before[:, 0] > 0
+        duplicate = known & (elapsed - before[:, 1] <= self.span)
+        duplicate &= number - before[:, 0] <= self.window
+        fresh = self._turns.check_and_insert(keys, ticks).kind == FRESH
+        found, lost = self.findings, dropped & ~duplicate
+        found.equal += int(known.sum())
+        found.duplicates += int(duplicate.sum())
+        found.passed_duplicates += int((duplicate & ~dropped).sum())
+        found.lost_uniques += int(lost.sum())
+        found.remembered += int((lost & ~fresh).sum())
+        found.fresh += int((fresh & ~duplicate).sum())
+        found.expected += float(rates[fresh].sum())

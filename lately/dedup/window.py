@@ -1,0 +1,48 @@
+"""The filter that remembers packets: bounded in time and in their number."""
+
+from fractions import Fraction
+
+from ..golden import FilterSpec
+from ..planner.requirement import Requirement, RequirementError, Span
+from ..planner.search import Sized, by_cost, sized
+from ..replay.stream_times import default_tick
+
+SLACK = 0.25
+"""How much longer than the span a packet may be remembered, in spans, while packets keep coming."""
+
+LEAST_WINDOW = 64
+"""Packets for which there is room at least."""
+
+MOST_SEGMENTS = 16
+"""Segments at most: more would take less memory, and more time for each packet."""
+
+
+def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
+    """Return a filter for packets, and the nanoseconds of its ticks.
+
+    Parameters
+    ----------
+    span : int
+        Nanoseconds for which a packet is remembered.
+    window : int
+        Packets that may come within the span. If more come, it gets shorter.
+    fpr : float
+        Share of new packets that may be taken for old ones.
+
+    Raises
+    ------
+    RequirementError
+        If there is no such filter.
+    """
+    tick = default_tick(span)
+    time = Span.of(Fraction(span, 10**9), Fraction(tick, 10**9))
+    # Of fewer, not every generation would have one.
+    room = window if window < 1 else max(window, LEAST_WINDOW)
+    asked = Requirement(window=room, false_positive_rate=fpr, span=time, slack=SLACK)
+    found = sized("gebf", asked)
+    few = found.shapes.ring_segments < MOST_SEGMENTS
+    fitting = by_cost(Sized(found.shapes[few], found.number[few], found.most[few]), asked)
+    best = next(fitting, None)
+    if best is None:
+        raise RequirementError(f"window: must be met by a filter, but none has a {asked.text()}")
+    return best.spec, tick

@@ -1,0 +1,195 @@
+"""Layers and digests of packets: one at a time, and in compiled loops."""
+
+import struct
+
+import numpy as np
+import pytest
+from capture_files import RAW, ethernet, ip4, ip6, udp
+
+from lately.golden.hash.siphash import siphash
+from lately.golden.packets import compiled_packets as compiled
+from lately.golden.packets.packet_digest import (
+    Field,
+    FieldError,
+    message,
+    packet_digest,
+    parse_fields,
+)
+from lately.golden.packets.packet_layers import LINK_HEADERS, Fault, Layers, Version, layers
+
+SECRET = 0x0F0E0D0C0B0A09080706050403020100
+UDP = ip4(udp(b"payload"))
+WHOLE = ethernet(0x0800, UDP)
+
+
+def digest_all(frames, *, fields=Field.TOS, secret=SECRET):
+    """Digests, versions and faults of (frame, bytes on the line, link) by the compiled loop."""
+    buffer = np.frombuffer(b"".join(f for f, _, _ in frames) + bytes(8), np.uint8).copy()
+    before = buffer.copy()
+    sizes = np.array([len(f) for f, _, _ in frames], np.int64)
+    others = np.array([row[1:] for row in frames], np.int64).reshape(-1, 2).T
+    packets = np.ascontiguousarray([np.cumsum(sizes) - sizes, sizes, *others])
+    count = len(frames)
+    versions, faults = np.empty(count, np.uint8), np.empty(count, np.uint8)
+    digests = np.empty(count, np.uint64)
+    compiled.digest_packets(
+        buffer, compiled.unaligned_words(buffer), packets, int(fields),
+        np.uint64(secret & (1 << 64) - 1), np.uint64(secret >> 64), versions, faults, digests,
+    )  # fmt: skip
+    assert (buffer == before).all()
+    return digests.tolist(), versions.tolist(), faults.tolist()
+
+
+@pytest.mark.parametrize(
+    ("frame", "link", "expected"),
+    [
+        (WHOLE, 1, (4, 14, 14 + len(UDP), (), 0)),
+        (WHOLE + bytes(9), 1, (4, 14, 14 + len(UDP), (), 0)),
+        (ethernet(0x0800, UDP, tags=[0xE005, 7, 8]), 1, (4, 26, 26 + len(UDP), (5, 7, 8), 0)),
+        (ethernet(0x86DD, ip6(b"abc")), 1, (6, 14, 57, (), 0)),
+        # Nothing but its end tells how long it is.
+        (ethernet(0x0800, ip4(b"abc", size=0)), 1, (4, 14, 37, (), 0)),
+        (ethernet(0x86DD, ip6(b"abc", size=0)), 1, (6, 14, 57, (), 0)),
+        (UDP, RAW, (4, 0, len(UDP), (), 0)),
+        (b"\2\0\0\0" + UDP, 0, (4, 4, 4 + len(UDP), (), 0)),
+        (b"\0\0\0\x1c" + ip6(b""), 108, (6, 4, 44, (), 0)),
+        (bytes(14) + b"\x08\0" + UDP, 113, (4, 16, 16 + len(UDP), (), 0)),
+        (b"\x08\0" + bytes(18) + UDP, 276, (4, 20, 20 + len(UDP), (), 0)),
+        # What is not understood is compared as it is.
+        (ethernet(0x0806, bytes(28)), 1, (0, 0, 42, (), 0)),
+        (ethernet(0x0800, UDP, tags=[1, 2, 3, 4]), 1, (0, 0, 30 + len(UDP), (), 0)),
+        (WHOLE, 127, (0, 0, len(WHOLE), (), 0)),
+        (b"\x08\0" + bytes(17), 276, (0, 0, 19, (), 1)),
+        (b"\x50", RAW, (0, 0, 1, (), 0)),
+        (b"", RAW, (0, 0, 0, (), 1)),
+        (bytes(13), 1, (0, 0, 13, (), 1)),
+        (ethernet(0x8100, b"\0\1\x08"), 1, (0, 0, 17, (), 1)),
+        (ethernet(0x0800, UDP[:19]), 1, (0, 0, 33, (), 1)),
+        (ethernet(0x86DD, UDP + bytes(40)), 1, (0, 0, 54 + len(UDP), (), 1)),
+        (ethernet(0x0800, b"\x44" + UDP[1:]), 1, (0, 0, len(WHOLE), (), 1)),
+        (ethernet(0x0800, ip4(b"abc", size=19)), 1, (0, 0, 37, (), 1)),
+        # Longer than the frame that it came in.
+        (ethernet(0x0800, ip4(b"abc", size=24)), 1, (4, 14, 37, (), 1)),
+    ],
+)
+def test_layers(frame, link, expected):
+    found = layers(frame, len(frame), link)
+    assert found == Layers(Version(expected[0]), *expected[1:4], Fault(expected[4]))
+    assert digest_all([(frame, len(frame), link)])[1:] == ([expected[0]], [expected[4]])
+
+
+def test_a_packet_that_was_cut():
+    """What is missing was cut off; it says nothing against the packet."""
+    for size in range(len(WHOLE)):
+        found = layers(WHOLE[:size], len(WHOLE), 1)
+        assert found.faults == Fault.CUT
+        assert found.version == (Version.IP4 if size >= 34 else Version.OTHER)
+
+
+@pytest.mark.parametrize("header", [ip4, ip6])
+def test_what_changes_on_the_way_does_not_count(header):
+    kind, ttl, tos = (0x0800, "ttl", "tos") if header is ip4 else (0x86DD, "limit", "traffic")
+
+    def digest(fields=Field.TOS, payload=b"payload", tags=(), padding=b"", macs=bytes(12), **more):
+        frame = ethernet(kind, header(payload, **more), tags=tags, macs=macs) + padding
+        return packet_digest(frame, len(frame), 1, fields=fields)
+
+    same = digest()
+    assert digest(**{ttl: 3}, padding=bytes(7), tags=[5], macs=b"another one.") == same
+    if header is ip4:
+        assert digest(checksum=77) == same
+        assert digest(Field.TTL, checksum=77) == digest(Field.TTL)
+    assert digest(payload=b"Payload") != same
+    assert digest(**{tos: 4}) != same
+    assert digest(Field.NONE, **{tos: 0xFF}) == digest(Field.NONE)
+    assert digest(Field.TTL, **{ttl: 3}) != digest(Field.TTL)
+    assert digest(Field.VLAN, tags=[5]) != digest(Field.VLAN, tags=[6]) != digest(Field.VLAN)
+    assert digest(Field.VLAN, tags=[0x1005]) == digest(Field.VLAN, tags=[5])
+    assert digest(Field.VLAN, tags=[0]) != digest(Field.VLAN)
+    assert digest(Field.LAYER2, macs=b"another one.") != digest(Field.LAYER2)
+    assert digest(Field.LAYER2, **{ttl: 3}) == digest(Field.LAYER2)
+    assert digest(Field.FRAME, **{ttl: 3}) != digest(Field.FRAME)
+    assert digest(Field.FRAME, padding=b"\0") != digest(Field.FRAME)
+
+
+def test_message():
+    frame = ethernet(0x0800, ip4(b"abc", ttl=9, tos=3, checksum=5), tags=[0x123])
+    layer3 = bytearray(frame[18:])
+    layer3[8] = layer3[10] = layer3[11] = 0
+    place = layers(frame, len(frame), 1)
+    expected = struct.pack("<BBHHH", 4, 1, 0x123, 0, 0) + layer3
+    assert message(frame, place, Field.VLAN | Field.TOS) == expected
+    assert message(frame, place, Field.TOS) == bytes([4]) + bytes(7) + layer3
+    assert message(frame, place, Field.FRAME) == bytes(8) + frame
+    words = np.frombuffer(expected + bytes(1), "<u8").reshape(1, -1)
+    digest = int(siphash(words, SECRET, key_bits=8 * len(expected))[0])
+    assert packet_digest(frame, 41, 1, fields=Field.VLAN | Field.TOS, secret=SECRET) == digest
+
+
+def random_frames(random, count):
+    """Frames of all kinds, of which some are cut and some have wrong bytes."""
+    for _ in range(count):
+        payload = random.bytes(int(random.integers(0, 80)))
+        version = random.choice([4, 6])
+        tos = int(random.integers(0, 256))
+        layer3 = ip4(payload, tos=tos) if version == 4 else ip6(payload, traffic=tos)
+        tags = random.integers(0, 1 << 16, random.integers(0, 5)).tolist()
+        kind = {4: 0x0800, 6: 0x86DD}[version]
+        frame = bytearray(ethernet(kind, layer3, tags=tags) + bytes(int(random.integers(0, 9))))
+        for place in random.integers(0, len(frame), random.integers(0, 3)):
+            frame[place] = random.integers(0, 256)
+        length = len(frame)
+        if random.random() < 0.3:
+            frame = frame[: random.integers(0, length)]
+        link = int(random.choice([*LINK_HEADERS, 1, 1, 1, 1, 127, 70000, -1]))
+        yield bytes(frame), length, link
+
+
+@pytest.mark.parametrize("fields", [Field.NONE, Field.TOS, *Field, Field.VLAN | Field.TTL])
+def test_compiled_is_the_same(fields):
+    seed = 20
+    frames = list(random_frames(np.random.default_rng(seed), 400))
+    found = zip(*digest_all(frames, fields=fields), strict=True)
+    for row, (digest, version, faults) in zip(frames, found, strict=True):
+        place = layers(*row)
+        assert (version, faults) == (place.version, place.faults), (seed, row)
+        assert digest == packet_digest(*row, fields=fields, secret=SECRET), (seed, row)
+
+
+def headers(frame, link=1):
+    buffer = np.frombuffer(frame + bytes(8), np.uint8).copy()
+    table = np.empty((compiled.COLUMNS, 1), np.int64)
+    packets = np.array([[0], [len(frame)], [len(frame)], [link]], np.int64)
+    compiled.find_headers(buffer, packets, table)
+    return table[[compiled.PROTOCOL, compiled.LAYER4], 0].tolist()
+
+
+def test_layer_4():
+    assert headers(WHOLE) == [17, 34]
+    assert headers(ethernet(0x0800, ip4(b"", options=bytes(8)), tags=[1])) == [17, 46]
+    assert headers(ethernet(0x0800, ip4(b"", offset=1))) == [17, -1]
+    assert headers(ethernet(0x0800, ip4(b"", offset=0x2000))) == [17, 34]
+    assert headers(ethernet(0x0806, bytes(28))) == [-1, -1]
+    assert headers(ethernet(0x86DD, ip6(bytes(8)))) == [17, 54]
+
+
+def test_extension_headers():
+    hop, routing = b"\x2b\0" + bytes(6), b"\x3c\1" + bytes(14)
+    options, fragment = b"\x33\0" + bytes(6), b"\x06\0\0\1" + bytes(4)
+    authentication = b"\x2c\4" + bytes(22)
+    chain = hop + routing + options + authentication + fragment
+    assert headers(ethernet(0x86DD, ip6(chain + bytes(20), protocol=0))) == [6, 54 + len(chain)]
+    # A fragment that is not the first has no ports, and a chain may not be whole.
+    later = chain[:-6] + b"\0\x08" + bytes(4)
+    assert headers(ethernet(0x86DD, ip6(later + bytes(20), protocol=0))) == [6, -1]
+    assert headers(ethernet(0x86DD, ip6(chain[:20], protocol=0))) == [60, -1]
+    endless = b"\0\0" + bytes(6)
+    assert headers(ethernet(0x86DD, ip6(endless * 40, protocol=0))) == [0, -1]
+
+
+def test_fields():
+    assert parse_fields("none") == Field.NONE
+    assert parse_fields("tos,vlan") == Field.TOS | Field.VLAN
+    for text in ("", "tos,", "TOS", "mac"):
+        with pytest.raises(FieldError, match=r"^fields: must be none, or among tos, ttl, vlan, la"):
+            parse_fields(text)

@@ -1,0 +1,71 @@
+"""Captures and packets that tests make, byte by byte."""
+
+import struct
+
+CAPTURES = "shared/data/captures"
+ETHERNET, RAW = 1, 101
+MACS = bytes(range(12))
+
+
+def pcap(packets, *, big=False, nano=False, link=ETHERNET, snaplen=262144):
+    """A pcap file of (nanoseconds, frame) or (nanoseconds, frame, bytes on the line)."""
+    order = ">" if big else "<"
+    magic, unit = (0xA1B23C4D, 1) if nano else (0xA1B2C3D4, 1000)
+    found = [struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, snaplen, link)]
+    for time, frame, *length in packets:
+        second, fraction = divmod(time, 10**9)
+        sizes = len(frame), length[0] if length else len(frame)
+        found.append(struct.pack(f"{order}IIII", second, fraction // unit, *sizes) + frame)
+    return b"".join(found)
+
+
+def block(kind, body, order="<"):
+    """A block of a pcapng file."""
+    body += bytes(-len(body) % 4)
+    size = struct.pack(f"{order}I", len(body) + 12)
+    return struct.pack(f"{order}I", kind) + size + body + size
+
+
+def section(order="<"):
+    return block(0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1), order)
+
+
+def option(code, value, order="<"):
+    return struct.pack(f"{order}HH", code, len(value)) + value + bytes(-len(value) % 4)
+
+
+def interface(*options, link=ETHERNET, snaplen=0, order="<"):
+    body = struct.pack(f"{order}HHI", link, 0, snaplen)
+    return block(1, body + b"".join(options), order)
+
+
+def packet(units, frame, *, interface=0, length=None, order="<", options=b""):
+    """An enhanced packet block."""
+    sizes = len(frame), len(frame) if length is None else length
+    head = struct.pack(f"{order}IIIII", interface, units >> 32, units & 0xFFFFFFFF, *sizes)
+    return block(6, head + frame + bytes(-len(frame) % 4) + options, order)
+
+
+def ethernet(kind, payload, *, tags=(), macs=MACS):
+    shown = b"".join(struct.pack(">HH", 0x8100, tag) for tag in tags)
+    return macs + shown + struct.pack(">H", kind) + payload
+
+
+def ip4(payload, *, ttl=64, tos=0, checksum=0, number=1, protocol=17, options=b"", size=None,
+        offset=0, source=b"\x0a\0\0\1", target=b"\x0a\0\0\2"):  # fmt: skip
+    words = 5 + len(options) // 4
+    size = 4 * words + len(payload) if size is None else size
+    head = struct.pack(
+        ">BBHHHBBH", 0x40 | words, tos, size, number, offset, ttl, protocol, checksum
+    )
+    return head + source + target + options + payload
+
+
+def ip6(payload, *, limit=64, traffic=0, protocol=17, size=None, source=bytes(16)):
+    size = len(payload) if size is None else size
+    head = struct.pack(">IHBB", 6 << 28 | traffic << 20, size, protocol, limit)
+    return head + source + bytes(15) + b"\1" + payload
+
+
+def udp(payload, source=1000, target=2000):
+    return struct.pack(">HHHH", source, target, 8 + len(payload), 0) + payload

@@ -1,0 +1,233 @@
+"""Captures: records, times and damage of both formats, beside another reader."""
+
+import gzip
+import io
+import os
+import struct
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import dpkt
+import pytest
+import zstandard
+from capture_files import CAPTURES, RAW, block, ethernet, interface, option, packet, pcap, section
+
+from lately.captures import capture_loops as loops
+from lately.captures import capture_reader
+from lately.captures.capture_reader import CaptureReader
+from lately.replay.traces import TraceError
+
+DATA = Path(__file__).parents[3] / CAPTURES
+FRAMES = [ethernet(0x0806, bytes(size)) for size in (28, 46, 0, 1500, 3)]
+TIMES = [10**18 + 1000 * index for index in range(len(FRAMES))]
+RECORDS = list(zip(TIMES, FRAMES, strict=True))
+SIMPLE = section() + interface() + b"".join(packet(t // 1000, f) for t, f in RECORDS)
+
+
+def read(path):
+    """Packets as (time, frame, bytes on the line, link), the bytes handed out, and the reader."""
+    found, content = [], b""
+    with CaptureReader(path) as capture:
+        while (packets := capture.read()) is not None:
+            content += packets.buffer[packets.begin : packets.end].tobytes()
+            rows = packets.table[[loops.TIME, loops.LENGTH, loops.LINK]].T.tolist()
+            for index, (time, length, link) in enumerate(rows):
+                found.append((time, packets.frame(index), length, link))
+    assert capture.packets == len(found)
+    return found, content, capture
+
+
+def write(folder, content, name="capture"):
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def whole(records=RECORDS, link=1):
+    return [(time, frame, len(frame), link) for time, frame in records]
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("nano", [False, True])
+def test_pcap(tmp_path, big, nano):
+    records = [(time + 7 * nano, frame) for time, frame in RECORDS]
+    content = pcap(records, big=big, nano=nano, link=RAW)
+    found, kept, capture = read(write(tmp_path, content))
+    assert found == whole(records, RAW)
+    assert kept == content
+    assert (capture.format, capture.compression, capture.missing) == ("pcap", "none", 0)
+
+
+def test_snaplen(tmp_path):
+    content = pcap([(TIMES[0], FRAMES[0], 1000), (TIMES[1], FRAMES[1], 3)], link=1 << 28 | 1)
+    # A packet is never shorter than what was captured of it; checksums are no link type.
+    assert [row[2:] for row in read(write(tmp_path, content))[0]] == [
+        (1000, 1),
+        (len(FRAMES[1]), 1),
+    ]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pcapng(tmp_path, order):
+    """Several interfaces and sections, with blocks between that nobody understands."""
+    resolutions = [
+        (b"", 10**6, 0), (b"\x09", 10**9, 0), (b"\x00", 1, 0), (b"\x0c", 10**12, 0),
+        (b"\x8a", 2**10, 0), (b"\x9e", 2**30, 0), (b"\xa8", 2**40, 0), (b"\x09", 10**9, 7000),
+    ]  # fmt: skip
+    interfaces, packets, expected = b"", b"", []
+    for index, (resolution, units, offset) in enumerate(resolutions):
+        options = [option(2, b"eth0", order)]
+        options += [option(9, resolution, order)] if resolution else []
+        options += [option(14, struct.pack(f"{order}q", offset), order)] if offset else []
+        interfaces += interface(*options, option(0, b"", order), link=100 + index, order=order)
+        count = 12345 * units + units * 3 // 7
+        packets += packet(count, FRAMES[0], interface=index, order=order, length=99)
+        packets += block(0xBAD, b"unknown", order)
+        expected.append((offset * 10**9 + count * 10**9 // units, FRAMES[0], 99, 100 + index))
+    one = section(order) + interfaces + packets
+    other = section() + interface() + packet(5, FRAMES[1])
+    found, kept, capture = read(write(tmp_path, one + other))
+    assert found == [*expected, (5000, FRAMES[1], len(FRAMES[1]), 1)]
+    assert kept == one + other
+    assert capture.format == "pcapng"
+
+
+def test_old_and_simple_packets(tmp_path):
+    simple = block(3, struct.pack("<I", 100) + FRAMES[0])
+    old = block(2, struct.pack("<HHIIII", 1, 9, 0, 3, len(FRAMES[1]), 200) + FRAMES[1])
+    content = section() + interface(snaplen=len(FRAMES[0])) + interface(link=RAW) + simple + old
+    assert read(write(tmp_path, content))[0] == [
+        (loops.NO_TIME, FRAMES[0], 100, 1), (3000, FRAMES[1], 200, RAW),
+    ]  # fmt: skip
+    big = block(2, struct.pack(">HHIIII", 1, 9, 0, 3, len(FRAMES[1]), 200) + FRAMES[1], ">")
+    content = section(">") + interface(order=">") + interface(link=RAW, order=">") + big
+    assert read(write(tmp_path, content))[0] == [(3000, FRAMES[1], 200, RAW)]
+
+
+def test_times_that_no_clock_has(tmp_path):
+    """A time before 1970, one that does not fit, and an interface that was not described."""
+    before = interface(option(14, struct.pack("<q", -10)))
+    after = interface(option(14, struct.pack("<q", 1 << 62)))
+    packets = packet(9_999_999, b"") + packet(10_000_000, b"") + packet(2**64 - 1, b"")
+    packets += packet(1, b"", interface=1) + packet(1, b"", interface=2)
+    found = read(write(tmp_path, section() + before + after + packets))[0]
+    none = loops.NO_TIME
+    assert [row[0] for row in found] == [none, 0, none, none, none]
+    assert [row[3] for row in found] == [1, 1, 1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [pcap(RECORDS[:3]), section() + interface() + packet(5, FRAMES[0]) + packet(6, FRAMES[2])],
+    ids=["pcap", "pcapng"],
+)
+def test_cut_anywhere(tmp_path, content, monkeypatch):
+    """Of a file that ends early, whole records are read, and the rest is counted."""
+    monkeypatch.setattr(capture_reader, "BUFFER", 256)
+    found, begun = read(write(tmp_path, content))[0], 24 if content[:1] == b"\xd4" else 0
+    counts = []
+    for size in range(max(begun, 4), len(content)):
+        if begun or size >= 12:
+            rows, kept, capture = read(write(tmp_path, content[:size]))
+            assert rows == found[: len(rows)]
+            assert kept + content[size - capture.missing : size] == content[:size]
+            counts.append(len(rows))
+    assert all(0 <= after - before <= 1 for before, after in pairwise(counts))
+    assert counts[-1] == len(found) - 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "must be a capture, pcap or pcapng, but is empty"),
+        (b"a,b\n", "must be a capture, pcap or pcapng, but begins with 61 2c 62 0a"),
+        (b"\xfd7zXZ\0\0\0", "must be a capture, pcap or pcapng, but is compressed by xz"),
+        (pcap([])[:23], "must have a header of 24 bytes, but has 23 (byte 0, packet 1)"),
+        (pcap([])[:4] + b"\3\0" + pcap([])[6:], "must be of version 2, not 3.4"),
+        (pcap(RECORDS) + b"\xff" * 16, "record here, but its length does not fit (byte 1,751, pac"),
+        (section()[:8] + b"\1\2\3\4" + section()[12:], "a byte order in its section, not 01 02 03"),
+        (section()[:24] + b"\0\0\0\0", "must hold a block here, but its two lengths differ"),
+        (section()[:4] + b"\x18\0\0\0" + section()[8:], "a block here, but its length is 24"),
+        (SIMPLE + b"\6\0\0\0\x0d\0\0\0" + bytes(9), "here, but its length does not fit (byte "),
+        (SIMPLE + b"\6\0\0\0\x10\0\0\0" + bytes(8), "here, but its length does not fit (byte "),
+        (SIMPLE + block(6, bytes(16)), "must hold a record here, but its length does not fit"),
+        (SIMPLE + packet(1, b"abcd")[:20] + b"\5" + packet(1, b"abcd")[21:], "does not fit"),
+        (section() + block(3, b""), "must hold a record here, but its length does not fit"),
+    ],
+)  # fmt: skip
+def test_damage(tmp_path, content, message):
+    path = write(tmp_path, content)
+    with pytest.raises(TraceError) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: must ")
+    assert message in str(caught.value)
+
+
+def test_too_many_interfaces(tmp_path, monkeypatch):
+    monkeypatch.setattr(capture_reader, "MOST_INTERFACES", 9)
+    assert read(write(tmp_path, section() + 9 * interface() + section() + 9 * interface()))
+    with pytest.raises(TraceError, match=r"must have at most 9 interfaces in a section \(byte 208"):
+        read(write(tmp_path, section() + 10 * interface()))
+
+
+@pytest.mark.parametrize("content", [pcap([]), section(), section() + interface()])
+def test_without_packets(tmp_path, content):
+    assert read(write(tmp_path, content))[:2] == ([], content)
+
+
+@pytest.mark.parametrize("size", [64, 100, 4000])
+def test_stretches(tmp_path, monkeypatch, size):
+    """A record may be longer than what is read at a time; so may blocks without a packet."""
+    monkeypatch.setattr(capture_reader, "BUFFER", size)
+    monkeypatch.setattr(capture_reader, "_PACKETS", 3)
+    long = block(0xBAD, bytes(3000))
+    for content in (pcap(3 * RECORDS), SIMPLE + 5 * long + SIMPLE + long):
+        found, kept, capture = read(write(tmp_path, content))
+        assert [row[1] for row in found] == [*FRAMES] * (len(found) // 5)
+        assert kept == content
+        # Of many blocks that nobody understands, never more than one is waited for.
+        assert len(capture._buffer) < 2 * 4000
+
+
+@pytest.mark.parametrize("form", ["gzip", "zstd", "pipe"])
+def test_from_where(tmp_path, monkeypatch, form):
+    content = pcap(RECORDS)
+    packed = {"gzip": gzip.compress, "zstd": zstandard.compress, "pipe": bytes}[form](content)
+    if form == "pipe":
+        source, sink = os.pipe()
+        os.write(sink, packed)
+        os.close(sink)
+        with open(source) as file:
+            monkeypatch.setattr(sys, "stdin", file)
+            found, _, capture = read("-")
+        assert (capture.name, capture.fraction) == ("standard input", None)
+    else:
+        found, _, capture = read(write(tmp_path, packed))
+        assert capture.compression == form
+        with pytest.raises(TraceError, match=f"must be whole {form} data, but: "):
+            read(write(tmp_path, packed[:-9]))
+    assert found == whole()
+
+
+COUNTS = {
+    "ipv6-bad-version.pcap": 4, "ipv6.pcap": 17, "m57-long-49583-80.pcap": 227,
+    "mpls-in-vlan.pcap": 3, "ospf.pcap": 394, "twovlan.pcap": 6, "vlan-pcp-dei.pcapng": 9,
+    "vlan-qinqinq.pcap": 14, "vnd.ms-cab-compressed-multi-conn.pcap": 158,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_real_captures(name):
+    if not (DATA / name).exists():
+        pytest.skip(f"{CAPTURES}/{name} is absent")
+    found, kept, _ = read(DATA / name)
+    content = (DATA / name).read_bytes()
+    reader = dpkt.pcapng.Reader if name.endswith("ng") else dpkt.pcap.Reader
+    expected = list(reader(io.BytesIO(content)))
+    assert kept == content
+    assert len(found) == COUNTS[name]
+    assert [row[1] for row in found] == [frame for _, frame in expected]
+    for (time, *_), (seconds, _) in zip(found, expected, strict=True):
+        # The other reader has floating-point numbers.
+        assert abs(time / 10**9 - float(seconds)) < 2e-6

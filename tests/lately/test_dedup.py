@@ -1,0 +1,426 @@
+"""Captures without the packets that were seen lately, and captures of two taps."""
+
+import csv
+import io
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import dpkt
+import numpy as np
+import pytest
+from capture_files import (
+    CAPTURES,
+    RAW,
+    block,
+    ethernet,
+    interface,
+    ip4,
+    ip6,
+    packet,
+    pcap,
+    section,
+    udp,
+)
+from click.testing import CliRunner
+
+from lately.captures.capture_reader import CaptureReader
+from lately.captures.made_packets import MadePackets
+from lately.captures.two_taps import Taps, tap
+from lately.cli.app import main
+from lately.cli.interrupts import interruptible
+from lately.dedup.deduplicate import Deduplication, deduplicate
+from lately.dedup.marks import Marks
+from lately.dedup.packet_oracle import PacketOracle
+from lately.dedup.window import SLACK, dedup_spec
+from lately.golden.packets.packet_digest import Field
+from lately.planner.requirement import RequirementError
+from lately.replay.traces import TraceError
+
+DATA = Path(__file__).parents[3] / CAPTURES
+MS = 10**6
+SPAN, WINDOW = 10 * MS, 200
+SPEC, TICK = dedup_spec(SPAN, WINDOW, 1e-6)
+WHAT = Deduplication(spec=SPEC, tick=TICK)
+
+
+def frame(number, size=30):
+    return ethernet(0x0800, ip4(udp(number.to_bytes(4, "big") + bytes(size)), number=number))
+
+
+def write(folder, content, name="capture"):
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def run(path, what=WHAT, **options):
+    """Result and output of a deduplication."""
+    output = io.BytesIO()
+    with CaptureReader(path) as capture:
+        return deduplicate(capture, output, what, **options), output.getvalue()
+
+
+def kept(path, what=WHAT):
+    """Numbers of the packets that are kept, from 0."""
+    marks = io.BytesIO()
+    result, _ = run(path, what, mark=Marks(marks))
+    dropped = {int(line.split(b",")[0]) - 1 for line in marks.getvalue().splitlines()[1:]}
+    assert len(dropped) == result.dropped
+    return [index for index in range(result.packets) if index not in dropped]
+
+
+# What is a duplicate
+
+
+@pytest.mark.parametrize("phase", [0, 1, TICK - 1])
+def test_span_at_its_edge(tmp_path, phase):
+    """Up to the span a packet is seen; past span, slack and a tick it is not."""
+    begin = 10**18 + phase
+    longest = SPAN + int(SPAN * SLACK) + 2 * TICK
+    times = [0, phase, phase + SPAN, phase + SPAN + longest]
+    packets = [(begin + time, frame(int(bool(index)))) for index, time in enumerate(times)]
+    assert kept(write(tmp_path, pcap(packets, nano=True))) == [0, 1, 3]
+
+
+def test_a_packet_counts_from_its_last_copy_on(tmp_path):
+    packets = [(index * SPAN, frame(1)) for index in range(20)]
+    assert kept(write(tmp_path, pcap(packets, nano=True))) == [0]
+
+
+def test_window_at_its_edge(tmp_path):
+    """As many packets as the window may come between two copies within the span."""
+    numbers = [1, *range(2, WINDOW + 1), 1]
+    packets = [(10**18 + index, frame(number)) for index, number in enumerate(numbers)]
+    assert kept(write(tmp_path, pcap(packets, nano=True))) == list(range(WINDOW))
+    # Of many more, it does not remember the first, and says so.
+    numbers = [1, *range(2, 3 * WINDOW), 1]
+    packets = [(10**18 + index, frame(number)) for index, number in enumerate(numbers)]
+    path = write(tmp_path, pcap(packets, nano=True))
+    assert kept(path) == list(range(3 * WINDOW))
+    assert 0 < run(path)[0].shortened < 2 * WINDOW
+
+
+def test_no_specification():
+    with pytest.raises(RequirementError, match=r"^fpr: must be a rate above 0 and below 1, not 2"):
+        dedup_spec(SPAN, WINDOW, 2)
+    assert dedup_spec(100, 1, 0.5)[1] == 1
+    with pytest.raises(RequirementError, match=r"but none has a span of 2 ticks of 1 ns with at m"):
+        dedup_spec(1, 1, 0.5)
+
+
+def test_fields(tmp_path):
+    one, other = (
+        ethernet(0x0800, ip4(udp(b"a"), ttl=ttl, tos=tos), tags=tags, macs=bytes([ttl] * 12))
+        for ttl, tos, tags in ((64, 0, []), (63, 4, [5]))
+    )
+    path = write(tmp_path, pcap([(0, one), (1000, other)]))
+
+    def left(fields):
+        return kept(path, Deduplication(spec=SPEC, tick=TICK, fields=fields))
+
+    assert left(Field.NONE) == [0]
+    assert [left(field) for field in Field] == [[0, 1]] * 5
+
+
+# What is written
+
+
+def test_pcap_is_kept_but_for_duplicates(tmp_path):
+    packets = [(1000 * index, frame(number)) for index, number in enumerate([1, 2, 1, 3, 3, 4, 1])]
+    for options in ({}, {"big": True}, {"nano": True}):
+        result, content = run(write(tmp_path, pcap(packets, **options)))
+        expected = pcap([packets[index] for index in (0, 1, 3, 5)], **options)
+        assert content == expected
+        assert (result.packets, result.dropped) == (7, 3)
+        assert result.bytes_written == len(expected)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pcapng_keeps_all_blocks(tmp_path, order):
+    names, unknown = block(4, bytes(8), order), block(0xBAD, b"?", order)
+    head = section(order) + interface(order=order) + names
+    more = interface(link=RAW, order=order)
+    one, again = (packet(t, frame(1), order=order) for t in (1, 2))
+    raw = packet(3, frame(1)[14:], interface=1, order=order)
+    other = packet(4, frame(2), order=order)
+    parts = [head, one, unknown, again, more, raw, other, names, section(), interface()]
+    parts += [packet(5, frame(2)), packet(6, frame(3)), block(0xBAD, b"?")]
+    # The same packet on another link, and in another section, is the same.
+    dropped = (3, 5, 10)
+    result, content = run(write(tmp_path, b"".join(parts)))
+    assert content == b"".join(p for index, p in enumerate(parts) if index not in dropped)
+    assert (result.packets, result.dropped) == (6, 3)
+
+
+def test_what_is_told(tmp_path):
+    late = 5000
+    packets = [
+        (10 * MS, frame(1)),
+        (10 * MS - late, frame(2)),
+        (11 * MS, frame(3)[:50], len(frame(3))),
+        (12 * MS, ethernet(0x0800, b"\x55" * 30)),
+        (13 * MS, ethernet(0x86DD, ip6(udp(b"")))),
+        (14 * MS, ethernet(0x0806, bytes(28))),
+    ]
+    result, content = run(write(tmp_path, pcap(packets, nano=True) + b"cut"))
+    assert content == pcap(packets, nano=True)
+    assert (result.malformed, result.cut, result.missing_bytes) == (1, 1, 3)
+    assert result.versions == {"other": 2, "ip4": 3, "ip6": 1}
+    assert (result.late, result.latest, result.untimed) == (1, late, 0)
+    simple = block(3, (70).to_bytes(4, "little") + frame(1)[:40])
+    result, _ = run(write(tmp_path, section() + interface() + 2 * simple))
+    assert (result.packets, result.dropped, result.untimed, result.cut) == (2, 1, 2, 2)
+
+
+def test_without_packets(tmp_path):
+    result, content = run(write(tmp_path, pcap([])))
+    assert (result.packets, content) == (0, pcap([]))
+
+
+# Two taps
+
+
+def taps(how, source=None, count=3000, seed=3):
+    output, truth = io.BytesIO(), io.BytesIO()
+    result = tap(source or MadePackets(count, seed=seed), output, how, truth=truth)
+    return result, output.getvalue(), list(csv.DictReader(truth.getvalue().decode().splitlines()))
+
+
+def test_made_packets_are_right():
+    output = taps(Taps(loss=0.5), count=5000)[1]
+    frames = [frame for _, frame in dpkt.pcap.Reader(io.BytesIO(output))]
+    assert {len(frame) for frame in frames} == {60, 590, 1514}
+    for content in frames[:500]:
+        packet = dpkt.ethernet.Ethernet(content)
+        assert dpkt.in_cksum(content[14:34]) == 0
+        assert packet.data.len == len(content) - 14
+        assert packet.data.data.ulen == len(content) - 34
+    assert output == taps(Taps(loss=0.5), count=5000)[1]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        Taps(delay=0),
+        Taps(delay=50_000, jitter=100_000, loss=0.1, vlan=7, hops=1),
+        # The first of two copies may be the second tap's.
+        Taps(delay=3 * MS, jitter=5 * MS, loss=0.5, hops=255),
+    ],
+)
+def test_copies_are_what_is_dropped(tmp_path, how):
+    result, content, truth = taps(how)
+    lines = list(dpkt.pcap.Reader(io.BytesIO(content)))
+    assert [int(line["number"]) for line in truth] == list(range(1, len(lines) + 1))
+    assert [time for time, _ in lines] == sorted(time for time, _ in lines)
+    assert (result.packets, result.first + result.second) == (3000, len(lines))
+    assert sum(int(line["copy"]) for line in truth) == result.copies
+    spec, tick = dedup_spec(SPAN, 5000, 1e-9)
+    left = kept(write(tmp_path, content), Deduplication(spec=spec, tick=tick))
+    assert left == [index for index, line in enumerate(truth) if line["copy"] == "0"]
+    seen = set()
+    for line in truth:
+        assert (line["source"] in seen) == (line["copy"] == "1")
+        seen.add(line["source"])
+
+
+def test_second_tap(tmp_path):
+    """It tags, and takes from TTL and hop limit, but not below 1; checksums stay right."""
+    frames = [
+        ethernet(0x0800, ip4(udp(b"a"), ttl=ttl, checksum=checksum(ttl))) for ttl in (64, 2, 1)
+    ]
+    frames += [ethernet(0x86DD, ip6(udp(b"a"), limit=9)), ethernet(0x0806, bytes(28)), b"short"]
+    path = write(tmp_path, pcap([(t, f) for t, f in enumerate(frames)], nano=True))
+    with CaptureReader(path) as capture:
+        _, content, truth = taps(Taps(delay=100, vlan=0x123, hops=3), capture)
+    found = [frame for _, frame in dpkt.pcap.Reader(io.BytesIO(content))]
+    assert found[:6] == frames
+    assert [line["tap"] for line in truth] == ["1"] * 6 + ["2"] * 6
+    assert all(f[12:16] == b"\x81\0\x01\x23" for f in found[6:11])
+    untagged = [f[:12] + f[16:] for f in found[6:11]]
+    assert [f[22] for f in untagged[:3]] == [61, 1, 1]
+    assert all(dpkt.in_cksum(f[14:34]) == 0 for f in untagged[:3])
+    assert untagged[3][21] == 6
+    assert [untagged[4], found[11]] == frames[4:]
+
+
+def checksum(ttl):
+    return dpkt.in_cksum(ip4(udp(b"a"), ttl=ttl)[:20])
+
+
+def test_taps_of_what_they_cannot_write(tmp_path):
+    two = (
+        section() + interface() + interface(link=RAW) + packet(1, b"") + packet(2, b"", interface=1)
+    )
+    with (
+        CaptureReader(write(tmp_path, two)) as capture,
+        pytest.raises(TraceError, match="must have packets of one type of link, not of 1 and 101"),
+    ):
+        taps(Taps(), capture)
+    with (
+        CaptureReader(write(tmp_path, pcap([(0, b"")], link=RAW))) as capture,
+        pytest.raises(TraceError, match="vlan: must not be given for links of type 101"),
+    ):
+        taps(Taps(vlan=1), capture)
+
+
+# The exact oracle
+
+
+def test_oracle():
+    """Each of the cases, at the edges of span and window."""
+    oracle = PacketOracle(SPEC, SPAN, 3)
+    keys = np.array([1, 2, 3, 1, 2, 9, 9, 9, 4, 4], np.uint64)
+    elapsed = np.array([0, 0, 0, 0, 0, 0, SPAN, 2 * SPAN + 1, 9 * SPAN, 9 * SPAN + 1], np.int64)
+    dropped = np.array([0, 1, 0, 1, 0, 0, 1, 1, 0, 0], np.bool_)
+    oracle.add(keys[:6], elapsed[:6], elapsed[:6] // TICK, dropped[:6], 0.25)
+    oracle.add(keys[6:], elapsed[6:], elapsed[6:] // TICK, dropped[6:], 0.5)
+    found = oracle.finish()
+    assert (found.equal, found.duplicates) == (5, 4)
+    # The copies of 2 and of 4 passed; the first 2 and the last 9 were lost, the latter remembered.
+    assert (found.passed_duplicates, found.lost_uniques, found.remembered) == (2, 2, 1)
+    assert found.fresh == 5
+    assert found.expected == 4 * 0.25 + 0.5
+    figures = found.figures()
+    assert (figures["false_positives"], figures["false_positive_rate"]) == (1, 0.2)
+    assert figures["predicted_false_positive_rate"] == 0.3
+
+
+def test_oracle_finds_false_positives(tmp_path):
+    """A filter that is too small drops as many packets as its bits let expect."""
+    content = taps(Taps(loss=0.3), count=20_000)[1]
+    spec, tick = dedup_spec(50 * MS, 2000, 0.2)
+    oracle = PacketOracle(spec, 50 * MS, 2000)
+    what = Deduplication(spec=spec, tick=tick)
+    result, _ = run(write(tmp_path, content), what, oracle=oracle)
+    found = oracle.finish().figures()
+    assert found["lost_uniques"] - found["remembered"] == found["false_positives"] > 50
+    low, high = found["false_positive_interval"]
+    assert low < 1.3 * found["predicted_false_positive_rate"] < 1.7 * high
+    assert (
+        found["duplicates"] - found["passed_duplicates"] + found["lost_uniques"] == result.dropped
+    )
+
+
+# The command
+
+
+def command(*arguments, code=0):
+    done = CliRunner().invoke(main, [*map(str, arguments)])
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_command(tmp_path):
+    made, out, marks, truth = (tmp_path / name for name in ("made", "out", "marks", "truth"))
+    command("tap", "generator", made, "--packets", 2000, "--hops", 1, "--truth", truth)
+    arguments = ["dedup", made, out, "--check", "--mark", marks, "--window", 5000]
+    figures = json.loads(command(*arguments, "--json").stdout)
+    assert (figures["packets"], figures["dropped"]) == (4000, 2000)
+    check = figures["check"]
+    assert (check["duplicates"], check["lost_uniques"], check["passed_duplicates"]) == (2000, 0, 0)
+    copies = [
+        row["number"]
+        for row in csv.DictReader(truth.read_text().splitlines())
+        if row["copy"] == "1"
+    ]
+    listed = list(csv.DictReader(marks.read_text().splitlines()))
+    assert [row["number"] for row in listed] == copies
+    assert listed[0]["time"].startswith("1700000000.000")
+    assert len({row["digest"] for row in listed}) == 2000
+    assert "2,000   seen within 50 ms and 5,000 packets; 50% of all" in command(*arguments).stdout
+    # In place, and of what has no duplicates any more.
+    before = out.read_bytes()
+    command("dedup", out, out)
+    assert out.read_bytes() == before
+
+
+def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
+    path = write(tmp_path, pcap([(0, frame(1)), (1000, frame(1))]))
+    with path.open() as source:
+        monkeypatch.setattr(sys, "stdin", source)
+        main.main(["dedup", "-", "-"], standalone_mode=False)
+    assert capfdbinary.readouterr() == (pcap([(0, frame(1))]), b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--span", "50"], "span: must be a number above 0 and one of ns, us, ms, s"),
+        (["--span", "1.5ns"], "span: must be a whole number of nanoseconds, not '1.5 ns'"),
+        (["--fields", "mac"], "fields: must be none, or among tos, ttl, vlan, layer2, frame, not"),
+        (["--fpr", "1"], "fpr: must be a rate above 0 and below 1, not 1"),
+        (["--mark", "no/such"], "no/such: No such file or directory"),
+    ],
+)
+def test_command_wrong(tmp_path, arguments, message):
+    path = write(tmp_path, pcap([(0, frame(1))]))
+    done = command("dedup", path, tmp_path / "out", *arguments, code=1)
+    assert done.stderr.startswith(f"lately: error: {message}")
+    assert done.stderr.count("\n") == 1
+    assert os.listdir(tmp_path) == ["capture"]
+
+
+def test_damage_leaves_nothing(tmp_path):
+    path = write(tmp_path, pcap([(0, frame(1))]) + b"\xff" * 16)
+    done = command("dedup", path, tmp_path / "out", code=1)
+    assert "must hold a record here, but its length does not fit (byte 116" in done.stderr
+    assert os.listdir(tmp_path) == ["capture"]
+
+
+def test_interrupted(tmp_path, monkeypatch):
+    """What was read before Ctrl-C is written, and a wait for more ends."""
+    packets = [(1000 * index, frame(index // 2)) for index in range(20)]
+    path = write(tmp_path, pcap(packets))
+    read = CaptureReader.read
+
+    def interrupt(capture):
+        if capture.packets:
+            os.kill(os.getpid(), signal.SIGINT)
+            signal.pause()
+        return read(capture)
+
+    monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 10)
+    monkeypatch.setattr(CaptureReader, "read", interrupt)
+    done = command("dedup", path, tmp_path / "out", "--json", code=130)
+    assert json.loads(done.stdout)["interrupted"]
+    assert (tmp_path / "out").read_bytes() == pcap(packets[:10:2])
+
+
+def test_interrupts_are_heard_where_they_are_waited_for():
+    with interruptible() as heard:
+        assert not heard()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert heard()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    with interruptible() as heard:
+        with heard.waiting():
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError
+        assert heard()
+
+
+FOUND = {
+    "m57-long-49583-80.pcap": (113, 113), "vnd.ms-cab-compressed-multi-conn.pcap": (78, 78),
+    "ospf.pcap": (256, 0), "ipv6-bad-version.pcap": (0, 0), "ipv6.pcap": (0, 0),
+    "mpls-in-vlan.pcap": (0, 0), "twovlan.pcap": (0, 0), "vlan-pcp-dei.pcapng": (6, 6),
+    "vlan-qinqinq.pcap": (0, 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_real_captures(name):
+    """Equal packets, and those within 50 ms; hellos that come again after seconds pass."""
+    if not (DATA / name).exists():
+        pytest.skip(f"{CAPTURES}/{name} is absent")
+    spec, tick = dedup_spec(50 * MS, 65_536, 1e-6)
+    oracle = PacketOracle(spec, 50 * MS, 65_536)
+    result, _ = run(DATA / name, Deduplication(spec=spec, tick=tick), oracle=oracle)
+    found = oracle.finish()
+    assert (found.equal, found.duplicates) == FOUND[name]
+    assert (found.lost_uniques, found.passed_duplicates) == (0, 0)
+    assert result.dropped == found.duplicates
+    assert result.malformed == {"ipv6-bad-version.pcap": result.malformed}.get(name, 0)
