@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import compilation
 from ..operations import Operation, OperationBit
 from ..spec import FilterSpec
 from ..times import NEVER, TIME_LIMIT, Times
@@ -218,6 +219,8 @@ class Turns:
         The `codes`, shape (n,), are values of `Operation`, of the families without
         removal; the `times`, shape (n,), never decrease.
         """
+        if compilation.wanted():
+            return self._follow_compiled(codes, times)
         passage = Passage.empty(len(codes))
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         controls = np.flatnonzero(codes & OperationBit.ALONE)
@@ -245,6 +248,32 @@ class Turns:
             passage.status[start] = before.status[0]
             passage.guaranteed_span[start] = before.guaranteed_span[0]
             start = part.stop
+        return passage
+
+    def _follow_compiled(self, codes: NDArray[np.uint8], times: Times) -> Passage:
+        from . import compiled_turns as compiled
+
+        policy, passage = self.policy, Passage.empty(len(codes))
+        # Integers of Python have no largest; no part of a stream reaches this one.
+        sizes = [min(size, TIME_LIMIT) for size in (self.filled, self.length, self.generation)]
+        spanned, shorten = policy.span is not None, policy.when_full == "shorten"
+        present = *sizes, self.first, self.last, self.lost, self.latest
+        limits = policy.writes, self._span, self._old, spanned, shorten
+        state = np.array([*present, 0, 0, 0, 0, *limits], np.int64)
+        settled, overfull = np.array(self.settled, np.int64), np.array(self.overfull)
+        # Another layout in memory would be another compilation.
+        codes, times = (np.require(array, requirements=["C", "W"]) for array in (codes, times))
+        compiled.follow(codes, times, state, settled, overfull, *passage)
+        values = state.tolist()
+        self.first, self.last, self.lost, self.latest = values[3:7]
+        self.settled, self.overfull = settled.tolist(), overfull.tolist()
+        self.insertions += values[compiled.INSERTIONS]
+        self.shifts += values[compiled.SHIFTS]
+        self.shortened += values[compiled.SHORTENED]
+        self.overfilled += values[compiled.OVERFILLED]
+        self.filled = values[compiled.FILLED]
+        if values[compiled.LENGTH] != sizes[compiled.LENGTH]:
+            self.length = self.generation
         return passage
 
     def _tell(self, passage: Passage, times: Times, last: Times, filled: NDArray[np.int64]) -> None:

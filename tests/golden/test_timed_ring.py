@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import PATHS, taking
 from small_filters import (
     as_keys,
     segments_of,
@@ -489,3 +490,21 @@ def test_estimated_rate_is_of_what_counts(name):
     assert (model.fill_ratios()[: spec.run] > 0).all()
     with pytest.raises(ValueError, match="now: must not be before the last insertion"):
         model.estimated_false_positive_rate(model.last_insertion - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(spec=timed_specs(), seed=st.integers(0, 1 << 32), data=st.data())
+def test_turns_of_both_paths(spec, seed, data):
+    """The loop that is compiled and the one in numpy tell the same, and go on alike."""
+    spec = spec if data.draw(st.booleans(), "span") else spec.untimed
+    several = Turns(TurnPolicy.of(spec)), Turns(TurnPolicy.of(spec))
+    codes, _, times = stream(replace(spec, span=spec.span or 50), seed, 120)
+    for part in np.split(np.arange(120), [1, 70]):
+        found = []
+        for path, turns in zip(PATHS, several, strict=True):
+            with taking(path):
+                found.append(turns.follow(codes[part].astype(np.uint8), times[part]))
+        assert all((one == other).all() for one, other in zip(*found, strict=True))
+        assert several[0].numbers() == several[1].numbers()
+        for turns in several:
+            turns.generation = 1 + seed % 40
