@@ -1,8 +1,12 @@
 """Exported units with registers behind a bus, as other tools read them."""
 
+import os
 import re
+import shutil
 import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 
 import pytest
 from peakrdl_cheader.exporter import CHeaderExporter
@@ -21,6 +25,7 @@ from lately.sim.toolchain import run_yosys, verilator_environment
 
 pytestmark = pytest.mark.rtl
 
+ROOT = Path(__file__).parents[2]
 TINY = [name for name in ALL_PRESETS if name.endswith("-tiny")]
 TICKS = {"options": {"ticks": "period"}}
 
@@ -48,14 +53,55 @@ def check_with_tools(folder):
     assert re.search(r"^PASS: 200 results", run.stdout, re.M), run.stdout
 
 
-def test_tools_read_it_without_warnings(tmp_path):
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A folder with a unit behind AXI4-Lite."""
+    folder = tmp_path_factory.mktemp("exported")
+    write(design(), folder / "ip")
+    return folder
+
+
+def test_tools_read_it_without_warnings(exported):
     """Vivado also knows the bus, by attributes."""
-    write(design(), tmp_path / "ip")
-    check_with_tools(tmp_path / "ip")
-    text = (tmp_path / "ip" / "seen_lately.v").read_text()
+    check_with_tools(exported / "ip")
+    text = (exported / "ip" / "seen_lately.v").read_text()
     for part in ("AWADDR", "WSTRB", "BRESP", "RVALID"):
         assert f'X_INTERFACE_INFO = "xilinx.com:interface:aximm:1.0 s_axil {part}"' in text
     assert "ASSOCIATED_BUSIF s_axis:m_axis:s_axil, ASSOCIATED_RESET aresetn" in text
+
+
+def test_example_to_be_copied(exported):
+    shutil.copy(ROOT / "examples" / "verilog" / "seen_lately_bench.v", exported)
+    sources = ["ip/seen_lately.v", "seen_lately_bench.v"]
+    built = subprocess.run(
+        ["iverilog", "-g2005", "-Wall", "-o", "bench", *sources],
+        cwd=exported, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (built.returncode, built.stdout + built.stderr) == (0, "")
+    run = subprocess.run(["vvp", "bench"], cwd=exported, capture_output=True, text=True, check=True)
+    *_, counted, last = run.stdout.splitlines()
+    assert (counted, last) == ("22 operations, 10 hits", "PASS")
+
+
+REGISTERS_END = "".join(f":-${kind}" for kind in (
+    "dff", "dffe", "sdff", "sdffe", "sdffce", "adff", "adffe", "dffsr", "dffsre", "aldff", "aldffe"
+))  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bus", BUSES)
+def test_no_output_depends_on_an_input_of_the_same_clock(bus, tmp_path):
+    """No path leads from an input to an output but through a register, in the whole netlist."""
+    write(design(bus=bus), tmp_path / "ip")
+    script = [
+        "read_verilog ip/seen_lately.v", "hierarchy -top seen_lately", "proc", "flatten",
+        "memory_dff", "memory_collect", "memory_map", "opt_clean",
+        f"select -assert-none i:* %co*{REGISTERS_END} o:* %i",
+        # What stops at no register reaches them.
+        "select -assert-any i:* %co* o:m_axis_tvalid %i",
+    ]  # fmt: skip
+    done = run_yosys("-q", "-p", "; ".join(script), directory=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
 
 
 @pytest.mark.slow
@@ -229,6 +275,66 @@ def test_axi_models_of_cocotb(simulator, tmp_path):
     assert outcomes == {"streams_and_registers": True}, (
         tmp_path / "bench" / f"{simulator}.log"
     ).read_text()[-4000:]
+
+
+CORE = """\
+CAPI=2:
+name: ::two_filters:0
+filesets:
+  rtl:
+    files: [top.v]
+    file_type: verilogSource-2005
+  generator:
+    depend: [lately]
+generate:
+  counted:
+    generator: lately
+    parameters: {name: counted, preset: tiny, bus: wishbone, last: true}
+  timed:
+    generator: lately
+    parameters: {name: timed, spec: timed.toml, wrap: raw, ticks: period, last: false}
+targets:
+  default: &default
+    filesets: [rtl, generator]
+    generate: [counted, timed]
+    toplevel: top
+  lint:
+    <<: *default
+    default_tool: verilator
+    tools:
+      verilator:
+        mode: lint-only
+        verilator_options: [-Wno-PINMISSING]
+"""
+
+
+def fusesoc(folder, core):
+    """Run the target lint of a core whose filters are generated."""
+    (folder / "two_filters.core").write_text(core)
+    any_preset("timed-tiny").to_toml(folder / "timed.toml")
+    (folder / "top.v").write_text(
+        "`timescale 1ns / 1ps\nmodule top; counted a (); timed b (); endmodule\n"
+    )
+    home = {"XDG_CACHE_HOME": str(folder), "XDG_DATA_HOME": str(folder)}
+    environment = verilator_environment() | home
+    path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    return subprocess.run(
+        [sys.executable, "-m", "fusesoc.main", "--cores-root", str(ROOT / "lately" / "fusesoc"),
+         "--cores-root", str(folder), "run", "--target", "lint", "two_filters"],
+        cwd=folder, env=environment | {"PATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_fusesoc_generates(tmp_path):
+    """A core of one's own asks for filters; the generator calls `lately export` for each."""
+    done = fusesoc(tmp_path, CORE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("counted", "timed"):
+        assert list(tmp_path.rglob(f"export/{name}.v")), name
+    wrong = fusesoc(tmp_path, CORE.replace("preset: tiny", "preset: huge"))
+    assert wrong.returncode != 0
+    assert "lately: error: preset: must be one of " in wrong.stdout + wrong.stderr
 
 
 def test_bus_wrong():

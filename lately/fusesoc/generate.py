@@ -1,0 +1,30 @@
+"""Program that FuseSoC calls to have a unit exported, with its core, into the present folder."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+
+def options(parameters: dict[str, object], root: Path) -> list[str]:
+    """Return the options of `lately export` for the parameters of a core in a folder."""
+    words = []
+    for name, value in parameters.items():
+        option = f"--{name.replace('_', '-')}"
+        if name == "spec":
+            value = root / str(value)
+        if value is True:
+            words.append(option)
+        elif value is not False:
+            words += [option, str(value)]
+    return words
+
+
+if __name__ == "__main__":
+    asked = yaml.safe_load(Path(sys.argv[1]).read_text("utf-8"))
+    words = options(asked.get("parameters") or {}, Path(asked["files_root"]))
+    # FuseSoC takes in the cores that it finds here.
+    sys.exit(
+        subprocess.run(["lately", "export", *words, "--out", "export"], check=False).returncode
+    )
