@@ -7,30 +7,24 @@ was interrupted) and lately/planner/costs.json (the coefficients), and then the 
 import json
 import random
 import sys
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 
 import numpy as np
-from rich.console import Console
-from rich.progress import track
-from scipy.optimize import linprog
 
-from lately.benchmarks.run_identity import identity
 from lately.boards.flow.devices import device
-from lately.boards.flow.synthesis import count_unit
 from lately.golden import FilterSpec, SpecificationError
 from lately.hdl.profile import HardwareProfile
 from lately.planner import cost
+from lately.planner.timestamp_cost import stamp_models
 
-from .blocks import DOCS, RESULTS, ROOT, Page, load, save, write
+from . import stamped
+from .blocks import DOCS, ROOT, Page, load, write
+from .fitting import least_error, measure, up
 from .performance import measurements
 
 COUNTS = "planner.json"
 COSTS = ROOT / "lately" / "planner" / "costs.json"
-ERRORS = Console(stderr=True)
-
-# Units counted at a time.
-JOBS = 2
+STAMP_COSTS = COSTS.with_name("timestamp_costs.json")
 
 # Fewest bits of a part of a segment.
 PART_BITS = 256
@@ -119,31 +113,10 @@ def blocks(spec, where):
     return int(cost.block_rams(*cost.of_spec(spec), where, spec.key_bits)[0])
 
 
-def measure():
-    """Count the cells of every unit of the samples; rows of other hardware are dropped."""
-    wanted = {}
+def units():
+    """Yield the names of devices, and the specifications that are counted on them."""
     for family in SAMPLES:
-        for name, spec in sample(family):
-            rtlil = identity(spec, device(name), seed=1).rtlil
-            row = {"spec": spec.to_dict(), "device": name, "rtlil": rtlil}
-            wanted[json.dumps(row)] = row, spec
-    known = load(COUNTS) if (RESULTS / COUNTS).exists() else []
-    rows = {key: row for row in known if (key := json.dumps(_identity(row))) in wanted}
-    with ProcessPoolExecutor(JOBS) as pool:
-        counts = {
-            pool.submit(count_unit, spec, device=device(row["device"])): key
-            for key, (row, spec) in wanted.items()
-            if key not in rows
-        }
-        for future in track(as_completed(counts), "Counting units", len(counts), console=ERRORS):
-            found, key = future.result(), counts[future]
-            rows[key] = wanted[key][0] | {"lut": found.lut, "ff": found.ff, "bram": found.bram}
-            save(COUNTS, [rows[key] for key in wanted if key in rows])
-    return [rows[key] for key in wanted]
-
-
-def _identity(row):
-    return {name: row.get(name) for name in ("spec", "device", "rtlil")}
+        yield from sample(family)
 
 
 def features(row):
@@ -182,26 +155,10 @@ def fit(rows):
     return models
 
 
-def least_error(matrix):
-    """Return coefficients of 0 or more whose sums, shape (n,), differ least from 1 at worst."""
-    ones = np.ones((len(matrix), 1))
-    found = linprog(
-        [0] * matrix.shape[1] + [1],
-        A_ub=np.block([[matrix, -ones], [-matrix, -ones]]),
-        b_ub=np.concatenate([ones, -ones]),
-    )
-    return found.x[:-1]
-
-
 def matrices(rows, kind):
     """Return the features of units, shape (n, features), and what was counted, shape (n,)."""
     named = np.array([list(features(row).values()) for row in rows])
     return named, np.array([row[kind] for row in rows], float)
-
-
-def up(error):
-    """Round up to a whole percentage."""
-    return float(np.ceil(error * 100) / 100)
 
 
 def runs():
@@ -254,8 +211,17 @@ def fit_all(what):
         sys.exit(
             "docs/planner.md takes no measurements; 'python docs/pages planner fit' makes them"
         )
-    write(COSTS, json.dumps(fit(measure()), indent=1) + "\n")
+    write(COSTS, json.dumps(fit(measure(COUNTS, units())), indent=1) + "\n")
+    rows = measure(stamped.COUNTS, stamped.units())
+    write(STAMP_COSTS, json.dumps(stamped.fit(rows), indent=1) + "\n")
     cost.models.cache_clear()
+    stamp_models.cache_clear()
 
 
-PAGE = Page(DOCS / "planner.md", lambda: {"residuals": table(cost.models())}, take=fit_all)
+def content():
+    """Return the parts of the page."""
+    stamps = stamped.table(load(stamped.COUNTS), stamp_models())
+    return {"residuals": table(cost.models()), "stamp-residuals": stamps}
+
+
+PAGE = Page(DOCS / "planner.md", content, take=fit_all)

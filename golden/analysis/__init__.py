@@ -18,6 +18,7 @@ from .capacity import apbf_staleness_bound as apbf_staleness_bound
 from .capacity import npws as npws
 from .digests import column_loads as column_loads
 from .digests import digest_false_positive_rate as digest_false_positive_rate
+from .digests import stashed_entries as stashed_entries
 from .guarded_epoch import gebf_false_positive_rate as gebf_false_positive_rate
 from .guarded_epoch import gebf_staleness_bound as gebf_staleness_bound
 from .plain_bloom import bloom_accesses as bloom_accesses

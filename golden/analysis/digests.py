@@ -41,3 +41,8 @@ def column_loads(window: int, *, columns: int, rows: int) -> list[float]:
     for _ in range(columns):
         loads.append(loads[-1] ** 2 / (1 + loads[-1]))
     return loads
+
+
+def stashed_entries(window: int, *, columns: int, rows: int) -> float:
+    """Return the entries in the stash on average; parameters, errors: as `column_loads`."""
+    return rows * column_loads(window, columns=columns, rows=rows)[-1]

@@ -23,7 +23,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import compilation
-from ..analysis import column_loads, digest_false_positive_rate
 from ..convenience import State
 from ..errors import SpecificationError
 from ..filter import Answers, CountedFilter, Words, require_count
@@ -32,15 +31,8 @@ from ..hash.keys import Keys, one_or_all
 from ..hash.siphash import check_secret
 from ..operations import Ages, Operation, Verdicts
 from ..ring.slices import chunks
-from ..sizing import smallest
-from ..spec.dictionary_sizes import WindowDictionarySpec
+from ..spec.dictionary_sizes import WindowDictionarySpec, least_columns, least_digest_bits
 from . import window_loop as loop
-
-_COLUMNS = 12
-"""Columns that `for_window` takes at most."""
-
-_OVERFLOW = 0.01
-"""Entries in the stash on average, at most, of a dictionary that `for_window` builds."""
 
 Windows = ArrayLike | None
 """Window of all queries, or one for each, shape (n,); None for that of the dictionary."""
@@ -151,15 +143,13 @@ class WindowDictionary(CountedFilter):
 
     @classmethod
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
-        least = smallest(lambda bits: digest_false_positive_rate(keys, bits) <= fpr, 16)
         shapes = [
-            (columns * (1 << bits), columns, 1 << bits)
-            for bits in range(1, max(2, keys.bit_length() + 1))
-            for columns in range(1, _COLUMNS + 1)
-            if column_loads(keys, columns=columns, rows=1 << bits)[-1] * (1 << bits) <= _OVERFLOW
+            (columns * rows, columns, rows)
+            for rows in (1 << bits for bits in range(1, max(2, keys.bit_length() + 1)))
+            if (columns := least_columns(keys, rows)) is not None
         ]
         _, columns, rows = min(shapes)
-        bits = max(least, rows.bit_length())
+        bits = max(least_digest_bits(keys, fpr), rows.bit_length())
         return {"window": keys, "columns": columns, "rows": rows, "digest_bits": bits}
 
     def _prepare(self) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..analysis import digest_false_positive_rate
+from ..analysis import digest_false_positive_rate, stashed_entries
 from ..hash.functions import HASHES, RANGE_BITS
+from ..sizing import smallest
 from .base import Specification, optional, require, required
 
 SWEPT_PER_ROW = 10
@@ -13,6 +14,12 @@ SWEPT_PER_ROW = 10
 
 SWEEP_MARGIN = 256
 """Insertions by which a sweep may be late, operations under way included."""
+
+MOST_COLUMNS = 12
+"""Columns of a dictionary that is sized for a window, at most."""
+
+MOST_STASHED = 0.01
+"""Entries in the stash of such a dictionary, at most, on average."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +65,11 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
         return 0
 
     @property
+    def shape(self) -> str:
+        """Family and parameters in few words."""
+        return f"{self.family} {self.columns} x {self.rows:,}, D={self.digest_bits}"
+
+    @property
     def mean_false_positive_rate(self) -> float:
         """Expected false-positive rate of a full window of distinct keys."""
         return digest_false_positive_rate(self.window, self.digest_bits)
@@ -91,6 +103,33 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
         """Bits of all cells, and of the stash, which holds whole digests."""
         stashed = 1 + self.timestamp_bits + self.digest_bits
         return self.columns * self.rows * self.cell_bits + self.stash * stashed
+
+
+def least_columns(window: int, rows: int) -> int | None:
+    """Return the fewest columns of so many `rows` that keep to `MOST_STASHED`.
+
+    None if more than `MOST_COLUMNS` would be needed.
+
+    Parameters
+    ----------
+    window, rows : int
+        As for `lately.golden.analysis.column_loads`.
+    """
+    for columns in range(1, MOST_COLUMNS + 1):
+        if stashed_entries(window, columns=columns, rows=rows) <= MOST_STASHED:
+            return columns
+    return None
+
+
+def least_digest_bits(window: int, fpr: float) -> int:
+    """Return the fewest bits of a digest with which a full window keeps the rate `fpr`.
+
+    Parameters
+    ----------
+    window : int
+    fpr : float
+    """
+    return smallest(lambda bits: digest_false_positive_rate(window, bits) <= fpr, 16)
 
 
 def dictionary_preset(name: str) -> WindowDictionarySpec:

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..sizing import bloom_rate
 from ..times import TIME_LIMIT, check_each
+from ..timestamp.timing_sizes import parts_rate
 from .base import Specification, optional, require, required
 
 _LONGEST = 1 << 30
@@ -145,6 +145,11 @@ class StampedPartsSpec(Specification):
         return blocks
 
     @property
+    def shape(self) -> str:
+        """Family and parameters in few words."""
+        return f"{self.family} k={self.hashes}, {self.cells:,} x {self.stamp_bits} bits"
+
+    @property
     def sweep_blocks(self) -> int:
         """Blocks within which the hardware's sweep must come back to a cell: 2**c - 2 - W."""
         return (1 << self.stamp_bits) - 2 - self.window_blocks
@@ -165,11 +170,16 @@ class PartitionedTimingSpec(StampedPartsSpec, family="partitioned-timing"):
     @property
     def mean_false_positive_rate(self) -> float:
         """Expected false-positive rate of a full window of distinct keys, and most of a block."""
-        return bloom_rate(self.window + self.block - 1, self.cells, 1) ** self.hashes
+        return parts_rate(self.window + self.block - 1, self.cells, self.hashes)
 
     @classmethod
     def _window_fields(cls) -> tuple[str, str]:
         return "window", "block"
+
+    @property
+    def shape(self) -> str:
+        """Family and parameters in few words."""
+        return super().shape + (f", blocks of {self.block:,}" if self.block > 1 else "")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimin
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .timestamps import Integers
+from .timing_sizes import parts_cells
 
 
 class TimingVerdicts(NamedTuple):
@@ -214,9 +215,7 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     def _sizes(cls, keys: int, fpr: float) -> dict[str, Any]:
         block = -(-keys // 32)
         window = -(-keys // block) * block
-        parts = [
-            (shared_cells(window + block - 1, fpr ** (1 / hashes), 1), hashes) for hashes in HASHES
-        ]
+        parts = [(parts_cells(window + block - 1, fpr, hashes), hashes) for hashes in HASHES]
         cells, hashes = min(parts, key=lambda part: part[0] * part[1])
         return {"window": window, "block": block, "cells": cells, "hashes": hashes}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "--window",
     type=int,
     metavar="N",
-    help="Number of insertions for which a key is guaranteed reported.",
+    help="Number of last insertions whose keys are guaranteed reported.",
 )
 @click.option(
     "--fpr", type=float, metavar="P", help="Maximum false-positive rate, just before a shift."
@@ -32,6 +32,17 @@ if TYPE_CHECKING:
     help="Maximum slack, as a fraction of the window: a key is forgotten after (1 + F) N "
     "insertions, or 1 + F spans.  [default: any; 1 span]",
 )
+@click.option(
+    "--window-per-query",
+    is_flag=True,
+    help="Each query may ask for a shorter window of its own.",
+)
+@click.option(
+    "--exact-age",
+    is_flag=True,
+    help="Answers tell how many insertions ago the key came, not only about how many.",
+)
+@click.option("--remove", is_flag=True, help="Keys can be removed before their window ends.")
 @click.option("--span", metavar="T", help="Instead of --window: a time, such as 10s or 500ms ...")
 @click.option("--rate", type=float, metavar="R", help="... with at most R keys per second.")
 @click.option(
@@ -52,7 +63,8 @@ if TYPE_CHECKING:
     "families",
     multiple=True,
     metavar="NAME",
-    help="apbf, apbbf, gebf or blocked-gebf; may be repeated.  [default: all]",
+    help="apbf, apbbf, gebf, blocked-gebf, window-dictionary, partitioned-timing or "
+    "timed-timing; may be repeated.  [default: all]",
 )
 @click.option(
     "--any-size",
@@ -83,12 +95,14 @@ def plan(
     flip-flops predicted. Every filter found can be built in hardware, unless
     --any-size is given. With --span, a key is reported for that time, whatever the
     course of the stream, as long as no more keys come within the time than at the
-    given rate.
+    given rate. Filters whose cells hold timestamps can do more than rings of segments,
+    and cost more: a window without slack, one for each query, exact ages, removal.
 
     \b
     Examples:
       lately plan --window 1000000 --fpr 0.01
       lately plan --window 20000 --fpr 0.001 --slack 0.1 --device ecp5-25k-6
+      lately plan --window 1000 --fpr 0.001 --slack 0 --device ecp5-25k-6
       lately plan --span 30s --rate 200e3 --fpr 0.001 --out filter.toml
       lately plan --window 5000 --fpr 0.01 --device ice40-hx8k --family apbbf --json
       lately plan --window 100000 --fpr 0.01 --plot front.svg
@@ -96,7 +110,6 @@ def plan(
     if context.invoked_subcommand is not None:
         return
     from ..planner.chart import check_format, draw_plan
-    from ..planner.cost import models
     from ..planner.plan import plan as search
     from ..planner.timed import timed_models
 
@@ -112,7 +125,7 @@ def plan(
         found.chosen.spec.to_toml(out)
     more = {} if timed is None else {"timed": [asdict(model) for model in timed]}
     device = requirement.device
-    figures = vars(found) | {"plan": found, "errors": device and models()[device.family]}
+    figures = vars(found) | {"plan": found, "errors": device and found.errors}
     figures |= {"models": timed}
     show(as_json, found.to_dict() | more, ["plan"] if timed is None else ["plan", "spans"], figures)
 
@@ -163,10 +176,17 @@ def _requirement(
 @count_option("--points", 50, "Number of requirements.")
 @count_option("--seed", 1, "Seed that the requirements are drawn with.", least=0)
 @click.option("--large", is_flag=True, help="Windows of 3 to 100,000 and rates down to 0.003.")
+@click.option(
+    "--timestamps",
+    is_flag=True,
+    help="Ask for what only filters with timestamps can do: any window for each query, no slack.",
+)
 @workers("Processes")
 @click.option("--anew", is_flag=True, help="Measure again what is in the cache folder.")
 @json_option
-def validate(*, points: int, seed: int, large: bool, as_json: bool, **how: Any) -> None:
+def validate(
+    *, points: int, seed: int, large: bool, timestamps: bool, as_json: bool, **how: Any
+) -> None:
     """Draw requirements, plan a filter for each, and measure its golden model.
 
     The measurements are the false-positive rate, just before a shift and on
@@ -178,6 +198,7 @@ def validate(*, points: int, seed: int, large: bool, as_json: bool, **how: Any) 
     Examples:
       lately plan validate
       lately plan validate --points 200 --large --seed 7 --jobs 2
+      lately plan validate --timestamps
       lately plan validate --points 1000 --scheduler tcp://10.0.0.1:8786
     """
     from ..planner.promise import study
@@ -186,7 +207,7 @@ def validate(*, points: int, seed: int, large: bool, as_json: bool, **how: Any) 
     from ..studies.study import Verdict
 
     with parallel_bar("points", "points") as progress:
-        asked = [study(points, seed, large=large)]
+        asked = [study(points, seed, large=large, timestamps=timestamps)]
         done = reproduce(asked, Store(cache_directory()), progress=progress, **how)
     print_reproduction(done, as_json)
     findings = [finding for entry in done.report.entries for finding in entry.outcome.findings]

@@ -40,9 +40,10 @@ class Binding:
     value : int
         That, in the smaller filter.
     constraint : str
-        "rate", "slack" or "clearing".
+        "rate", "slack" or "clearing"; of filters with timestamps also "stash" or "sweep".
     reached : float
-        Its rate; its slack in windows; its bits to zero per clock.
+        Its rate; its slack in windows; its bits to zero per clock; entries in its stash on
+        average; clocks of which its sweep needs one.
     """
 
     field: str
@@ -57,6 +58,8 @@ class Binding:
             "rate": f"rate {reached}",
             "slack": f"slack {self.reached:.3g}",
             "clearing": "not cleared in time",
+            "stash": f"{self.reached:.3g} in the stash",
+            "sweep": "not swept in time",
         }
         return f"{self.field} {self.value:,}: {text[self.constraint]}"
 

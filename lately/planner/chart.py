@@ -29,13 +29,13 @@ def front_chart(plan: Plan) -> Chart:
     asked, device = plan.requirement, plan.requirement.device
     cost = f"Share of {device.name}, block RAMs and LUTs added" if device else "Memory in bits"
     series = []
-    for family in asked.families:
+    for family in asked.able:
         own = [candidate for candidate in plan.front if candidate.spec.family == family]
         if own:
-            rates = [candidate.spec.worst_false_positive_rate for candidate in own]
+            rates = [candidate.worst_rate for candidate in own]
             series.append(Series(family, [one.cost for one in own], rates, marks=True))
     chosen = plan.chosen
-    at = [chosen.cost], [chosen.spec.worst_false_positive_rate]
+    at = [chosen.cost], [chosen.worst_rate]
     return Chart(
         name="plan",
         title=f"Cheapest filters, {asked.text()}",

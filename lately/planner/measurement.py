@@ -1,11 +1,20 @@
 """False-positive rates, slack and window of a specification, measured on its golden model."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import FilterSpec, LatelyError, Operation, SlidingFilter, from_spec
+from ..golden import (
+    CountedFilter,
+    FilterSpec,
+    LatelyError,
+    Operation,
+    SlidingFilter,
+    from_spec,
+)
 
 SHARED = 0.1
 """What the variance of hits gains, about, by queries of one fill: it is a little more or less full.
@@ -25,7 +34,8 @@ class Rates:
     Attributes
     ----------
     worst_hits, worst_trials : int
-        Fresh keys that were reported just before a shift, and that were asked for.
+        Fresh keys that were reported at the worst moment, just before a shift, and that were
+        asked for.
     mean_hits, mean_trials : int
         The same at moments drawn evenly from a generation.
     fills : int
@@ -54,21 +64,59 @@ def measure_rates(spec: FilterSpec, *, trials: int, seed: int) -> Rates:
     asked for too, one after every insertion. The `seed` also replaces that of the hash. There are
     `trials` fresh keys at the worst moment, rounded up to whole fills, and as many at any.
     """
-    model = from_spec(replace(spec, seed=seed))
+    course = Course(
+        first=spec.ring_segments * spec.generation,
+        between=(spec.ring_segments - 1) * spec.generation,
+        length=spec.generation,
+        window=spec.window,
+    )
+    queries = fresh_queries(spec.window, spec.run * spec.parts, spec.worst_false_positive_rate)
+    return measure_course(from_spec(replace(spec, seed=seed)), course, queries, trials, seed)
+
+
+class Course(NamedTuple):
+    """Insertions of a measurement: before it, between two fills, and the last ones of each.
+
+    Attributes
+    ----------
+    first, between, length : int
+    window : int
+        Insertions after a key at which it is asked for.
+    """
+
+    first: int
+    between: int
+    length: int
+    window: int
+
+
+def measure_course(
+    model: CountedFilter, course: Course, queries: int, trials: int, seed: int
+) -> Rates:
+    """Measure a filter that is filled as a `course` says, at the end of each fill.
+
+    Parameters
+    ----------
+    model : CountedFilter
+        Empty.
+    course : Course
+    queries : int
+        Fresh keys that each fill is asked for.
+    trials, seed : int
+        As for `measure_rates`.
+    """
     rng = np.random.default_rng(seed)
-    queries = _queries(spec)
     fills = max(2, -(-trials // queries))
-    recent = _insert_fresh(model, rng, spec.ring_segments * spec.generation)
+    none = np.zeros(0, np.uint64)
+    recent = _insert_fresh(model, rng, course.first, none, course.window)
     worst, mean, missed = [], 0, 0
     for _ in range(fills):
-        recent = _insert_fresh(model, rng, (spec.ring_segments - 1) * spec.generation, recent)
-        found = _last_generation(model, rng, recent, queries)
+        recent = _insert_fresh(model, rng, course.between, recent, course.window)
+        found = _last_insertions(model, rng, recent, queries, course)
         worst.append(found[0])
         mean += found[1]
         missed += found[2]
         recent = found[3]
-    rate = sum(worst) / (fills * queries)
-    expected = queries * rate * (1 - rate)
     return Rates(
         worst_hits=sum(worst),
         worst_trials=fills * queries,
@@ -76,16 +124,29 @@ def measure_rates(spec: FilterSpec, *, trials: int, seed: int) -> Rates:
         mean_trials=fills * queries,
         fills=fills,
         missed=missed,
-        due=fills * spec.generation,
-        spread=float(np.var(worst, ddof=1) / expected) if expected else 1.0,
+        due=fills * course.length,
+        spread=spread(worst, queries),
     )
 
 
-def _queries(spec: FilterSpec) -> int:
-    """Return how many fresh keys to ask one fill for."""
-    bits = spec.run * spec.parts
-    few = 4 * SHARED * spec.window / (bits * max(spec.worst_false_positive_rate, 1e-9))
-    return max(1, int(min(few, spec.window)))
+def spread(hits: Sequence[int], queries: int) -> float:
+    """Return the variance of the `hits` of fills, over that of as many independent `queries`."""
+    rate = sum(hits) / (len(hits) * queries)
+    expected = queries * rate * (1 - rate)
+    return float(np.var(hits, ddof=1) / expected) if expected else 1.0
+
+
+def fresh_queries(window: int, bits: int, rate: float) -> int:
+    """Return how many fresh keys to ask one fill for; see `SHARED`.
+
+    Parameters
+    ----------
+    window, bits : int
+        Insertions, and bits or cells that a key touches in a run.
+    rate : float
+    """
+    few = 4 * SHARED * window / (bits * max(rate, 1e-9))
+    return max(1, int(min(few, window)))
 
 
 def measure_trace(spec: FilterSpec, *, seed: int) -> int:
@@ -103,7 +164,7 @@ def measure_trace(spec: FilterSpec, *, seed: int) -> int:
     rng = np.random.default_rng(seed)
     for attempt in range(100):
         model, twin = (from_spec(replace(spec, seed=seed + attempt)) for _ in range(2))
-        key, other = _fresh(rng, 2)
+        key, other = fresh_keys(rng, 2)
         others = np.full(spec.generation, other)
         for filter, first in ((model, key), (twin, other)):
             for _ in range(spec.ring_segments):
@@ -131,37 +192,46 @@ def _last_difference(
     return last
 
 
-def _fresh(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
+def fresh_keys(rng: np.random.Generator, count: int) -> NDArray[np.uint64]:
+    """Return keys of 64 bits from the generator `rng`, shape (count,)."""
     return rng.integers(0, 1 << 64, count, dtype=np.uint64)
 
 
 def _insert_fresh(
-    model: SlidingFilter,
+    model: CountedFilter,
     rng: np.random.Generator,
     count: int,
-    recent: NDArray[np.uint64] | None = None,
+    recent: NDArray[np.uint64],
+    window: int,
 ) -> NDArray[np.uint64]:
     """Insert distinct keys; return the last ones, as many as the window has, oldest first."""
-    window = model.spec.window
-    kept = [np.zeros(0, np.uint64) if recent is None else recent]
+    kept = [recent]
     while count:
-        keys = _fresh(rng, min(count, _KEYS))
+        keys = fresh_keys(rng, min(count, _KEYS))
         model.insert(keys)
-        kept = [np.concatenate((*kept, keys))[-window:]]
+        kept = [_last(np.concatenate((*kept, keys)), window)]
         count -= len(keys)
     return kept[0]
 
 
-def _last_generation(
-    model: SlidingFilter, rng: np.random.Generator, recent: NDArray[np.uint64], queries: int
-) -> tuple[int, int, int, NDArray[np.uint64]]:
-    """Fill one generation, asking on the way.
+def _last(keys: NDArray[np.uint64], count: int) -> NDArray[np.uint64]:
+    return keys[max(0, len(keys) - count) :]
 
-    Returns the hits just before the shift and those on the way, the keys of
+
+def _last_insertions(
+    model: CountedFilter,
+    rng: np.random.Generator,
+    recent: NDArray[np.uint64],
+    queries: int,
+    course: Course,
+) -> tuple[int, int, int, NDArray[np.uint64]]:
+    """Make the last insertions of a fill, asking on the way.
+
+    Returns the hits after the last and those on the way, the keys of
     the window's edge that were missed, and the keys of the window.
     """
-    window, generation = model.spec.window, model.spec.generation
-    keys = _fresh(rng, generation)
+    window, generation = course.window, course.length
+    keys = fresh_keys(rng, generation)
     history = np.concatenate((recent, keys))
     after = np.sort(rng.integers(1, generation + 1, queries))
     kinds = np.repeat([_INSERT, _EDGE, _MEAN, _WORST], [generation, generation, queries, queries])
@@ -170,9 +240,9 @@ def _last_generation(
     )
     order = np.lexsort((kinds, moments))
     kinds, moments = kinds[order], moments[order]
-    values = _fresh(rng, len(kinds))
+    values = fresh_keys(rng, len(kinds))
     values[kinds == _INSERT] = keys
-    # After as many insertions in this generation as `moments` says, one past the window's oldest.
+    # After as many of these insertions as `moments` says, one past the window's oldest.
     values[kinds == _EDGE] = history[len(recent) + moments[kinds == _EDGE] - 1 - window]
     operations = np.where(kinds == _INSERT, Operation.INSERT, Operation.QUERY)
     seen = model.apply(operations, values).seen
@@ -180,7 +250,7 @@ def _last_generation(
         int(seen[kinds == _WORST].sum()),
         int(seen[kinds == _MEAN].sum()),
         int((~seen[kinds == _EDGE]).sum()),
-        history[-window:],
+        _last(history, window),
     )
 
 

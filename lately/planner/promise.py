@@ -2,17 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..golden import FAMILIES, FilterSpec
+from ..golden import FAMILIES, FilterSpec, Specification
 from ..intervals import clopper_pearson
 from ..studies.study import Finding, Outcome, Point, Result, Study, Verdict
+from .abilities import ABILITIES
 from .measurement import measure_rates, measure_trace
 from .plan import choose
-from .requirement import Requirement, RequirementError
+from .requirement import Requirement, RequirementError, Span
+from .timestamp_measurement import measure_stamp_rates, measure_stamp_trace
+from .timestamped import stamp_rates
 
 ERROR = 1e-6
 """Probability, at most, that a filter which keeps a rate is found not to, for each rate."""
@@ -30,24 +34,31 @@ LARGE = {"windows": (3, 100_000), "rates": (0.003, 0.3)}
 """Ranges likewise, for ``--large``."""
 
 
-def study(count: int, seed: int, *, large: bool = False) -> Study:
-    """Return the study of `count` requirements, drawn with `seed` from `SMALL` or `LARGE`."""
+def study(count: int, seed: int, *, large: bool = False, timestamps: bool = False) -> Study:
+    """Return the study of `count` requirements, drawn with `seed` from `SMALL` or `LARGE`.
+
+    With `timestamps`, they are such that filters with timestamps meet them.
+    """
     return Study(
         name="planner-promise",
         title=f"What the planner promises, {count} requirements of seed {seed}",
         source="docs/planner.md",
-        points=partial(points, count=count, seed=seed, large=large),
+        points=partial(points, count=count, seed=seed, large=large, timestamps=timestamps),
         measure=measure,
         conclude=conclude,
     )
 
 
-def points(quick: bool = False, *, count: int, seed: int, large: bool) -> list[Point]:
+def points(
+    quick: bool = False, *, count: int, seed: int, large: bool, timestamps: bool = False
+) -> list[Point]:
     """Draw requirements that can be met; those that cannot be are drawn anew."""
     rng = np.random.default_rng(seed)
     drawn: list[Point] = []
     while len(drawn) < count:
         point = _draw(rng, LARGE if large else SMALL)
+        if timestamps:
+            point = _stamped(rng, point)
         try:
             spec = choose(requirement(point))
         except RequirementError:
@@ -73,24 +84,48 @@ def _draw(rng: np.random.Generator, ranges: dict[str, tuple[float, float]]) -> P
     }
 
 
+def _stamped(rng: np.random.Generator, point: Point) -> Point:
+    """Return a requirement that asks for what only timestamps can do, and often for no slack."""
+    family = str(rng.choice([family for family in ABILITIES if family not in FAMILIES]))
+    own: Point = {"families": [family], "window_per_query": True}
+    if rng.random() < 0.5 or family != "partitioned-timing":
+        own["slack"] = 0.0
+    if family == "timed-timing":
+        own["ticks"] = int(rng.integers(1, 3000))
+    return point | own
+
+
 def requirement(point: Point) -> Requirement:
     """Return the requirement of a point."""
-    names = ("window", "false_positive_rate", "slack", "any_size")
-    asked = {name: point[name] for name in names}
+    names = ("window", "false_positive_rate", "slack", "any_size", "window_per_query")
+    asked = {name: point[name] for name in names if name in point}
+    if "ticks" in point:
+        asked["span"] = Span(ticks=point["ticks"], tick=Fraction(1))
     return Requirement(**asked, families=tuple(point["families"]))
 
 
 def measure(point: Point) -> Result:
-    """Measure the specification of a point; see `measure_rates` and `measure_trace`."""
-    spec = FilterSpec.from_dict(point["spec"])
-    trials = math.ceil(HITS / point["false_positive_rate"])
-    rates = measure_rates(spec, trials=trials, seed=point["seed"])
+    """Measure the specification of a point.
+
+    See `measure_rates` and `measure_trace`, `measure_stamp_rates` and `measure_stamp_trace`.
+    """
+    spec: Any = Specification.from_dict(point["spec"])
+    how: Point = {"trials": math.ceil(HITS / point["false_positive_rate"]), "seed": point["seed"]}
+    if isinstance(spec, FilterSpec):
+        predicted = [spec.worst_false_positive_rate, spec.mean_false_positive_rate]
+        rates = measure_rates(spec, **how)
+        trace = measure_trace(spec, seed=point["seed"])
+    else:
+        expected = stamp_rates(spec, requirement(point))
+        predicted = [max(expected), float(np.mean(expected))]
+        rates = measure_stamp_rates(spec, rate=predicted[0], keys=point["window"], **how)
+        trace = measure_stamp_trace(spec, seed=point["seed"])
     return {
         "worst": [rates.worst_hits, rates.worst_trials],
         "mean": [rates.mean_hits, rates.mean_trials],
-        "predicted": [spec.worst_false_positive_rate, spec.mean_false_positive_rate],
+        "predicted": predicted,
         **{name: getattr(rates, name) for name in ("fills", "spread", "missed", "due")},
-        "trace": measure_trace(spec, seed=point["seed"]),
+        "trace": trace,
     }
 
 
@@ -108,11 +143,21 @@ def broken(point: Point, result: Result) -> list[str]:
             found.append(f"{name} rate {hits / trials:.4g}, asked {asked.false_positive_rate:g}")
     if result["missed"]:
         found.append(f"{result['missed']} of {result['due']} keys of the window's edge missed")
-    if result["trace"] < asked.window:
-        found.append(f"a key kept for {result['trace']} insertions, asked {asked.window}")
-    if asked.longest_trace is not None and result["trace"] >= asked.longest_trace:
-        found.append(f"a trace after {result['trace']} insertions, asked {asked.longest_trace}")
+    trace, unit = result["trace"], "insertions" if asked.span is None else "ticks"
+    least, most = _kept(asked)
+    if trace < least:
+        found.append(f"a key kept for {trace} {unit}, asked {least}")
+    if most is not None and trace >= most:
+        found.append(f"a trace after {trace} {unit}, asked {most}")
     return found
+
+
+def _kept(asked: Requirement) -> tuple[int, int | None]:
+    """Return after how many insertions, or ticks, a key is still reported, and no trace is left."""
+    if asked.span is not None:
+        return asked.span.ticks, math.floor((1 + (asked.slack or 0)) * asked.span.ticks) + 1
+    # A ring keeps a key for an insertion more than those that its own is one of.
+    return asked.window - bool(asked.stamped), asked.longest_trace
 
 
 def _tail(hits: int, trials: int, rate: float) -> float:
@@ -141,7 +186,7 @@ def conclude(measured: Sequence[tuple[Point, Result]]) -> Outcome:
 
 
 def _slack(point: Point, result: Result) -> float:
-    if point["slack"] is None:
+    if not point["slack"]:
         return 0.0
     return float((result["trace"] - point["window"]) / (point["slack"] * point["window"]))
 
@@ -153,8 +198,9 @@ def _finding(point: Point, result: Result) -> Finding:
     spec = point["spec"]
     kind = "any size" if point["any_size"] else "buildable"
     slack = "" if point["slack"] is None else f", slack {point['slack']:g}"
+    ticks = f" in {point['ticks']:,} ticks" if "ticks" in point else ""
     return Finding(
-        what=f"{spec['family']}, {kind}, window {point['window']:,}{slack}",
+        what=f"{spec['family']}, {kind}, window {point['window']:,}{ticks}{slack}",
         paper=f"at most {point['false_positive_rate']:g}",
         ours=hits / trials,
         low=interval[0],

@@ -12,6 +12,7 @@ from ..golden import FAMILIES
 from ..golden.errors import LatelyError
 from ..golden.spec.span import WHEN_FULL
 from ..golden.times import TIME_LIMIT
+from .abilities import ABILITIES, OPTIONS, STAMPED_ON
 
 
 class RequirementError(LatelyError, ValueError):
@@ -89,7 +90,7 @@ class Requirement:
     Attributes
     ----------
     window : int
-        Insertions for which a key must be reported, N; at most 2**32. With a `span`, the most
+        Last insertions whose keys must be reported, N; at most 2**32. With a `span`, the most
         insertions within it.
     false_positive_rate : float
         Bound of the expected rate at the worst moment of a generation, keys
@@ -99,11 +100,15 @@ class Requirement:
         is left after (1 + F) N insertions. The k/l of an age-partitioned
         filter (APBF, section 5.2) and the 1/r of a guarded-epoch filter
         (GEBF, proposition 1), and what rounding to whole generations adds. With a `span`, in
-        spans, while none passes without an insertion.
+        spans, while none passes without an insertion. With 0 a key is forgotten just when its
+        window ends.
     span : Span or None
         Time for which a key must be reported, in place of a number of insertions.
+    window_per_query, exact_age, remove : bool
+        Whether each query must be able to ask for a shorter window; an answer must tell how many
+        insertions ago the key came, and not only about how many; keys must be removable.
     families : tuple of str
-        Families of `lately.golden.FAMILIES` that may be chosen.
+        Families of `lately.planner.abilities.ABILITIES` that may be chosen.
     device : Device or None
         Device that the filter must fit.
     any_size : bool
@@ -124,7 +129,10 @@ class Requirement:
     false_positive_rate: float
     slack: float | None = None
     span: Span | None = None
-    families: tuple[str, ...] = tuple(FAMILIES)
+    window_per_query: bool = False
+    exact_age: bool = False
+    remove: bool = False
+    families: tuple[str, ...] = tuple(ABILITIES)
     device: Device | None = None
     any_size: bool = False
     key_bits: int = 64
@@ -137,10 +145,10 @@ class Requirement:
         _require(1 <= window <= LARGEST_WINDOW, "window", "1 to 2**32 insertions", window)
         _require(0 < rate < 1, "fpr", "a rate above 0 and below 1", f"{rate:g}")
         if slack is not None:
-            rule = "a fraction of the window above 0"
-            _require(0 < slack < math.inf, "slack", rule, f"{slack:g}")
+            rule = "a fraction of the window, 0 or more"
+            _require(0 <= slack < math.inf, "slack", rule, f"{slack:g}")
         for family in self.families:
-            _require(family in FAMILIES, "family", f"one of {', '.join(FAMILIES)}", family)
+            _require(family in ABILITIES, "family", f"one of {', '.join(ABILITIES)}", family)
         _require(len(self.families) > 0, "family", "one at least", "none")
         if self.device is not None and self.any_size:
             raise RequirementError(
@@ -149,6 +157,40 @@ class Requirement:
         _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"1 to {MOST_KEY_BITS}", bits)
         if self.span is not None and slack is None:
             object.__setattr__(self, "slack", SLACK_IN_TIME)
+
+    @property
+    def able(self) -> tuple[str, ...]:
+        """Families that may be chosen, can do all that is asked, and are predicted there."""
+        unit = "insertions" if self.span is None else "time"
+        everywhere = self.device is None or self.device.family in STAMPED_ON
+        return tuple(
+            family
+            for family in self.families
+            if unit in ABILITIES[family].counts
+            and (everywhere or family in FAMILIES)
+            and all(getattr(ABILITIES[family], name) for name in self.special)
+        )
+
+    @property
+    def special(self) -> tuple[str, ...]:
+        """What is asked that not every family can do, as names of `OPTIONS`."""
+        asked = {
+            "exact_window": self.slack == 0,
+            "window_per_query": self.window_per_query,
+            "exact_age": self.exact_age,
+            "remove": self.remove,
+        }
+        return tuple(name for name in OPTIONS if asked[name])
+
+    @property
+    def rings(self) -> tuple[str, ...]:
+        """Those of them that are rings of segments."""
+        return tuple(family for family in self.able if family in FAMILIES)
+
+    @property
+    def stamped(self) -> tuple[str, ...]:
+        """Those of them whose cells hold timestamps."""
+        return tuple(family for family in self.able if family not in FAMILIES)
 
     @property
     def longest_trace(self) -> int | None:
@@ -161,8 +203,11 @@ class Requirement:
         """Return the requirement in words."""
         unit = "window" if self.span is None else "span"
         slack = "" if self.slack is None else f", slack of at most {self.slack:g} of the {unit}"
+        if self.slack == 0:
+            slack = ", no slack"
+        special = "".join(f", {OPTIONS[name]}" for name in self.special if name != "exact_window")
         place = f" on {self.device.name}" if self.device else ""
-        return f"{self.window_text()} at {self.false_positive_rate:.3g}{slack}{place}"
+        return f"{self.window_text()} at {self.false_positive_rate:.3g}{slack}{special}{place}"
 
     def window_text(self) -> str:
         """Return the window in words."""
@@ -190,5 +235,5 @@ def window_of_span(span: Fraction, rate: float) -> int:
 
 def distinct(families: Sequence[str]) -> tuple[str, ...]:
     """Return the families that are named, each once and in the order of all; all if none is."""
-    known = tuple(f for f in FAMILIES if f in families or not families)
-    return known + tuple(f for f in families if f not in FAMILIES)
+    known = tuple(f for f in ABILITIES if f in families or not families)
+    return known + tuple(f for f in families if f not in ABILITIES)

@@ -79,7 +79,7 @@ def cheapest(requirement: Requirement, count: int = 1) -> dict[str, list[Found]]
     """
     return {
         family: list(islice(by_cost(sized(family, requirement), requirement), count))
-        for family in requirement.families
+        for family in requirement.rings
     }
 
 
@@ -184,7 +184,7 @@ def lowest_rate(requirement: Requirement) -> float | None:
     On a device, of what fits there. None if no filter has the window and the slack.
     """
     rates = []
-    for family in requirement.families:
+    for family in requirement.rings:
         every = sized(family, replace(requirement, false_positive_rate=1e-300))
         largest = sizes(requirement.any_size)[every.most]
         for index in np.argsort(log_rates(every.shapes, largest), kind="stable")[:_JUDGED]:

@@ -6,7 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from lately.cli import app as cli
-from lately.golden import FilterSpec
+from lately.golden import FilterSpec, TimedTimingSpec, WindowDictionarySpec
+from lately.hdl.build import filter_unit
 from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, choose, promise
 
@@ -51,7 +52,8 @@ def test_files_and_json(tmp_path):
     assert sorted(found) == ["candidates", "chosen", "front", "requirement"]
     assert found["requirement"] == {
         "window": 500, "false_positive_rate": 0.05, "slack": None, "families": ["gebf"],
-        "device": None, "any_size": False, "span": None,
+        "device": None, "any_size": False, "span": None, "window_per_query": False,
+        "exact_age": False, "remove": False,
     }  # fmt: skip
     assert found["chosen"] == found["candidates"][0]
     spec = FilterSpec.from_toml(toml)
@@ -110,6 +112,38 @@ def test_span():
     assert "TimeLimitedAPBF(k=" in text
 
 
+def test_what_only_timestamps_can_do(tmp_path):
+    toml = tmp_path / "filter.toml"
+    exact = ("--window", 1000, "--fpr", 0.001, "--slack", 0, "--device", "ecp5-25k-6")
+    found = json.loads(run(*exact, "--json", "--out", toml))
+    assert found["chosen"]["spec"]["family"] == "window-dictionary"
+    assert found["requirement"]["slack"] == 0
+    dictionary, timing = (
+        next(one for one in found["candidates"] if one["spec"]["family"] == family)
+        for family in ("window-dictionary", "partitioned-timing")
+    )
+    can = ("window_per_query", "exact_age", "remove")
+    assert [dictionary[name] for name in can] == [True, True, True]
+    assert [timing[name] for name in can] == [True, False, False]
+    assert timing["most_operations_per_second"] < 212e6
+    spec = WindowDictionarySpec.from_toml(toml)
+    assert spec.to_dict() == found["chosen"]["spec"]
+    assert filter_unit(spec, memory="ecp5").latency == found["chosen"]["latency_clocks"]
+    table = run(*exact)
+    assert "window of 1,000 at 0.001, no slack on ecp5-25k-6\n" in table
+    assert all(word in table for word in ("answers", "exact", "remove", "blocks"))
+    assert "answers" not in run(*SMALL)
+
+
+def test_span_that_ends_at_once(tmp_path):
+    toml = tmp_path / "filter.toml"
+    span = ("--span", "500ms", "--rate", 2000, "--fpr", 0.05, "--slack", 0)
+    found = json.loads(run(*span, "--json", "--out", toml))["chosen"]
+    assert (found["spec"]["family"], found["spec"]["span"]) == ("timed-timing", 1001)
+    filter_unit(TimedTimingSpec.from_toml(toml))
+    assert "in ticks" in run(*span, "--window-per-query")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -124,7 +158,12 @@ def test_span():
         (("--window", 9, "--fpr", 3), "fpr: must be a rate above 0 and below 1, not 3"),
         (
             ("--window", 9, "--fpr", 0.1, "--family", "bloom"),
-            "family: must be one of apbf, apbbf, gebf, blocked-gebf, not bloom",
+            "family: must be one of apbf, apbbf, gebf, blocked-gebf, window-dictionary, "
+            "partitioned-timing, timed-timing, not bloom",
+        ),
+        (
+            ("--window", 9, "--fpr", 0.1, "--remove", "--family", "apbf"),
+            "family: must be window-dictionary for a window of insertions and removal, not apbf",
         ),
         (
             ("--window", 9, "--fpr", 0.1, "--plot", "x.jpg"),
@@ -145,6 +184,12 @@ def test_nothing_is_left_of_what_fails(tmp_path):
     error("--window", 10**6, "--fpr", 0.01, "--device", "ice40-up5k", "--out", toml,
           "--family", "blocked-gebf")  # fmt: skip
     assert not toml.exists()
+
+
+def test_validate_timestamps(monkeypatch, tmp_path):
+    monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
+    arguments = ("validate", "--timestamps", "--points", 3, "--seed", 5, "--jobs", 1)
+    assert "3 met, 0 near, 0 not met" in run(*arguments)
 
 
 def test_validate(monkeypatch, tmp_path):

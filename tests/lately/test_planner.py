@@ -24,6 +24,7 @@ from lately.golden import (
 from lately.hdl.latencies import TIMED_GENERATION
 from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, RequirementError, choose, plan, space
+from lately.planner.abilities import ABILITIES
 from lately.planner.chart import draw_plan, front_chart
 from lately.planner.rates import keeps, worst_rates
 from lately.planner.requirement import Span, distinct, window_of_span
@@ -32,7 +33,9 @@ from lately.planner.timed import timed_models
 
 
 def asked(window, rate, **more):
-    return Requirement(window=window, false_positive_rate=rate, **more)
+    """Return what is asked of a ring."""
+    rings = {"families": tuple(FAMILIES)}
+    return Requirement(window=window, false_positive_rate=rate, **rings | more)
 
 
 # Rates
@@ -287,7 +290,7 @@ def test_drawing(planned, tmp_path, ending, head):
         ({"window": 10**12}, r"window: must be 1 to 2\*\*32 insertions, not 1000000000000"),
         ({"false_positive_rate": 0.0}, "fpr: must be a rate above 0 and below 1, not 0"),
         ({"false_positive_rate": math.nan}, "fpr: must be a rate above 0 and below 1, not nan"),
-        ({"slack": 0.0}, "slack: must be a fraction of the window above 0, not 0"),
+        ({"slack": -0.1}, "slack: must be a fraction of the window, 0 or more, not -0.1"),
         ({"families": ("bloom",)}, "family: must be one of apbf, .*, not bloom"),
         ({"key_bits": 0}, "key-bits: must be 1 to 4096, not 0"),
         (
@@ -462,5 +465,6 @@ def test_keys_of_a_span_are_those_of_a_tick_more():
 
 def test_families_each_once_and_in_order():
     assert distinct(["gebf", "apbf", "gebf"]) == ("apbf", "gebf")
-    assert distinct([]) == tuple(FAMILIES)
+    assert distinct([]) == tuple(ABILITIES)
+    assert distinct(["timed-timing", "apbf"]) == ("apbf", "timed-timing")
     assert distinct(["x"]) == ("x",)

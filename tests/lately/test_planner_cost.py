@@ -4,18 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pages import blocks, planner
+from pages import blocks, planner, stamped
 
 from lately.benchmarks import measurements
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
-from lately.golden import FilterSpec, preset
+from lately.golden import FAMILIES, FilterSpec, preset
+from lately.hdl.build import unit_profile
 from lately.hdl.latencies import STATUS_BITS, stamp_bits
 from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, choose, cost, plan, space
+from lately.planner.abilities import ABILITIES, STAMPED_ON
 from lately.planner.search import sized
+from lately.planner.timestamp_cost import stamp_area, stamp_models
 
 ROWS = blocks.load(planner.COUNTS)
+STAMP_ROWS = blocks.load(stamped.COUNTS)
 RUNS = [
     run
     for run in measurements.load(blocks.RESULTS / "performance.json")
@@ -24,6 +28,8 @@ RUNS = [
 
 
 def predicted(spec, device):
+    if not isinstance(spec, FilterSpec):
+        return stamp_area(spec, device)
     return cost.area(*cost.of_spec(spec), device, spec.key_bits)
 
 
@@ -116,7 +122,7 @@ def test_what_is_chosen_for_a_device_fits(name):
     device = DEVICES[name]
     found = plan(Requirement(window=2000, false_positive_rate=0.05, device=device))
     for candidate in found.candidates:
-        HardwareProfile(candidate.spec).check_buildable()
+        unit_profile(candidate.spec).check_buildable()
         area = predicted(candidate.spec, device)
         assert int(area.bram[0]) == candidate.area["bram"] <= device.bram
         assert area.lut[0] * (1 + area.lut_error) <= device.lut
@@ -139,3 +145,37 @@ def test_device_only_counts_what_fits():
     free = sized("apbf", replace(asked, device=None))
     fitting = sized("apbf", asked)
     assert len(fitting.shapes) < len(free.shapes)
+
+
+# Filters with timestamps
+
+
+@pytest.mark.parametrize("family", sorted(ABILITIES.keys() - FAMILIES.keys()))
+def test_filters_with_timestamps_are_within_the_stated_error(family):
+    """Block RAMs are exact; units that the fit is held against are told apart."""
+    fitted, held_out = stamped.parts(STAMP_ROWS, family)
+    for where in STAMPED_ON:
+        model = stamp_models()[where][family]
+        assert (model["units"], model["held_out"]) == (len(fitted), len(held_out))
+        assert max(model["lut_error"], model["ff_error"]) <= 0.1
+    assert len(held_out) > len([row for row in stamped.runs() if row in held_out]) > 0
+    for row in fitted + held_out:
+        spec = stamped.specification(row)
+        area = stamp_area(spec, DEVICES[row["device"]])
+        assert int(area.bram[0]) == row["bram"], spec
+        assert abs(area.lut[0] / row["lut"] - 1) <= area.lut_error, spec
+        assert abs(area.ff[0] / row["ff"] - 1) <= area.ff_error, spec
+
+
+def test_coefficients_of_timestamps_are_those_of_the_counts():
+    models = stamped.fit(STAMP_ROWS)
+    for row in STAMP_ROWS:
+        anew = stamped.predicted(row, models)
+        assert anew == pytest.approx(stamped.predicted(row, stamp_models()), rel=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", STAMP_ROWS[:: len(STAMP_ROWS) // 3][:3])
+def test_counts_of_filters_with_timestamps_are_those_of_synthesis(row):
+    found = count_unit(stamped.specification(row), device=DEVICES[row["device"]])
+    assert (found.lut, found.ff, found.bram) == (row["lut"], row["ff"], row["bram"])

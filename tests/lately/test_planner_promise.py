@@ -5,13 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lately.golden import FilterSpec, from_spec, preset
+from lately.golden import FAMILIES, FilterSpec, from_spec, preset
 from lately.planner import Requirement, choose, measurement, promise
+from lately.planner.abilities import ABILITIES
 from lately.planner.measurement import measure_rates, measure_trace
 from lately.studies.study import Verdict
 
 SEED = 20_261
 POINTS = 50
+STAMPED = ABILITIES.keys() - FAMILIES.keys()
 
 
 def failures(points):
@@ -51,6 +53,25 @@ def test_many_requirements_are_kept():
 
 
 @pytest.mark.statistics
+def test_requirements_that_timestamps_meet_are_kept():
+    """A sound planner fails here with a probability below 30 x 2 x 1e-6."""
+    points = promise.points(count=30, seed=SEED, large=False, timestamps=True)
+    print(f"seed {SEED}")
+    assert failures(points) == []
+    assert {point["spec"]["family"] for point in points} == STAMPED
+    assert {point["any_size"] for point in points} == {False, True}
+    assert {point["slack"] == 0 for point in points} == {False, True}
+
+
+@pytest.mark.slow
+@pytest.mark.statistics
+def test_many_requirements_that_timestamps_meet_are_kept():
+    print(f"seed {SEED}")
+    points = promise.points(count=40, seed=SEED + 1, large=True, timestamps=True)
+    assert failures(points) == []
+
+
+@pytest.mark.statistics
 def test_a_rate_that_is_a_fifth_too_high_is_found():
     """What a planner that takes the average for the worst is too high by, or more."""
     drawn = promise.points(count=4, seed=SEED, large=False)
@@ -66,6 +87,49 @@ def test_a_rate_that_is_a_fifth_too_high_is_found():
     assert points
     assert {line.split()[0] for _, line in failures(points)} == {"worst"}
     assert len(failures(points)) == len(points)
+
+
+def stamped_point(family, **more):
+    point = {
+        "window": 1500, "false_positive_rate": 0.1, "slack": 0.0, "families": [family],
+        "any_size": True, "seed": 7, "window_per_query": True,
+    }  # fmt: skip
+    point |= {"ticks": 300} if family == "timed-timing" else {}
+    return point | more
+
+
+@pytest.mark.statistics
+@pytest.mark.parametrize(
+    ("family", "wrong", "found"),
+    [
+        ("window-dictionary", {"digest_bits": 13}, "worst rate"),
+        ("window-dictionary", {"window": 1499}, "a key kept for 1498 insertions, asked 1499"),
+        ("window-dictionary", {"window": 1501}, "a trace after 1500 insertions, asked 1500"),
+        ("partitioned-timing", {"hashes": 1}, "worst rate"),
+        ("partitioned-timing", {"window": 1499}, "a key kept for 1498 insertions, asked 1499"),
+        ("partitioned-timing", {"block": 2}, "a trace after 1500 insertions, asked 1500"),
+        ("timed-timing", {"hashes": 1}, "worst rate"),
+        ("timed-timing", {"span": 299}, "a key kept for 299 ticks, asked 300"),
+        ("timed-timing", {"span": 301}, "a trace after 301 ticks, asked 301"),
+    ],
+)
+def test_filters_with_timestamps_that_break_a_promise_are_found(family, wrong, found):
+    """Each by one step: a digest one bit short, a window or a span one longer or shorter."""
+    point = stamped_point(family)
+    spec = choose(promise.requirement(point))
+    assert failures([point | {"spec": spec.to_dict()}]) == []
+    broken = failures([point | {"spec": replace(spec, **wrong).to_dict()}])
+    assert any(line.startswith(found) for _, line in broken)
+
+
+def test_keys_at_the_edge_of_a_window_are_missed():
+    """Of a dictionary that gives entries up."""
+    point = stamped_point("window-dictionary")
+    spec = replace(choose(promise.requirement(point)), columns=1, stash=1)
+    result = promise.measure(point | {"spec": spec.to_dict()})
+    assert any(
+        " keys of the window's edge missed" in line for line in promise.broken(point, result)
+    )
 
 
 def test_what_is_broken_is_told():
