@@ -173,10 +173,9 @@ def tap(
 
 def _nanoseconds(name: str, text: str | None) -> int:
     """Return the time that an option gives, 0 if it is not given."""
-    from ..planner.requirement import span_seconds
-    from ..replay.stream_times import whole_nanoseconds
+    from ..durations import time_seconds, whole_nanoseconds
 
-    return 0 if text is None else whole_nanoseconds(name, span_seconds(text, name))
+    return 0 if text is None else whole_nanoseconds(name, time_seconds(text, name))
 
 
 class _UntilInterrupted:
