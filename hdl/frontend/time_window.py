@@ -78,6 +78,9 @@ class TimeWindow(wiring.Component):
     SETTLE = 5
     """Clocks from a change to what has expired by then."""
 
+    MEMORY = memory.Memory
+    """Holds the times of the settled segments."""
+
     def __init__(self, *, run, generations, span, generation_span, time_bits=None, stamped=False):
         require_integer("Run", run, least=1)
         require_integer("Generations", generations, least=1)
@@ -201,7 +204,7 @@ class TimeWindow(wiring.Component):
     def _elaborate_scan(self, m):
         """Look at the oldest of the settled segments until one does not expire with the tick."""
         depth = 1 << self._generations.bit_length()
-        m.submodules.times = times = memory.Memory(shape=self._bits, depth=depth, init=[])
+        m.submodules.times = times = self.MEMORY(shape=self._bits, depth=depth, init=[])
         place = Signal(range(depth))
         write_port = times.write_port()
         read_port = times.read_port(domain="comb")

@@ -2,11 +2,12 @@
 
 from functools import partial
 
-from amaranth.hdl import Assume, Mux, Signal
-from amaranth.hdl._ast import AnySeq
+from amaranth.hdl import Array, Assume, Module, Mux, Signal
+from amaranth.lib import memory
 
 from ...hdl.frontend.time_window import TimeWindow
-from .formal import Bounded, Proof
+from ...hdl.pipeline import registered
+from .formal import Proof, Unbounded
 from .harness import Harness, opened
 
 _GENERATIONS, _SPAN = 2, 3
@@ -15,60 +16,133 @@ _GENERATIONS, _SPAN = 2, 3
 _APART = 8
 
 
-class Followed(Harness):
+class OpenMemory(memory.Memory):
+    """Memory of a port that reads at once and one that writes, whose words can be looked at."""
+
+    def elaborate(self, platform):
+        m = Module()
+        (write,), (read,) = self.write_ports, self.read_ports
+        self.words = Array(
+            Signal(self.shape, name=f"word{at}", reset_less=True) for at in range(self.depth)
+        )
+        m.d.comb += read.data.eq(self.words[read.addr])
+        with m.If(write.en):
+            m.d.sync += self.words[write.addr].eq(write.data)
+        return m
+
+
+class Counted(Harness):
     """A time window, any insertions, ticks and clears, and turns that are some clocks apart.
 
-    A generation is followed that is chosen at will: how many ticks ago its last insertion was, and
-    how often the ring has turned since.
+    The reference are the ages in ticks of the last insertions before each turn, which stop
+    after the span, and of the generation that was retired last.
     """
 
     def __init__(self, *, window=TimeWindow, goal=None):
-        self._window = window(run=2, generations=_GENERATIONS, span=_SPAN, generation_span=2)
+        kind = type("OpenWindow", (window,), {"MEMORY": self._open})
+        self._window = kind(run=2, generations=_GENERATIONS, span=_SPAN, generation_span=2)
         super().__init__(part=self._window, goal=goal)
+
+    def _open(self, **shape):
+        self._times = OpenMemory(**shape)
+        return self._times
 
     def build(self, m):
         part = self._window
-        m.submodules.window, inner = opened(part)
+        m.submodules.window, self._inner = opened(part)
         apart = Signal(range(_APART + 1))
         m.d.sync += apart.eq(Mux(part.turn, _APART, apart - (apart != 0)))
         m.d.comb += Assume(~part.turn | (apart == 0))
-        marked, age, turns = self._elaborate_mark(m, inner)
-        held = marked & (turns <= _GENERATIONS)
-        young = age <= _SPAN
-        lost = Signal()
-        m.d.sync += lost.eq(marked & ~held & young)
-        self.require(
-            ~held | ((part.limit > turns) == young),
-            ~lost | (part.status == 1),
-        )
-        self.reach("the oldest segment at the end of its span",
-                   held & (turns == _GENERATIONS) & (age == _SPAN))  # fmt: skip
-        self.reach("a segment expired that has a younger one",
-                   held & ~young & (part.limit != 0))  # fmt: skip
+        *ages, retired = self._elaborate_ages(m)
+        for number, age in enumerate(ages):
+            self.require((part.limit > number) == (age <= _SPAN))
+        lost = retired <= _SPAN
+        self.require((part.status == 1) == registered(m, lost, "lost"))
+        self._require_order(ages, retired)
+        self._require_counts(ages)
+        self._require_times(m, ages)
+        self._require_lost(m, lost, retired)
+        self.reach("the oldest segment at the end of its span", ages[-1] == _SPAN)
+        expires = self._inner["tick_now"] & ~self._inner["turn_before"]
+        self.reach("a segment expires that has a younger one",
+                   expires & (ages[-2] < _SPAN) & (ages[-1] == _SPAN))  # fmt: skip
         self.reach("a segment is lost within its span", lost)
 
-    def _elaborate_mark(self, m, inner):
-        """Return whether a generation is followed, its ticks and its turns."""
+    def _elaborate_ages(self, m):
+        """Return the ages: of the last insertion, of those before each turn, of the retired."""
         insert, turn, clear, tick = (
-            inner[name] for name in ("insert_before", "turn_before", "clear_before", "tick_now")
+            self._inner[name]
+            for name in ("insert_before", "turn_before", "clear_before", "tick_now")
         )
-        marked = Signal()
-        age = Signal(range(_SPAN + 2))
-        turns = Signal(range(_GENERATIONS + 2))
-        turned = Signal.like(turns)
-        begins = Signal()
-        fresh = Signal.like(age)
-        m.d.comb += [
-            turned.eq(Mux(turn & (turns <= _GENERATIONS), turns + 1, turns)),
-            begins.eq(insert & ~marked & AnySeq(1)),
-            fresh.eq(Mux(begins | (insert & (turned == 0)), 0, age)),
-        ]
-        m.d.sync += [
-            marked.eq((marked | begins) & ~clear),
-            turns.eq(Mux(begins, 0, turned)),
-            age.eq(Mux(tick & (fresh <= _SPAN), fresh + 1, fresh)),
-        ]
-        return marked, age, turns
+        gone = _SPAN + 1
+        ages = [Signal(range(gone + 1), init=gone, name=f"age{number}")
+                for number in range(_GENERATIONS + 2)]  # fmt: skip
+        for number, age in enumerate(ages):
+            after = Mux(turn, ages[number - 1], age) if number else Mux(insert, 0, age)
+            after = Mux(clear, gone, after)
+            m.d.sync += age.eq(Mux(tick & (after != gone), after + 1, after))
+        return ages
+
+    # What every register holds, from which the rest follows.
+
+    def _require_order(self, ages, retired):
+        older = [*ages[1:], retired]
+        self.require(*(age <= other for age, other in zip(ages, older, strict=True)))
+
+    def _require_counts(self, ages):
+        """Numbers of segments that count, and will with the next tick."""
+        inner, (youngest, *settled) = self._inner, ages
+        now, then = (sum(age <= span for age in settled) for span in (_SPAN, _SPAN - 1))
+        remaining, known = inner["remaining"], inner["_known"]
+        self.require(
+            inner["_young"] == (youngest <= _SPAN),
+            inner["_settled"] == now,
+            (remaining >= then) & (remaining <= now),
+            ~known | (remaining == then),
+            ~known | ~inner["settling"].any(),
+            ~known | inner["_inserted"] | (youngest > _SPAN)
+            | (inner["last_expired"] == (youngest == _SPAN)),
+        )  # fmt: skip
+
+    def _require_times(self, m, ages):
+        """Times of insertions, and how far the look at the oldest has come."""
+        inner, (youngest, *settled) = self._inner, ages
+        now, target, settling = (inner[name] for name in ("now", "target_time", "settling"))
+        self.require(
+            target == (now + 1)[: len(now)],
+            (youngest > _SPAN) | ((now - inner["_last"])[: len(now)] == youngest),
+        )
+        for number, age in enumerate(settled, 1):
+            time = self._times.words[self._before(m, number, f"settled{number}")]
+            self.require((age > _SPAN) | ((now - time)[: len(now)] == age))
+        address = self._before(m, inner["remaining"], "oldest")
+        oldest = self._times.words[address]
+        until = (target - oldest)[: len(now)]
+        none = inner["remaining"] == 0
+        self.require(
+            none | settling[:1].any() | (inner["address"] == address),
+            none | settling[:2].any() | (inner["oldest_time"] == oldest),
+            none | settling[:3].any() | (inner["oldest_age"] == until),
+            none | settling[:4].any() | (inner["oldest_expired"] == (until > _SPAN)),
+            (settling & (settling - 1)) == 0,
+        )
+
+    def _before(self, m, turns, name):
+        """Return the address of the time that was written so many turns ago."""
+        address = Signal(range(self._times.depth), name=f"{name}_address")
+        m.d.comb += address.eq(self._inner["place"] - turns)
+        return address
+
+    def _require_lost(self, m, lost, retired):
+        """The generation that was retired last, as long as it would count."""
+        inner = self._inner
+        now = inner["now"]
+        shortened = inner["shortened"]
+        self.require(
+            shortened == lost,
+            ~shortened | inner["retired"] | ((now - inner["lost"])[: len(now)] == retired),
+            ~shortened | ~inner["_known"] | (inner["lost_expired"] == (retired == _SPAN)),
+        )
 
 
 PROOFS = (
@@ -78,11 +152,11 @@ PROOFS = (
         "its generation, whatever comes and however long nothing does; what is retired before is "
         "told of.",
         design=f"time window, k = 2, l = {_GENERATIONS}, a span of {_SPAN} ticks",
-        build=partial(Followed),
-        method=Bounded(40),
+        build=partial(Counted),
+        method=Unbounded(900),
         goals={
             "the oldest segment at the end of its span": 80,
-            "a segment expired that has a younger one": 80,
+            "a segment expires that has a younger one": 80,
             "a segment is lost within its span": 80,
         },
     ),

@@ -114,11 +114,13 @@ def elaborated(component):
 def opened(component):
     """Return the fragment of a component, and all signals that it drives by their paths.
 
-    Induction starts from any state that keeps what is required, so that what is required has to
-    say something of every register.
+    Of a port and another signal of one name it is the other. Induction starts from any state that
+    keeps what is required, so that what is required has to say something of every register.
     """
     fragment = Fragment.get(component, None)
-    return fragment, dict(_signals(fragment, ""))
+    ports = {id(port) for _, _, port in component.signature.flatten(component)}
+    found = sorted(_signals(fragment, ""), key=lambda pair: id(pair[1]) not in ports)
+    return fragment, dict(found)
 
 
 def _signals(fragment, path):

@@ -1,0 +1,47 @@
+"""The proof of windows in time, and that a window with a defect is found out."""
+
+from functools import partial
+
+import pytest
+from mutants import broken
+
+from lately.hdl.frontend.time_window import TimeWindow
+from lately.sim.proofs.expiry import PROOFS, Counted
+from lately.sim.proofs.formal import Bounded, Proof, run_proof
+
+pytestmark = pytest.mark.rtl
+
+
+@pytest.mark.slow
+def test_holds():
+    (proof,) = PROOFS
+    assert run_proof(proof).proven
+    for goal in proof.goals:
+        assert run_proof(proof.reaching(goal)).proven
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Time goes on before it is known what expires.
+        ("~self.idle & self._known & ~self._change", "~self.idle & ~self._change"),
+        # The look at the oldest ends before its age is there.
+        ("ready = settling[-1] &", "ready = settling[1] &"),
+        # An insertion of this tick does not keep the youngest.
+        ("(self._inserted | ~self._known | ~expired)", "(~self._known | ~expired)"),
+        # What expired counts again after a turn.
+        ("Mux(self._turn, Mux(young, more, 0), count)", "Mux(self._turn, more, count)"),
+        # A clear leaves what settled.
+        ("self._young.eq(0), self._settled.eq(0), self._remaining.eq(0)",
+         "self._young.eq(0), self._remaining.eq(0)"),
+        # A loss is not told while it lasts.
+        ("shortened & ~(self._tick & expired)", "shortened & ~self._tick"),
+    ],
+)  # fmt: skip
+def test_window_with_a_defect_is_found_out(old, new):
+    window = broken(TimeWindow, old, new)
+    proof = Proof("name", "statement", "design", partial(Counted, window=window), Bounded(40))
+    record = run_proof(proof)
+    print(record.status, record.depth, f"{record.seconds:.1f} s")
+    assert record.status == "failed"
