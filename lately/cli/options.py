@@ -175,7 +175,8 @@ def choose_unit(
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
-        return choose(Requirement(window=window, false_positive_rate=fpr, span=span))
+        asked = Requirement(window=window, false_positive_rate=fpr, span=span)
+        return cast("UnitSpec", choose(asked))
     return cast("UnitSpec", any_preset(preset or "default"))
 
 

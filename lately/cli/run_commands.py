@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 )
 @click.option("--fpr", type=float, metavar="P", help="... with at most this false-positive rate.")
 @span_options
+@click.option(
+    "--query-window",
+    metavar="N|T",
+    help="Ask for the last N insertions only, or for a time T: of dictionaries and timing filters.",
+)
 @choice_option(
     "--engine",
     ["rtl", "golden"],
@@ -67,6 +72,7 @@ def run(
     tick: str | None,
     rate: float | None,
     when_full: str | None,
+    query_window: str | None,
     engine: str,
     limit: int | None,
     out: str | None,
@@ -94,6 +100,7 @@ def run(
       lately run flights.csv.gz --key tail_number --time departure
       lately run access.log.zst --key client,agent --window 20000 --fpr 0.001
       lately run queries.csv --spec filter.toml --out report --verdicts parquet
+      lately run queries.csv --preset dictionary-10000 --query-window 2000
       lately run capture.csv --span 50ms --rate 200e3 --fpr 0.001 --tick 10us
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
       lately run queries.csv --preset large --watch
@@ -101,11 +108,16 @@ def run(
     chosen, unit = choose_timed_spec(
         spec, preset, window, fpr, span=span, tick=tick, rate=rate, when_full=when_full
     )
+    from ..replay import stream_times
     from ..replay.report import class_rows
     from ..replay.traces import open_trace
 
+    asked = None
+    if query_window is not None:
+        asked = stream_times.query_window(chosen, query_window, unit)
     with open_trace(trace, **reading) as records:
-        replay = partial(_run, records, chosen, engine, unit, limit, watch)
+        replay = partial(_run, records, chosen, watch, engine=engine, tick=unit, limit=limit,
+                         query_window=asked)  # fmt: skip
         result = replay(None) if out is None else _run_into(out, verdicts, replay)
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})
@@ -116,17 +128,15 @@ def run(
 def _run(
     trace: "Trace",
     spec: "UnitSpec",
-    engine: str,
-    tick: int | None,
-    limit: int | None,
     watch: bool,
     sink: Any,
+    **how: Any,
 ) -> "RunResult":
     from ..replay.run import run
 
-    waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
+    waiting = "Compiling the RTL" if how["engine"] == "rtl" else "Starting"
     with run_view(waiting) if watch else _run_bar(waiting) as progress:
-        return run(trace, spec, engine=engine, tick=tick, limit=limit, progress=progress, sink=sink)
+        return run(trace, spec, progress=progress, sink=sink, **how)
 
 
 @contextmanager

@@ -22,12 +22,15 @@ class CellModel:
     Parameters
     ----------
     spec : WindowDictionarySpec or StampedPartsSpec
+    asked : the same, optional
+        With the window that `query` asks for; by default the filter's own.
     """
 
     shifts = 0
 
-    def __init__(self, spec: Any) -> None:
+    def __init__(self, spec: Any, asked: Any = None) -> None:
         self.golden: Any = from_spec(spec)
+        self._asked = asked or spec
         self.operations = self.hits = self.insertions = 0
 
     @property
@@ -40,10 +43,6 @@ class CellModel:
         """Cells, as the golden model's `memory`, with its shape, such as (parts, cells)."""
         memory: Ages = self.golden.memory
         return memory
-
-    def query(self, keys: Any, *now: int) -> Any:
-        """Ask for `keys`, at the time `now` if the window is one in time; counts nothing."""
-        return self.golden.query(keys, *now)
 
     def _count(self, codes: NDArray[Any], seen: NDArray[np.bool_]) -> None:
         """Count operations that were performed."""

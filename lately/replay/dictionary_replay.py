@@ -32,12 +32,19 @@ class DictionaryModel(CellModel):
 
     Parameters
     ----------
-    spec : WindowDictionarySpec
+    spec, asked : WindowDictionarySpec
+        As for `CellModel`.
     """
 
-    def __init__(self, spec: WindowDictionarySpec) -> None:
-        super().__init__(spec)
+    def __init__(
+        self, spec: WindowDictionarySpec, asked: WindowDictionarySpec | None = None
+    ) -> None:
+        super().__init__(spec, asked)
         self.lost = 0
+
+    def query(self, keys: Keys) -> Any:
+        """Ask for `keys`, as `WindowDictionary.query`; counts nothing."""
+        return self.golden.query(keys, self._asked.window)
 
     def rekey(self, secret: int) -> None:
         """Load a new secret, as `WindowDictionary.rekey`."""
@@ -45,7 +52,7 @@ class DictionaryModel(CellModel):
 
     def estimated_false_positive_rate(self) -> float:
         """Probability that a fresh key is reported now, by the digests that are held."""
-        return self.golden.expected_false_positive_rate()
+        return float(self.golden.expected_false_positive_rate(self._asked.window))
 
     def fill_ratios(self) -> NDArray[np.float64]:
         """Share of the cells of each column that hold a live entry, shape (columns,)."""

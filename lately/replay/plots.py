@@ -288,7 +288,7 @@ def _draw_fills(axes: "Axes", result: RunResult) -> list[Mark]:
 
 
 def _draw_distances(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
-    spec = result.spec
+    spec = result.asked
     edges, counts = _trimmed(result)
     # The bins are not all of one width.
     octaves = np.diff(np.log2(edges)) * max(1, result.operations)
@@ -355,7 +355,7 @@ def _distances_title(result: RunResult) -> str:
         window = (
             f"{result.span.span:,} ticks"
             if result.span
-            else f"{result.spec.guaranteed_window:,} operations"
+            else f"{result.asked.guaranteed_window:,} operations"
         )
         return f"No key comes again within {window}"
     if result.repeats_found == result.repeats:

@@ -34,7 +34,7 @@ def html(result: RunResult) -> str:
 
 def class_rows(result: RunResult) -> list[dict[str, Any]]:
     """Return name, meaning, counts, share seen, interval and expectation of each verdict class."""
-    predicted = rate_text(result.spec.mean_false_positive_rate)
+    predicted = rate_text(result.asked.mean_false_positive_rate)
     classes = (
         ("inside the guaranteed window", "100%"),
         (

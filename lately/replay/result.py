@@ -156,6 +156,8 @@ class RunResult:
     """
 
     spec: UnitSpec
+    asked: UnitSpec
+    """As `spec`, with the window that queries ask for."""
     engine: str
     source: dict[str, Any]
     """Name, format, key and compression of the trace."""
@@ -193,7 +195,7 @@ class RunResult:
     seconds: float = 0.0
 
     def __post_init__(self) -> None:
-        self.distance_edges = distance_edges(self.spec)
+        self.distance_edges = distance_edges(self.asked)
         self.distances = np.zeros((len(self.distance_edges) - 1, 2), np.int64)
 
     @property
@@ -241,6 +243,7 @@ class RunResult:
             "engine": self.engine,
             "source": self.source,
             "spec": self.spec.to_dict(),
+            "query_window": None if self.asked == self.spec else self.asked.guaranteed_window,
             "span": self.span and self.span.figures(),
             "dictionary": self.dictionary and self.dictionary.figures(),
             "timing": self.timing and self.timing.figures(),
@@ -293,7 +296,7 @@ class RunResult:
             "fresh_queries": int(fresh),
             "false_positive_rate": _ratio(fresh_seen, fresh),
             "false_positive_interval": clopper_pearson(fresh_seen, fresh),
-            "predicted_false_positive_rate": self.spec.mean_false_positive_rate,
+            "predicted_false_positive_rate": self.asked.mean_false_positive_rate,
             "stale_positives": int(slack_seen),
             "stale_queries": int(slack),
             "stale_positive_rate": _ratio(slack_seen, slack),

@@ -19,7 +19,7 @@ from .cell_models import Answers
 from .dictionary_replay import DictionaryModel, DictionaryOracle, DictionaryResult
 from .oracle import Oracle, TimedOracle, Truth, places
 from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, span_result
-from .stream_times import TickCounter
+from .stream_times import TickCounter, with_window
 from .timing_replay import TimingModel, TimingOracle, TimingResult
 from .traces import Record, Trace, TraceError
 
@@ -84,6 +84,7 @@ def run(
     *,
     engine: str | Engine = "rtl",
     tick: int | None = None,
+    query_window: int | None = None,
     limit: int | None = None,
     progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[Verdicts], None] | None = None,
@@ -102,6 +103,9 @@ def run(
         model alone), or what takes the hardware's place.
     tick : int, optional
         Nanoseconds of a tick, for a filter with a span: times of the stream make it go on.
+    query_window : int, optional
+        Window that each query asks for, in insertions or ticks, of a filter that answers for any;
+        by default its own.
     limit : int, optional
         Most operations to perform.
     progress : callable, optional
@@ -113,14 +117,17 @@ def run(
     ------
     ValueError
         If the engine is not known, the limit is below 1, or a tick is missing or too many.
+    SpecificationError
+        If the filter does not answer for such a window.
     TraceError
         If the stream is damaged, no line of it parses, or it has no times for a span.
     """
     if limit is not None and limit < 1:
         raise ValueError(f"limit: must be at least 1, not {limit}")
     clock = _clock(trace, spec, tick)
+    asked = with_window(spec, query_window)
     with _open_unit(engine, spec) as unit:
-        replay = _Replay(trace, spec, unit, clock, sink)
+        replay = _Replay(trace, spec, asked, unit, clock, sink)
         began = time.perf_counter()
         chunk = _TICKING_CHUNK if isinstance(spec, TimedTimingSpec) else _CHUNK
         while records := trace.read(chunk if limit is None else min(chunk, limit - replay.done)):
@@ -153,6 +160,7 @@ class _Replay:
         self,
         trace: Trace,
         spec: UnitSpec,
+        asked: UnitSpec,
         unit: Unit | None,
         clock: TickCounter | None,
         sink: Callable[[Verdicts], None] | None,
@@ -161,13 +169,15 @@ class _Replay:
         self._unit = unit
         self._clock = clock
         self._sink = sink
-        self._golden, self._oracle = _models(spec)
+        self._windows = [] if asked == spec else [asked.guaranteed_window]
+        self._golden, self._oracle = _models(spec, asked)
         self._course = _Course(self._golden, self._oracle)
         # Hashes of different texts, of 64 bits and unrelated to the keys.
         self._texts = np.empty(0, np.int64)
         self.done = 0
         self.result = RunResult(
             spec=spec,
+            asked=asked,
             engine="golden" if unit is None else "rtl",
             source={name: getattr(trace, name) for name in ("name", "format", "compression")}
             | {"key": list(trace.key), "time": trace.time},
@@ -179,7 +189,7 @@ class _Replay:
         elif isinstance(spec, StampedPartsSpec):
             self.result.timing = TimingResult(longest_age=spec.window_blocks, **none)
         if clock is not None:
-            self.result.span = span_result(spec, clock.tick, **none)
+            self.result.span = span_result(asked, clock.tick, **none)
 
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""
@@ -205,7 +215,7 @@ class _Replay:
         if not self.result.compared:
             return Seen(filter.check_and_insert(keys))
         codes = np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
-        return filter.perform(codes, keys, *([] if times is None else [times]))
+        return filter.perform(codes, keys, *([] if times is None else [times]), *self._windows)
 
     def _answers(self, told: Any) -> Answers:
         """Return the fields of what was told that are compared."""
@@ -351,13 +361,13 @@ class _Course:
         self.due = operations + self._spacing
 
 
-def _models(spec: UnitSpec) -> tuple[Any, Any]:
-    """Return golden model and oracle."""
+def _models(spec: UnitSpec, asked: Any) -> tuple[Any, Any]:
+    """Return golden model and oracle; `asked` has the window that queries ask for."""
     if isinstance(spec, WindowDictionarySpec):
-        return DictionaryModel(spec), DictionaryOracle(spec)
+        return DictionaryModel(spec, asked), DictionaryOracle(asked)
     if isinstance(spec, StampedPartsSpec):
-        return TimingModel(spec), TimingOracle(spec)
-    return from_spec(spec), (TimedOracle if spec.timed else Oracle)(spec)
+        return TimingModel(spec, asked), TimingOracle(asked)
+    return from_spec(spec), (TimedOracle if asked.timed else Oracle)(asked)
 
 
 @contextmanager

@@ -8,10 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..durations import NANOSECONDS, default_tick, span_ticks, tick_of_span, time_text
-from ..golden import FilterSpec, SpecificationError
+from ..durations import (
+    NANOSECONDS,
+    default_tick,
+    span_ticks,
+    tick_of_span,
+    time_seconds,
+    time_text,
+    whole_nanoseconds,
+)
+from ..golden import FilterSpec, SpecificationError, WindowDictionarySpec
 from ..golden.spec.base import require
-from ..golden.spec.timestamp import TimedTimingSpec
+from ..golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..golden.times import TIME_LIMIT, Times
 from ..hdl.build import UnitSpec
 from .trace_formats import TraceError
@@ -81,6 +89,63 @@ def with_ticks(spec: UnitSpec, **fields: Any) -> UnitSpec:
         require(not spec.timed, name, rule, value)
         require("span" in given, name, "must not be given without a span", value)
     return replace(spec, **given)
+
+
+def with_window(spec: UnitSpec, window: int | None) -> UnitSpec:
+    """Return a filter like one of a `spec`, but for the window that queries ask for.
+
+    Parameters
+    ----------
+    spec : UnitSpec
+    window : int or None
+        In insertions or ticks; None for the filter's own.
+
+    Raises
+    ------
+    SpecificationError
+        If the filter answers for no other window, or not for this one.
+    """
+    if window is None:
+        return spec
+    name = "query_window"
+    most = spec.guaranteed_window
+    require(1 <= window <= most, name, f"must be 1 to {most}, the window of the filter", window)
+    if isinstance(spec, TimedTimingSpec):
+        return replace(spec, span=window)
+    if isinstance(spec, WindowDictionarySpec | PartitionedTimingSpec):
+        return replace(spec, window=window)
+    rule = f"must not be given for family {spec.family}, which answers for one window"
+    raise SpecificationError(f"{name}: {rule}, not {window!r}")
+
+
+def query_window(spec: UnitSpec, text: str, tick: int | None) -> int:
+    """Return the window that a text such as "500" or, for a filter with a span, "6h" asks for.
+
+    Parameters
+    ----------
+    spec : UnitSpec
+    text : str
+    tick : int or None
+        Nanoseconds of a tick, for a filter with a span.
+
+    Returns
+    -------
+    int
+        In insertions, or the fewest ticks that the filter can be asked for.
+
+    Raises
+    ------
+    SpecificationError
+        If it is no such text.
+    """
+    if tick is not None:
+        name = "query_window"
+        ticks = span_ticks(whole_nanoseconds(name, time_seconds(text, name)), tick)
+        each = spec.block_units if isinstance(spec, StampedPartsSpec) else 1
+        return -(-ticks // each) * each
+    digits = text.isascii() and text.isdigit() and len(text) < 19
+    require(digits, "query_window", "must be a number of insertions", text)
+    return int(text)
 
 
 def _text(nanoseconds: int) -> str:

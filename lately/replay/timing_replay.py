@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..golden import Operation
+from ..golden.hash.keys import Keys
 from ..golden.operations import Ages
 from ..golden.spec.timestamp import StampedPartsSpec
 from ..golden.times import Times
@@ -19,8 +21,19 @@ class TimingModel(CellModel):
 
     Parameters
     ----------
-    spec : StampedPartsSpec
+    spec, asked : StampedPartsSpec
+        As for `CellModel`.
     """
+
+    def query(self, keys: Keys, *now: int) -> NDArray[np.bool_]:
+        """Ask for `keys`, at the time `now` if the window is one in time; counts nothing.
+
+        Keys are as for `StampedParts`; the answers have shape (n,).
+        """
+        count = len(np.asarray(keys))
+        facts = [np.full(count, fact) for fact in (*now, self._asked.guaranteed_window)]
+        told: TimingVerdicts = self.golden.perform(np.full(count, Operation.QUERY), keys, *facts)
+        return told.seen
 
     def memory_at(self, now: int) -> Ages:
         """Return the ages of all cells at the time `now`, if the window is one in time.
@@ -35,12 +48,12 @@ class TimingModel(CellModel):
         return float(np.prod(self.fill_ratios(*now)))
 
     def fill_ratios(self, *now: int) -> NDArray[np.float64]:
-        """Share of the cells of each part that have not expired, shape (hashes,).
+        """Share of the cells of each part that are of the window, shape (hashes,).
 
         If the window is one in time, at the time `now`, or else at the last insertion.
         """
         cells = self.memory_at(*now) if now else self.memory
-        fills: NDArray[np.float64] = np.mean(cells != self.golden.expired_age, axis=1)
+        fills: NDArray[np.float64] = np.mean(cells <= self._asked.window_blocks, axis=1)
         return fills
 
     def perform(self, operations: ArrayLike, keys: Any, *facts: Any) -> TimingVerdicts:

@@ -162,6 +162,59 @@ def test_times_of_the_stream(timed_stream):
     assert result.series()["distance_unit"] == "ticks"
 
 
+def test_query_window_by_insertions(stream):
+    """The window of the queries is judged, and the rate is predicted for it."""
+    whole = perform(stream, engine=engine()).figures()
+    result = perform(stream, engine=engine(), query_window=7)
+    figures = result.figures()
+    last, near = {}, 0
+    for number, key in enumerate(stream.read_text().split()):
+        near += number - last.get(key, -100) <= 7
+        last[key] = number
+    assert result.failures() == []
+    assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 60
+    assert figures["query_window"] == 7
+    assert figures["spec"]["window"] == 40
+    for name in ("predicted_false_positive_rate", "estimated_false_positive_rate"):
+        assert figures[name] < whole[name] / 20
+    assert figures["probe_false_positives"] < whole["probe_false_positives"]
+    assert figures["timing"] == whole["timing"]
+    assert "in the last 7<" in html(result)
+
+
+def test_query_window_by_time(timed_stream):
+    result = perform(timed_stream, TIMED, engine=engine(), tick=SECOND, query_window=4)
+    figures = result.figures()
+    last, near = {}, 0
+    for line in timed_stream.read_text().split()[1:]:
+        time, key = line.split(",")
+        near += float(time) // 1 - last.get(key, -100) <= 4
+        last[key] = float(time) // 1
+    assert result.failures() == []
+    assert figures["guaranteed_queries"] == figures["repeats_found"] == near > 60
+    assert figures["span"]["seconds"] == 4
+    assert '<td>window of queries</td><td class="left">4 ticks</td>' in html(result)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["timing-counted-tiny", "--query-window", "21"],
+         "query_window: must be 1 to 20, the window of the filter, not 21"),
+        (["timing-counted-tiny", "--query-window", "0"], "query_window: must be 1 to 20, "),
+        (["timing-counted-tiny", "--query-window", "3s"],
+         "query_window: must be a number of insertions, not '3s'"),
+        (["tiny", "--query-window", "2"],
+         "query_window: must not be given for family apbbf, which answers for one window, not 2"),
+    ],
+)  # fmt: skip
+def test_query_window_wrong(stream, arguments, message):
+    result = CliRunner().invoke(main, ["run", str(stream), "--engine", "golden", "--preset",
+                                       *arguments])  # fmt: skip
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
@@ -207,6 +260,10 @@ def test_command(stream, timed_stream, tmp_path):
     # The least tick of which 30 are enough.
     assert figures["span"]["tick_seconds"] == pytest.approx(29 / 30, abs=1e-8)
     assert figures["false_negatives"] == 0
+    # 5 s are as many as floor(5 / (29 / 30)) + 1 ticks.
+    arguments += ["--spec", str(path), "--span", "29s", "--query-window", "5s", "--json"]
+    figures = json.loads(CliRunner().invoke(main, arguments).stdout)
+    assert figures["query_window"] == figures["span"]["ticks"] == 6
 
 
 @pytest.mark.parametrize(
