@@ -51,7 +51,8 @@ class CellBlocks:
         Parameters
         ----------
         read : callable
-            Reads one of the `names`.
+            Takes the number of one of the `names`, its words and their width; returns their bits,
+            lowest first, shape (words, width).
         """
         numbers = np.arange(len(self.names)).reshape(self.parts, len(self._banks), -1)
         bits = np.stack(

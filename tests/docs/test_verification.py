@@ -25,7 +25,8 @@ def test_runs_had_no_mismatch():
         # The ages of a dictionary are its insertions, too many to be counted each.
         assert all(run.get("hits_by_age", [run["hits"]]))
     assert {run["spec"]["family"] for run in runs.values()} == {
-        "apbf", "apbbf", "gebf", "blocked-gebf", "window-dictionary",
+        "apbf", "apbbf", "gebf", "blocked-gebf", "window-dictionary", "timed-timing",
+        "partitioned-timing",
     }  # fmt: skip
 
 
