@@ -21,7 +21,6 @@ from .options import (
 from .progress import replay_bar
 from .reporting import fail_with
 from .span_options import choose_timed_spec, span_options
-from .watch import run_view
 
 if TYPE_CHECKING:
     from ..hdl.build import UnitSpec
@@ -133,6 +132,7 @@ def _run(
     **how: Any,
 ) -> "RunResult":
     from ..replay.run import run
+    from .watch import run_view
 
     waiting = "Compiling the RTL" if how["engine"] == "rtl" else "Starting"
     with run_view(waiting) if watch else _run_bar(waiting) as progress:

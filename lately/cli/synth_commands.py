@@ -1,11 +1,9 @@
 """Command that synthesises a unit."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..hdl.build import UnitSpec, unit_kind
-from ..hdl.memory.map import READ_BEFORE_WRITE
 from .figures import show
 from .options import (
     choice_option,
@@ -17,6 +15,9 @@ from .options import (
     time_limit_option,
 )
 from .progress import stage_bar
+
+if TYPE_CHECKING:
+    from ..hdl.build import UnitSpec
 
 
 @click.command("synth", short_help="Take a filter unit to post-route figures on a device.")
@@ -102,8 +103,11 @@ def synth(
     show(as_json, told, "synthesis", {"report": report, "spec": chosen})
 
 
-def _exchange(spec: UnitSpec, family: str) -> str:
+def _exchange(spec: "UnitSpec", family: str) -> str:
     """Return the variant of the memory that reads and writes in one access."""
+    from ..hdl.build import unit_kind
+    from ..hdl.memory.map import READ_BEFORE_WRITE
+
     memory = f"{family}{READ_BEFORE_WRITE}"
     if memory not in unit_kind(spec).memories:
         raise click.UsageError(

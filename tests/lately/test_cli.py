@@ -420,7 +420,7 @@ def test_failure_is_reported_after_the_figures(keys, tmp_path, monkeypatch):
 
 
 def raises(error):
-    def raiser(*_arguments):
+    def raiser(*_arguments, **_options):
         raise error
 
     return raiser
