@@ -58,6 +58,7 @@ def unit_verilog(
     statistics_bits: int = 32,
     ticks: str = "time",
     time_bits: int = TIME_BITS,
+    **options: Any,
 ) -> str:
     """Return a unit as Verilog, the same text for the same specification.
 
@@ -68,6 +69,8 @@ def unit_verilog(
         As for `lately.hdl.build.filter_unit`.
     ticks, time_bits
         As for `time_options`.
+    options
+        Others of the unit.
 
     Raises
     ------
@@ -81,6 +84,7 @@ def unit_verilog(
         organisation=organisation,
         statistics_bits=statistics_bits,
         **time_options(spec, ticks=ticks, time_bits=time_bits),
+        **options,
     )
     text: str = verilog.convert(unit, name=TOP, emit_src=False)
     return text

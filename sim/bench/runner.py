@@ -61,6 +61,7 @@ def run_filter_bench(
     testcase: str | None = None,
     coverage: bool = False,
     inverted: bool = False,
+    **options: int,
 ) -> dict[str, bool]:
     """Run the bench of a unit: of a ring filter, a timing filter or a dictionary.
 
@@ -90,6 +91,9 @@ def run_filter_bench(
         then `COVERED_STATISTICS_BITS` wide, so that they wrap within a test.
     inverted : bool
         The garbage of block RAMs is the inverse of what they hold, not random.
+    options
+        Further options of the unit. With ``classes``, a timing filter answers by tables, and has
+        the bench of such units.
 
     Returns
     -------
@@ -111,11 +115,15 @@ def run_filter_bench(
             statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
             ticks=ticks,
             time_bits=BENCH_TIME_BITS,
+            **options,
         ),
-        _modules(*_benches(spec, organisation, ticks)),
+        _modules(
+            *(["deciding_bench"] if "classes" in options else _benches(spec, organisation, ticks))
+        ),
         simulator,
         directory,
         environment=_unit_environment(spec, directory, seed, memory, ticks)
+        | {"LATELY_OPTIONS": json.dumps(options)}
         | {"LATELY_ORGANISATION": organisation}
         | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
         models=models(memory),

@@ -21,9 +21,20 @@ from ...hdl.verilog import TAG_BITS, time_options
 from .parts import Driver, Pattern, Stalls, read_cells
 from .tick_bench import TickingBench
 from .timing_parts import TimingItem, TimingMonitor, TimingScoreboard, cells_of
-from .unit_bench import COVERAGE, MEMORY, NETLIST, PERIOD_NS, SEED, SPEC, TICKS, TIME_OPTIONS
+from .unit_bench import (
+    COVERAGE,
+    MEMORY,
+    NETLIST,
+    OPTIONS,
+    PERIOD_NS,
+    SEED,
+    SPEC,
+    TICKS,
+    TIME_OPTIONS,
+)
 
-UNIT = filter_unit(SPEC, memory=MEMORY, tag_bits=TAG_BITS, **time_options(SPEC, **TIME_OPTIONS))
+TIMES = time_options(SPEC, **TIME_OPTIONS)
+UNIT = filter_unit(SPEC, memory=MEMORY, tag_bits=TAG_BITS, **TIMES, **OPTIONS)
 PROFILE = UNIT.profile
 WINDOW = SPEC.window_blocks
 CODES = 1 << SPEC.stamp_bits
@@ -51,10 +62,13 @@ class Bench(TickingBench):
     period = PERIOD
     settled = UNIT.longest_pause + UNIT.latency
 
+    judge = TimingScoreboard
+    core: tuple[str, ...] = ("core",)
+
     @classmethod
     async def start(cls, dut) -> Self:
         """Start the clock and reset the unit."""
-        scoreboard = TimingScoreboard(SPEC, UNIT.signature)
+        scoreboard = cls.judge(SPEC, UNIT.signature)
         driver = Driver(dut, UNIT.signature, scoreboard)
         bench = cls(dut, scoreboard, driver, TimingMonitor(dut, UNIT.signature, scoreboard))
         bench.stop_time()
@@ -131,7 +145,7 @@ class Bench(TickingBench):
         """Hold the ages of all cells against golden's."""
         shape = {"depth": SPEC.cells, "width": SPEC.stamp_bits}
         for number, expected in enumerate(self.scoreboard.memory):
-            path = ("core", f"part{number}", "memory")
+            path = (*self.core, f"part{number}", "memory")
             stamps = read_cells(self.dut, path, variant=MEMORY, **shape, netlist=NETLIST)
             ages = np.minimum((self.scoreboard.block - stamps) % CODES, WINDOW + 1)
             assert ages.tolist() == expected.tolist(), f"part {number}"

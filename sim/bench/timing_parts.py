@@ -104,7 +104,7 @@ class TimingScoreboard(TimedScoreboard):
         """Perform an operation on the reference; return its result, and told what means nothing."""
         golden, clear = self.golden, item.operation == Operation.CLEAR
         alone = bool(item.operation & OperationBit.ALONE)
-        block = self.block
+        block, before = self.block, golden.insertions
         if clear:
             self._ended = block
         # Neither a SHIFT nor what is undefined does anything in a unit.
@@ -112,18 +112,59 @@ class TimingScoreboard(TimedScoreboard):
         keys = key_array([item.key], golden.spec)
         unit = golden.block if self._counted else golden.period
         clock = [[time] for time in self._clock]
-        verdicts = golden.perform([performed], keys, *clock, [item.window * unit])
+        asked = getattr(item, "window", golden.window_blocks) * unit
+        verdicts = golden.perform([performed], keys, *clock, [asked])
         seen, age, oldest = (int(values[0]) for values in verdicts)
         if alone:
             age, oldest = outcome.age, outcome.oldest
+        elif performed & OperationBit.QUERY:
+            seen = self._reported(item, accepted, before, bool(seen), age, oldest)
         inserts = not alone and bool(item.operation & OperationBit.INSERT)
         self.counts.update(operations=1, insertions=int(inserts), hits=seen)
         expected = TimingOutcome(bool(seen), age, oldest, item.tag, self.now % self._times)
         self.performed.append(Performed(item, accepted, block, expected))
         return expected
 
+    def _reported(
+        self, item: Any, accepted: float, insertions: int, within: bool, age: int, oldest: int
+    ) -> bool:
+        """Return whether a key is reported, whose oldest cells are `within` the window or not."""
+        return within
+
     def _renewed(self) -> Any:
         self.counts.clear()
         self.performed.clear()
         self._ended = 0
         return type(self.golden).from_spec(self.golden.spec)
+
+
+class ClassItem(NamedTuple):
+    """An operation with the class of its query."""
+
+    operation: int
+    key: int
+    tag: int
+    query_class: int
+
+
+class DecidingScoreboard(TimingScoreboard):
+    """The same for a unit whose answers are those of a table."""
+
+    def __init__(self, spec: StampedPartsSpec, signature: UnitSignature) -> None:
+        super().__init__(spec, signature)
+        self._tables: list[tuple[float, NDArray[np.int64]]] = []
+
+    def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
+        """Have operations that are accepted after a time, in ns, answered by a table.
+
+        Its shape is that of `lately.golden.DecisionTable.thresholds`.
+        """
+        self._tables.append((time, thresholds.copy()))
+
+    def _reported(
+        self, item: Any, accepted: float, insertions: int, within: bool, age: int, oldest: int
+    ) -> bool:
+        thresholds = [table for time, table in self._tables if time < accepted][-1]
+        phases, block = thresholds.shape[-1], self.golden.block
+        phase = insertions % block * phases // block
+        return oldest >= int(thresholds[getattr(item, "query_class", 0), age, phase])

@@ -59,6 +59,15 @@ def test_bench_without_a_rest(memory, simulator, tmp_path, capfd):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_bench_of_tables(simulator, classes, tmp_path, capfd):
+    spec = replace(SPECS["insertions"], block=4, stamp_bits=5)
+    options = {"memory": "ecp5", "classes": classes, "phase_bits": 2}
+    check(run_filter_bench(spec, simulator, tmp_path, seed=SEED, **options), 6)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("ticks", ["tick", "insertions"])
 def test_bench_with_inverted_garbage(ticks, tmp_path, capfd):
     check(run(ticks, "icarus", tmp_path, memory="ecp5", inverted=True), TESTS[ticks])
