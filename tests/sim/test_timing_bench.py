@@ -77,14 +77,12 @@ def test_bench_with_inverted_garbage(ticks, tmp_path, capfd):
 @pytest.mark.parametrize(
     ("ticks", "part", "old", "new", "testcase"),
     [
-        # A write that is under way, a read that meets the sweep, an insertion in its hand.
-        ("tick", ElidePart, "~fresh, ~known, dead.at(5)", "~fresh & 0, ~known & 0, dead.at(5)",
+        # A tick between two operations; a write that is under way; cells that expire.
+        ("tick", ElidePart, "same & ~ticked", "same", "every_distance_between_equal_keys"),
+        ("tick", ElidePart, "address, other, flag)", "address, other, flag & (number != 4))",
+         "every_distance_between_keys_of_one_cell"),
+        ("insertions", RestPart, "before + tick.at(2).value", "before",
          "every_distance_between_equal_keys"),
-        ("tick", ElidePart, "lost = pipe.register(\"lost\", lambda dead, known: dead & ~known",
-         "lost = pipe.register(\"lost\", lambda dead, known: dead & 0",
-         "other_keys_do_not_keep_the_sweep_from_a_cell"),
-        ("insertions", RestPart, "Mux(known, since >= limit, dead)", "dead & ~known",
-         "no_silence_brings_a_key_back"),
         ("insertions", RestPart, "sweep & (expired.value | wipe)", "sweep & wipe",
          "no_silence_brings_a_key_back"),
     ],
