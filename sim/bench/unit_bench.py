@@ -31,7 +31,7 @@ KEYED = getattr(SPEC, "hash", "h3") == "siphash"
 SEED = int(os.environ.get("LATELY_SEED", "1"))
 MEMORY = os.environ.get("LATELY_MEMORY", "portable")
 TIME_OPTIONS: dict[str, Any] = json.loads(os.environ.get("LATELY_TIME", "{}"))
-OPTIONS: dict[str, int] = json.loads(os.environ.get("LATELY_OPTIONS", "{}"))
+OPTIONS: dict[str, Any] = json.loads(os.environ.get("LATELY_OPTIONS", "{}"))
 TICKS = TIME_OPTIONS.get("ticks", "")
 """Source of the ticks; empty if there are none."""
 NETLIST = os.environ.get("LATELY_NETLIST", "0") == "1"
