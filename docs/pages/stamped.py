@@ -120,7 +120,7 @@ def fit(rows):
     models = {}
     for family in DRAWS:
         fitted, held_out = parts(rows, family)
-        models[family] = {"units": len(fitted), "held_out": len(held_out)}
+        models[family] = {"units": len(fitted)}
         for kind in ("lut", "ff"):
             coefficients = least_error(_relative(fitted, kind))
             errors = _relative(fitted, kind) @ coefficients - 1
@@ -163,7 +163,7 @@ def table(rows, models):
     lines += ["", "| ECP5 | units fitted to | others | LUTs within | flip-flops within |"]
     lines.append("|---|" + "---:|" * 4)
     for family, model in models["ecp5"].items():
-        shown = [model["units"], model["held_out"]]
+        shown = [model["units"], len(parts(rows, family)[1])]
         shown += [f"{model[f'{kind}_error']:.0%}" for kind in ("lut", "ff")]
         lines.append(f"| `{family}` | {' | '.join(map(str, shown))} |")
     return "\n".join(lines)
