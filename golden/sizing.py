@@ -83,6 +83,22 @@ def bloom_rate(load: int, cells: int, hashes: int) -> float:
     return float((-math.expm1(hashes * load * math.log1p(-1 / cells))) ** hashes)
 
 
+def parts_rate(load: int, cells: int, hashes: int) -> float:
+    """Return the rate of a filter in which each of `hashes` functions has so many `cells`.
+
+    The `load` is as for `shared_cells`.
+    """
+    return bloom_rate(load, cells, 1) ** hashes
+
+
+def parts_cells(load: int, fpr: float, hashes: int) -> int:
+    """Return the fewest cells of each function that keep the rate `fpr`; as for `parts_rate`.
+
+    Parameters: as for `shared_cells`.
+    """
+    return shared_cells(load, fpr ** (1 / hashes), 1)
+
+
 def best_hashes(cells: int, keys: float) -> int:
     """Return the hash functions with the lowest rate: ln 2 times the `cells` to each of `keys`."""
     return max(1, round(cells / keys * math.log(2)))

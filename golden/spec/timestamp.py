@@ -11,8 +11,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..sizing import parts_rate
 from ..times import TIME_LIMIT, check_each
-from ..timestamp.timing_sizes import parts_rate
 from .base import Specification, optional, require, required
 
 _LONGEST = 1 << 30

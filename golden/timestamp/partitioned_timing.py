@@ -21,12 +21,11 @@ from ..filter import Answers, CountedFilter, Filter, Words
 from ..hash.keys import Keys
 from ..operations import Ages, Operation, OperationBit, Verdicts
 from ..ring.slices import check_whole, chunks
-from ..sizing import HASHES, shared_cells
+from ..sizing import HASHES, parts_cells, shared_cells
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
 from .timestamps import Integers
-from .timing_sizes import parts_cells
 
 
 class TimingVerdicts(NamedTuple):

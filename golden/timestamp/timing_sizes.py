@@ -2,31 +2,13 @@
 
 from functools import lru_cache
 
-from ..sizing import HASHES, bloom_rate, shared_cells
+from ..sizing import HASHES, shared_cells
 
 
 def timing_bits(window: int, cells: int, hashes: int, block: int = 1) -> int:
     """Return the bits of all cells with the paper's padding; as for `BlockTimingBloomFilter`."""
     expired = -(-window // block) + 1 + -(-cells // (hashes * block))
     return cells * expired.bit_length()
-
-
-def parts_rate(keys: int, cells: int, hashes: int) -> float:
-    """Return the rate of a filter with a part of the cells for each hash function.
-
-    Parameters
-    ----------
-    keys : int
-        Distinct keys of blocks that have not expired.
-    cells, hashes : int
-        As for `PartitionedTimingFilter`.
-    """
-    return bloom_rate(keys, cells, 1) ** hashes
-
-
-def parts_cells(keys: int, fpr: float, hashes: int) -> int:
-    """Return the fewest cells of a part that keep the rate `fpr`; others as for `parts_rate`."""
-    return shared_cells(keys, fpr ** (1 / hashes), 1)
 
 
 @lru_cache

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..golden import FilterSpec, Specification, analysis
+from ..golden import FilterSpec, analysis
 from ..golden.analysis import bloom_accesses
 from ..golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec
-from ..hdl.build import unit_profile
+from ..hdl.build import UnitSpec, unit_profile
 from ..hdl.profile import HardwareProfile
 from ..hdl.target_clocks import limit_mhz
 from ..hdl.timing.sweep_rules import rest_interval
@@ -97,13 +97,12 @@ class Candidate:
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
         spec = self.spec
-        window = spec.window if isinstance(spec, PartitionedTimingSpec) else None
         return {
             "spec": spec.to_dict(),
             "cost": self.cost,
             "worst_false_positive_rate": self.worst_rate,
             "mean_false_positive_rate": self.mean_rate,
-            "guaranteed_window": window or getattr(spec, "guaranteed_window", None),
+            "guaranteed_window": spec.guaranteed_window,
             "slack": self.slack,
             "bits": self.bits,
             "accesses": self.accesses,
@@ -204,7 +203,7 @@ def plan(
     return Plan(requirement, candidates, _front(requirement) if front else [])
 
 
-def choose(requirement: Requirement) -> Specification:
+def choose(requirement: Requirement) -> UnitSpec:
     """Return the cheapest specification that meets a requirement; errors as for `plan`."""
     found: list[Found | StampFound] = []
     for family in requirement.able:

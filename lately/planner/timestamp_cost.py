@@ -11,13 +11,13 @@ import numpy as np
 from ..boards.flow.devices import Device
 from ..boards.flow.synthesis import own_memory
 from ..golden.spec.dictionary_sizes import WindowDictionarySpec
-from ..golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
+from ..golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..hdl.build import unit_kind, unit_profile
 from ..hdl.latencies import ACCEPT_LAG, ceil_log, hash_latency
 from ..hdl.target_clocks import levels, target_mhz
 from .cost import TAG_BITS, Area
 
-StampSpec = WindowDictionarySpec | StampedPartsSpec
+StampSpec = WindowDictionarySpec | TimedTimingSpec | PartitionedTimingSpec
 """Specifications of filters whose cells hold timestamps."""
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from ..boards.flow.synthesis import own_memory
 from ..golden.analysis import stashed_entries
 from ..golden.errors import SpecificationError
-from ..golden.sizing import HASHES
+from ..golden.sizing import HASHES, parts_cells, parts_rate
 from ..golden.spec.dictionary_sizes import (
     MOST_STASHED,
     WindowDictionarySpec,
@@ -17,7 +18,6 @@ from ..golden.spec.dictionary_sizes import (
     least_digest_bits,
 )
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
-from ..golden.timestamp.timing_sizes import parts_cells, parts_rate
 from ..hdl.build import unit_profile
 from ..hdl.target_clocks import limit_mhz
 from ..hdl.timing.sweep_rules import rest_interval
@@ -260,7 +260,8 @@ def stamp_bindings(spec: StampSpec, requirement: Requirement) -> list[Binding]:
     fewer = spec.cells - 1 if requirement.any_size else spec.cells // 2
     for name, less in (("cells", fewer), ("hashes", spec.hashes - 1)):
         if less > 0:
-            rate = max(stamp_rates(replace(spec, **{name: less}), requirement))
+            changed: dict[str, Any] = {name: less}
+            rate = max(stamp_rates(replace(spec, **changed), requirement))
             found.append(Binding(name, less, "rate", rate))
     if isinstance(spec, PartitionedTimingSpec) and not requirement.any_size:
         bits = spec.stamp_bits - 1
