@@ -11,6 +11,7 @@ if not __package__:  # Started as `python docs/pages`: find the package that thi
 import pages
 from pages import (
     boards,
+    export,
     host,
     lanes,
     limits,
@@ -26,6 +27,7 @@ from pages.blocks import ROOT
 
 MODULES = (
     boards,
+    export,
     host,
     lanes,
     limits,
