@@ -7,6 +7,8 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, BinaryIO, cast
 
 from .golden.errors import LatelyError
@@ -21,32 +23,23 @@ _MAGIC = {
 }
 
 
+PCAP_MAGIC = {
+    b"\xa1\xb2\xc3\xd4": (True, 1000), b"\xd4\xc3\xb2\xa1": (False, 1000),
+    b"\xa1\xb2\x3c\x4d": (True, 1), b"\x4d\x3c\xb2\xa1": (False, 1),
+}  # fmt: skip
+"""First bytes of a pcap file: whether it is big-endian, and the nanoseconds of its unit."""
+
+PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
+"""First bytes of a pcapng file, and of each of its sections."""
+
+
 class TraceError(LatelyError, ValueError):
     """A stream cannot be read as asked; the message says what was expected and what came."""
 
 
-def decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
-    """Return what a file is compressed by ("none", "gzip", "zstd" or another), and its content.
-
-    What is neither gzip nor zstd is returned as it is.
-
-    Parameters
-    ----------
-    raw : file
-        Unbuffered.
-    """
-    buffered = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 16)
-    head = buffered.peek(8)[:8]
-    kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
-    if kind == "gzip":
-        data = gzip.GzipFile(fileobj=buffered)
-        return kind, io.BufferedReader(cast(io.RawIOBase, data), 1 << 16)
-    if kind == "zstd":
-        import pyarrow as pa
-
-        data = pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), kind)
-        return kind, io.BufferedReader(data, 1 << 16)
-    return kind, buffered
+def is_capture(head: bytes) -> bool:
+    """Tell whether a file is a capture of packets by its `head`, the first four bytes."""
+    return head[:4] in PCAP_MAGIC or head[:4] == PCAPNG_MAGIC
 
 
 @contextmanager
@@ -69,8 +62,64 @@ def whole(name: str, compression: str) -> Iterator[None]:
         raise TraceError(f"{name}: must be whole {compression} data, but: {error}") from None
 
 
-def open_raw(path: str | os.PathLike[str]) -> tuple[str, BinaryIO]:
-    """Open the file at `path`, or standard input for "-"; return its name, and what to read.
+@dataclass(frozen=True)
+class StreamFile:
+    """A file that holds a stream.
+
+    Attributes
+    ----------
+    name : str
+        For messages.
+    raw : file
+        The file itself.
+    compression : str
+        What it is compressed by: "none", "gzip", "zstd", or what cannot be read.
+    data : file
+        What it holds; the file itself where it cannot be read.
+    """
+
+    name: str
+    raw: BinaryIO
+    compression: str
+    data: "io.BufferedReader[Any]"
+
+    @property
+    def readable(self) -> bool:
+        """Whether the compression is one that can be read."""
+        return self.compression in ("none", "gzip", "zstd")
+
+    @cached_property
+    def size(self) -> int | None:
+        """Bytes of the file; None for a pipe."""
+        try:
+            return os.fstat(self.raw.fileno()).st_size if self.raw.seekable() else None
+        except OSError:
+            return None
+
+    @property
+    def fraction(self) -> float | None:
+        """Share of the file that has been read, 0 to 1; None where the size is unknown."""
+        return min(1.0, self.raw.tell() / self.size) if self.size else None
+
+    def head(self, count: int) -> bytes:
+        """Return the first `count` bytes of what it holds, which are not read yet.
+
+        Raises
+        ------
+        TraceError
+            If compressed data is damaged.
+        """
+        with whole(self.name, self.compression):
+            return self.data.peek(count)[:count]
+
+    def close(self) -> None:
+        """Close the file; standard input stays open."""
+        self.data.close()
+        self.raw.close()
+
+
+def open_stream(path: str | os.PathLike[str]) -> StreamFile:
+    """Open the file at `path`, or standard input for "-", and find out what compressed it.
 
     Raises
     ------
@@ -80,19 +129,41 @@ def open_raw(path: str | os.PathLike[str]) -> tuple[str, BinaryIO]:
         If the file cannot be read.
     """
     path = os.fspath(path)
-    if path != "-":
-        return path, cast(BinaryIO, open(path, "rb", buffering=0))
+    name = "standard input" if path == "-" else path
+    raw = (
+        _standard_input()
+        if path == "-"
+        else cast(
+            BinaryIO,
+            open(path, "rb", buffering=0),  # noqa: SIM115  (whoever reads it closes it)
+        )
+    )
+    try:
+        return StreamFile(name, raw, *_decompress(raw))
+    except BaseException:
+        raw.close()
+        raise
+
+
+def _standard_input() -> BinaryIO:
     try:
         # A file of its own, so that closing it leaves standard input open.
         raw = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
     except (AttributeError, ValueError):
         raise TraceError("standard input: must be open, but is closed") from None
-    return "standard input", cast(BinaryIO, raw)
+    return cast(BinaryIO, raw)
 
 
-def file_size(raw: BinaryIO) -> int | None:
-    """Return the size of a file, `raw`; None for a pipe."""
-    try:
-        return os.fstat(raw.fileno()).st_size if raw.seekable() else None
-    except OSError:
-        return None
+def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
+    buffered = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 16)
+    head = buffered.peek(8)[:8]
+    kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
+    if kind == "gzip":
+        data = gzip.GzipFile(fileobj=buffered)
+        return kind, io.BufferedReader(cast(io.RawIOBase, data), 1 << 16)
+    if kind == "zstd":
+        import pyarrow as pa
+
+        data = pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), kind)
+        return kind, io.BufferedReader(data, 1 << 16)
+    return kind, buffered

@@ -262,7 +262,8 @@ class Turns:
         state = np.array([*present, 0, 0, 0, 0, *limits], np.int64)
         settled, overfull = np.array(self.settled, np.int64), np.array(self.overfull)
         # Another layout in memory would be another compilation.
-        codes, times = (np.require(array, requirements=["C", "W"]) for array in (codes, times))
+        codes = np.require(codes, requirements=["C", "W"])
+        times = np.require(times, requirements=["C", "W"])
         compiled.follow(codes, times, state, settled, overfull, *passage)
         values = state.tolist()
         self.first, self.last, self.lost, self.latest = values[3:7]

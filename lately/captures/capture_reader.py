@@ -4,23 +4,21 @@ import os
 import struct
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..golden.packets.compiled_packets import PADDING, unaligned_words
-from ..stream_files import TraceError, decompress, file_size, open_raw, whole
+from ..stream_files import (
+    PCAP_MAGIC,
+    PCAPNG_MAGIC,
+    StreamFile,
+    TraceError,
+    is_capture,
+    open_stream,
+    whole,
+)
 from . import capture_loops as loops
-
-MAGIC = {
-    b"\xa1\xb2\xc3\xd4": (True, 1000), b"\xd4\xc3\xb2\xa1": (False, 1000),
-    b"\xa1\xb2\x3c\x4d": (True, 1), b"\x4d\x3c\xb2\xa1": (False, 1),
-}  # fmt: skip
-"""First bytes of a pcap file: whether it is big-endian, and the nanoseconds of its unit."""
-
-SECTION_MAGIC = b"\x0a\x0d\x0d\x0a"
-"""First bytes of a pcapng file, and of each of its sections."""
 
 BUFFER = 1 << 22
 """Bytes that are read at a time."""
@@ -100,17 +98,12 @@ class _Section:
         self.interfaces += 1
 
 
-def is_capture(head: bytes) -> bool:
-    """Tell whether a file is a capture by its `head`, the first four bytes."""
-    return head[:4] in MAGIC or head[:4] == SECTION_MAGIC
-
-
 class CaptureReader(AbstractContextManager["CaptureReader"]):
     """Packets of a capture.
 
     Parameters
     ----------
-    path : path
+    path : path or StreamFile
         A file, or '-' for standard input; plain, or compressed by gzip or zstd.
 
     Attributes
@@ -134,18 +127,16 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         If it cannot be read.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.name, raw = open_raw(path)
+    def __init__(self, path: str | os.PathLike[str] | StreamFile) -> None:
+        self._stream = path if isinstance(path, StreamFile) else open_stream(path)
         try:
-            self._begin(raw)
+            self._begin()
         except BaseException:
-            raw.close()
+            self._stream.close()
             raise
 
-    def _begin(self, raw: BinaryIO) -> None:
-        self._raw = raw
-        self._size = file_size(raw)
-        self.compression, self._data = decompress(raw)
+    def _begin(self) -> None:
+        self.name, self.compression = self._stream.name, self._stream.compression
         self.packets = self.missing = 0
         self._section: _Section | None = None
         self._over = False
@@ -157,10 +148,10 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         head = self._buffer[:4].tobytes()[: self._end]
         if not is_capture(head):
             found = "is empty" if not self._end else f"begins with {head.hex(' ')}"
-            if self.compression not in ("none", "gzip", "zstd"):
+            if not self._stream.readable:
                 found = f"is compressed by {self.compression}"
             raise TraceError(f"{self.name}: must be a capture, pcap or pcapng, but {found}")
-        self.format = "pcapng" if head == SECTION_MAGIC else "pcap"
+        self.format = "pcapng" if head == PCAPNG_MAGIC else "pcap"
         if self.format == "pcap":
             self._read_header()
 
@@ -169,13 +160,12 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        self._data.close()
-        self._raw.close()
+        self._stream.close()
 
     @property
     def fraction(self) -> float | None:
         """Share of the file that has been read, 0 to 1; None where the size is unknown."""
-        return min(1.0, self._raw.tell() / self._size) if self._size else None
+        return self._stream.fraction
 
     def read(self) -> Packets | None:
         """Return the next packets, and what is between them; None at the end.
@@ -229,10 +219,10 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         began = self._end
         with whole(self.name, self.compression):
             while self._end < room:
-                got = self._data.readinto1(self._buffer[self._end : room].data)
+                got = self._stream.data.readinto1(self._buffer[self._end : room].data)
                 self._end += got
                 # What a pipe has now is not kept waiting for what may never come.
-                if not got or self._size is None:
+                if not got or self._stream.size is None:
                     break
         return self._end > began
 
@@ -274,7 +264,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         if self._end < _FILE_HEADER:
             raise self._damage(f"have a header of {_FILE_HEADER} bytes, but has {self._end}")
         head = self._buffer[:_FILE_HEADER].tobytes()
-        big, unit = MAGIC[head[:4]]
+        big, unit = PCAP_MAGIC[head[:4]]
         order = ">" if big else "<"
         major, minor = struct.unpack_from(f"{order}HH", head, 4)
         if major != 2:
@@ -290,7 +280,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         """Read a block that begins a section or describes an interface; tell if it was whole."""
         if self._end - self._at < 12:
             return False
-        new = self._bytes(4) == SECTION_MAGIC
+        new = self._bytes(4) == PCAPNG_MAGIC
         if new:
             self._begin_section()
         section = self._section

@@ -115,9 +115,12 @@ def filter_options(command: Command) -> Command:
 
 def trace_options(command: Command) -> Command:
     """Add --format and --key, which say how to read a trace."""
-    key = "Fields (log) or columns (CSV) that make up the key, separated by commas."
+    key = (
+        "Fields (log) or columns (CSV) that make up the key, separated by commas; or what of a "
+        "packet does (capture): digest, five-tuple, ip-id, dns-name or bytes:OFFSET:COUNT."
+    )
     return together(
-        choice_option("--format", ["auto", "log", "csv", "lines"], "Format of TRACE."),
+        choice_option("--format", ["auto", "log", "csv", "lines", "capture"], "Format of TRACE."),
         click.option("--key", metavar="NAMES", help=key),
     )(command)
 

@@ -83,7 +83,8 @@ def run(
     """Check and insert every key of TRACE, and judge every verdict.
 
     TRACE is an NCSA common or combined access log (key: client, method and
-    URL), a CSV with a header, a file with one key per line, or - for standard
+    URL), a CSV with a header, a file with one key per line, a capture, pcap or
+    pcapng (key: digest of the packet without what routers change), or - for standard
     input; plain, gzip or zstd. Each key goes through the compiled RTL, the
     golden model and an exact oracle. Fails if RTL and golden model differ in
     any verdict, or if a key within the guaranteed window is not reported.
@@ -100,7 +101,7 @@ def run(
       lately run access.log.zst --key client,agent --window 20000 --fpr 0.001
       lately run queries.csv --spec filter.toml --out report --verdicts parquet
       lately run queries.csv --preset dictionary-10000 --query-window 2000
-      lately run capture.csv --span 50ms --rate 200e3 --fpr 0.001 --tick 10us
+      lately run mirror.pcapng --key five-tuple --span 50ms --rate 200e3 --fpr 0.001
       zcat keys.gz | lately run - --engine golden --limit 100000 --json
       lately run queries.csv --preset large --watch
     """

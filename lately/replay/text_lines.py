@@ -2,9 +2,8 @@
 
 import io
 from collections.abc import Iterator
-from typing import BinaryIO
 
-from ..stream_files import TraceError, decompress, whole
+from ..stream_files import StreamFile, TraceError, whole
 
 
 def _text_lines(
@@ -16,14 +15,14 @@ def _text_lines(
         yield from text
 
 
-def open_text(name: str, raw: BinaryIO) -> tuple[str, io.TextIOWrapper, Iterator[str]]:
-    """Decompress `raw`, an unbuffered file, of a name for messages, and decode it as UTF-8.
+def open_text(stream: StreamFile) -> tuple[io.TextIOWrapper, Iterator[str]]:
+    """Decode a `stream` as UTF-8.
 
     Returns
     -------
     tuple
-        The compression ('none', 'gzip' or 'zstd'), the decoder, and the lines
-        that come from it. The file is closed when the decoder is collected.
+        The decoder, and the lines that come from it. The file is closed when the decoder
+        is collected.
 
     Raises
     ------
@@ -31,11 +30,11 @@ def open_text(name: str, raw: BinaryIO) -> tuple[str, io.TextIOWrapper, Iterator
         If the file is no text, in a compression that is not supported or,
         while lines are read, damaged.
     """
-    compression, data = decompress(raw)
-    if compression not in ("none", "gzip", "zstd"):
+    name, compression = stream.name, stream.compression
+    if not stream.readable:
         raise TraceError(
             f"{name}: must be text, plain or compressed by gzip or zstd, not {compression}"
         )
     # A byte that is not UTF-8 is part of the key all the same.
-    text = io.TextIOWrapper(data, "utf-8-sig", errors="surrogateescape", newline="")
-    return compression, text, _text_lines(name, compression, data, text)
+    text = io.TextIOWrapper(stream.data, "utf-8-sig", errors="surrogateescape", newline="")
+    return text, _text_lines(name, compression, stream.data, text)

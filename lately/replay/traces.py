@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
-from typing import BinaryIO
 
-from ..stream_files import file_size, open_raw
+from ..stream_files import StreamFile, is_capture, open_stream
 from .text_lines import open_text
 from .trace_formats import Record, Rejects, TraceError, open_records
 
-FORMATS = ("auto", "log", "csv", "lines")
+FORMATS = ("auto", "log", "csv", "lines", "capture")
 """Formats of a trace; "auto" tells them apart by its first lines."""
 
 
@@ -19,7 +18,7 @@ class Trace(AbstractContextManager["Trace"]):
 
     Iterating yields `Record` tuples and raises `TraceError` where compressed
     data is damaged, and at the end if no line at all could be parsed. Made by
-    `open_trace` of a binary file, `raw`; parameters and errors as for `open_trace`.
+    `open_trace` of a `stream`; parameters and errors as for `open_trace`.
 
     Attributes
     ----------
@@ -34,17 +33,24 @@ class Trace(AbstractContextManager["Trace"]):
     """
 
     def __init__(
-        self, name: str, raw: BinaryIO, *, format: str, key: Sequence[str], time: str | None
+        self, stream: StreamFile, *, format: str, key: Sequence[str], time: str | None
     ) -> None:
-        self.name = name
+        self.name, self.compression = stream.name, stream.compression
         self.rejects = Rejects()
         self.records = 0
-        self._raw = raw
-        self._size = file_size(raw)
+        self._stream = stream
+        self.time: str | None = "time"
+        if format == "capture" or (format == "auto" and is_capture(stream.head(4))):
+            # What it needs need not be installed for other traces.
+            from .capture_records import open_capture
+
+            self.format = "capture"
+            self._source, self.key = open_capture(stream, self.rejects, key=key, time=time)
+            return
         # The decoder is kept, because it closes the file when it is collected.
-        self.compression, self._text, lines = open_text(name, raw)
+        self._text, lines = open_text(stream)
         self.format, self._source, self.key, self.time = open_records(
-            name, lines, self.rejects, format=format, key=key, time=time
+            stream.name, lines, self.rejects, format=format, key=key, time=time
         )
 
     def __exit__(self, *exception: object) -> None:
@@ -79,25 +85,26 @@ class Trace(AbstractContextManager["Trace"]):
     @property
     def fraction(self) -> float | None:
         """Share of the file that has been read, 0 to 1; None where the size is unknown."""
-        return min(1.0, self._raw.tell() / self._size) if self._size else None
+        return self._stream.fraction
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        self._text.close()
-        self._raw.close()
+        self._stream.close()
 
     def _empty_message(self) -> str:
         expected = {
             "log": "NCSA common or combined log lines",
             "csv": f"CSV rows with a key in {', '.join(self.key)}",
             "lines": "text lines",
+            "capture": "packets with a key",
         }[self.format]
         if not self.rejects.count:
             return f"{self.name}: must hold {expected}, but holds none"
         line, reason = self.rejects.examples[0]
+        unit = "packet" if self.format == "capture" else "line"
         return (
-            f"{self.name}: must hold {expected}, but none of {self.rejects.count} lines parses "
-            f"(line {line}: {reason})"
+            f"{self.name}: must hold {expected}, but none of {self.rejects.count} {unit}s parses "
+            f"({unit} {line}: {reason})"
         )
 
 
@@ -118,10 +125,12 @@ def open_trace(
     format : str
         One of `FORMATS`. 'auto' takes lines that look like an access log for
         one, then CSV where the name ends in .csv, a column is named or the
-        header has a column 'key', and single keys, one per line, otherwise.
+        header has a column 'key', and single keys, one per line, otherwise;
+        captures, pcap and pcapng, by their first bytes.
     key : str, optional
         Comma-separated fields (access log; default `LOG_KEY`) or columns
-        (CSV; default 'key', else the only column that is not the time).
+        (CSV; default 'key', else the only column that is not the time), or one of
+        `lately.captures.packet_keys.KEYS` (captures; default "digest").
     time : str, optional
         Column of the time, in seconds since the epoch or ISO 8601 (CSV;
         default 'timestamp' or 'time' where there is one).
@@ -138,9 +147,9 @@ def open_trace(
     names = tuple(name.strip() for name in key.split(",")) if key is not None else ()
     if key is not None and not all(names):
         raise TraceError(f"key: must be names separated by commas, not {key!r}")
-    name, raw = open_raw(path)
+    stream = open_stream(path)
     try:
-        return Trace(name, raw, format=format, key=names, time=time)
+        return Trace(stream, format=format, key=names, time=time)
     except BaseException:
-        raw.close()
+        stream.close()
         raise

@@ -11,12 +11,26 @@ from pathlib import Path
 import dpkt
 import pytest
 import zstandard
-from capture_files import CAPTURES, RAW, block, ethernet, interface, option, packet, pcap, section
+from capture_files import (
+    CAPTURES,
+    RAW,
+    block,
+    ethernet,
+    interface,
+    ip4,
+    ip6,
+    option,
+    packet,
+    pcap,
+    section,
+    udp,
+)
 
 from lately.captures import capture_loops as loops
 from lately.captures import capture_reader
 from lately.captures.capture_reader import CaptureReader
-from lately.replay.traces import TraceError
+from lately.golden.packets.packet_digest import packet_digest
+from lately.replay.traces import TraceError, open_trace
 
 DATA = Path(__file__).parents[3] / CAPTURES
 FRAMES = [ethernet(0x0806, bytes(size)) for size in (28, 46, 0, 1500, 3)]
@@ -231,3 +245,83 @@ def test_real_captures(name):
     for (time, *_), (seconds, _) in zip(found, expected, strict=True):
         # The other reader has floating-point numbers.
         assert abs(time / 10**9 - float(seconds)) < 2e-6
+
+
+# Keys
+
+QUERY = bytes.fromhex("1234 0100 0001 0000 0000 0000") + b"\3WWW\7example\3com\0\0\1\0\1"
+
+
+def records(path, **options):
+    with open_trace(path, **options) as trace:
+        found = trace.read(100)
+        assert trace.fraction == 1
+        return found, trace
+
+
+@pytest.mark.parametrize(
+    ("key", "frame", "expected"),
+    [
+        ("five-tuple", ethernet(0x0800, ip4(udp(b""))), "10.0.0.1:1000 > 10.0.0.2:2000 udp"),
+        ("five-tuple", ethernet(0x86DD, ip6(udp(b""))), "[::]:1000 > [::1]:2000 udp"),
+        ("five-tuple", ethernet(0x0800, ip4(bytes(20), protocol=6)), "10.0.0.1:0 > 10.0.0.2:0 tcp"),
+        ("five-tuple", ethernet(0x0800, ip4(b"abcd", protocol=1)), "10.0.0.1 > 10.0.0.2 1"),
+        ("five-tuple", ethernet(0x0800, ip4(udp(b""), offset=9)), "10.0.0.1 > 10.0.0.2 17"),
+        ("five-tuple", ethernet(0x0800, ip4(b"abc") + bytes(9)), "10.0.0.1 > 10.0.0.2 17"),
+        ("five-tuple", ethernet(0x0806, bytes(28)), None),
+        ("ip-id", ethernet(0x0800, ip4(b"", number=770), tags=[1]), "10.0.0.1 > 10.0.0.2 17 770"),
+        ("ip-id", ethernet(0x86DD, ip6(b"")), None),
+        ("dns-name", ethernet(0x0800, ip4(udp(QUERY, target=53))), "www.example.com"),
+        ("dns-name", ethernet(0x86DD, ip6(udp(QUERY, source=53))), "www.example.com"),
+        ("dns-name", ethernet(0x0800, ip4(udp(QUERY[:12] + b"\0\0\2\0\1", target=53))), "."),
+        ("dns-name", ethernet(0x0800, ip4(udp(b"\0\0\x80" + QUERY[3:], target=53))), None),
+        ("dns-name", ethernet(0x0800, ip4(udp(QUERY[:15], target=53))), None),
+        ("dns-name", ethernet(0x0800, ip4(udp(QUERY[:12] + b"\xc0\x0c", target=53))), None),
+        ("dns-name", ethernet(0x0800, ip4(udp(QUERY))), None),
+        ("bytes:2:3", ethernet(0x0800, b""), "020304"),
+        ("bytes:10:5", ethernet(0x0800, b""), None),
+        ("digest", b"abc", f"{packet_digest(b'abc', 3, 1):016x}"),
+    ],
+)
+def test_keys(tmp_path, key, frame, expected):
+    # A second packet that has each of the keys, as a stream must have one.
+    other = ethernet(0x0800, ip4(udp(QUERY, target=53)))
+    content = pcap([(1000, frame), (2001, other)], nano=True)
+    found, trace = records(write(tmp_path, content), key=key)
+    assert (trace.format, trace.key, trace.time) == ("capture", (key,), "time")
+    assert found[:-1] == ([] if expected is None else [(expected, 1000)])
+    assert found[-1][1] == 2001
+    assert trace.rejects.count == (expected is None)
+
+
+def test_capture_as_a_stream(tmp_path):
+    """It is known by its first bytes, compressed too; what is missing at its end is told."""
+    content = pcap(RECORDS) + b"cut"
+    found, trace = records(write(tmp_path, gzip.compress(content), "keys.csv"))
+    assert [time for _, time in found] == TIMES
+    assert trace.rejects.examples == [(6, "3 bytes of a record that is not whole")]
+    assert records(write(tmp_path, SIMPLE), format="capture")[0] == found
+    simple = section() + interface() + block(3, b"\3\0\0\0abc")
+    assert [time for _, time in records(write(tmp_path, simple))[0]] == [None]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"key": "mac"},
+            r"key: must be one of digest, five-tuple, ip-id, .* for a capture, not 'm",
+        ),
+        ({"key": "bytes:1:0"}, r"key: must be one of digest"),
+        ({"key": "digest,ip-id"}, r"key: must be one of a packet, not 2: digest, ip-id"),
+        ({"time": "when"}, r"time: must not be given for a capture, which has its own \('when'\)"),
+        ({"format": "lines"}, r"must be UTF-8 text, but has NUL bytes at its start"),
+    ],
+)
+def test_capture_wrong(tmp_path, options, message):
+    with pytest.raises(TraceError, match=message):
+        records(write(tmp_path, pcap(RECORDS)), **options)
+    with pytest.raises(TraceError, match=r"packets with a key, but none of 5 packets parses \(p"):
+        records(write(tmp_path, pcap(RECORDS)), key="ip-id")
+    with pytest.raises(TraceError, match=r"must be a capture, pcap or pcapng, but begins with 61"):
+        records(write(tmp_path, b"a\n"), format="capture")

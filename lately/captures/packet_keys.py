@@ -1,0 +1,178 @@
+"""Keys of packets as text, for streams that are replayed."""
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..golden.packets import compiled_packets as headers
+from ..stream_files import TraceError
+from . import capture_loops as loops
+from .capture_reader import CaptureReader, Packets
+from .digested import digest
+
+DEFAULT_KEY = "digest"
+"""Key unless another is named."""
+
+KEYS = (DEFAULT_KEY, "five-tuple", "ip-id", "dns-name", "bytes:OFFSET:COUNT")
+"""Keys that a packet can have: its digest without what routers change; addresses, ports and
+protocol; addresses, protocol and identification of IPv4; the name that a query of DNS asks for;
+or bytes of the frame from an offset on."""
+
+_PORTS = {6: "tcp", 17: "udp", 33: "dccp", 132: "sctp", 136: "udplite"}
+_DNS = 53
+_MOST_NAME = 255
+
+
+class NoKeyError(Exception):
+    """A packet has no such key; the message says why."""
+
+
+class Headers(NamedTuple):
+    """Where the headers of a packet are: rows of `compiled_packets.find_headers`."""
+
+    version: int
+    begin: int
+    end: int
+    faults: int
+    protocol: int
+    layer4: int
+
+
+Form = Callable[[bytes, Headers], str]
+"""Makes the key of a frame and its headers, or raises `NoKeyError`."""
+
+
+def parse_key(name: str) -> Form | None:
+    """Return what makes a key of `KEYS` by its `name`; None for the digest.
+
+    Raises
+    ------
+    TraceError
+        If there is no such key.
+    """
+    if name == DEFAULT_KEY:
+        return None
+    if name in _FORMS:
+        return _FORMS[name]
+    match = re.fullmatch(r"bytes:(\d{1,6}):(\d{1,6})", name)
+    if match is None or not int(match[2]):
+        raise TraceError(f"key: must be one of {', '.join(KEYS)} for a capture, not {name!r}")
+    first, last = int(match[1]), int(match[1]) + int(match[2])
+
+    def some(frame: bytes, place: Headers) -> str:
+        if len(frame) < last:
+            raise NoKeyError(f"{len(frame)} bytes, not {last}")
+        return frame[first:last].hex()
+
+    return some
+
+
+def packet_records(
+    capture: CaptureReader, form: Form | None, reject: Callable[[int, str], None]
+) -> Iterator[tuple[str, int | None]]:
+    """Yield key and time, in nanoseconds since the epoch if it has one, of each packet.
+
+    Parameters
+    ----------
+    capture : CaptureReader
+    form : callable or None
+        As `parse_key` returns it.
+    reject : callable
+        Called with the number, from 1, of each packet without a key, and the reason.
+    """
+    number = 0
+    while (packets := capture.read()) is not None:
+        times = [None if time == loops.NO_TIME else time for time in packets.times.tolist()]
+        for key, time in zip(_keys(packets, form), times, strict=True):
+            number += 1
+            if isinstance(key, NoKeyError):
+                reject(number, str(key))
+            else:
+                yield key, time
+    if capture.missing:
+        reject(number + 1, f"{capture.missing} bytes of a record that is not whole")
+
+
+def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
+    if form is None:
+        yield from (f"{value:016x}" for value in digest(packets).values.tolist())
+        return
+    table = np.empty((headers.COLUMNS, len(packets)), np.int64)
+    headers.find_headers(packets.buffer, packets.places, table)
+    for index, row in enumerate(table.T.tolist()):
+        try:
+            yield form(packets.frame(index), Headers(*row))
+        except NoKeyError as error:
+            yield error
+
+
+def _addresses(frame: bytes, place: Headers) -> tuple[str, str]:
+    if place.version == 4:
+        at = place.begin + 12
+        return _text(socket.AF_INET, frame[at : at + 4]), _text(
+            socket.AF_INET, frame[at + 4 : at + 8]
+        )
+    if place.version == 6:
+        at = place.begin + 8
+        return (
+            _text(socket.AF_INET6, frame[at : at + 16]),
+            _text(socket.AF_INET6, frame[at + 16 : at + 32]),
+        )
+    raise NoKeyError("not a packet of IP")
+
+
+def _text(family: int, address: bytes) -> str:
+    return socket.inet_ntop(family, address)
+
+
+def _five_tuple(frame: bytes, place: Headers) -> str:
+    addresses = _addresses(frame, place)
+    ports = frame[place.layer4 : min(place.layer4 + 4, place.end)]
+    if place.layer4 < 0 or place.protocol not in _PORTS or len(ports) < 4:
+        return f"{addresses[0]} > {addresses[1]} {place.protocol}"
+    source, target = (f"[{a}]" if place.version == 6 else a for a in addresses)
+    numbers = int.from_bytes(ports[:2], "big"), int.from_bytes(ports[2:], "big")
+    return f"{source}:{numbers[0]} > {target}:{numbers[1]} {_PORTS[place.protocol]}"
+
+
+def _identification(frame: bytes, place: Headers) -> str:
+    source, target = _addresses(frame, place)
+    if place.version != 4:
+        raise NoKeyError("IPv6, which has no identification")
+    number = int.from_bytes(frame[place.begin + 4 : place.begin + 6], "big")
+    return f"{source} > {target} {place.protocol} {number}"
+
+
+def _dns_name(frame: bytes, place: Headers) -> str:
+    if place.version and place.protocol == 17 and place.layer4 >= 0:
+        udp = frame[place.layer4 : place.end]
+        message = udp[8:]
+        ports = int.from_bytes(udp[:2], "big"), int.from_bytes(udp[2:4], "big")
+        if (
+            _DNS in ports
+            and len(message) > 12
+            and not message[2] & 0x80
+            and message[4:6] != b"\0\0"
+        ):
+            return _question(message)
+    raise NoKeyError("not a query of DNS")
+
+
+def _question(message: bytes) -> str:
+    """Return the name of the first question, in lower case."""
+    labels: list[bytes] = []
+    at = 12
+    while at < len(message) and 0 < message[at] < 64:
+        labels.append(message[at + 1 : at + 1 + message[at]])
+        at += 1 + message[at]
+    if at >= len(message) or message[at] or at - 12 > _MOST_NAME:
+        raise NoKeyError("not the name of a question")
+    return b".".join(labels).lower().decode("ascii", "backslashreplace") or "."
+
+
+_FORMS: dict[str, Form] = {
+    "five-tuple": _five_tuple, "ip-id": _identification, "dns-name": _dns_name,
+}  # fmt: skip
