@@ -8,7 +8,7 @@ from .lanes_commands import bench_lanes
 from .options import choice_option, choose_unit, count_option, filter_options, seed_option
 from .progress import counting_bar
 from .span_options import when_full_option
-from .speed_commands import bench_golden, bench_stream
+from .speed_commands import bench_dedup, bench_golden, bench_stream
 
 
 @click.group(short_help="Measure how fast hardware, replay and models are.")
@@ -16,7 +16,7 @@ def bench() -> None:
     """Measure how fast the hardware is, and how fast its replay and the models run here."""
 
 
-for _command in (bench_hardware, bench_lanes, bench_golden, bench_stream):
+for _command in (bench_hardware, bench_lanes, bench_golden, bench_stream, bench_dedup):
     bench.add_command(_command)
 
 

@@ -19,6 +19,11 @@ def _missed(figures: Figures) -> int:
     return sum(run["false_negatives"] for run in ours)
 
 
+def _passed(figures: Figures) -> int:
+    ours = [run for run in figures["runs"] if run["name"] == "lately dedup"]
+    return sum(abs(run["copies"] - run["dropped"]) for run in ours)
+
+
 @click.command("golden", short_help="Golden models beside filters of other libraries.")
 @_window
 @_bits
@@ -91,3 +96,24 @@ def bench_stream(*, model: str, window: int, bits_per_key: int, **sizes: int) ->
         return measure(
             model=model, window=window, bits_per_key=bits_per_key, **sizes, progress=progress
         )
+
+
+@click.command("dedup", short_help="Deduplication of captures beside editcap.")
+@count_option("--packets", 500_000, "Number of packets of the stream that two taps see.")
+@count_option("--rounds", 1, "Number of rounds, of which the fastest counts.")
+@seed_option
+@figures_command("dedup_speed", "duplicates that passed", _passed, out=True)
+def bench_dedup(**sizes: int) -> Figures:
+    """Deduplicate captures of two taps, with equal frames and with a router between the taps.
+
+    Beside `lately dedup` runs editcap, of Wireshark, if it is installed. The figures are packets
+    that were dropped, and packets per second of CPU time, with the start of the programs.
+
+    \b
+    Examples:
+      lately bench dedup
+      lately bench dedup --packets 2000000 --rounds 3 --json
+    """
+    from ..benchmarks.dedup_speed import measure
+
+    return measure(**sizes, progress=echo_stage)

@@ -31,7 +31,7 @@ from lately.captures.made_packets import MadePackets
 from lately.captures.two_taps import Taps, tap
 from lately.cli.app import main
 from lately.cli.interrupts import interruptible
-from lately.dedup.deduplicate import Deduplication, deduplicate
+from lately.dedup.deduplicate import ENGINES, Deduplication, deduplicate
 from lately.dedup.marks import Marks
 from lately.dedup.packet_oracle import PacketOracle
 from lately.dedup.window import SLACK, dedup_spec
@@ -302,6 +302,27 @@ def test_oracle_finds_false_positives(tmp_path):
     assert (
         found["duplicates"] - found["passed_duplicates"] + found["lost_uniques"] == result.dropped
     )
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+def test_hardware(tmp_path):
+    """The compiled unit drops what the golden model drops, in the same status."""
+    how = Taps(delay=50_000, jitter=100_000, loss=0.2, hops=1)
+    path = write(tmp_path, taps(how)[1])
+    spec, tick = dedup_spec(MS, 64, 0.05)
+    golden, hardware = (
+        run(path, Deduplication(spec=spec, tick=tick, engine=engine)) for engine in ENGINES
+    )
+    assert hardware[1] == golden[1]
+    assert (hardware[0].mismatches, golden[0].mismatches) == (0, None)
+    assert hardware[0].dropped == golden[0].dropped > 1500
+    assert hardware[0].shortened > 0
+
+
+def test_engine_wrong(tmp_path):
+    with pytest.raises(ValueError, match="engine: must be one of golden, rtl, not 'fpga'"):
+        run(write(tmp_path, pcap([])), Deduplication(spec=SPEC, tick=TICK, engine="fpga"))
 
 
 # The command
