@@ -34,14 +34,14 @@ def follow(codes, times, state, settled, overfull, turned, alive, status, guaran
     turned, alive, status, guaranteed : ndarray, shape (n,)
         Get the columns of a `Passage`.
     """
-    counting = _counting(settled, state)
+    counting, over = _counting(settled, state), _overfull(overfull)
     for i in range(len(codes)):
         code, now = codes[i], times[i]
         while counting and now > settled[state[WRITES] + counting - 1] + state[SPAN]:
             counting -= 1
         fresh = state[LAST] != NEVER and now - state[LAST] <= state[SPAN]
         alive[i] = state[WRITES] + counting if fresh else 0
-        status[i] = _status(now, state, settled, overfull)
+        status[i] = _status(now, state, settled, over)
         guaranteed[i] = _guaranteed(now, state)
         if code == _CLEAR:
             _clear(state, settled, overfull)
@@ -53,7 +53,18 @@ def follow(codes, times, state, settled, overfull, turned, alive, status, guaran
                 _turn(now, state, settled, overfull)
             _insert(now, state, overfull)
         if code == _CLEAR or code == _SHIFT or turned[i]:
-            counting = _counting(settled, state)
+            counting, over = _counting(settled, state), _overfull(overfull)
+        elif state[FILLED] > state[LENGTH]:
+            over = 0
+
+
+@jit
+def _overfull(overfull):
+    """Position of the youngest slice that is overfull, -1 if none is."""
+    for position in range(len(overfull)):
+        if overfull[position]:
+            return position
+    return -1
 
 
 @jit
@@ -66,19 +77,13 @@ def _counting(settled, state):
 
 
 @jit
-def _status(now, state, settled, overfull):
+def _status(now, state, settled, over):
     if state[LOST] != NEVER and now - state[LOST] <= state[SPAN]:
         return WINDOW_SHORTENED
-    until = NEVER
-    if state[FILLED] > state[LENGTH]:
-        until = state[LAST] + state[SPAN]
-    else:
-        for position in range(len(overfull)):
-            if overfull[position]:
-                written = position < state[WRITES]
-                until = (state[LAST] if written else settled[position]) + state[SPAN]
-                break
-    return RATE_EXCEEDED if now <= until else OK
+    if over < 0:
+        return OK
+    last = state[LAST] if over < state[WRITES] else settled[over]
+    return RATE_EXCEEDED if now <= last + state[SPAN] else OK
 
 
 @jit

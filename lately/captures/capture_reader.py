@@ -143,6 +143,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self._passed = 0
         # Places in the buffer: of the next record, of what is read, handed out, and handed next.
         self._at = self._end = self._done = self._next = 0
+        self._table = np.empty((loops.ROWS, _PACKETS), np.int64)
         self._make_room(BUFFER)
         self._fill()
         head = self._buffer[:4].tobytes()[: self._end]
@@ -178,7 +179,6 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             If the file is damaged.
         """
         self._done = self._next
-        self._table = np.empty((loops.ROWS, _PACKETS), np.int64)
         count = 0
         while not self._over:
             count, reason = self._scan()
