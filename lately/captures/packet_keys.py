@@ -3,6 +3,7 @@
 import re
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -60,14 +61,8 @@ def parse_key(name: str) -> Form | None:
     match = re.fullmatch(r"bytes:(\d{1,6}):(\d{1,6})", name)
     if match is None or not int(match[2]):
         raise TraceError(f"key: must be one of {', '.join(KEYS)} for a capture, not {name!r}")
-    first, last = int(match[1]), int(match[1]) + int(match[2])
-
-    def some(frame: bytes, place: Headers) -> str:
-        if len(frame) < last:
-            raise NoKeyError(f"{len(frame)} bytes, not {last}")
-        return frame[first:last].hex()
-
-    return some
+    first = int(match[1])
+    return partial(_bytes, first, first + int(match[2]))
 
 
 def packet_records(
@@ -107,6 +102,12 @@ def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:
             yield form(packets.frame(index), Headers(*row))
         except NoKeyError as error:
             yield error
+
+
+def _bytes(first: int, last: int, frame: bytes, place: Headers) -> str:
+    if len(frame) < last:
+        raise NoKeyError(f"{len(frame)} bytes, not {last}")
+    return frame[first:last].hex()
 
 
 def _addresses(frame: bytes, place: Headers) -> tuple[str, str]:

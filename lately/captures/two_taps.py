@@ -59,13 +59,22 @@ class Taps:
 
 @dataclass
 class TapResult:
-    """Counts of a stream as two taps see it: packets of the source, and copies by tap."""
+    """Counts of a stream as two taps see it.
+
+    Attributes
+    ----------
+    packets : int
+        Of the source.
+    first, second : int
+        Those that each tap has.
+    copies : int
+        Those that both have.
+    """
 
     packets: int = 0
     first: int = 0
     second: int = 0
     copies: int = 0
-    """Copies of a packet that the stream has already."""
 
 
 def tap(
