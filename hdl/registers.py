@@ -8,7 +8,7 @@ places. Rows with an address are registers of exported units, behind a bus, see
 `lately.hdl.bus.register_map`. Nothing of Amaranth is imported.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -37,6 +37,8 @@ class Holder(Enum):
     UNIT = "unit"
     WINDOW = "window"
     """Unit and source of ticks of a window in time."""
+    DIGESTS = "digests"
+    """Unit of a dictionary."""
     LINE = "line"
     BUS = "bus"
     """Registers of exported units only."""
@@ -201,11 +203,11 @@ REGISTERS = (
                                    meaning="A generation got more insertions than its capacity."),
                      RegisterField(name="lost", place=3, access=Access.STICKY, needs="lost",
                                    meaning="An entry was given up."))),
-    Register(name="guaranteed", width=None, holder=Holder.BUS, address=0x2C, reset=None,
+    Register(name="guaranteed", width=None, holder=Holder.DIGESTS, address=0x2C, reset=None,
              meaning="Largest window for which answers are exact."),
     Register(name="table", access=Access.WRITE, width=None, holder=Holder.BUS, address=0x40,
              meaning="Entry of the table that does not answer."),
-    Register(name="lost", event="lost", holder=Holder.BUS, address=0xB0,
+    Register(name="lost", event="lost", holder=Holder.DIGESTS, address=0xB0,
              meaning="Entries that were given up."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
@@ -223,15 +225,31 @@ def counters(holder: Holder) -> list[Register]:
 
 
 def readable(*, timed: bool = False) -> list[Register]:
-    """Return the registers that boards read, in the order in which they do.
+    """Return the registers that boards with a ring read, in the order in which they do.
 
     Parameters
     ----------
     timed : bool
         Whether the window is one in time.
     """
-    left_out = {Holder.BUS} if timed else {Holder.BUS, Holder.WINDOW}
-    return [one for one in REGISTERS if one.readable and one.holder not in left_out]
+    holders = {Holder.UNIT, Holder.LINE} | ({Holder.WINDOW} if timed else set())
+    return [register for register in REGISTERS if register.readable and register.holder in holders]
+
+
+def board_registers(ports: Collection[str]) -> list[Register]:
+    """Return the registers that a board with some unit reads, in the order in which it does.
+
+    They are the ports of the unit among those of the table, the counters of the line, and of a
+    unit with the port ``tick`` the period, which the board makes ticks by.
+
+    Parameters
+    ----------
+    ports : collection of str
+        Names of the unit's ports.
+    """
+    held = {*ports, *(one.name for one in counters(Holder.LINE))}
+    held |= {"period"} if "tick" in ports else set()
+    return [register for register in REGISTERS if register.readable and register.name in held]
 
 
 def registers_header(unit: Any) -> str:

@@ -7,38 +7,40 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .boards.link.protocol import (
-    SECRET_BYTES,
-    STATISTICS,
-    TIMED_STATISTICS,
-    Check,
-    Information,
-    Request,
-    key_bytes,
-    verdict_bytes,
-)
+from .boards.link.protocol import SECRET_BYTES, Check, Information, Request, whole_bytes
 from .golden.errors import SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
 from .golden.operations import Ages, Operation, Verdicts
-from .golden.spec import PRESETS, FilterSpec
-from .golden.times import Times
+from .golden.spec.all_presets import ALL_PRESETS
+from .golden.spec.base import Specification
+from .golden.times import Times, check_each
 from .hdl.latencies import PERIOD_BITS
 from .session import HostError, Session
 
 
-class TimedResults(NamedTuple):
-    """Results of a sequence of operations of a board whose window is one in time."""
+class Results(NamedTuple):
+    """Results of a sequence of operations: all that a board tells, and 0 where it tells nothing."""
 
     seen: NDArray[np.bool_]
     """As `Verdicts`."""
     age: Ages
     """As `Verdicts`."""
     status: NDArray[np.uint8]
-    """Code of the `lately.golden.PoolStatus` of each answer, before its own effects, shape (n,)."""
+    """Status of each answer, before its own effects, shape (n,): the code of the
+    `lately.golden.PoolStatus` of a ring with a window in time; 1 where a dictionary may have missed
+    keys of the window."""
     time: Times
     """Ticks at each operation, shape (n,): those of its board modulo 2**30 at the first operation
     of the host, and counted on from there."""
+    oldest_age: Ages
+    """Age of the oldest cell of each key, whether it was seen or not, shape (n,)."""
+    oldest: NDArray[np.int64]
+    """Cells of the key that have that age, shape (n,)."""
+
+
+Windows = ArrayLike | None
+"""Window of all queries, or one for each, shape (n,); None for the longest."""
 
 
 class Host(Session):
@@ -51,7 +53,7 @@ class Host(Session):
     ----------
     port : str
         As for `Session`, and so are its other options.
-    spec : FilterSpec, optional
+    spec : Specification, optional
         The filter that the board must have.
 
     Raises
@@ -60,7 +62,7 @@ class Host(Session):
         If the board has another filter than `spec`; else as `Session`.
     """
 
-    def __init__(self, port: str, *, spec: FilterSpec | None = None, **options: Any) -> None:
+    def __init__(self, port: str, *, spec: Specification | None = None, **options: Any) -> None:
         super().__init__(port, **options)
         if spec is not None:
             try:
@@ -76,6 +78,7 @@ class Host(Session):
         self,
         operations: ArrayLike,
         keys: ArrayLike,
+        windows: Windows = None,
         *,
         progress: Callable[[int], None] | None = None,
     ) -> Verdicts:
@@ -87,6 +90,9 @@ class Host(Session):
             `Operation` codes.
         keys : array_like of int, shape (n,) or (n, words)
             As for the golden model; those of SHIFT and CLEAR do not matter.
+        windows : array_like of int, shape (n,) or (), optional
+            Windows of queries, in the unit of the hardware: insertions, blocks of them, or ticks;
+            by default the longest.
         progress : callable, optional
             Called with the number of operations done since the last call.
 
@@ -97,24 +103,27 @@ class Host(Session):
         Raises
         ------
         TypeError, ValueError
-            If a key or code is not as required. Nothing was sent then.
+            If a key, code or window is not as required. Nothing was sent then.
+        SpecificationError
+            If there are windows, and queries of the board's filter have none.
         HostError
             If the board cannot be reached any longer. What it has performed by then is a
             beginning of the sequence.
         """
-        return _verdicts(self._perform(operations, keys, progress))
+        return Verdicts(*self.perform(operations, keys, windows, progress=progress)[:2])
 
     def perform(
         self,
         operations: ArrayLike,
         keys: ArrayLike,
+        windows: Windows = None,
         *,
         progress: Callable[[int], None] | None = None,
-    ) -> TimedResults:
-        """Perform a mixed sequence of operations; tell time and status of each answer, too.
+    ) -> Results:
+        """Perform a mixed sequence of operations; return all that the board tells.
 
-        The golden model's `lately.golden.TimeLimitedRing.perform` gives the same for the same
-        times, if it was cleared together with the board.
+        The golden model's method of this name gives the same, for the same times, if it was
+        cleared together with the board.
 
         The board tells the low 30 bits of its tick counter. The host makes whole times of them,
         as long as less than 2**30 ticks pass from one of its operations to the next: 12 days of
@@ -122,38 +131,65 @@ class Host(Session):
         answers are right after any silence.
 
         Parameters, errors: as `apply`.
+        """
+        answers = self._perform(operations, keys, windows, progress)
+        verdict, oldest, _ = np.cumsum(self.information.verdict_parts)
+        told = _numbers(answers[:, :verdict])
+        seen = told >> self.information.age_bits != 0
+        ages = told & (1 << self.information.age_bits) - 1
+        beside = _numbers(answers[:, oldest:])
+        return Results(
+            seen,
+            np.where(seen, ages, -1),
+            (beside >> self.information.time_bits).astype(np.uint8),
+            self._times(beside),
+            ages,
+            _numbers(answers[:, verdict:oldest]),
+        )
+
+    def _times(self, stamps: NDArray[np.int64]) -> Times:
+        """Return whole times of the low bits of `stamps`, shape (n,), and go on from there."""
+        steps = np.diff(stamps, prepend=self._time) % (1 << self.information.time_bits)
+        times = self._time + np.cumsum(steps)
+        self._time = int(times[-1]) if len(times) else self._time
+        return times
+
+    def insert(self, keys: ArrayLike) -> None:
+        """Insert `keys`, of shape (n,), in order; errors as for `apply`."""
+        self._apply_all(Operation.INSERT, keys)
+
+    def query(self, keys: ArrayLike, window: Windows = None) -> Verdicts:
+        """Ask which keys are in the filter, and how old they are.
+
+        The `keys`, of shape (n,), and the `window` are as `keys` and `windows` of `apply`, and so
+        are the errors.
+        """
+        return self._apply_all(Operation.QUERY, keys, window)
+
+    def check_and_insert(self, keys: ArrayLike, window: Windows = None) -> Verdicts:
+        """Query, then insert each key in order; parameters, errors as for `query`."""
+        return self._apply_all(Operation.CHECK_AND_INSERT, keys, window)
+
+    def remove(self, keys: ArrayLike) -> None:
+        """Remove `keys`, of shape (n,); errors as for `apply`.
 
         Raises
         ------
         SpecificationError
-            If the board's window is counted in insertions.
+            If the board's filter removes no keys.
         """
-        if not self.information.timed:
-            raise SpecificationError(
-                f"span: must be that of the filter of {self.port}, which has none and no times"
-            )
-        answers = self._perform(operations, keys, progress)
-        stamps = np.ascontiguousarray(answers[:, 1:]).view("<u4")[:, 0].astype(np.int64)
-        bits = self.information.time_bits
-        steps = np.diff(stamps, prepend=self._time) % (1 << bits)
-        times = self._time + np.cumsum(steps)
-        self._time = int(times[-1]) if len(times) else self._time
-        return TimedResults(*_verdicts(answers), (stamps >> bits).astype(np.uint8), times)
-
-    def insert(self, keys: ArrayLike) -> None:
-        """Insert keys in order; parameters, errors as for `apply`."""
-        self._apply_all(Operation.INSERT, keys)
-
-    def query(self, keys: ArrayLike) -> Verdicts:
-        """Ask which keys are in the filter, and how old they are; errors as for `apply`."""
-        return self._apply_all(Operation.QUERY, keys)
-
-    def check_and_insert(self, keys: ArrayLike) -> Verdicts:
-        """Query, then insert each key in order; errors as for `apply`."""
-        return self._apply_all(Operation.CHECK_AND_INSERT, keys)
+        self._require("remove", self.information.removes, "removes no keys")
+        self._apply_all(Operation.REMOVE, keys)
 
     def shift(self) -> None:
-        """Start a new generation now."""
+        """Start a new generation now.
+
+        Raises
+        ------
+        SpecificationError
+            If the board's filter has no generations.
+        """
+        self._require("shift", self.information.generation > 0, "has no generations")
         self._apply_single(Operation.SHIFT)
 
     def clear(self) -> None:
@@ -165,8 +201,8 @@ class Host(Session):
     def statistics(self) -> dict[str, int]:
         """Return the board's registers of `lately.hdl.registers` that can be read, by their names.
 
-        Counts are since reset and modulo 2**32, those of a self-test's operations included. Boards
-        whose window is one in time have further registers, of which `window_seconds` makes
+        Counts are since reset and modulo 2**32, those of a self-test's operations included. Which
+        registers there are depends on the filter; of those of time `window_seconds` makes
         seconds. A board that is newer may have more registers, and an older one
         fewer, than are known here.
 
@@ -181,8 +217,7 @@ class Host(Session):
                 f"{self.port}: must answer statistics in words of 4 bytes, not {len(answer)} bytes"
             )
         words = struct.unpack(f"<{len(answer) // 4}I", answer)
-        names = TIMED_STATISTICS if self.information.timed else STATISTICS
-        return dict(zip(names, words, strict=False))
+        return dict(zip(self.information.statistics, words, strict=False))
 
     def configure(
         self,
@@ -206,25 +241,23 @@ class Host(Session):
             or the secret is not one of 128 bits.
         HostError
             If the period is shorter than the board's filter can have, see
-            `lately.hdl.profile.HardwareProfile.least_period`, or the board cannot
-            be reached any longer.
+            `lately.hdl.build.UnitProfile.least_period`, or the board cannot be reached any longer.
         SpecificationError
-            If the board's hash takes no secret, or its window is counted in insertions.
+            If the board's filter takes no secret, has no generations, or no ticks.
         RekeyError
             If the board still needs the two secrets that it has.
         """
+        information = self.information
+        for name, value, has, lacks in (
+            ("secret", secret, information.keyed, "takes none"),
+            ("period", period, information.timed, "has no span"),
+            ("generation", generation, information.generation > 0, "has no generations"),
+        ):
+            self._require(name, value is None or has, lacks)
         if secret is not None:
-            if not self.information.keyed:
-                raise SpecificationError(
-                    f"secret: must not be given for the filter of {self.port}, which takes none"
-                )
             check_secret(secret)
-        if period is not None and not self.information.timed:
-            raise SpecificationError(
-                f"period: must not be given for the filter of {self.port}, which has no span"
-            )
         if generation is not None:
-            bits = self.information.generation.bit_length() + 1
+            bits = information.generation.bit_length() + 1
             self._set(Request.GENERATION, "generation", generation, bits)
         if period is not None:
             self._set(Request.PERIOD, "period", period, PERIOD_BITS)
@@ -248,6 +281,13 @@ class Host(Session):
 
     # Requests
 
+    def _require(self, name: str, has: bool, lacks: str) -> None:
+        """Refuse what the board's filter has no use for."""
+        if not has:
+            raise SpecificationError(
+                f"{name}: must not be given for the filter of {self.port}, which {lacks}"
+            )
+
     def _set(self, request: Request, name: str, value: int, bits: int) -> None:
         """Have the board take a value of some `bits`."""
         if not isinstance(value, int):
@@ -261,12 +301,12 @@ class Host(Session):
         self,
         operations: ArrayLike,
         keys: ArrayLike,
+        windows: Windows,
         progress: Callable[[int], None] | None,
     ) -> NDArray[np.uint8]:
         """Return the bytes of each answer, shape (n, bytes)."""
-        records = self._records(operations, keys)
-        batch = self.information.batch_operations
-        size = verdict_bytes(timed=self.information.timed)
+        records = self._records(operations, keys, windows)
+        batch, size = self.information.batch_operations, self.information.verdict_bytes
         answers = np.empty((len(records), size), np.uint8)
         starts = range(0, len(records), batch)
         payloads = (records[start : start + batch].tobytes() for start in starts)
@@ -282,7 +322,9 @@ class Host(Session):
                 progress(count)
         return answers
 
-    def _records(self, operations: ArrayLike, keys: ArrayLike) -> NDArray[np.uint8]:
+    def _records(
+        self, operations: ArrayLike, keys: ArrayLike, windows: Windows
+    ) -> NDArray[np.uint8]:
         """Return the bytes of each operation, shape (n, bytes)."""
         key_bits = self.information.key_bits
         words = check_keys(keys, key_bits)
@@ -292,21 +334,43 @@ class Host(Session):
                 f"operations: must be {len(words)} integers, one for each key, "
                 f"not {codes.dtype} of shape {codes.shape}"
             )
-        if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) <= Operation.CLEAR:
-            raise ValueError(f"operations: must be 0 to {Operation.CLEAR:d}, not {codes.max()}")
-        octets = np.ascontiguousarray(words, "<u8").view(np.uint8)
-        return np.hstack([codes.astype(np.uint8)[:, None], octets[:, : key_bytes(key_bits)]])
+        known = [*range(Operation.CLEAR + 1), *([Operation.REMOVE] * self.information.removes)]
+        if len(wrong := codes[~np.isin(codes, known)]):
+            removing = f" or {Operation.REMOVE:d}" if self.information.removes else ""
+            raise ValueError(
+                f"operations: must be 0 to {Operation.CLEAR:d}{removing}, not {wrong[0]}"
+            )
+        parts = [codes.astype(np.uint8)[:, None], _octets(words, whole_bytes(key_bits))]
+        asked = self._checked_windows(windows, len(words))
+        return np.hstack([*parts, _octets(asked[:, None], self.information.window_bytes)])
 
-    def _apply_all(self, operation: Operation, keys: ArrayLike) -> Verdicts:
+    def _checked_windows(self, windows: Windows, count: int) -> Times:
+        """Return the window of each operation, shape (count,)."""
+        longest = self.information.window
+        if windows is None:
+            return np.full(count, longest)
+        self._require("windows", longest > 0, "has none for queries")
+        asked = check_each("windows", windows, count)
+        if len(wrong := asked[asked > longest]):
+            raise ValueError(f"windows: must be at most {longest} for this board, not {wrong[0]}")
+        return asked
+
+    def _apply_all(
+        self, operation: Operation, keys: ArrayLike, windows: Windows = None
+    ) -> Verdicts:
         checked = check_keys(keys, self.information.key_bits)
-        return self.apply(np.full(len(checked), operation, np.uint8), checked)
+        return self.apply(np.full(len(checked), operation, np.uint8), checked, windows)
 
     def _apply_single(self, operation: Operation) -> None:
         words = -(-self.information.key_bits // 64)
         self._apply_all(operation, np.zeros(1 if words == 1 else (1, words), np.uint64))
 
-    def check_spec(self, spec: FilterSpec) -> None:
+    def check_spec(self, spec: Specification) -> None:
         """Refuse a board that holds another filter.
+
+        Parameters
+        ----------
+        spec : Specification
 
         Raises
         ------
@@ -316,23 +380,35 @@ class Host(Session):
         found = self.information
         if found.digest == spec.digest:
             return
-        for name, wanted, has in (
-            ("key_bits", spec.key_bits, found.key_bits),
-            ("generation", spec.generation, found.generation),
-            ("generations in the window", spec.window_generations, found.window_generations),
+        for name, field, has in (
+            ("key_bits", "key_bits", found.key_bits),
+            ("window of a query", "window_blocks", found.window),
+            ("generation", "generation", found.generation),
+            ("generations in the window", "window_generations", found.window_generations),
         ):
-            if wanted != has:
-                raise HostError(f"{self.port}: {name} must be {wanted}, but the board has {has}")
+            wanted = getattr(spec, field, 0)
+            if wanted and wanted != has:
+                raise HostError(
+                    f"{self.port}: {name} must be {wanted}, but the board has {has or 'none'}"
+                )
+        preset = preset_of(found)
+        named = f", that of the preset {preset}" if preset else ""
         raise HostError(
             f"{self.port}: filter must have digest {spec.digest.hex()}, "
-            f"but the board's has {found.digest.hex()}"
+            f"but the board's has {found.digest.hex()}{named}"
         )
 
 
-def _verdicts(answers: NDArray[np.uint8]) -> Verdicts:
-    """Return what the first bytes of answers, shape (n, bytes), say."""
-    seen = answers[:, 0] >= 0x80
-    return Verdicts(seen, np.where(seen, answers[:, 0].astype(np.int64) & 0x7F, -1))
+def _octets(words: NDArray[Any], count: int) -> NDArray[np.uint8]:
+    """Return the lowest `count` bytes of each number, whose words of 64 bits have shape (n, k)."""
+    return np.ascontiguousarray(words, "<u8").view(np.uint8)[:, :count]
+
+
+def _numbers(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return the numbers of some bytes, the lowest first, shape (n, bytes)."""
+    places = 8 * np.arange(octets.shape[1])
+    numbers: NDArray[np.int64] = (octets.astype(np.int64) << places).sum(axis=1)
+    return numbers
 
 
 def window_seconds(information: Information, statistics: Mapping[str, int]) -> dict[str, float]:
@@ -348,18 +424,20 @@ def window_seconds(information: Information, statistics: Mapping[str, int]) -> d
     Returns
     -------
     dict
-        ``tick_seconds`` and ``covered_seconds``; nothing if the window is counted in insertions.
+        ``tick_seconds``, if there are ticks, and ``covered_seconds``, if the board tells it.
     """
     if not information.timed:
         return {}
     tick = statistics["period"] / information.clock_hz
+    if "covered" not in statistics:
+        return {"tick_seconds": tick}
     # The present tick has just begun, at the worst.
     return {"tick_seconds": tick, "covered_seconds": tick * max(0, statistics["covered"] - 1)}
 
 
 def preset_of(information: Information) -> str | None:
     """Return the name of the preset that a board was built from, if it was one."""
-    found = (name for name, spec in PRESETS.items() if spec.digest == information.digest)
+    found = (name for name, spec in ALL_PRESETS.items() if spec.digest == information.digest)
     return next(found, None)
 
 

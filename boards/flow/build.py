@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from amaranth.lib import wiring
 
 from ...golden.errors import LatelyError
-from ...golden.spec import FilterSpec
+from ...golden.spec.base import Specification
 from ...hdl.target_clocks import levels
 from ..link.link import Link
 from ..targets.catalogue import PINS_FILE, Board
@@ -68,7 +68,7 @@ class BuildReport(Placement):
     board : str
         Name of the board.
     spec : dict
-        Filter, as `FilterSpec.to_dict` gives it.
+        Filter, as `Specification.to_dict` gives it.
     baud : int
         Rate of the serial port.
     clock_mhz : float
@@ -88,7 +88,7 @@ def build(
     board: Board,
     *,
     directory: str | os.PathLike[str],
-    spec: FilterSpec | None = None,
+    spec: Specification | None = None,
     clock_mhz: float | None = None,
     baud: int | None = None,
     seeds: Sequence[int] = (1,),
@@ -109,7 +109,7 @@ def build(
         See `targets.board`.
     directory : path
         Made if need be.
-    spec : FilterSpec, optional
+    spec : Specification, optional
         Filter; by default the board's.
     clock_mhz : float, optional
         Clock of the unit, or the nearest that the PLL makes; by default the
@@ -168,7 +168,7 @@ def build(
 
 
 def _make_link(
-    board: Board, spec: FilterSpec, setting: Setting, *, baud: int, memory: str
+    board: Board, spec: Specification, setting: Setting, *, baud: int, memory: str
 ) -> wiring.Component:
     """Return the link, whose complaints are told of where they come from: `baud` and clock."""
     try:

@@ -1,40 +1,52 @@
 """A filter unit behind a serial line."""
 
-from amaranth.hdl import Module, Mux, Signal
+from typing import Any
+
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ...golden.operations import OperationBit
+from ...hdl.build import filter_unit, unit_profile
 from ...hdl.frontend.prescaler import Prescaler
 from ...hdl.latencies import DEFAULT_LEVELS, PERIOD_BITS
-from ...hdl.registers import WORD_BITS, Holder, counters
+from ...hdl.registers import WORD_BITS, Holder, board_registers, counters
 from ...hdl.statistics import EventCounter
-from ...hdl.unit import FilterUnit
+from .celltest import CellTest
 from .frames import FrameReceiver, FrameSender
-from .protocol import TIME_BITS, Information, check_slots, check_spec
+from .protocol import (
+    TIME_BITS,
+    Information,
+    check_slots,
+    check_spec,
+    register_mask,
+    whole_bytes,
+)
 from .register_file import RegisterFile
 from .requests import Requests
-from .selftest import SelfTest, self_test_cycles
+from .selftest import SelfTest
 from .uart import BaudRate, Receiver, Transmitter
 
 
 class Link(wiring.Component):
     """Serial line, protocol, filter unit and self-test, in one clock domain.
 
-    Ticks of a window in time come every millisecond after reset, or as rarely as the unit asks
-    for, until another period is set. None comes during the self-test.
+    The unit may be of any kind that has one lane: requests, registers and records are those that
+    its ports need. Ticks come every millisecond after reset, or as rarely as the unit asks for,
+    until another period is set; during the self-test it makes them.
 
     Parameters
     ----------
-    spec : FilterSpec
-        What to build; must pass `HardwareProfile.check_buildable`.
+    spec : Specification
+        What to build; must pass `check_buildable` of its `lately.hdl.build.unit_profile`.
     clock_hz : int
         Cycles in a second.
     baud : int
         Bits in a second on the line.
     memory : str
-        Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
+        Variant of the memories.
     levels : int
-        As for `lately.hdl.unit.FilterUnit`.
+        As for `lately.hdl.build.filter_unit`.
     slots : int
         Requests that may be under way: a power of two, 2 to 16. Each
         takes 256 bytes of memory for itself and 128 for its answer.
@@ -70,22 +82,42 @@ class Link(wiring.Component):
         check_slots(slots)
         self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
         self._second = (clock_hz - 1).bit_length()
-        self.unit = FilterUnit(
-            spec, statistics_bits=WORD_BITS, memory=memory, levels=levels, time_bits=TIME_BITS
+        self._profile = unit_profile(spec, memory=memory, levels=levels)
+        ticks: Any = {"time_bits": TIME_BITS} if self._profile.least_period else {}
+        self.unit = filter_unit(
+            spec, statistics_bits=WORD_BITS, memory=memory, levels=levels, **ticks
         )
-        self.information = Information(
-            slots=slots,
-            key_bits=spec.key_bits,
-            window_generations=spec.window_generations,
-            generation=spec.generation,
-            digest=spec.digest,
-            clock_hz=clock_hz,
-            keyed=spec.hash == "siphash",
-            time_bits=TIME_BITS if spec.timed else 0,
-            self_test_cycles=self_test_cycles(spec),
-        )
+        windows = "window" in self.unit.signature.request.members
+        test = CellTest if windows else SelfTest
+        self._test = test(spec=spec, unit=self.unit, profile=self._profile)
+        self.information = self._describe(spec, slots=slots, clock_hz=clock_hz)
+        check_spec(spec, window=self.information.window)
         lights = dict.fromkeys(("alive", "hit", "fault", "busy"), Out(1))
         super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)} | lights)
+
+    def _describe(self, spec, *, slots, clock_hz):
+        """Return what the board tells of its unit."""
+        ports, result = self.unit.signature.members, self.unit.signature.result.members
+        bits = {name: len(getattr(self.unit.o.p, name)) if name in result else 0
+                for name in ("age", "oldest", "status", "time")}  # fmt: skip
+        generations = "generation" in ports
+        return Information(
+            slots=slots,
+            key_bits=spec.key_bits,
+            window_generations=spec.window_generations if generations else 0,
+            generation=ports["generation"].init if generations else 0,
+            digest=spec.digest,
+            clock_hz=clock_hz,
+            keyed="secret" in ports,
+            time_bits=bits["time"],
+            self_test_cycles=self._test.cycles,
+            window=spec.window_blocks if "window" in self.unit.signature.request.members else 0,
+            age_bits=8 * whole_bytes(1 + bits["age"]) - 1,
+            oldest_bits=bits["oldest"],
+            status_bits=bits["status"],
+            removes=len(Value.cast(self.unit.i.p.operation)) == len(OperationBit),
+            registers=register_mask(board_registers(ports)),
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -95,8 +127,10 @@ class Link(wiring.Component):
         m.submodules.frame_receiver = frames = FrameReceiver(slots=slots)
         m.submodules.frame_sender = sender = FrameSender(slots=slots)
         m.submodules.unit = unit = self.unit
-        m.submodules.requests = requests = Requests(information=self.information, unit=unit)
-        m.submodules.self_test = test = SelfTest(spec=unit.spec, unit=unit)
+        m.submodules.requests = requests = Requests(
+            information=self.information, unit=unit, least_period=self._profile.least_period
+        )
+        m.submodules.self_test = test = self._test
         wiring.connect(m, sender.o, transmitter.i)
         wiring.connect(m, requests.answer, sender.i)
         m.d.comb += [
@@ -114,8 +148,8 @@ class Link(wiring.Component):
         ]
         m.d.sync += self.busy.eq(frames.pending | ~sender.i.ready | ~transmitter.i.ready)
         registers = self._elaborate_registers(m, requests, frames, receiver)
-        if self.information.timed:
-            self._elaborate_window(m, requests, registers)
+        if "tick" in unit.signature.members:
+            self._elaborate_ticks(m, requests, test, registers)
         self._elaborate_unit(m, requests, test, registers)
         self._elaborate_leds(m, requests, test, frames)
         return m
@@ -133,39 +167,41 @@ class Link(wiring.Component):
         ]
         for taker in (test, requests):
             m.d.comb += [taker.o.valid.eq(unit.o.valid), taker.o.p.eq(unit.o.p)]
-        m.d.sync += unit.generation.eq(Mux(testing, unit.spec.generation, registers.generation))
-        if self.information.keyed:
+        if "generation" in unit.signature.members:
+            specified = self.information.generation
+            m.d.sync += unit.generation.eq(Mux(testing, specified, registers.generation))
+        if "secret" in unit.signature.members:
             wiring.connect(m, requests.secret, unit.secret)
 
     def _elaborate_registers(self, m, requests, frames, receiver):
         """Count events, and let the requests read the registers and set them."""
         millisecond = -(-self.information.clock_hz // 1000)
-        period = max(millisecond, self.unit.profile.least_period)
+        period = max(millisecond, self._profile.least_period)
         m.submodules.registers = registers = RegisterFile(unit=self.unit, period=period)
+        settable = [name for name in ("set_generation", "set_period")
+                    if name in registers.signature.members]  # fmt: skip
         m.d.comb += [
-            *_copied(registers, requests, "number", "set_generation", "value"),
+            *_copied(registers, requests, "number", *settable, "value"),
             requests.word.eq(registers.word),
         ]
         sources = {"good": frames, "bad": frames, "dropped": frames, "error": receiver}
         for register in counters(Holder.LINE):
             event = getattr(sources.get(register.event, requests), register.event)
             m.d.comb += getattr(registers, register.event).eq(event)
-        for register in counters(Holder.UNIT):
-            m.d.comb += getattr(registers, register.name).eq(getattr(self.unit, register.name))
+        m.d.comb += _copied(registers, self.unit, *registers.held)
         return registers
 
-    def _elaborate_window(self, m, requests, registers):
-        """Make the ticks, none of them during the self-test, and copy what is counted."""
+    def _elaborate_ticks(self, m, requests, test, registers):
+        """Make the ticks; during the self-test they are its own, if it makes any."""
         unit = self.unit
         m.submodules.prescaler = prescaler = Prescaler(
-            width=PERIOD_BITS, least=unit.profile.least_period
+            width=PERIOD_BITS, least=self._profile.least_period
         )
+        tick = prescaler.tick & ~requests.testing
+        tested = "tick" in test.signature.members
         m.d.comb += [
-            registers.set_period.eq(requests.set_period),
             prescaler.period.eq(registers.period),
-            unit.tick.eq(prescaler.tick & ~requests.testing),
-            registers.covered.eq(unit.covered),
-            *_copied(registers, unit, *(one.name for one in counters(Holder.WINDOW))),
+            unit.tick.eq(tick | (test.tick & requests.testing) if tested else tick),
         ]
 
     def _elaborate_leds(self, m, requests, test, frames):

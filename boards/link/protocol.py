@@ -47,9 +47,9 @@ as long as there are at most `MAX_SLOTS` slots.
 ============ ============================ =================================
 request      payload                      payload of the answer
 ============ ============================ =================================
-HELLO        nonce, 4 bytes               nonce; `Information`, 28 bytes
-OPERATIONS   records: operation, then key for each, bit 7: seen; bits 6 to
-                                          0: age
+HELLO        nonce, 4 bytes               nonce; `Information`
+OPERATIONS   records: operation, key,     for each, as below
+             window of the query
 STATISTICS   none                         `STATISTICS`, 4 bytes each
 GENERATION   insertions, 4 bytes          none
 SECRET       secret, 16 bytes             none
@@ -57,30 +57,39 @@ SELF_TEST    none                         `Check` bits of what failed
 PERIOD       clocks, 4 bytes              none
 ============ ============================ =================================
 
-OPERATIONS takes effect as a whole or, with another `Status` than OK, not at
-all. A key has as many bytes as it needs; unused bits of the last must be 0.
+A board has the requests that its unit has ports for: GENERATION with a
+generation length, SECRET with a secret, PERIOD with ticks. Others are BAD_TYPE.
 
-**Windows in time.** A board whose window is a span of time makes ticks of its
-own, one every PERIOD clocks: from the next tick on, and a millisecond after
-reset. A period is at least `lately.hdl.profile.HardwareProfile.least_period`
-and below ``2**PERIOD_BITS``. Its answers to OPERATIONS have 4 more bytes for
-each operation, after bits 7 to 0: in bits 29 to 0 the low bits of the tick
-counter, in bits 31 and 30 the code of the `lately.golden.PoolStatus`. Hence an
-OPERATIONS has at most `batch_operations`, and is of BAD_LENGTH beyond. No tick
-comes during a SELF_TEST. Other boards do not have PERIOD: BAD_TYPE.
+**Operations.** OPERATIONS takes effect as a whole or, with another `Status`
+than OK, not at all. It has `Information.batch_operations` at most, and is of
+BAD_LENGTH beyond. Key and window have as many bytes as they need, the window
+none where queries have none; unused bits of a key must be 0, and a window is
+at most the longest of `Information`. The answer has for each operation, in whole
+bytes:
+
+- in the highest bit whether the key was seen, and below it the age;
+- the number of cells of that age, where the unit tells it;
+- time and status, where there are these: in the low bits those of the tick
+  counter, above them the status.
+
+**Ticks.** A board whose unit has ticks makes them itself, one every PERIOD
+clocks: from the next tick on, and a millisecond after reset. A period is at
+least `lately.hdl.build.UnitProfile.least_period` and below ``2**PERIOD_BITS``.
+None of them comes during a SELF_TEST.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from enum import IntEnum, IntFlag
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 from fastcrc import crc16
 
 from ...golden.errors import LatelyError
-from ...golden.spec import FilterSpec
-from ...hdl.registers import readable
+from ...golden.spec.base import Specification
+from ...hdl.latencies import STATUS_BITS
+from ...hdl.registers import REGISTERS, Register, readable
 
 VERSION = 1
 """Version of the protocol; requests of other versions are refused."""
@@ -150,7 +159,7 @@ class Status(IntEnum):
     BAD_KEY = 5
     """A key has bits beyond its width."""
     BAD_VALUE = 6
-    """A generation length of 0, or one that the hardware cannot count; such a period."""
+    """A generation length of 0, or one that the hardware cannot count; such a period or window."""
     BUSY = 7
     """A secret came while the two before it are still needed."""
     OUT_OF_ORDER = 8
@@ -167,11 +176,11 @@ class Check(IntFlag):
     REPEAT = 4
     """A key was not reported in the cycle after its insertion: memory is read before it is set."""
     KEEP = 8
-    """A key was lost while others were inserted: a write clears other bits of its word."""
+    """A key was lost while others were inserted: a write changes other bits, or cells, as well."""
     AGE = 16
-    """A key had another age than the shifts since: segments are cleared too early or not."""
+    """A key had another age than what came since: memory is cleared or swept too early, or not."""
     EXPIRY = 32
-    """A key was reported after its last shift: retired segments are not cleared."""
+    """A key was reported after it must be gone: what has expired is not cleared or swept."""
     STRANGERS = 64
     """Keys never inserted were reported far too often: a write sets other bits as well."""
     ANSWERS = 128
@@ -179,11 +188,25 @@ class Check(IntFlag):
 
 
 _INFORMATION = struct.Struct("<BBHHI8sI?BI")
+_MORE = struct.Struct("<IBBB?Q")
+_FIRST = 9
+"""Fields of `Information` that every board tells."""
+
+_AS_FOR_RINGS = cast(int, None)
+"""Value of a field that is that of a ring."""
+
+
+def register_mask(registers: Iterable[Register]) -> int:
+    """Return a number whose bits tell which rows of the table some `registers` are."""
+    return sum(1 << REGISTERS.index(register) for register in registers)
 
 
 @dataclass(frozen=True)
 class Information:
     """Description of a board, as its answer to HELLO has it.
+
+    What follows `self_test_cycles` has the value that it has for rings unless it is told. Boards
+    leave it out if that is right, so that those with rings tell what they always told.
 
     Attributes
     ----------
@@ -192,9 +215,9 @@ class Information:
     key_bits : int
         Width of a key.
     window_generations : int
-        Generations in the window, and thus the highest age.
+        Generations in the window, and thus the highest age; 0 without generations.
     generation : int
-        Insertions in a generation as specified.
+        Insertions in a generation as specified; 0 without generations.
     digest : bytes
         Of the specification.
     clock_hz : int
@@ -205,6 +228,17 @@ class Information:
         Bits of the times in its answers; 0 if the window is counted in insertions.
     self_test_cycles : int
         Cycles that a self-test takes at most.
+    window : int
+        Longest window of a query, in the unit of the hardware: ticks, insertions or blocks of
+        them; 0 if queries have no window.
+    age_bits : int
+        Bits of the ages in its answers: one less than some bytes have.
+    oldest_bits, status_bits : int
+        Bits of the number of oldest cells and of the status in its answers, 0 if there are none.
+    removes : bool
+        Whether keys can be removed.
+    registers : int
+        Rows of `lately.hdl.registers.REGISTERS` that STATISTICS answers, a bit for each.
     """
 
     slots: int
@@ -216,16 +250,56 @@ class Information:
     keyed: bool
     time_bits: int
     self_test_cycles: int
+    window: int = 0
+    age_bits: int = 7
+    oldest_bits: int = 0
+    status_bits: int = _AS_FOR_RINGS
+    removes: bool = False
+    registers: int = _AS_FOR_RINGS
+
+    def __post_init__(self) -> None:
+        if self.status_bits is _AS_FOR_RINGS:
+            object.__setattr__(self, "status_bits", STATUS_BITS if self.timed else 0)
+        if self.registers is _AS_FOR_RINGS:
+            object.__setattr__(self, "registers", register_mask(readable(timed=self.timed)))
 
     @property
     def timed(self) -> bool:
-        """Whether the window is a span of time."""
+        """Whether there are ticks, of which the window is a span."""
         return self.time_bits > 0
+
+    @property
+    def statistics(self) -> list[str]:
+        """Names of the registers that STATISTICS answers, as far as they are known here."""
+        rows = enumerate(REGISTERS)
+        return [one.name for row, one in rows if self.registers >> row & 1]
+
+    @property
+    def window_bytes(self) -> int:
+        """Bytes of the window of an operation in a request."""
+        return whole_bytes(self.window.bit_length())
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of an operation in a request."""
+        return 1 + whole_bytes(self.key_bits) + self.window_bytes
+
+    @property
+    def verdict_parts(self) -> tuple[int, int, int]:
+        """Bytes of the parts of an answer to an operation: verdict, oldest, time and status."""
+        bits = (1 + self.age_bits, self.oldest_bits, self.time_bits + self.status_bits)
+        verdict, oldest, beside = map(whole_bytes, bits)
+        return verdict, oldest, beside
+
+    @property
+    def verdict_bytes(self) -> int:
+        """Bytes of an answer to an operation."""
+        return sum(self.verdict_parts)
 
     @property
     def batch_operations(self) -> int:
         """Most operations in one request."""
-        return batch_operations(self.key_bits, timed=self.timed)
+        return min(MAX_PAYLOAD // self.record_bytes, MAX_ANSWER // self.verdict_bytes)
 
     @property
     def self_test_seconds(self) -> float:
@@ -233,9 +307,11 @@ class Information:
         return self.self_test_cycles / self.clock_hz
 
     def pack(self) -> bytes:
-        """Return the 28 bytes."""
-        *others, cycles = astuple(self)
-        return _INFORMATION.pack(VERSION, *others, min(cycles, (1 << 32) - 1))
+        """Return the bytes that `unpack` reads."""
+        first, more = astuple(self)[:_FIRST], astuple(self)[_FIRST:]
+        *others, cycles = first
+        packed = _INFORMATION.pack(VERSION, *others, min(cycles, (1 << 32) - 1))
+        return packed if Information(*first) == self else packed + _MORE.pack(*more)
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
@@ -246,38 +322,18 @@ class Information:
         ProtocolError
             If the length or the version is another.
         """
-        if len(data) != _INFORMATION.size:
-            raise ProtocolError(f"information: must be {_INFORMATION.size} bytes, not {len(data)}")
-        version, *values = _INFORMATION.unpack(data)
+        first, whole = _INFORMATION.size, _INFORMATION.size + _MORE.size
+        if len(data) not in (first, whole):
+            raise ProtocolError(f"information: must be {first} or {whole} bytes, not {len(data)}")
+        version, *values = _INFORMATION.unpack(data[:first])
         if version != VERSION:
             raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
-        return cls(*values)
+        return cls(*values, *(_MORE.unpack(data[first:]) if len(data) == whole else ()))
 
 
-def key_bytes(key_bits: int) -> int:
-    """Return the bytes of a key of `key_bits` in a record."""
-    return -(-key_bits // 8)
-
-
-def record_bytes(key_bits: int) -> int:
-    """Return the bytes of one operation of OPERATIONS, whose key has `key_bits`."""
-    return 1 + key_bytes(key_bits)
-
-
-def verdict_bytes(*, timed: bool = False) -> int:
-    """Return the bytes of an answer to OPERATIONS for each of them.
-
-    Parameters
-    ----------
-    timed : bool
-        Whether the window is one in time.
-    """
-    return 5 if timed else 1
-
-
-def batch_operations(key_bits: int, *, timed: bool = False) -> int:
-    """Return the most operations in one request, whose keys have `key_bits`; as `verdict_bytes`."""
-    return min(MAX_PAYLOAD // record_bytes(key_bits), MAX_ANSWER // verdict_bytes(timed=timed))
+def whole_bytes(bits: int) -> int:
+    """Return the bytes of some `bits`."""
+    return -(-bits // 8)
 
 
 def check_slots(slots: int) -> None:
@@ -292,25 +348,34 @@ def check_slots(slots: int) -> None:
         raise ValueError(f"Slots must be a power of two, 2 to {MAX_SLOTS}, not {slots!r}")
 
 
-def check_spec(spec: FilterSpec) -> None:
+def check_spec(spec: Specification, *, window: int = 0) -> None:
     """Refuse a filter that the protocol cannot speak of.
+
+    Parameters
+    ----------
+    spec : Specification
+    window : int
+        Longest window of a query, as `Information` has it.
 
     Raises
     ------
     ProtocolError
-        If a key does not fit into a frame, an age into 7 bits, a generation
-        into 4 bytes, or an age in ticks into `TIME_BITS`.
+        If a key does not fit into a frame, an age of generations into 7 bits, a generation
+        into 4 bytes, or an age in ticks into `TIME_BITS`, or there are several lanes.
     """
     limits = (
-        ("key_bits", spec.key_bits, 8 * (MAX_PAYLOAD - 1)),
-        ("generations in the window", spec.window_generations, MAX_AGE),
-        ("generation", spec.generation, (1 << 30) - 1),
+        ("key_bits", 8 * (MAX_PAYLOAD - 1 - whole_bytes(window.bit_length()))),
+        ("lanes", 1),
+        ("window_generations", MAX_AGE),
+        ("generation", (1 << 30) - 1),
         # `lately.hdl.latencies.stamp_bits` of it.
-        ("span", spec.span or 0, (1 << TIME_BITS - 1) - 1),
+        ("span", (1 << TIME_BITS - 1) - 1),
     )
-    for name, value, most in limits:
+    for name, most in limits:
+        value = getattr(spec, name, None) or 0
         if value > most:
-            raise ProtocolError(f"{name}: must be at most {most} for a serial link, not {value}")
+            shown = name.replace("window_generations", "generations in the window")
+            raise ProtocolError(f"{shown}: must be at most {most} for a serial link, not {value}")
 
 
 # Frames

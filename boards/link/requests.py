@@ -1,14 +1,13 @@
 """Execution of the requests that a board receives: each once, and in order."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.siphash import SECRET_BITS
-from ...golden.operations import Operation as GoldenOperation
 from ...hdl.interface import Operation
-from ...hdl.latencies import PERIOD_BITS
-from ...hdl.registers import WORD_BITS, readable
+from ...hdl.latencies import GENERATION_LEAD, PAUSE, PERIOD_BITS, SECRET_LEAD
+from ...hdl.registers import WORD_BITS, board_registers
 from .frames import REQUESTS, Answer, FrameReceiver
 from .protocol import (
     ANSWER,
@@ -17,10 +16,12 @@ from .protocol import (
     VERSION,
     Request,
     Status,
-    key_bytes,
-    record_bytes,
-    verdict_bytes,
+    whole_bytes,
 )
+from .record_bytes import answer_bytes, is_above, is_bounded, is_unknown
+
+_PORTS = {"generation": Request.GENERATION, "secret": Request.SECRET, "tick": Request.PERIOD}
+"""Ports of units for which there are requests."""
 
 _VALUE_BYTES = {Request.GENERATION: 4, Request.SECRET: SECRET_BITS // 8, Request.PERIOD: 4}
 
@@ -37,8 +38,10 @@ class Requests(wiring.Component):
     ----------
     information : Information
         The answer to HELLO.
-    unit : FilterUnit
-        For its widths and waits.
+    unit : Component
+        With a `lately.hdl.interface.UnitSignature`: for its ports and its latency.
+    least_period : int
+        Shortest period that can be set, if the unit has ticks.
 
     Members
     -------
@@ -52,9 +55,9 @@ class Requests(wiring.Component):
         The unit's streams, but during a self-test.
     number, set_generation, set_period, value : Out
     word : In
-        As those of `RegisterFile`.
+        As those of `RegisterFile`; a setting is there if the unit has it.
     secret : Out(stream.Signature(128))
-        With siphash only.
+        If the unit has that port.
     testing : Out(1)
         The unit's streams and its generation length are the self-test's.
     start : Out(1)
@@ -64,12 +67,15 @@ class Requests(wiring.Component):
         High for one cycle for each such request.
     """
 
-    def __init__(self, *, information, unit):
+    def __init__(self, *, information, unit, least_period=0):
         self._information = information
         self._unit = unit
+        self._least_period = least_period
         slots = information.slots
-        self._registers = len(readable(timed=information.timed))
-        self._settle = unit.latency + 2 * unit.PAUSE + unit.GENERATION_LEAD + unit.SECRET_LEAD + 64
+        ports = unit.signature.members
+        self._registers = len(board_registers(ports))
+        self._has = {request for port, request in _PORTS.items() if port in ports}
+        self._settle = unit.latency + 2 * PAUSE + GENERATION_LEAD + SECRET_LEAD + 64
         members = {name: member.flip() for name, member in REQUESTS.items()}
         members |= {
             "answer": Out(stream.Signature(Answer(slots=slots))),
@@ -80,7 +86,7 @@ class Requests(wiring.Component):
             "o": In(stream.Signature(unit.o.p.shape())),
             "number": Out(range(self._registers)),
             "word": In(WORD_BITS),
-            "set_generation": Out(1),
+            **({"set_generation": Out(1)} if Request.GENERATION in self._has else {}),
             "value": Out(WORD_BITS),
             "testing": Out(1),
             "start": Out(1),
@@ -89,9 +95,9 @@ class Requests(wiring.Component):
             "repeated": Out(1),
             "out_of_order": Out(1),
         }
-        if information.keyed:
+        if Request.SECRET in self._has:
             members["secret"] = Out(stream.Signature(SECRET_BITS))
-        if information.timed:
+        if Request.PERIOD in self._has:
             members["set_period"] = Out(1)
         super().__init__(members)
 
@@ -134,28 +140,29 @@ class Requests(wiring.Component):
         self._status = Signal(4)
         self._size = Signal(8)
         self._left = Signal(8)
-        self._position = Signal(range(key_bytes(self._information.key_bits) + 1))
-        widest = max(WORD_BITS, len(self.i.p.key))
-        widest = max(widest, SECRET_BITS) if self._information.keyed else widest
-        self._shifted = Signal(-(-widest // 8) * 8)
-        self._code = Signal(Operation)
+        self._position = Signal(range(self._information.record_bytes))
+        widest = max(WORD_BITS, 8 * (self._information.record_bytes - 1))
+        widest = max(widest, SECRET_BITS) if Request.SECRET in self._has else widest
+        self._shifted = Signal(widest)
+        self._code = Signal(len(Value.cast(self.i.p.operation)))
         self._offered, self._answered = Signal(8), Signal(8)
         self._cycles = Signal(range(self._settle + 2))
         self._word = Signal(WORD_BITS)
-        timed = self._information.timed
         self._kinds = {request: Signal(name=f"is_{request.name.lower()}") for request in Request
-                       if timed or request is not Request.PERIOD}  # fmt: skip
+                       if request in self._has or request not in _PORTS.values()}  # fmt: skip
         self._lengths = {count: Signal(name=f"has_{count}") for count in (0, 4, 16)}
         self._spoken, self._expects, self._holds = Signal(), Signal(), Signal()
         self._at_code, self._at_end = Signal(), Signal()
         self._unknown, self._too_wide = Signal(), Signal()
         self._fits, self._over, self._complete = Signal(), Signal(), Signal()
         self._too_many, self._lasts = Signal(), Signal()
+        self._at_key = Signal() if self._information.window else self._at_end
+        self._at_window, self._above, self._was_above = Signal(), Signal(), Signal()
 
     def _elaborate_facts(self, m):
         """Register the facts that states decide on, which are known well before."""
-        last = key_bytes(self._information.key_bits)
-        unused = 8 * last - self._information.key_bits
+        key = whole_bytes(self._information.key_bits)
+        unused = 8 * key - self._information.key_bits
         m.d.comb += self.value.eq(self._shifted[-WORD_BITS:])
         m.d.sync += [signal.eq(self._type[:4] == kind) for kind, signal in self._kinds.items()]
         m.d.sync += [signal.eq(self._left == count) for count, signal in self._lengths.items()]
@@ -165,19 +172,29 @@ class Requests(wiring.Component):
             self._expects.eq(self._distance == 0),
             self._holds.eq(self._distance <= self._held),
             self._at_code.eq(self._position == 0),
-            self._at_end.eq(self._position == last),
-            self._unknown.eq(self.byte > GoldenOperation.CLEAR),
+            self._at_end.eq(self._position == self._information.record_bytes - 1),
+            self._unknown.eq(is_unknown(self.byte, self._information)),
             self._too_wide.eq(self.byte[8 - unused :].any() if unused else 0),
-            self._fits.eq(self.value.any() & ~self.value[self._unit.generation_bits :].any()),
+        ]
+        if Request.GENERATION in self._has:
+            bits = len(self._unit.generation)
+            m.d.sync += self._fits.eq(self.value.any() & ~self.value[bits:].any())
+        m.d.sync += [
             self._over.eq(self._cycles == self._settle),
             self._complete.eq(self._answered == self._offered),
         ]
-        if self._information.timed:
-            most = self._information.batch_operations * record_bytes(self._information.key_bits)
-            least = self._unit.profile.least_period
+        if is_bounded(self._information):
+            most = self._information.batch_operations * self._information.record_bytes
+            m.d.sync += self._too_many.eq(self._left > most)
+        if Request.PERIOD in self._has:
+            long_enough = self.value >= self._least_period
+            m.d.sync += self._lasts.eq(long_enough & ~self.value[PERIOD_BITS:].any())
+        if self._information.window:
+            above = is_above(self.byte, self._was_above, self._position, self._information)
             m.d.sync += [
-                self._too_many.eq(self._left > most),
-                self._lasts.eq((self.value >= least) & ~self.value[PERIOD_BITS:].any()),
+                self._at_key.eq(self._position == key),
+                self._at_window.eq(self._position > key),
+                self._above.eq(above),
             ]
 
     # Steps that several states take
@@ -241,34 +258,31 @@ class Requests(wiring.Component):
     def _elaborate_hello(self, m):
         information = Array(Const(byte, 8) for byte in self._information.pack())
         size = NONCE_BYTES + len(information)
+        at = (self._size - NONCE_BYTES)[: (len(information) - 1).bit_length()]
         with m.State("NONCE"), m.If(self._here):
             self._put(m, self.byte)
             m.d.sync += self._seek(self.address + 1)
             with m.If(self._size == NONCE_BYTES - 1):
                 m.next = "INFORMATION"
         with m.State("INFORMATION"):
-            self._put(m, information[(self._size - NONCE_BYTES)[:5]])
+            self._put(m, information[at])
             with m.If(self._size == size - 1):
                 m.d.sync += [self._session.eq(1), self._expected.eq(self._sequence + 1)]
                 m.d.sync += self._held.eq(0)
                 m.next = "SEND"
 
     def _elaborate_start(self, m):
-        keyed = self._information.keyed
-        lengths = {Request.STATISTICS: 0, Request.SELF_TEST: 0} | _VALUE_BYTES
-        if not self._information.timed:
-            del lengths[Request.PERIOD]
+        lengths = {Request.STATISTICS: 0, Request.SELF_TEST: 0}
+        lengths |= {request: size for request, size in _VALUE_BYTES.items() if request in self._has}
         states = {Request.SELF_TEST: "TEST", Request.STATISTICS: "SETTLE"}
         with m.State("START"):
             self._end(m, Status.BAD_TYPE)
             with m.If(self._kinds[Request.OPERATIONS]):
                 self._end(m, Status.OK, state="SCAN")
-                if self._information.timed:
+                if is_bounded(self._information):
                     with m.If(self._too_many):
                         self._end(m, Status.BAD_LENGTH)
             for request, length in lengths.items():
-                if request is Request.SECRET and not keyed:
-                    continue
                 with m.If(self._kinds[request]):
                     self._end(m, Status.OK, state=states.get(request, "VALUE"))
                     with m.If(~self._lengths[length]):
@@ -283,6 +297,8 @@ class Requests(wiring.Component):
         ]
         with m.State("SCAN"), m.If(self._here):
             m.d.sync += step
+            if self._information.window:
+                m.d.sync += self._was_above.eq(self._above & self._at_window)
             with m.If(none_left):
                 m.d.sync += [*self._seek(2), self._left.eq(self.length - 2), self._position.eq(0)]
                 m.next = "PERFORM"
@@ -290,15 +306,18 @@ class Requests(wiring.Component):
                     self._end(m, Status.BAD_LENGTH)
             with m.Elif(self._at_code & self._unknown):
                 self._end(m, Status.BAD_OPERATION)
-            with m.Elif(self._at_end & self._too_wide):
+            with m.Elif(self._at_key & self._too_wide):
                 self._end(m, Status.BAD_KEY)
+            if self._information.window:
+                with m.Elif(self._at_end & self._above):
+                    self._end(m, Status.BAD_VALUE)
         with m.State("PERFORM"), m.If(self._here):
             with m.If(none_left):
                 m.next = "COLLECT"
             with m.Else():
                 m.d.sync += step
                 with m.If(self._at_code):
-                    m.d.sync += self._code.eq(self.byte[:3])
+                    m.d.sync += self._code.eq(self.byte[: len(self._code)])
                 with m.Else():
                     m.d.sync += self._shifted.eq(Cat(self._shifted[8:], self.byte))
                 with m.If(self._at_end):
@@ -320,39 +339,44 @@ class Requests(wiring.Component):
 
     def _elaborate_results(self, m):
         """Append results to the answer as they come."""
-        top = len(self._shifted) - 8 * key_bytes(self._information.key_bits)
+        window = 8 * self._information.window_bytes
+        end = len(self._shifted) - window
         m.d.comb += [
             self.i.p.operation.eq(self._code),
-            self.i.p.key.eq(self._shifted[top:]),
+            self.i.p.key.eq(self._shifted[end - 8 * whole_bytes(self._information.key_bits) : end]),
             self.o.ready.eq(1),
         ]
+        if window:
+            m.d.comb += self.i.p.window.eq(self._shifted[end:])
         came = Signal()
         verdict = Signal(8)
+        answer = answer_bytes(self.o.p, self._information)
         m.d.sync += [
             came.eq(self.o.valid & ~self.testing),
-            verdict.eq(Cat(self.o.p.age, Const(0, 7 - len(self.o.p.age)), self.o.p.seen)),
+            verdict.eq(answer[:8]),
             self.write.eq(0),
         ]
         with m.If(came):
             self._put(m, verdict)
-            if not self._information.timed:
+            if len(answer) == 8:
                 m.d.sync += self._answered.eq(self._answered + 1)
-        if self._information.timed:
-            self._elaborate_time(m, came)
+        if len(answer) > 8:
+            self._elaborate_rest(m, came, answer[8:])
 
-    def _elaborate_time(self, m, came):
-        """Append time and status to each result; its record takes longer to come than they."""
-        left = Signal(range(verdict_bytes(timed=True)))
-        rest = Signal(8 * (verdict_bytes(timed=True) - 1))
+    def _elaborate_rest(self, m, came, rest):
+        """Append the other bytes of each result; its record takes longer to come than they."""
+        count = len(rest) // 8
+        left = Signal(range(count + 1))
+        held = Signal(len(rest), name="rest")
         with m.If(came):
-            m.d.sync += left.eq(verdict_bytes(timed=True) - 1)
+            m.d.sync += left.eq(count)
         with m.Elif(left != 0):
-            self._put(m, rest[:8])
-            m.d.sync += [rest.eq(rest >> 8), left.eq(left - 1)]
+            self._put(m, held[:8])
+            m.d.sync += [held.eq(held >> 8), left.eq(left - 1)]
             with m.If(left == 1):
                 m.d.sync += self._answered.eq(self._answered + 1)
         with m.If(self.o.valid & ~self.testing):
-            m.d.sync += rest.eq(Cat(self.o.p.time, self.o.p.status))
+            m.d.sync += held.eq(rest)
 
     def _elaborate_settle(self, m):
         """Wait until operations under way have finished and a setting applies."""
@@ -361,16 +385,14 @@ class Requests(wiring.Component):
             Request.GENERATION: "REPLY",
             Request.SECRET: "SECRET",
             Request.SELF_TEST: "START TEST",
+            Request.PERIOD: "REPLY",
         }
-        if self._information.timed:
-            states[Request.PERIOD] = "REPLY"
+        states = {request: state for request, state in states.items() if request in self._kinds}
         with m.State("SETTLE"):
             m.d.sync += self._cycles.eq(self._cycles + 1)
             with m.If(self._over):
                 m.d.sync += self._cycles.eq(0)
                 for request, state in states.items():
-                    if state == "SECRET" and not self._information.keyed:
-                        continue
                     with m.If(self._kinds[request]):
                         m.next = state
 
@@ -389,6 +411,11 @@ class Requests(wiring.Component):
                     m.next = "REPLY"
 
     def _elaborate_values(self, m):
+        settings = {
+            Request.GENERATION: ("LENGTH", self._fits, "set_generation"),
+            Request.PERIOD: ("PERIOD", self._lasts, "set_period"),
+        }
+        settings = {request: how for request, how in settings.items() if request in self._has}
         with m.State("VALUE"), m.If(self._here):
             with m.If(self._lengths[0]):
                 m.next = "TAKE"
@@ -398,25 +425,17 @@ class Requests(wiring.Component):
         with m.State("TAKE"):
             m.d.sync += self._cycles.eq(0)
             m.next = "SETTLE"
-            with m.If(self._kinds[Request.GENERATION]):
-                m.next = "LENGTH"
-            if self._information.timed:
-                with m.If(self._kinds[Request.PERIOD]):
-                    m.next = "PERIOD"
-        with m.State("LENGTH"):
-            m.next = "SETTLE"
-            with m.If(self._fits):
-                m.d.comb += self.set_generation.eq(1)
-            with m.Else():
-                self._end(m, Status.BAD_VALUE)
-        if self._information.timed:
-            with m.State("PERIOD"):
+            for request, (state, _, _) in settings.items():
+                with m.If(self._kinds[request]):
+                    m.next = state
+        for state, valid, port in settings.values():
+            with m.State(state):
                 m.next = "SETTLE"
-                with m.If(self._lasts):
-                    m.d.comb += self.set_period.eq(1)
+                with m.If(valid):
+                    m.d.comb += getattr(self, port).eq(1)
                 with m.Else():
                     self._end(m, Status.BAD_VALUE)
-        if self._information.keyed:
+        if Request.SECRET in self._has:
             m.d.comb += self.secret.payload.eq(self._shifted[-SECRET_BITS:])
             with m.State("SECRET"):
                 m.d.comb += self.secret.valid.eq(1)

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.analysis import segment_false_positive_rate
 from ...golden.spec import FilterSpec
+from ...hdl.build import UnitProfile
 from ...hdl.interface import Operation
 from ...hdl.parameters import require_integer
 from ...hdl.profile import HardwareProfile
@@ -25,8 +26,13 @@ def check_keys(spec: FilterSpec) -> int:
 
 def key_places(spec: FilterSpec) -> list[int]:
     """Return which bit of its number each bit of a key is, but for the top bit."""
-    width = max(1, (check_keys(spec) - 1).bit_length())
-    return [place % width for place in range(spec.key_bits - 1)]
+    return spread_places(check_keys(spec), spec.key_bits)
+
+
+def spread_places(keys: int, key_bits: int) -> list[int]:
+    """Return which bit of a number below `keys` each bit of a key of `key_bits` is, as above."""
+    width = max(1, (keys - 1).bit_length())
+    return [place % width for place in range(key_bits - 1)]
 
 
 def passes(spec: FilterSpec) -> int:
@@ -53,14 +59,23 @@ def allowed_strangers(spec: FilterSpec) -> int:
     rate = segment_false_positive_rate(
         keys, blocks=spec.segment_blocks, cells=spec.cells, parts=spec.parts
     )
+    return rarely_more(keys * rate**spec.run, keys)
+
+
+def rarely_more(mean: float, most: int) -> int:
+    """Return the number, `most` at most, that a Poisson variable of a `mean` exceeds but rarely."""
     # scipy takes longer to import than all else here.
     from scipy.special import pdtrc
 
-    mean = keys * rate**spec.run
-    return next((count for count in range(keys) if pdtrc(count, mean) <= RARE), keys)
+    return next((count for count in range(most) if pdtrc(count, mean) <= RARE), most)
 
 
-def _streams(unit):
+def longest_wait(profile: UnitProfile) -> int:
+    """Return the cycles after which a unit, which `profile` is of, does nothing any more."""
+    return 2 * (profile.longest_pause + profile.latency + 64)
+
+
+def streams(unit):
     """Return the members that are a unit's streams, from the other side."""
     return {name: unit.signature.members[name].flip() for name in ("i", "o")}
 
@@ -70,11 +85,16 @@ class Run(wiring.Component):
 
     Parameters
     ----------
-    spec : FilterSpec
-        Specification of the unit.
+    most : int
+        Operations of a run, or pairs of them.
+    places : list of int
+        As `key_places` returns.
     patience : int
         Cycles without an acceptance or a result after which none will come.
-    unit : FilterUnit
+    unit : Component
+        With a `lately.hdl.interface.UnitSignature`.
+    others
+        Further ports, by name.
 
     Members
     -------
@@ -106,16 +126,19 @@ class Run(wiring.Component):
         If the patience is below 1.
     """
 
-    def __init__(self, *, spec, patience, unit):
-        self._keys = check_keys(spec)
-        self._places = key_places(spec)
+    def __init__(self, *, most, places, patience, unit, **others):
+        self._keys = most
+        self._places = places
         require_integer("Patience", patience, least=1)
         self._patience = patience
         orders = dict.fromkeys(("go", "single", "pairs", "strangers"), In(1))
         results = dict.fromkeys(("done", "came", "seen", "first", "second", "wrong"), Out(1))
-        streams = _streams(unit)
         super().__init__(
-            orders | {"operation": In(Operation), "age": Out(len(unit.o.p.age))} | results | streams
+            orders
+            | {"operation": In(Operation), "age": Out(len(unit.o.p.age))}
+            | results
+            | streams(unit)
+            | others
         )
 
     def elaborate(self, platform):
@@ -123,7 +146,7 @@ class Run(wiring.Component):
         number, second, tag, issued = self._elaborate_count(m, "issue", self.i)
         place, answer_second, answer_tag, answered = self._elaborate_count(m, "answer", self.o)
         drain = Signal(range(_DRAIN + 1))
-        of_pair = Mux(second, Operation.QUERY, Operation.CHECK_AND_INSERT)
+        of_pair = self._of_pair(second)
         m.d.comb += [
             self.i.valid.eq(self.go & ~issued),
             self.i.p.key.eq(self._key(number)),
@@ -143,6 +166,14 @@ class Run(wiring.Component):
         ]
         return m
 
+    def _of_pair(self, second):
+        """Return the operation of a pair."""
+        return Mux(second, Operation.QUERY, Operation.CHECK_AND_INSERT)
+
+    def _is_last(self, number):
+        """Return whether the key of a number is the last."""
+        return number == self._keys - 1
+
     def _key(self, number):
         """Spread the bits of a number over a key; the top bit tells the sets apart."""
         return Cat(*(number[place] for place in self._places), self.strangers)
@@ -153,7 +184,7 @@ class Run(wiring.Component):
         second = Signal(name=f"{name}_second")
         tag = Signal(len(self.i.p.tag), name=f"{name}_tag")
         ended = Signal(name=f"{name}_ended")
-        final = self.single | (number == self._keys - 1)
+        final = self.single | self._is_last(number)
         with m.If(port.valid & port.ready):
             m.d.sync += tag.eq(tag + 1)
             with m.If(self.pairs & ~second):
@@ -200,8 +231,10 @@ class SelfTest(wiring.Component):
     ----------
     spec : FilterSpec
         What is tested.
-    unit : FilterUnit
-        For its widths and pauses.
+    unit : Component
+        With a `lately.hdl.interface.UnitSignature`.
+    profile : UnitProfile
+        For its pauses.
 
     Members
     -------
@@ -213,10 +246,17 @@ class SelfTest(wiring.Component):
         The unit's streams; results are always taken.
     """
 
-    def __init__(self, *, spec, unit):
+    def __init__(self, *, spec, unit, profile):
         self._spec = spec
-        self._run = Run(spec=spec, patience=2 * (unit.longest_pause + unit.latency + 64), unit=unit)
-        super().__init__({"start": In(1), "busy": Out(1), "failed": Out(8)} | _streams(unit))
+        self.cycles = self_test_cycles(spec)
+        """Most cycles that the test takes, if all is well."""
+        self._run = Run(
+            most=check_keys(spec),
+            places=key_places(spec),
+            patience=longest_wait(profile),
+            unit=unit,
+        )
+        super().__init__({"start": In(1), "busy": Out(1), "failed": Out(8)} | streams(unit))
 
     def elaborate(self, platform):
         m = Module()

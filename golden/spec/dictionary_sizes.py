@@ -28,6 +28,8 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     timed: ClassVar[bool] = False
     """Whether the window is one in time."""
+    block: ClassVar[int] = 1
+    """Insertions by which windows are counted."""
 
     window: int = required(most=1 << 30)
     columns: int = required(most=64)
@@ -57,6 +59,11 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
     @property
     def guaranteed_window(self) -> int:
         """Largest window for which answers are exact if no entry is given up: all of it."""
+        return self.window
+
+    @property
+    def window_blocks(self) -> int:
+        """Longest window of a query, in blocks."""
         return self.window
 
     @property

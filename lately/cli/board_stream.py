@@ -5,15 +5,26 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import click
 import numpy as np
 
-from ..golden import FilterSpec, Operation, SlidingFilter, TimeLimitedRing, Verdicts, from_spec
-from ..golden import preset as named
+from ..boards.link.protocol import Information
+from ..golden import (
+    CountedFilter,
+    Filter,
+    Operation,
+    PartitionedTimingFilter,
+    Specification,
+    TimedTimingFilter,
+    TimeLimitedRing,
+    WindowDictionary,
+    any_preset,
+    from_spec,
+)
 from ..golden.hash.keys import text_keys
-from ..host import Host, TimedResults, preset_of
+from ..host import Host, Results, preset_of
 from ..replay.traces import Trace
 from ..session import HostError
 from .interrupts import interruptible
@@ -22,15 +33,12 @@ from .progress import counting_bar
 CHUNK = 2048
 """Keys that are sent at a time."""
 
-Golden = SlidingFilter | TimeLimitedRing
-"""Model of a board's filter."""
-
 _COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
 
 
 def golden_model(
-    board: Host, wanted: FilterSpec | None, secret: int | None, skip: int = 0
-) -> Golden:
+    board: Host, wanted: Specification | None, secret: int | None, skip: int = 0
+) -> Filter:
     """Return an empty model of the filter that the board has, or must have, with its secret.
 
     Raises
@@ -48,15 +56,18 @@ def golden_model(
         name = preset_of(board.information)
         if name is None:
             raise click.UsageError("--check needs --spec or --preset: the board's is no preset")
-        wanted = named(name)
+        wanted = any_preset(name)
     if board.information.keyed != (secret is not None):
         raise click.UsageError(
             "--check needs --secret-file if the board's filter takes a secret, and only then"
         )
-    golden = from_spec(wanted, secret=secret or 0)
-    golden.generation = board.statistics()["generation"]
+    golden: Any = from_spec(wanted)
+    if secret is not None:
+        golden.rekey(secret)
+    if board.information.generation:
+        golden.generation = board.statistics()["generation"]
     golden.clear()
-    return golden
+    return cast("Filter", golden)
 
 
 def begin(board: Host, secret: int | None) -> None:
@@ -70,16 +81,17 @@ def begin(board: Host, secret: int | None) -> None:
 def perform(
     board: Host,
     trace: Trace,
-    golden: Golden | None,
+    golden: Filter | None,
     skip: int,
     limit: int | None,
     table: BinaryIO | None,
+    window: int | None = None,
 ) -> dict[str, Any]:
     """Check and insert the keys of a stream in the filter of a board.
 
-    Verdicts are compared with those of `golden` and go to `table`, as CSV, where there are these;
-    so do the times and statuses of a window in time.
-    The board has already performed the first `skip` operations; at most `limit` are added.
+    Verdicts, and what else the board tells, are compared with those of `golden` and go to `table`,
+    as CSV, where there are these. The board has already performed the first `skip` operations; at
+    most `limit` are added. Queries have a `window`, as for `Host.query`.
 
     Returns
     -------
@@ -87,9 +99,9 @@ def perform(
         Counts, rates and the error that ended the stream, as JSON can hold them.
     """
     if table is not None:
-        times = b",time,status" if board.information.timed else b""
-        table.write(b"index,key,seen,age" + times + b"\n")
-    course = _Course(board, golden, table, mismatches=None if golden is None else 0)
+        columns = ["index", "key", "seen", "age", *_columns(board.information)]
+        table.write(",".join(columns).encode() + b"\n")
+    course = _Course(board, golden, table, window, mismatches=None if golden is None else 0)
     with interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
         for texts in _texts(trace, skip, interrupted):
             course.skip(texts)
@@ -127,8 +139,9 @@ class _Course:
     """A stream in progress: its operations and verdicts so far."""
 
     board: Host
-    golden: Golden | None
+    golden: Filter | None
     table: BinaryIO | None
+    window: int | None
     mismatches: int | None
     first_mismatch: int | None = None
     operations: int = 0
@@ -138,29 +151,24 @@ class _Course:
 
     def skip(self, texts: list[str]) -> None:
         """Count keys that the board already holds; the model still needs them."""
-        if isinstance(self.golden, SlidingFilter):
+        if isinstance(self.golden, CountedFilter):
             self.golden.check_and_insert(self._hashed(texts))
         self.skipped += len(texts)
 
     def perform(self, texts: list[str]) -> None:
         """Check and insert the keys of some texts, and write their verdicts."""
         keys = self._hashed(texts)
-        verdicts = self._performed(keys)
+        told = self.board.perform(_checks(keys), keys, self.window)
         start = self.skipped + self.operations
         if self.golden is not None:
-            wrong = _differing(self.golden, keys, verdicts)
+            wrong = _differing(self.golden, keys, told, self.window)
             if len(wrong) and self.first_mismatch is None:
                 self.first_mismatch = start + int(wrong[0])
             self.mismatches = (self.mismatches or 0) + len(wrong)
         if self.table is not None:
-            _write(self.table, start, texts, verdicts)
+            _write(self.table, start, texts, told, _columns(self.board.information))
         self.operations += len(texts)
-        self.seen += int(verdicts.seen.sum())
-
-    def _performed(self, keys: Any) -> Verdicts | TimedResults:
-        if self.board.information.timed:
-            return self.board.perform(_checks(keys), keys)
-        return self.board.check_and_insert(keys)
+        self.seen += int(told.seen.sum())
 
     def _hashed(self, texts: list[str]) -> Any:
         return text_keys(texts, key_bits=self.board.information.key_bits)
@@ -170,27 +178,49 @@ def _checks(keys: Any) -> Any:
     return np.full(len(keys), Operation.CHECK_AND_INSERT, np.uint8)
 
 
-def _differing(golden: Golden, keys: Any, verdicts: Verdicts | TimedResults) -> Any:
-    """Return the places where verdict, age or status differ from the model's at the same times."""
+def _columns(information: Information) -> list[str]:
+    """Return the names of what a board tells beside verdict and age."""
+    bits = {"time": information.time_bits, "status": information.status_bits,
+            "oldest": information.oldest_bits}  # fmt: skip
+    return [name for name, width in bits.items() if width]
+
+
+def _differing(golden: Filter, keys: Any, told: Results, window: int | None) -> Any:
+    """Return the places where anything differs from the model's, at the times that were told."""
+    expected = _expected(golden, keys, told, window)
+    differs = [value != getattr(told, name) for name, value in expected.items()]
+    return np.flatnonzero(np.any(differs, axis=0))
+
+
+def _expected(golden: Any, keys: Any, told: Results, window: int | None) -> dict[str, Any]:
+    """Perform the same in the model; return what the board should have told, by its name."""
+    codes = _checks(keys)
+    if isinstance(golden, TimedTimingFilter | PartitionedTimingFilter):
+        if isinstance(golden, TimedTimingFilter):
+            unit = golden.period
+            cells = golden.perform(codes, keys, told.time * unit, window and window * unit)
+        else:
+            cells = golden.perform(codes, keys, window and window * golden.block)
+        return {"seen": cells.seen, "oldest_age": cells.age, "oldest": cells.oldest}
+    if isinstance(golden, WindowDictionary):
+        exact = golden.perform(codes, keys, window)
+        missing = exact.guaranteed < (window or golden.window)
+        return {"seen": exact.seen, "age": exact.age, "status": missing}
     if isinstance(golden, TimeLimitedRing):
-        assert isinstance(verdicts, TimedResults)
-        timed = golden.perform(_checks(keys), keys, verdicts.time)
-        expected, wrong = Verdicts(timed.seen, timed.age), timed.status != verdicts.status
-    else:
-        expected, wrong = golden.apply(_checks(keys), keys), np.zeros(len(keys), np.bool_)
-    wrong |= (expected.seen != verdicts.seen) | (expected.age != verdicts.age)
-    return np.flatnonzero(wrong)
+        ring = golden.perform(codes, keys, told.time)
+        return {"seen": ring.seen, "age": ring.age, "status": ring.status}
+    return golden.apply(codes, keys)._asdict()
 
 
 def _write(
-    table: BinaryIO, start: int, texts: list[str], verdicts: Verdicts | TimedResults
+    table: BinaryIO, start: int, texts: list[str], told: Results, columns: list[str]
 ) -> None:
     text = io.StringIO(newline="")
-    columns = [texts, verdicts.seen.tolist(), verdicts.age.tolist()]
-    if isinstance(verdicts, TimedResults):
-        columns += [verdicts.time.tolist(), verdicts.status.tolist()]
+    more = [getattr(told, name).tolist() for name in columns]
     csv.writer(text, lineterminator="\n").writerows(
         (index, key, int(seen), age if seen else "", *rest)
-        for index, (key, seen, age, *rest) in enumerate(zip(*columns, strict=True), start)
+        for index, (key, seen, age, *rest) in enumerate(
+            zip(texts, told.seen.tolist(), told.age.tolist(), *more, strict=True), start
+        )
     )
     table.write(text.getvalue().encode("utf-8", "surrogateescape"))

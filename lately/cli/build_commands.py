@@ -8,7 +8,7 @@ import click
 from .figures import show
 from .options import (
     amount_option,
-    choose_ring,
+    choose_unit,
     json_option,
     parse_seeds,
     strict_option,
@@ -80,7 +80,7 @@ def build(
         return
     target = _board(name)
     given = spec is not None or preset is not None
-    flow |= {"spec": choose_ring(spec, preset) if given else None, "seeds": parse_seeds(seeds)}
+    flow |= {"spec": choose_unit(spec, preset) if given else None, "seeds": parse_seeds(seeds)}
     from ..boards.flow.build import build as build_board
 
     flow |= {"directory": out or _default_directory(target), "clock_mhz": clock}

@@ -10,7 +10,7 @@ import click
 from .options import (
     Command,
     amount_option,
-    choose_ring,
+    choose_unit,
     count_option,
     json_option,
     print_json,
@@ -56,6 +56,7 @@ def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> 
       lately host --port /dev/ttyUSB1 info
       lately host --port /dev/ttyUSB1 --baud 3000000 stream access.log --check
       lately host --port sim:tiny self-test
+      lately host --port sim:dictionary-tiny query 17 --window 10
     """
     ctx.obj = lambda: _open(port, baud, timeout)
 
@@ -73,9 +74,9 @@ def _open(port: str, baud: int, timeout: float | None) -> "Iterator[Host]":
 
 
 def _simulated(preset: str) -> Any:
-    from ..golden import preset as named
+    from ..golden import any_preset
 
-    spec = named(preset)
+    spec = any_preset(preset)
     from ..boards.link.link import Link
     from ..sim.board import SimulatedBoard, board_model
 
@@ -87,6 +88,13 @@ _text = click.option(
     "--text", is_flag=True, help="Take each KEY as text, and hash it like the keys of a trace."
 )
 _keys = click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+
+
+_window = count_option(
+    "--window",
+    None,
+    "Window of queries, up to the filter's own: insertions, blocks of them, or ticks.",
+)
 
 
 def _secret_option(text: str) -> Callable[[Command], Command]:
@@ -105,6 +113,7 @@ def info(board: Board, *, as_json: bool) -> None:
         found = opened.information
         window = window_seconds(found, opened.statistics()) if found.timed else {}
     figures = vars(found) | {"digest": found.digest.hex(), "preset": preset_of(found)}
+    del figures["registers"]
     _print(figures | window, as_json)
 
 
@@ -121,21 +130,35 @@ def insert(board: Board, *, keys: tuple[str, ...], text: bool) -> None:
 @host.command(short_help="Query keys.")
 @_keys
 @_text
+@_window
 @json_option
 @click.pass_obj
-def query(board: Board, *, keys: tuple[str, ...], text: bool, as_json: bool) -> None:
+def query(
+    board: Board, *, keys: tuple[str, ...], text: bool, window: int | None, as_json: bool
+) -> None:
     """Report whether each KEY, an integer such as 17 or 0x11, has been seen, and its age.
 
-    The age is that of the youngest generation that may hold the key, 0 for the current one.
+    The age is that of the youngest generation that may hold the key, 0 for the current one; of a
+    filter whose queries have a window, it is in the unit of that.
     """
-    with board() as opened:
-        verdicts = opened.query(_parse(keys, opened.information.key_bits, text))
+    with board() as opened, _explained():
+        verdicts = opened.query(_parse(keys, opened.information.key_bits, text), window)
     rows = list(zip(keys, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True))
     if as_json:
         print_json([{"key": key, "seen": seen, "age": age} for key, seen, age in rows])
         return
     for key, seen, age in rows:
         click.echo(f"{key}: {f'seen, age {age}' if seen else 'not seen'}")
+
+
+@host.command(short_help="Remove keys.")
+@_keys
+@_text
+@click.pass_obj
+def remove(board: Board, *, keys: tuple[str, ...], text: bool) -> None:
+    """Remove each KEY, an integer such as 17 or 0x11, from a filter that can."""
+    with board() as opened:
+        opened.remove(_parse(keys, opened.information.key_bits, text))
 
 
 @host.command(short_help="Start a new generation.")
@@ -209,10 +232,8 @@ def configure(
     seconds = None if tick is None else time_seconds(tick, "tick")
     with board() as opened:
         clocks = None if seconds is None else ceil(seconds * opened.information.clock_hz)
-        try:
+        with _explained():
             opened.configure(generation=generation, secret=secret, period=clocks)
-        except ValueError as error:
-            raise click.ClickException(str(error)) from None
 
 
 @host.command(short_help="Check and insert the keys of a trace.")
@@ -220,7 +241,8 @@ def configure(
 @trace_options
 @count_option("--skip", None, "Skip N operations that the board has already performed.", least=0)
 @count_option("--limit", None, "Stop after N operations.")
-@click.option("--check", is_flag=True, help="Compare every verdict with the golden model.")
+@_window
+@click.option("--check", is_flag=True, help="Compare every answer with the golden model.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @click.option("--preset", metavar="NAME", help="Preset filter that the board must have.")
 @_secret_option("With --check: file with the secret to load, 32 hexadecimal digits.")
@@ -233,6 +255,7 @@ def stream(
     trace: str,
     skip: int | None,
     limit: int | None,
+    window: int | None,
     check: bool,
     spec: str | None,
     preset: str | None,
@@ -258,6 +281,7 @@ def stream(
       lately host --port /dev/ttyUSB1 stream access.log
       lately host --port /dev/ttyUSB1 stream flights.csv.gz --key tail_number --check
       lately host --port sim:tiny stream keys.txt --limit 1000 --check --json
+      lately host --port sim:timing-tiny stream keys.txt --window 5 --check
     """
     from ..golden.files import replace_file
     from ..replay.traces import open_trace
@@ -265,7 +289,7 @@ def stream(
 
     if spec is not None and preset is not None:
         raise click.UsageError("give one of --spec and --preset, not both")
-    wanted = None if spec is None and preset is None else choose_ring(spec, preset)
+    wanted = None if spec is None and preset is None else choose_unit(spec, preset)
     secret = None if secret_file is None else _read_secret(secret_file)
     with ExitStack() as stack:
         records = stack.enter_context(open_trace(trace, **reading))
@@ -276,7 +300,8 @@ def stream(
         table = stack.enter_context(replace_file(out)) if out else None
         if golden is not None and not skip:
             begin(opened, secret)
-        figures = perform(opened, records, golden, skip or 0, limit, table)
+        with _explained():
+            figures = perform(opened, records, golden, skip or 0, limit, table, window)
     _print(figures, as_json)
     if figures["error"]:
         # The board may have performed some of the next stretch.
@@ -290,6 +315,15 @@ def stream(
         )
     if figures["interrupted"]:
         raise click.exceptions.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn the complaint about a value that the board cannot have into one line."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def _parse(texts: tuple[str, ...], key_bits: int, hashed: bool) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 if TYPE_CHECKING:
-    from ..golden import FilterSpec
+    from ..golden import Specification
     from ..hdl.build import UnitSpec
     from ..planner.requirement import Span
 
@@ -106,7 +106,7 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 def filter_options(command: Command) -> Command:
-    """Add --spec and --preset, for `choose_unit` and `choose_ring`."""
+    """Add --spec and --preset, for `choose_unit`."""
     return together(
         click.option("--spec", metavar="FILE", help="Filter specification, a TOML file."),
         click.option("--preset", metavar="NAME", help="Preset filter.  [default: default]"),
@@ -123,24 +123,6 @@ def trace_options(command: Command) -> Command:
         choice_option("--format", ["auto", "log", "csv", "lines", "capture"], "Format of TRACE."),
         click.option("--key", metavar="NAMES", help=key),
     )(command)
-
-
-def choose_ring(spec: str | None, preset: str | None) -> "FilterSpec":
-    """Return the ring of segments that the options ask for, as `choose_unit`.
-
-    Raises
-    ------
-    UsageError
-        If the options contradict each other.
-    LatelyError
-        If there is no such filter, or it is none.
-    """
-    from ..golden import FilterSpec
-
-    chosen = choose_unit(spec, preset)
-    if not isinstance(chosen, FilterSpec):
-        FilterSpec.of_family(chosen.family)
-    return cast("FilterSpec", chosen)
 
 
 def choose_unit(

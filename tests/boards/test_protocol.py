@@ -11,21 +11,21 @@ from lately.boards.link.protocol import (
     ESCAPE,
     FLAG,
     MAX_PAYLOAD,
+    STATISTICS,
     TIME_BITS,
+    TIMED_STATISTICS,
     VERSION,
     Decoder,
     Frame,
     Information,
     ProtocolError,
     Request,
-    batch_operations,
     check_spec,
     encode,
     encode_request,
-    record_bytes,
     stuff,
 )
-from lately.golden import PRESETS, FilterSpec, preset
+from lately.golden import PRESETS, FilterSpec, any_preset, preset
 from lately.hdl.latencies import stamp_bits
 
 SEED = 20261
@@ -40,6 +40,12 @@ INFORMATION = Information(
     time_bits=30,
     self_test_cycles=250_000,
 )
+
+
+def as_before(**fields):
+    """Information of a ring, of which what came later is not told."""
+    told = {one.name: getattr(INFORMATION, one.name) for one in dataclasses.fields(Information)[:9]}
+    return Information(**told | fields)
 
 
 def frames(data, decoder=None):
@@ -117,7 +123,7 @@ def test_information():
 
 
 def test_information_of_a_board_without_a_window_in_time_is_that_of_old_boards():
-    counted = dataclasses.replace(INFORMATION, time_bits=0)
+    counted = as_before(time_bits=0)
     # Byte 23 was one of padding.
     assert counted.pack()[:23] == INFORMATION.pack()[:23]
     assert (counted.pack()[23], INFORMATION.pack()[23]) == (0, 30)
@@ -125,9 +131,39 @@ def test_information_of_a_board_without_a_window_in_time_is_that_of_old_boards()
     assert (counted.batch_operations, INFORMATION.batch_operations) == (25, 25)
 
 
-def test_information_of_another_length():
-    with pytest.raises(ProtocolError, match="information: must be 28 bytes, not 27"):
-        Information.unpack(INFORMATION.pack()[1:])
+WINDOWED = dataclasses.replace(
+    INFORMATION, window=70_000, age_bits=23, oldest_bits=3, status_bits=0, removes=True, registers=7
+)
+"""Of a unit whose queries have a window."""
+
+
+def test_information_of_a_unit_with_windows():
+    assert Information.unpack(WINDOWED.pack()) == WINDOWED
+    # The beginning is that of all boards.
+    assert WINDOWED.pack()[:28] == INFORMATION.pack()
+    assert len(INFORMATION.pack()) == 28
+    assert WINDOWED.statistics == ["operations", "insertions", "hits"]
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_registers_are_those_of_a_ring_unless_others_are_told(timed):
+    told = as_before(time_bits=30 * timed)
+    assert told.statistics == list(TIMED_STATISTICS if timed else STATISTICS)
+    assert (told.window, told.age_bits, told.status_bits) == (0, 7, 2 * timed)
+    assert len(told.pack()) == 28
+    assert Information.unpack(told.pack()) == told
+
+
+def test_self_test_that_takes_longer_than_can_be_told():
+    longest = dataclasses.replace(INFORMATION, self_test_cycles=1 << 40)
+    assert Information.unpack(longest.pack()).self_test_cycles == (1 << 32) - 1
+
+
+@pytest.mark.parametrize("length", [27, 29, 43, 45])
+def test_information_of_another_length(length):
+    data = (WINDOWED.pack() + b"x")[:length]
+    with pytest.raises(ProtocolError, match=f"information: must be 28 or 44 bytes, not {length}"):
+        Information.unpack(data)
 
 
 def test_information_of_another_version():
@@ -144,18 +180,49 @@ def test_digest_tells_filters_apart():
     assert spec.digest.hex() == "143d22d13cce49e5"
 
 
+def of_keys(key_bits, **fields):
+    return Information(
+        **dict.fromkeys(("slots", "window_generations", "generation", "clock_hz"), 1),
+        **{"digest": b"", "keyed": False, "time_bits": 0, "self_test_cycles": 0} | fields,
+        key_bits=key_bits,
+    )
+
+
 def test_batches_fit():
-    assert (record_bytes(64), batch_operations(64)) == (9, 28)
-    assert batch_operations(8) == 126
-    assert batch_operations(2008) == 1
+    assert (of_keys(64).record_bytes, of_keys(64).batch_operations) == (9, 28)
+    assert of_keys(8).batch_operations == 126
+    assert of_keys(2008).batch_operations == 1
     # Five bytes of an answer for each.
-    assert [batch_operations(bits, timed=True) for bits in (8, 72, 80, 2008)] == [25, 25, 22, 1]
+    timed = [of_keys(bits, time_bits=30) for bits in (8, 72, 80, 2008)]
+    assert [one.batch_operations for one in timed] == [25, 25, 22, 1]
+
+
+def test_parts_of_an_answer():
+    assert of_keys(64).verdict_parts == (1, 0, 0)
+    assert of_keys(64, time_bits=30).verdict_parts == (1, 0, 4)
+    dictionary = of_keys(64, window=1000, age_bits=15, status_bits=1)
+    assert (dictionary.verdict_parts, dictionary.record_bytes) == ((2, 0, 1), 11)
+    timing = of_keys(64, window=255, age_bits=15, oldest_bits=3, time_bits=30, status_bits=0)
+    assert (timing.verdict_parts, timing.record_bytes) == ((2, 1, 4), 10)
+    assert (dictionary.batch_operations, timing.batch_operations) == (22, 18)
 
 
 def test_key_too_wide():
     check_spec(dataclasses.replace(preset("tiny"), key_bits=2008))
     with pytest.raises(ProtocolError, match=r"key_bits: must be at most 2008 .* not 2009"):
         check_spec(dataclasses.replace(preset("tiny"), key_bits=2009))
+
+
+def test_key_and_window_too_wide():
+    spec = dataclasses.replace(any_preset("dictionary-1000"), key_bits=1992)
+    check_spec(spec, window=1000)
+    with pytest.raises(ProtocolError, match=r"key_bits: must be at most 1992 .* not 1993"):
+        check_spec(dataclasses.replace(spec, key_bits=1993), window=1000)
+
+
+def test_several_lanes():
+    with pytest.raises(ProtocolError, match=r"^lanes: must be at most 1 for a serial link, not 2"):
+        check_spec(preset("two-lanes-tiny"))
 
 
 def test_window_too_long():

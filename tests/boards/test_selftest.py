@@ -95,7 +95,7 @@ def outcome(spec, *, fault="", only=None, clocks=None):
     unit = FilterUnit(spec, memory="faulty", statistics_bits=0)
     m = Module()
     m.submodules.unit = unit
-    m.submodules.test = test = SelfTest(spec=spec, unit=unit)
+    m.submodules.test = test = SelfTest(spec=spec, unit=unit, profile=unit.profile)
     wiring.connect(m, test.i, unit.i)
     if fault == "no answers":
         m.d.comb += unit.o.ready.eq(1)

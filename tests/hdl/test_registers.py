@@ -11,13 +11,15 @@ from amaranth.sim import Simulator
 
 from lately.boards.link.protocol import MAX_ANSWER, STATISTICS, TIMED_STATISTICS
 from lately.boards.link.register_file import RegisterFile
-from lately.golden import FilterSpec, preset
+from lately.golden import FilterSpec, any_preset, preset
 from lately.hdl import FilterUnit, LaneUnit
+from lately.hdl.build import filter_unit
 from lately.hdl.registers import (
     REGISTERS,
     Access,
     Holder,
     Register,
+    board_registers,
     counters,
     readable,
     registers_header,
@@ -45,12 +47,27 @@ def test_names_and_events_are_unique():
     names = [register.name for register in REGISTERS]
     assert len(set(names)) == len(names)
     of_boards = {one.name for one in REGISTERS if one.holder is not Holder.BUS}
-    assert of_boards - set(TIMED_STATISTICS) == {"secret"}
+    assert of_boards - set(TIMED_STATISTICS) == {"secret", "lost", "guaranteed"}
     assert set(TIMED_STATISTICS) - set(STATISTICS) == {
         one.name for one in REGISTERS if one.holder is Holder.WINDOW
     }
     events = [register.event for holder in Holder for register in counters(holder)]
     assert len(set(events)) == len(events)
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_registers_of_a_ring_are_those_of_its_ports(timed):
+    ports = FilterUnit(TIMED if timed else preset("tiny")).signature.members
+    assert board_registers(ports) == readable(timed=timed)
+
+
+def test_registers_of_units_that_are_no_rings():
+    counted = ["operations", "insertions", "hits", *STATISTICS[4:10]]
+    more = {"dictionary-tiny": ["guaranteed", "lost"], "timing-tiny": ["period"],
+            "timing-counted-tiny": []}  # fmt: skip
+    for name, others in more.items():
+        ports = filter_unit(any_preset(name)).signature.members
+        assert [one.name for one in board_registers(ports)] == counted + others
 
 
 @pytest.mark.parametrize(
@@ -199,7 +216,7 @@ def test_host_reads_older_and_newer_boards(monkeypatch, words):
     monkeypatch.setattr(Host, "_ask", lambda host, request: answer)
     host = Host.__new__(Host)
     for names in (STATISTICS, TIMED_STATISTICS):
-        host.information = SimpleNamespace(timed=names is TIMED_STATISTICS)
+        host.information = SimpleNamespace(statistics=names)
         known = dict(zip(names, range(words), strict=False))
         assert host.statistics() == known
         assert len(known) == min(words, len(names))

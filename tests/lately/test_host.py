@@ -677,16 +677,16 @@ def test_stream_is_checked_and_goes_on(boards, files):
 
 def test_stream_that_is_interrupted_keeps_what_is_done(boards, files, monkeypatch):
     (files / "many").write_text((files / "keys").read_text() * 5)
-    performed = Host.check_and_insert
+    performed = Host.perform
     chunks = []
 
-    def interrupt(self, keys):
+    def interrupt(self, operations, keys, windows):
         chunks.append(len(keys))
         if len(chunks) == 2:
             os.kill(os.getpid(), signal.SIGINT)
-        return performed(self, keys)
+        return performed(self, operations, keys, windows)
 
-    monkeypatch.setattr(Host, "check_and_insert", interrupt)
+    monkeypatch.setattr(Host, "perform", interrupt)
     port = boards().port
     command = ["host", "--port", port, "stream", str(files / "many"), "--json",
                "--out", str(files / "out.csv")]  # fmt: skip
@@ -700,17 +700,17 @@ def test_stream_that_is_interrupted_keeps_what_is_done(boards, files, monkeypatc
 
 def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monkeypatch):
     board = boards()
-    performed = Host.check_and_insert
+    performed = Host.perform
     chunks = []
 
-    def unplug(self, keys):
+    def unplug(self, operations, keys, windows):
         if chunks:
             board.close()
-        verdicts = performed(self, keys)
+        verdicts = performed(self, operations, keys, windows)
         chunks.append(len(keys))
         return verdicts
 
-    monkeypatch.setattr(Host, "check_and_insert", unplug)
+    monkeypatch.setattr(Host, "perform", unplug)
     message = lately(board.port, "stream", files / "keys", "--out", files / "out.csv", status=1)
     assert message.endswith(f"verdicts came for {chunks[0]} operations")
     assert (files / "out.csv").read_text().count("\n") - 1 == chunks[0]

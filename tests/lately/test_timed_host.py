@@ -224,9 +224,8 @@ def test_time_stands_still_in_the_self_test(board, host):
 def test_times_are_those_of_the_board_over_its_wraps(monkeypatch):
     """Times of 30 bits, statuses above them; nothing but the steps between them counts."""
     host = Host.__new__(Host)
-    host.information = SimpleNamespace(
-        key_bits=20, timed=True, time_bits=TIME_BITS, batch_operations=3
-    )
+    information = Link(SPEC, **RATES).information
+    host.information = information
     host._time, host.port = 0, "port"
     whole = 1 << TIME_BITS
     times = np.array(
@@ -311,8 +310,8 @@ def test_stream_is_checked_at_the_times_of_the_board(board, files):
 def test_stream_that_differs_in_time_or_status_is_found(board, files, monkeypatch, wrong):
     performed = Host.perform
 
-    def falsify(host, operations, keys):
-        found = performed(host, operations, keys)
+    def falsify(host, operations, keys, windows=None, **options):
+        found = performed(host, operations, keys, windows, **options)
         # All keys far apart, or an answer that was never given.
         changed = found.time + 100 * np.arange(len(keys)) if wrong == "time" else found.status ^ 2
         return found._replace(**{wrong: changed})
@@ -322,12 +321,10 @@ def test_stream_that_differs_in_time_or_status_is_found(board, files, monkeypatc
     assert "mismatches: must be 0, not " in lately(board.port, *arguments, status=1)
 
 
-def test_window_in_insertions_has_no_times():
+def test_window_in_insertions_has_no_ticks():
     host = Host.__new__(Host)
-    host.information = SimpleNamespace(timed=False)
+    host.information = SimpleNamespace(timed=False, keyed=False, generation=10)
     host.port = "port"
-    with pytest.raises(SpecificationError, match=r"^span: must be that of the filter of port"):
-        host.perform([1], [1])
     with pytest.raises(
         SpecificationError, match=r"^period: must not be given for the filter of port"
     ):
