@@ -10,6 +10,8 @@ from lately.golden import FilterSpec
 from .blocks import DOCS, Page, counts, load, read, save, table, versions
 
 DATA = "boards.json"
+OTHERS = "board_filters.json"
+"""Reports of bitstreams with filters of other families than the boards' own."""
 
 BOARD = """\
 ### {board.name}
@@ -17,6 +19,11 @@ BOARD = """\
 {board.description}, as amaranth-boards has it in `{board.platform}`.
 
 {pins}"""
+
+
+def window(spec: dict[str, Any]) -> str:
+    """Say how long the window of a filter is."""
+    return f"{spec['window']:,}" if "window" in spec else f"{spec['span']:,} ticks"
 
 
 def bitstreams(reports: list[dict[str, Any]]) -> str:
@@ -44,7 +51,7 @@ def bitstreams(reports: list[dict[str, Any]]) -> str:
             f"{report['baud']:,}",
             report["spec"]["family"],
             f"{report['spec']['key_bits']} bits",
-            f"{report['spec']['window']:,}",
+            window(report["spec"]),
             *counts(report[name] for name in ("lut", "ff", "bram")),
         ]
         for report in reports
@@ -99,6 +106,7 @@ def blocks(reports: list[dict[str, Any]]) -> dict[str, str]:
         named,
     ]
     return {
+        "others": bitstreams([with_limits(report) for report in load(OTHERS)]),
         "bitstreams": "\n".join(part for part in parts if part).replace("\n\n\n", "\n\n"),
         "pins": "\n".join(BOARD.format(board=one, pins=pins(one)) for one in BOARDS.values()),
     }
@@ -106,8 +114,17 @@ def blocks(reports: list[dict[str, Any]]) -> dict[str, str]:
 
 def take(paths: list[Path]) -> None:
     """Put reports in the place of the earlier ones of their boards; boards that are gone go."""
-    known = {report["board"]: report for report in [*load(DATA), *read(paths)]}
+    reports = read(paths)
+    own = [report for report in reports if _is_own(report)]
+    known = {report["board"]: report for report in [*load(DATA), *own]}
     save(DATA, [known[name] for name in BOARDS if name in known])
+    others = [*load(OTHERS), *(report for report in reports if not _is_own(report))]
+    save(OTHERS, list({(one["board"], str(one["spec"])): one for one in others}.values()))
+
+
+def _is_own(report: dict[str, Any]) -> bool:
+    """Whether a bitstream has a filter of the family of its board's own."""
+    return bool(report["spec"]["family"] == BOARDS[report["board"]].spec.family)
 
 
 PAGE = Page(DOCS / "boards.md", lambda: blocks(load(DATA)), take=take)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 if TYPE_CHECKING:
-    from ..golden import Specification
     from ..hdl.build import UnitSpec
     from ..planner.requirement import Span
 

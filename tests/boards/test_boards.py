@@ -26,7 +26,7 @@ from lately.boards.flow.pll import LIMITS, TOLERANCE, ClockError, filter_range, 
 from lately.boards.targets.catalogue import BOARDS, PINS_FILE, UnknownBoardError, board
 from lately.boards.targets.top import Startup
 from lately.cli.app import main
-from lately.golden import FilterSpec, preset
+from lately.golden import FilterSpec, any_preset, preset
 from lately.hdl.profile import HardwareProfile
 
 BITSTREAM_STARTS = {
@@ -419,6 +419,18 @@ def test_command_builds(fake, tmp_path):
     assert f"window of {board('icebreaker').spec.window:,} insertions" in table
 
 
+@pytest.mark.parametrize(
+    ("name", "window"),
+    [("dictionary-tiny", "window of 40 insertions"), ("timing-tiny", "window of 20 ticks")],
+)
+def test_command_builds_other_families(fake, tmp_path, name, window):
+    arguments = ["build", "--board", "icebreaker", "--preset", name, "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert any_preset(name).family in done.stdout
+    assert window in done.stdout
+
+
 def test_command_builds_a_window_in_time(fake, tmp_path):
     replace(board("icebreaker").spec, span=1000).to_toml(tmp_path / "filter.toml")
     arguments = ["build", "--board", "icebreaker", "--spec", str(tmp_path / "filter.toml")]
@@ -574,9 +586,15 @@ def test_page_takes_the_later_report(tmp_path, monkeypatch):
     first, *others = blocks.load(boards_page.DATA)
     monkeypatch.setattr(blocks, "RESULTS", tmp_path)
     blocks.save(boards_page.DATA, [*others, first])
-    later = tmp_path / "build.json"
+    other = first | {"spec": any_preset("timing-small").to_dict()}
+    blocks.save(boards_page.OTHERS, [other | {"timing_mhz": 200.0}])
+    later, another = tmp_path / "build.json", tmp_path / "another.json"
     later.write_text(json.dumps(first | {"timing_mhz": 321.09}))
-    boards_page.take([later])
+    another.write_text(json.dumps(other))
+    boards_page.take([later, another])
+    assert blocks.load(boards_page.OTHERS) == [other]
     reports = blocks.load(boards_page.DATA)
     assert reports[1:] == others
-    assert "| 321.1 |" in boards_page.blocks(reports)["bitstreams"]
+    page = boards_page.blocks(reports)
+    assert "| 321.1 |" in page["bitstreams"]
+    assert "| timed-timing | 64 bits | 1,000 ticks |" in page["others"]
