@@ -262,10 +262,11 @@ def registers_header(unit: Any) -> str:
 
     Parameters
     ----------
-    unit : FilterUnit or LaneUnit
+    unit : Component
+        With a `lately.hdl.interface.UnitSignature`.
     """
-    timed = unit.spec.timed
-    words = {register.name: word for word, register in enumerate(readable(timed=timed))}
+    answered = board_registers(unit.signature.members)
+    words = {register.name: word for word, register in enumerate(answered)}
     lines = ["#ifndef LATELY_REGISTERS_H", "#define LATELY_REGISTERS_H", "",
              f"#define LATELY_WORDS {len(words)}"]  # fmt: skip
     for register in REGISTERS:

@@ -109,6 +109,10 @@ def test_header():
     # Of 41 ticks at most.
     assert "#define LATELY_COVERED_WORD 14\n#define LATELY_COVERED_BITS 6\n\n" in timed
     assert "PERIOD" not in header
+    exact = registers_header(filter_unit(any_preset("dictionary-tiny")))
+    assert "#define LATELY_WORDS 11\n" in exact
+    assert "#define LATELY_GUARANTEED_WORD 9\n#define LATELY_GUARANTEED_BITS 6\n" in exact
+    assert "SHIFTS" not in exact
     several = registers_header(LaneUnit(preset("two-lanes-tiny")))
     assert "#define LATELY_HITS_BITS 32\n" in several
 
