@@ -182,10 +182,59 @@ def test_what_the_board_has_not(board, host, spec):
             host._ask(Request.OPERATIONS, record)
 
 
-def test_removed_keys_are_gone():
-    """In the table of operations, as the dictionary's own tests have the rest."""
-    assert Link(DICTIONARY, **RATES).information.removes
-    assert not Link(COUNTED, **RATES).information.removes
+def test_only_dictionaries_remove():
+    removes = {spec.family: Link(spec, **RATES).information.removes
+               for spec in (DICTIONARY, COUNTED, TIMED)}  # fmt: skip
+    assert removes == {"window-dictionary": True, "partitioned-timing": False,
+                       "timed-timing": False}  # fmt: skip
+
+
+# What is told of a board without one
+
+
+def answered(monkeypatch, spec, octets):
+    """Return a host whose board gives certain bytes as an answer."""
+    host = Host.__new__(Host)
+    host.information, host.port, host._time = Link(spec, **RATES).information, "port", 0
+    monkeypatch.setattr(
+        host, "_exchange", lambda request, payloads: iter([octets for _ in payloads])
+    )
+    return host
+
+
+def test_results_of_a_dictionary(monkeypatch):
+    host = answered(monkeypatch, DICTIONARY, bytes.fromhex("2b8101 000000 ff7f01"))
+    found = host.perform([3, 3, 3], [1, 2, 3], [300, 1, 0])
+    assert found.seen.tolist() == [True, False, False]
+    assert found.age.tolist() == [0x12B, -1, -1]
+    assert found.status.tolist() == [1, 0, 1]
+    # Of this it tells nothing.
+    assert not found.time.any()
+    assert not found.oldest.any()
+
+
+def test_results_of_a_timing_filter(monkeypatch):
+    host = answered(monkeypatch, TIMED, bytes.fromhex("8302 070000001503 ffffff3f8001 02000000"))
+    found = host.perform([3, 3, 3], [1, 2, 3])
+    assert found.seen.tolist() == [True, False, True]
+    assert (found.age.tolist(), found.oldest_age.tolist()) == ([3, -1, 0], [3, 21, 0])
+    assert found.oldest.tolist() == [2, 3, 1]
+    whole = 1 << 30
+    assert found.time.tolist() == [7, whole - 1, whole + 2]
+    assert not found.status.any()
+
+
+def test_records_hold_windows():
+    host = Host.__new__(Host)
+    host.information, host.port = Link(DICTIONARY, **RATES).information, "port"
+    records = host._records(np.array([8, 3]), np.array([1, 0x12345]), np.array([300, 7]))
+    assert [record.tobytes().hex() for record in records] == ["080100002c01", "034523010700"]
+    assert host._records(np.array([1]), np.array([2]), None)[0].tobytes().hex() == "010200002c01"
+    with pytest.raises(ValueError, match=r"^operations: must be 0 to 5 or 8, not 6$"):
+        host._records(np.array([6]), np.array([2]), None)
+    host.information = Link(preset("tiny"), **RATES).information
+    with pytest.raises(SpecificationError, match=r"^windows: must not be given for the filter of"):
+        host._records(np.array([1]), np.array([2]), 5)
 
 
 def test_board_with_another_filter(board, spec):
