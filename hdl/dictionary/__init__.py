@@ -1,1 +1,1 @@
-"""The window dictionary as a pipelined unit, whose entries never move."""
+"""The window dictionary as a pipelined unit, with entries that move or never do."""

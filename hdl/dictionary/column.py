@@ -65,10 +65,12 @@ class Column(wiring.Component):
 
     LATENCY = CellMemory.LATENCY + 2
 
-    def __init__(self, *, spec, memory, side=0):
+    def __init__(self, *, spec, memory, side=0, **further):
         self._spec = spec
         self._side = side
         self.memory = memory
+        # Whether the sweep has a row in hand, or takes one.
+        self._sweeping = None
         time, row = spec.timestamp_bits, range(spec.rows)
         super().__init__(
             {
@@ -88,6 +90,7 @@ class Column(wiring.Component):
                 "late": Out(1),
                 "overdue": Out(1),
             }
+            | further
         )
 
     def elaborate(self, platform):
@@ -95,20 +98,28 @@ class Column(wiring.Component):
         m.submodules.memory = memory = self.memory
         swept = Signal(range(self._spec.rows))
         erase = self._elaborate_sweep(m, swept)
-        written = self.written.as_value()
-        m.d.comb += [
-            memory.a_address.eq(self.row),
-            memory.b_address.eq(Mux(self.write, self.write_row, swept)),
-            memory.write.eq(self.write | erase),
-            # Of a cell that is erased the rest does not matter.
-            memory.value.eq(Cat(written[0] & self.write, written[1:])),
-        ]
+        m.d.comb += memory.a_address.eq(self.row)
+        self._elaborate_port(m, swept, erase)
         written = registered(m, self.write & self.same_row, "meets_written")
         erased = registered(m, erase & ~self.write, "erased")
         same = registered(m, _pairs(self.next_row, swept), "meets_swept")
         same = registered(m, same.all(), "met_swept")
         self._elaborate_answer(m, registered(m, written | (erased & same), "met"))
         return m
+
+    def _elaborate_port(self, m, swept, erase):
+        """Let operations write, or the sweep read and erase."""
+        memory, written = self.memory, self.written.as_value()
+        m.d.comb += [
+            memory.b_address.eq(Mux(self.write, self.write_row, swept)),
+            memory.write.eq(self.write | erase),
+            # Of a cell that is erased the rest does not matter.
+            memory.value.eq(Cat(written[0] & self.write, written[1:])),
+        ]
+
+    def _may_start(self):
+        """Return whether the sweep may read."""
+        return ~self.write
 
     def _elaborate_answer(self, m, met):
         window = self._spec.window
@@ -169,8 +180,9 @@ class Column(wiring.Component):
         # Of another register, as many would look at one.
         number = registered(m, self.number, "sweep_number", reset_less=True)
         _, young = self._elaborate_age(m, cell.time, number, self._spec.window)
+        self._sweeping = start | flight.any()
         m.d.comb += [
-            start.eq(ready & ~self.write),
+            start.eq(ready & self._may_start()),
             done.eq(flight[-1] & (~erase | ~self.write)),
             erase.eq(flight[-1] & expired & ~touched),
         ]

@@ -69,8 +69,8 @@ class DictionaryCore(wiring.Component):
     def __init__(self, *, spec, memory="portable", levels=DEFAULT_LEVELS):
         self._spec = spec
         self.columns = [
-            Column(
-                spec=spec,
+            self._column(
+                column,
                 memory=cell_memory(memory, depth=spec.rows, width=spec.cell_bits),
                 side=2 * column // spec.columns,
             )
@@ -95,6 +95,12 @@ class DictionaryCore(wiring.Component):
             )
         )
 
+    def _column(self, index, **options):
+        return Column(spec=self._spec, **options)
+
+    def _stash(self):
+        return Stash(spec=self._spec)
+
     def elaborate(self, platform):
         m = Module()
         pipe = Pipeline(m)
@@ -102,7 +108,7 @@ class DictionaryCore(wiring.Component):
         digest, rows = self._elaborate_digest(m, pipe)
         number = self._elaborate_number(m, pipe, control)
         m.submodules.placement = placement = Placement(columns=self._spec.columns)
-        m.submodules.stash = stash = Stash(spec=self._spec)
+        m.submodules.stash = stash = self._stash()
         self._elaborate_hazards(m, pipe, digest, rows, placement, stash)
         clearing, cleared_row = self._elaborate_clear(m)
         decided = self._read + DECISION
@@ -177,10 +183,14 @@ class DictionaryCore(wiring.Component):
         )
         m.d.sync += [
             tick.eq(insert.value & turn[-1]),
-            self.late.eq((registered(m, late, "any_late") & tick) | overdue),
+            self.late.eq(self._rests((registered(m, late, "any_late") & tick) | overdue)),
         ]
         m.d.comb += [column.tick.eq(tick) for column in self.columns]
         return pipe.enter(count, "number", stage=insert.stage, reset_less=True)
+
+    def _rests(self, late):
+        """Return whether the input is to rest, if only for the sweep."""
+        return late
 
     def _inserts(self, pipe, control):
         remove = pipe.enter(self.remove, "remove", stage=CONTROL_LAG)
@@ -371,8 +381,12 @@ class DictionaryCore(wiring.Component):
         ]
         with m.If(insert & ~whole):
             m.d.sync += count.eq(count + 1)
-        with m.If(stash.lost):
+        with m.If(self._shortens(stash, count)):
             m.d.sync += [count.eq(stash.lost_distance), whole.eq(0)]
         with m.If(control["clear"].at(stage).value):
             m.d.sync += [count.eq(window), whole.eq(1)]
         return pipe.register("short", lambda asked: asked > count, asked.at(stage))
+
+    def _shortens(self, stash, count):
+        """Return whether an entry was given up, the youngest so far."""
+        return stash.lost

@@ -30,6 +30,19 @@ LATE_ROWS = 4
 """Rows by which the sweep of a column may be late until the input rests for a clock a row; twice
 as many, until it is closed."""
 
+PATIENCE = 64
+"""Clocks for which the input of a ring rests, at most, until its stash has room again."""
+
+
+def crowded_stash(spec: WindowDictionarySpec) -> int:
+    """Return with how many entries in its stash the input of a ring rests: three quarters.
+
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    """
+    return -(-3 * spec.stash // 4)
+
 
 def rows_latency(spec: WindowDictionarySpec, *, levels: int = DEFAULT_LEVELS) -> int:
     """Return the clocks from a key to the addresses of its cells, at the memories.
@@ -80,7 +93,8 @@ def check_buildable(spec: Any, *, memory: str = "portable") -> None:
     Raises
     ------
     SpecificationError
-        If the family is another, the window too short, or a column longer than the block RAMs.
+        If the family is another, the window too short, a stash with moves too small, or a column
+        longer than the block RAMs.
     """
     if not isinstance(spec, WindowDictionarySpec):
         raise SpecificationError(
@@ -90,6 +104,11 @@ def check_buildable(spec: Any, *, memory: str = "portable") -> None:
         raise SpecificationError(
             f"window: must be at least {LEAST_WINDOW} in hardware, where {HAZARDS} operations are "
             f"under way, not {spec.window}"
+        )
+    if spec.moves and spec.stash <= spec.columns:
+        raise SpecificationError(
+            f"stash: must be at least {spec.columns + 1} in hardware with moves, as each of "
+            f"{spec.columns} columns may hold a place, not {spec.stash}"
         )
     most = BLOCK_KINDS["ecp5"].bits
     if memory == "ecp5" and spec.rows > most:

@@ -48,7 +48,7 @@ class Stash(wiring.Component):
         Number less that of the entry, likewise.
     """
 
-    def __init__(self, *, spec):
+    def __init__(self, *, spec, **further):
         self._spec = spec
         time = spec.timestamp_bits
         super().__init__(
@@ -65,6 +65,7 @@ class Stash(wiring.Component):
                 "lost": Out(1),
                 "lost_distance": Out(time),
             }
+            | further
         )
         places = spec.stash
         self._valid = Signal(places)
@@ -90,7 +91,12 @@ class Stash(wiring.Component):
             self._changed.eq(self._written | self._taken),
         ]
         self._elaborate_match(m)
-        expired = self._elaborate_expiry(m)
+        self._elaborate_places(m, self._elaborate_expiry(m))
+        self._elaborate_answer(m, (self._valid & oldest).any() & ~held, oldest)
+        return m
+
+    def _elaborate_places(self, m, expired):
+        """Change the places as the operation that is performed does."""
         m.d.sync += self._valid.eq(
             ((self._valid & ~self._taken & ~expired) | self._written)
             & ~self.clear.replicate(self._spec.stash)
@@ -98,8 +104,6 @@ class Stash(wiring.Component):
         for at, (digest, time) in enumerate(zip(self._digests, self._times, strict=True)):
             with m.If(self._written[at]):
                 m.d.sync += [digest.eq(self.digest), time.eq(self.number)]
-        self._elaborate_answer(m, (self._valid & oldest).any() & ~held, oldest)
-        return m
 
     def _elaborate_match(self, m):
         """Find the digest that is asked, in three clocks; what is performed meanwhile changes it.
@@ -157,7 +161,7 @@ class Stash(wiring.Component):
         phase = Signal(4, init=1)
         m.d.sync += [
             phase.eq(phase.rotate_left(1)),
-            time.eq(_selected(looked, self._times)),
+            time.eq(selected(looked, self._times)),
             distance.eq(self.number - time),
             expired.eq((distance > self._spec.window) & phase[2]),
             # What was written since its time was taken stays.
@@ -173,8 +177,8 @@ class Stash(wiring.Component):
         gone = Signal.like(self.number)
         m.d.sync += [
             self.hit.eq(self._match.any()),
-            time.eq(_selected(self._match, self._times)),
-            oldest.eq(_selected(least, self._times)),
+            time.eq(selected(self._match, self._times)),
+            oldest.eq(selected(least, self._times)),
             number.eq(self.number),
             self.distance.eq(number - time),
             displaced.eq(self.push & displaces),
@@ -185,7 +189,8 @@ class Stash(wiring.Component):
         ]
 
 
-def _selected(one_hot, values):
+def selected(one_hot, values):
+    """Return the one of some values whose bit is set, or 0."""
     return reduce(
         or_, (value & bit.replicate(len(value)) for bit, value in zip(one_hot, values, strict=True))
     )

@@ -6,6 +6,7 @@ from ..pipeline import Pipeline
 from ..unit_shell import UnitShell
 from .core import DictionaryCore
 from .dictionary_figures import check_buildable
+from .ring_core import RingCore
 
 
 class DictionaryUnit(UnitShell):
@@ -63,8 +64,9 @@ class DictionaryUnit(UnitShell):
     ):
         check_buildable(spec, memory=memory)
         bits = spec.window.bit_length()
+        core = RingCore if spec.moves else DictionaryCore
         super().__init__(
-            DictionaryCore(spec=spec, memory=memory, levels=levels),
+            core(spec=spec, memory=memory, levels=levels),
             tag_bits=tag_bits,
             statistics_bits=statistics_bits,
             outputs={"guaranteed": bits},

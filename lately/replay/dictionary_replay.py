@@ -50,6 +50,18 @@ class DictionaryModel(CellModel):
         """Load a new secret, as `WindowDictionary.rekey`."""
         self.golden.rekey(secret)
 
+    def differing_cells(self, memory: Ages) -> int:
+        """Return in how many cells a `memory`, as `WindowDictionary.memory`, differs from golden's.
+
+        With moves, how many of its entries golden does not have, wherever; and how many it
+        lacks, but for as many as the stash may hold.
+        """
+        if not self.golden.moves:
+            return int((memory != self.memory).any(axis=0).sum())
+        found = {tuple(entry) for entry in self.golden.entries_of(memory).tolist()}
+        due = {tuple(entry) for entry in self.golden.entries.tolist()}
+        return len(found - due) + max(0, len(due - found) - self.golden.stash)
+
     def estimated_false_positive_rate(self) -> float:
         """Probability that a fresh key is reported now, by the digests that are held."""
         return float(self.golden.expected_false_positive_rate(self._asked.window))

@@ -42,8 +42,7 @@ class DictionaryCourse(Course):
 
     def compare_memory(self) -> None:
         """Compare all cells."""
-        differing = self._unit.memory != self._model.memory
-        self._mismatches[self.MEMORY] += int(differing.any(axis=0).sum())
+        self._mismatches[self.MEMORY] += self._model.differing_cells(self._unit.memory)
         self._memories += 1
 
     def figures(self) -> dict[str, Any]:

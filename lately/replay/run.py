@@ -309,11 +309,11 @@ class _Replay:
                 pair = int(counted[name]), int(getattr(self._golden, name))
                 if pair[0] != pair[1]:
                     result.counter_mismatches[name] = pair
-            differing = self._unit.memory != self._golden.memory
-            if result.dictionary is not None:
-                # Of a cell, both its age and the rest of its digest.
-                differing = differing.any(axis=0)
-            result.memory_mismatches = int(differing.sum())
+            if result.dictionary is None:
+                differing = self._unit.memory != self._golden.memory
+                result.memory_mismatches = int(differing.sum())
+            else:
+                result.memory_mismatches = self._golden.differing_cells(self._unit.memory)
         return result
 
     def _check_times(self, clock: TickCounter) -> None:

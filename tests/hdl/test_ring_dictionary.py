@@ -1,0 +1,221 @@
+"""Dictionary units with moves against an exact list of digests; memories garble."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from mutants import broken
+from ring_bench import RingBench
+
+from lately.golden import (
+    Operation,
+    SpecificationError,
+    WindowDictionary,
+    WindowDictionarySpec,
+    dictionary_preset,
+)
+from lately.hdl.build import unit_profile
+from lately.hdl.dictionary import ring_core, unit
+from lately.hdl.dictionary.dictionary_figures import PATIENCE, block_rams, crowded_stash
+from lately.hdl.dictionary.ring_column import RingColumn
+from lately.hdl.dictionary.ring_core import RingCore
+from lately.hdl.dictionary.ring_stash import RingStash
+from lately.hdl.dictionary.unit import DictionaryUnit
+
+NONE, QUERY, INSERT, CHECK, CLEAR, REMOVE = (
+    Operation[name]
+    for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "CLEAR", "REMOVE")
+)  # fmt: skip
+TINY = dictionary_preset("ring-tiny")
+CROWDED = WindowDictionarySpec(
+    window=30, columns=2, rows=16, digest_bits=7, stash=4, moves=64, key_bits=8, seed=3
+)
+"""As many cells as digests in the window, or fewer, so that entries are always on their way."""
+
+
+def stream(seed, count, *, keys, window, weights=(1, 2, 4, 6, 2)):
+    choose = random.Random(seed)
+    return [
+        (
+            choose.choices((NONE, QUERY, INSERT, CHECK, REMOVE), weights)[0],
+            choose.choice(keys),
+            choose.randint(1, window),
+        )
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, *range(2, 24)))]
+)
+def test_random_operations(seed):
+    print("seed", seed)
+    choose = random.Random(seed)
+    row_bits, columns = choose.randint(2, 6), choose.randint(2, 4)
+    spec = WindowDictionarySpec(
+        window=choose.choice([16, 17, 40, 100]),
+        columns=columns,
+        rows=1 << row_bits,
+        digest_bits=row_bits + choose.choice([2, 3, 5, 9]),
+        stash=columns + choose.randint(1, 6),
+        moves=64,
+        key_bits=choose.choice([4, 8, 70]),
+        seed=seed,
+    )
+    keys = [choose.randrange(1 << spec.key_bits) for _ in range(choose.choice([5, 20, 200]))]
+    operations = stream(
+        seed, 400, keys=keys, window=spec.window,
+        weights=choose.choice([(1, 2, 4, 6, 2), (0, 0, 0, 1, 0), (0, 1, 1, 1, 1)]),
+    )  # fmt: skip
+    operations[300], operations[301] = (CLEAR, 0, 1), (Operation.SHIFT, 0, 1)
+    bench = RingBench(spec, seed, idle=(seed % 3) * 0.4, stall=(seed % 2) * 0.5).run(operations)
+    print(spec, bench.counts, bench.clocks)
+
+
+def test_one_operation_a_clock_and_nothing_lost():
+    """With as many distinct keys as the window has, which find no cell without moves."""
+    keys = random.Random(4).sample(range(512), 300)
+    operations = [(CHECK, key, 40) for key in keys]
+    bench = RingBench(TINY).run(operations)
+    assert bench.clocks - bench.first + 1 == len(operations)
+    assert bench.counts["lost"] == 0
+    still = WindowDictionary.from_spec(replace(TINY, moves=None))
+    still.insert(keys)
+    assert still.stash_peak > 0
+
+
+OVERFULL = replace(CROWDED, window=60, stash=3, digest_bits=8, key_bits=9)
+"""Twice as many digests as cells: in every clock something is pushed, displaced or exchanged."""
+
+NEAR = [
+    (CROWDED, stream(12, 600, keys=range(100), window=30, weights=(0, 1, 2, 4, 0))),
+    (CROWDED, stream(24, 1500, keys=range(60), window=30, weights=(0, 1, 2, 3, 1))),
+    (OVERFULL, stream(21, 1500, keys=range(300), window=60, weights=(0, 1, 2, 3, 0))),
+]
+
+
+def wrong(monkeypatch, component, old, new, streams=NEAR):
+    """Whether a stream tells the defective component from an exact list."""
+    home = unit if component is RingCore else ring_core
+    monkeypatch.setattr(home, component.__name__, broken(component, old, new))
+    for spec, operations in streams:
+        try:
+            RingBench(spec).run(operations)
+        except AssertionError as error:
+            print(str(error)[:200])
+            return True
+    return False
+
+
+@pytest.mark.slow
+def test_streams_are_right_without_a_defect():
+    for spec, operations in NEAR:
+        RingBench(spec).run(operations)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        # An operation that is under way when the exchange happens.
+        (RingColumn, "gone.eq(spoiled | ((age > 1) & met))", "gone.eq(spoiled)"),
+        (RingColumn, "known & (age == SETTLED)", "known"),
+        # One that writes the cell after that has been read.
+        (RingColumn, "return reads | (registered(m, writes.all(), \"writes\") & self.write)",
+                     "return reads"),
+        # What has become of the entry in the stash meanwhile.
+        (RingColumn, "gone.eq(spoiled | ((age > 1) & met))", "gone.eq((age > 1) & met)"),
+        (RingStash, "(self.place & (self.changed | self._spare)).any()",
+                    "(self.place & self._spare).any()"),
+        # An operation that goes to the stash at the same time.
+        (RingColumn, "& ~self.pushes & ~gone", "& ~gone"),
+        # A place that is given to another entry while a column holds it.
+        (RingStash, "(other & ~self.held).any()", "other.any()"),
+        # The sweep and the exchange share a port.
+        (RingColumn, "super()._may_start() & ~self._visits", "super()._may_start()"),
+        (RingColumn, "& ~self._sweeping & ~self.write", "& ~self.write"),
+        # The youngest of those that are given up counts.
+        (RingCore, "stash.lost & ~(count < stash.lost_distance)", "stash.lost"),
+    ],
+)  # fmt: skip
+def test_defect_is_found(monkeypatch, component, old, new):
+    assert wrong(monkeypatch, component, old, new)
+
+
+QUIET = WindowDictionarySpec(
+    window=20, columns=3, rows=8, digest_bits=10, stash=5, moves=64, key_bits=9, seed=2
+)
+
+
+def quiet_times():
+    """Insertions of many keys, then of few for most of the timestamps that there are."""
+    choose = random.Random(3)
+    operations = []
+    for _ in range(4):
+        operations += [(INSERT, choose.randrange(512), 1) for _ in range(60)]
+        operations += [(CHECK, choose.randrange(14), 20) for _ in range(440)]
+        operations += [(QUERY, key, 20) for key in range(0, 512, 9)]
+    return operations
+
+
+@pytest.mark.slow
+def test_timestamps_repeat():
+    """Nothing that has expired moves on, or stays in the stash, until it seems young."""
+    assert QUIET.timestamp_bits == 9
+    RingBench(QUIET).run(quiet_times())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        (RingColumn, "found.used & (distance < self._spec.window + 1)", "found.used"),
+        (RingStash, "return place & expired.replicate(len(place))", "return 0 & place"),
+    ],
+)
+def test_entry_that_is_kept_too_long_is_found(monkeypatch, component, old, new):
+    crowd = [(CROWDED, [*stream(5, 60, keys=range(256), window=30, weights=(0, 0, 1, 0, 0)),
+                        *[(CHECK, key % 2, 30) for key in range(900)],
+                        *[(QUERY, key, 30) for key in range(256)]])]  # fmt: skip
+    assert wrong(monkeypatch, component, old, new, [(QUIET, quiet_times()), *crowd])
+
+
+@pytest.mark.slow
+def test_clear_while_entries_move():
+    operations = []
+    for seed in range(6):
+        operations += stream(seed, 50 + seed, keys=range(200), window=30, weights=(0, 0, 1, 3, 0))
+        operations += [(CLEAR, 0, 1)]
+    operations += [(QUERY, key, 30) for key in range(200)]
+    bench = RingBench(CROWDED).run(operations)
+    assert not any(seen for seen, *_ in bench.results[-200:])
+
+
+def test_input_rests_for_some_clocks_while_little_room_is_left():
+    """Overfull for good, the unit goes on, gives entries up and says so."""
+    keys = random.Random(8).sample(range(512), 200)
+    bench = RingBench(OVERFULL).run([(CHECK, key, 60) for key in keys])
+    rested = bench.clocks - bench.first + 1 - len(keys)
+    print(f"rested {rested} clocks, lost {bench.counts['lost']}")
+    assert PATIENCE // 2 <= rested <= 2 * PATIENCE
+    assert bench.counts["lost"] > 0
+    assert any(status for *_, status in bench.results)
+
+
+# Figures and parameters
+
+
+def test_figures():
+    assert [block_rams(dictionary_preset(f"ring-{name}")) for name in (1000, 10000)] == [6, 24]
+    assert unit_profile(TINY).latency == DictionaryUnit(TINY).latency
+    assert [crowded_stash(replace(TINY, stash=stash)) for stash in (4, 5, 16)] == [3, 4, 12]
+
+
+def test_stash_wrong():
+    message = (
+        "stash: must be at least 4 in hardware with moves, as each of 3 columns may hold a place, "
+        "not 3"
+    )
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        DictionaryUnit(replace(TINY, stash=3))
+    DictionaryUnit(replace(TINY, stash=4))

@@ -1,0 +1,81 @@
+"""A dictionary unit with moves beside an exact list of digests, in Amaranth's simulator."""
+
+from dataclasses import dataclass, replace
+
+from dictionary_bench import Bench
+
+from lately.golden import Operation, WindowDictionary
+
+
+@dataclass
+class RingBench(Bench):
+    """As `Bench`: compares every answer that the unit vouches for, and all entries, wherever."""
+
+    def expect(self, operations):
+        """Results of a golden model that has room for all, and gives nothing up."""
+        self.exact = WindowDictionary.from_spec(replace(self.spec, stash=256))
+        due = []
+        for code, key, window in operations:
+            age = -1
+            if code != Operation.SHIFT:
+                age = int(self.exact.apply([code], [key], [window]).age[0])
+            due.append((age >= 0, max(age, 0), False))
+        assert self.exact.lost == 0
+        return due
+
+    def agree(self, found, due):
+        """Whether a result is right, or missed with a status that says so."""
+        seen, _, status = found
+        return found[:2] == due[:2] or (status and not seen)
+
+    def compare_lost(self):
+        """What golden gives up is another matter."""
+
+    def read_back(self, ctx):
+        """Compare all entries, each of which is in one cell, or one place of the stash."""
+        spec, core = self.spec, self.unit._core
+        number, found = ctx.get(core.columns[0].number), {}
+        for digest, time in [*self.celled(ctx), *self.stashed(ctx)]:
+            distance = (number - time) % (1 << spec.timestamp_bits)
+            if distance <= spec.window:
+                assert digest not in found, "an entry is held twice"
+                found[digest] = distance
+        held = dict(self.exact.entries.tolist())
+        guaranteed = ctx.get(self.unit.guaranteed)
+        names = ("operations", "insertions", "hits", "lost")
+        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in names}
+        assert found.items() <= held.items(), (found, held)
+        assert all(held[digest] > guaranteed for digest in held.keys() - found.keys())
+        if not self.counts["lost"]:
+            assert found == held
+            assert guaranteed == spec.window
+
+    def celled(self, ctx):
+        """Digest and time of every cell in use, live or not."""
+        spec = self.spec
+        for column, each in enumerate(self.unit._core.columns):
+            for row in range(spec.rows):
+                word = ctx.get(each.memory.words.data[row])
+                if word & 1:
+                    rest = word >> 1 + spec.timestamp_bits
+                    digest = digest_of(self.exact, column, row, rest)
+                    yield digest, word >> 1 & (1 << spec.timestamp_bits) - 1
+
+    def stashed(self, ctx):
+        """Digest and time of every place of the stash in use, after an exchange that is due."""
+        stash = self.unit._core.stash
+        kept = ctx.get(stash._valid)
+        if ctx.get(stash.exchanges):
+            kept &= ~ctx.get(stash.exchanged)
+            if ctx.get(stash.lives):
+                yield ctx.get(stash.comer.digest), ctx.get(stash.comer.time)
+        for at in range(self.spec.stash):
+            if kept >> at & 1:
+                yield ctx.get(stash._digests[at]), ctx.get(stash._times[at])
+
+
+def digest_of(model, column, row, rest):
+    """The digest that has a cell and a rest."""
+    for byte, table in enumerate(model._tables[column]):
+        row ^= int(table[rest >> 8 * byte & 0xFF])
+    return rest << model.spec.row_bits | row
