@@ -37,6 +37,8 @@ class Column(wiring.Component):
     memory : CellMemory
     side : int
         0 or 1: columns of one side share registers of what all are told.
+    further
+        Further members.
 
     Members
     -------
@@ -102,7 +104,7 @@ class Column(wiring.Component):
         self._elaborate_port(m, swept, erase)
         written = registered(m, self.write & self.same_row, "meets_written")
         erased = registered(m, erase & ~self.write, "erased")
-        same = registered(m, _pairs(self.next_row, swept), "meets_swept")
+        same = registered(m, agreeing_pairs(self.next_row, swept), "meets_swept")
         same = registered(m, same.all(), "met_swept")
         self._elaborate_answer(m, registered(m, written | (erased & same), "met"))
         return m
@@ -135,7 +137,7 @@ class Column(wiring.Component):
         ]
         m.d.sync += [
             used.eq(cell.used & ~met),
-            same.eq(_pairs(cell.rest, self.rest)),
+            same.eq(agreeing_pairs(cell.rest, self.rest)),
             held.eq(used & same.all()),
             still_used.eq(used),
         ]
@@ -194,7 +196,7 @@ class Column(wiring.Component):
             self.overdue.eq(due >= 2 * LATE_ROWS),
             flight.eq(Mux(flight[-1] & ~done, flight, Cat(start, flight))),
             # Of the row before for two clocks after that has changed: then nothing is under way.
-            meets.eq(registered(m, _pairs(self.coming_row, swept), "coming").all()),
+            meets.eq(registered(m, agreeing_pairs(self.coming_row, swept), "coming").all()),
             touched.eq((touched | (self.write & meets)) & ~start),
         ]
         with m.If(flight[-2]):
@@ -204,6 +206,11 @@ class Column(wiring.Component):
         return erase
 
 
-def _pairs(one, other):
-    """Return whether two values agree in each pair of bits: one level of look-up tables."""
+def agreeing_pairs(one, other):
+    """Return whether two values agree in each pair of bits: one level of look-up tables.
+
+    Parameters
+    ----------
+    one, other : Value
+    """
     return Cat(one[low : low + 2] == other[low : low + 2] for low in range(0, len(one), 2))

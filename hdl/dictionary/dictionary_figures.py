@@ -33,6 +33,9 @@ as many, until it is closed."""
 PATIENCE = 64
 """Clocks for which the input of a ring rests, at most, until its stash has room again."""
 
+RECOVERY = 1024
+"""Clocks until it may rest anew. Power of two."""
+
 
 def crowded_stash(spec: WindowDictionarySpec) -> int:
     """Return with how many entries in its stash the input of a ring rests: three quarters.

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from ..pipeline import registered
-from .column import Cell, Column, _pairs
+from .column import Cell, Column, agreeing_pairs
 from .dictionary_figures import HAZARDS
 
 SETTLED = HAZARDS + 3
@@ -58,6 +58,8 @@ class RingColumn(Column):
     ----------
     spec : WindowDictionarySpec
     memory : CellMemory
+    side : int
+        As for `Column`.
     terms : sequence
         Of the column, as of `lately.golden.hash.functions.offset_terms`.
 
@@ -177,8 +179,8 @@ class RingColumn(Column):
 
     def _elaborate_meetings(self, m):
         """Return whether an operation reads the row, or writes it."""
-        reads = registered(m, _pairs(self.reading_row, self._arrived), "reads_pairs")
-        writes = registered(m, _pairs(self.coming_row, self._arrived), "writes_pairs")
+        reads = registered(m, agreeing_pairs(self.reading_row, self._arrived), "reads_pairs")
+        writes = registered(m, agreeing_pairs(self.coming_row, self._arrived), "writes_pairs")
         reads = registered(m, reads.all(), "reads")
         return reads | (registered(m, writes.all(), "writes") & self.write)
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Mux, Signal
 from amaranth.lib.wiring import In, Out
 
 from ..pipeline import delayed, registered
-from .dictionary_figures import PATIENCE, crowded_stash
+from .dictionary_figures import PATIENCE, RECOVERY, crowded_stash
 from .ring_column import Entry
 from .stash import Stash, selected
 
@@ -47,7 +47,7 @@ class RingStash(Stash):
         while one is pushed.
     exchanged, comer, lives : In
     crowded : Out(1)
-        Little room is left. Ends when some has been made, or after `PATIENCE` clocks.
+        Little room is left; for at most `PATIENCE` clocks in `RECOVERY`.
     """
 
     def __init__(self, *, spec):
@@ -148,9 +148,8 @@ class RingStash(Stash):
         spec = self._spec
         count = registered(m, sum(self._valid), "count")
         full = registered(m, count >= crowded_stash(spec), "full")
-        patience = Signal(range(PATIENCE + 1))
-        m.d.comb += self.crowded.eq(full & (patience != PATIENCE))
-        with m.If(~full):
-            m.d.sync += patience.eq(0)
-        with m.Elif(patience != PATIENCE):
-            m.d.sync += patience.eq(patience + 1)
+        # From the first clock with little room on, and then for a while.
+        since = Signal(range(RECOVERY))
+        m.d.comb += self.crowded.eq(full & (since < PATIENCE))
+        with m.If(full | (since != 0)):
+            m.d.sync += since.eq(since + 1)

@@ -24,6 +24,8 @@ class Stash(wiring.Component):
     Parameters
     ----------
     spec : WindowDictionarySpec
+    further
+        Further members.
 
     Members
     -------
@@ -190,7 +192,13 @@ class Stash(wiring.Component):
 
 
 def selected(one_hot, values):
-    """Return the one of some values whose bit is set, or 0."""
+    """Return the one of some values whose bit is set, or 0.
+
+    Parameters
+    ----------
+    one_hot : Value
+    values : sequence of Value
+    """
     return reduce(
         or_, (value & bit.replicate(len(value)) for bit, value in zip(one_hot, values, strict=True))
     )

@@ -18,6 +18,10 @@ class DictionaryUnit(UnitShell):
     gives one result, in order, `latency` clocks after its acceptance if the results before it
     have been taken.
 
+    With moves fewer columns are enough, see `lately.hdl.dictionary.ring_core.RingCore`. Verdicts
+    and ages are golden's while nothing is given up; when something is depends on the pace of the
+    operations. The input rests also while the stash is nearly full, for a clock in 16 at most.
+
     `i.ready` also falls after a CLEAR and after reset, for as many clocks as there are rows and
     some more. SHIFT does nothing.
 
