@@ -160,7 +160,7 @@ def choose_unit(
         from ..planner import Requirement, choose
 
         asked = Requirement(window=window, false_positive_rate=fpr, span=span)
-        return cast("UnitSpec", choose(asked))
+        return choose(asked)
     return cast("UnitSpec", any_preset(preset or "default"))
 
 
