@@ -85,7 +85,7 @@ class Cells:
     @property
     def block(self) -> int:
         """Insertions by which windows are counted; 0 if they count ticks."""
-        return getattr(self.spec, "block", 0)
+        return 0 if self.spec.timed else self.spec.block_units
 
     @property
     def youngest(self) -> int:

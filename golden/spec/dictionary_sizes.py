@@ -28,7 +28,7 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
 
     timed: ClassVar[bool] = False
     """Whether the window is one in time."""
-    block: ClassVar[int] = 1
+    block_units: ClassVar[int] = 1
     """Insertions by which windows are counted."""
 
     window: int = required(most=1 << 30)

@@ -14,6 +14,7 @@ FOLDERS = ("golden", "hdl", "sim", "boards", "lately")
 DATA = {".pyi", ".cpp", ".v", ".html", ".csv", ".json", ".typed", ".toml", ".mplstyle", ".md"} | {
     ".txt",
     ".j2",
+    ".core",
 }
 
 PROGRAM = """
