@@ -450,7 +450,7 @@ def test_slowest_clock():
     [
         ("tiny", "ecp5-25k-6"),
         ("tiny", "ice40-up5k"),
-        ("tiny", "gowin-gw1nr-9c"),
+        pytest.param("tiny", "gowin-gw1nr-9c", marks=pytest.mark.slow),
         pytest.param("small", "ice40-hx8k", marks=pytest.mark.slow),
     ],
 )

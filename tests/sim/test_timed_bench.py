@@ -34,14 +34,13 @@ def test_short_bench(tmp_path, capfd):
     check(run_filter_bench(spec, "icarus", tmp_path, seed=SEED, testcase=SHORT), 3)
 
 
-# Compiled in the default run; the others run under both simulators in a long one.
-COMPILED = ("separate", "time", "overfill", "verilator")
 RUNS = itertools.product(SPECS, TICKS, ("shorten", "overfill"), SIMULATORS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("organisation", "ticks", "when_full", "simulator"),
-    [pytest.param(*run, marks=() if run == COMPILED else pytest.mark.slow) for run in RUNS],
+    RUNS,
 )
 def test_bench(organisation, ticks, when_full, simulator, tmp_path, capfd):
     spec = replace(SPECS[organisation], when_full=when_full)

@@ -39,7 +39,7 @@ SEED = 20260807
 SHORT = {
     ("apbbf-tiny", "verilator"),
     *((name, "icarus") for name in ("apbf-tiny", "gebf-tiny", "blocked-gebf-tiny")),
-    *((name, "verilator") for name in ("apbbf-wide", "apbbf-rekey")),
+    ("apbbf-rekey", "verilator"),
 }
 
 
