@@ -68,6 +68,8 @@ napoleon_custom_sections = [("Members", "params_style")]
 napoleon_use_param = False
 napoleon_use_rtype = False
 default_role = "py:obj"
+# The types of attributes are taken for references, and several classes have a `shape`.
+suppress_warnings = ["ref.python"]
 
 myst_enable_extensions = ["substitution"]
 myst_heading_anchors = 3
