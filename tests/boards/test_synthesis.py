@@ -465,6 +465,7 @@ def test_filter_unit(name, target):
     assert report.operations_per_second == report.fmax_mhz * 1e6
 
 
+@pytest.mark.slow
 def test_memory_is_inferred_or_strict(run_cli):
     arguments = ("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3", "--json")
     own, portable, strict = (

@@ -50,11 +50,10 @@ COLUMNS = FilterSpec(
             memory,
             simulator,
             id=f"{name}-{memory}-{simulator}",
-            # One with each simulator is enough but for a long run.
+            # One is enough but for a long run.
             marks=()
             if (name, memory, simulator)
             in {
-                ("gebf-tiny", "portable", "verilator"),
                 ("blocked-gebf-tiny", "ecp5", "icarus"),
             }
             else pytest.mark.slow,

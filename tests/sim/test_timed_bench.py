@@ -34,7 +34,7 @@ def test_short_bench(tmp_path, capfd):
     check(run_filter_bench(spec, "icarus", tmp_path, seed=SEED, testcase=SHORT), 3)
 
 
-RUNS = itertools.product(SPECS, TICKS, ("shorten", "overfill"), SIMULATORS)
+RUNS = [*itertools.product(SPECS, TICKS, ("shorten", "overfill"), SIMULATORS)]
 
 
 @pytest.mark.slow
