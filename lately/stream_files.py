@@ -130,14 +130,7 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
     """
     path = os.fspath(path)
     name = "standard input" if path == "-" else path
-    raw = (
-        _standard_input()
-        if path == "-"
-        else cast(
-            BinaryIO,
-            open(path, "rb", buffering=0),  # noqa: SIM115  (whoever reads it closes it)
-        )
-    )
+    raw = _standard_input() if path == "-" else cast(BinaryIO, io.FileIO(path))
     try:
         return StreamFile(name, raw, *_decompress(raw))
     except BaseException:
@@ -148,7 +141,7 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
 def _standard_input() -> BinaryIO:
     try:
         # A file of its own, so that closing it leaves standard input open.
-        raw = open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)  # noqa: SIM115
+        raw = io.FileIO(sys.stdin.fileno(), closefd=False)
     except (AttributeError, ValueError):
         raise TraceError("standard input: must be open, but is closed") from None
     return cast(BinaryIO, raw)

@@ -297,6 +297,12 @@ class OldestOfAll(Harness):
         self.reach("one has expired", started & (oldest.verdict.age == lost))
 
 
+_AGED = {
+    "a cell is of this tick": 30,
+    "a cell is as old as it may be": 40,
+    "a cell has expired": 60,
+}
+
 PROOFS = (
     Proof(
         name="cell memory, ecp5",
@@ -329,11 +335,7 @@ PROOFS = (
         design="part of 2 cells of 3 bits, expired from an age of 2 on, ticks 11 clocks apart",
         build=PartAnswers,
         method=Bounded(40),
-        goals={
-            "a cell is of this tick": 30,
-            "a cell is as old as it may be": 40,
-            "a cell has expired": 60,
-        },
+        goals=_AGED,
     ),
     Proof(
         name="ages of cells, swept in free clocks",
@@ -343,11 +345,7 @@ PROOFS = (
         "one clock in 3 free at least",
         build=RestAnswers,
         method=Bounded(48),
-        goals={
-            "a cell is of this tick": 30,
-            "a cell is as old as it may be": 40,
-            "a cell has expired": 60,
-        },
+        goals=_AGED,
     ),
     Proof(
         name="ages of cells, exchanged",
@@ -358,11 +356,7 @@ PROOFS = (
         "age of 2 on, ticks 9 clocks apart",
         build=ExchangeAnswers,
         method=Bounded(40),
-        goals={
-            "a cell is of this tick": 30,
-            "a cell is as old as it may be": 40,
-            "a cell has expired": 60,
-        },
+        goals=_AGED,
     ),
     Proof(
         name="sweep in time",
