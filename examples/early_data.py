@@ -1,0 +1,88 @@
+"""A register of the ClientHellos whose early data a TLS 1.3 server has taken (RFC 8446, 8.2).
+
+Run it, with Lately installed, for a server that is shown every ClientHello twice.
+"""
+
+import secrets
+from pathlib import Path
+
+import numpy as np
+
+from lately.golden import from_spec
+from lately.golden.spec import FilterSpec
+
+TICK = 10
+"""Milliseconds of a tick."""
+
+CLOCK_ERROR = 5_000
+"""Milliseconds by which a ClientHello may come before or after its expected arrival."""
+
+SPAN = 2 * CLOCK_ERROR // TICK + 1
+"""Ticks for which a ClientHello must be remembered: one that came as early as can be may be sent
+again as late as can be. The tick more is for times that are whole ticks."""
+
+SPEC = Path(__file__).with_suffix(".toml")
+"""Filter for 50,000 ClientHellos within its span of 1,001 ticks. That is a tick more than twice
+`CLOCK_ERROR`: a ClientHello that came as early as can be may be sent again as late as can be."""
+
+
+class EarlyDataRegister:
+    """Decides whether a server may take the early data of a ClientHello.
+
+    Parameters
+    ----------
+    spec : FilterSpec
+        With a span of at least twice `CLOCK_ERROR`, and "overfill": if more ClientHellos come than
+        it has room for, none is forgotten, but more first ones are refused.
+    started : int
+        Time at which the server began to run, in milliseconds.
+    secret : int, optional
+        Of the hash, 128 bits; by default drawn by the operating system.
+    """
+
+    def __init__(self, spec, *, started, secret=None):
+        self._filter = from_spec(spec, secret=secrets.randbits(128) if secret is None else secret)
+        self._bytes = spec.key_bits // 8
+        self._started = started
+
+    def accept(self, binder, expected, now):
+        """Tell whether the early data may be taken; if not, the handshake goes on without it.
+
+        Parameters
+        ----------
+        binder : bytes
+            Of the pre-shared key that was selected, after it was verified.
+        expected : int
+            Expected arrival of the ClientHello (RFC 8446, section 8.3), in milliseconds.
+        now : int
+            Time, in milliseconds; it never decreases.
+        """
+        if abs(now - expected) > CLOCK_ERROR:
+            return False
+        if now < self._started + 2 * CLOCK_ERROR:
+            # What was taken before the start is not remembered.
+            return False
+        key = int.from_bytes(binder[: self._bytes], "little")
+        return not self._filter.check_and_insert(key, now // TICK)
+
+
+def main():
+    """Show 10,000 ClientHellos within a minute, and each again as soon or as late as it may be."""
+    rng = np.random.default_rng(8446)
+    register = EarlyDataRegister(FilterSpec.from_toml(SPEC), started=0)
+    first = rng.integers(10_000, 70_000, 10_000)
+    expected = first + rng.integers(-CLOCK_ERROR, CLOCK_ERROR + 1, len(first))
+    latest = expected + CLOCK_ERROR
+    again = np.where(rng.random(len(first)) < 0.5, latest, rng.integers(first, latest + 1))
+    times = np.concatenate([first, again])
+    taken = [0, 0]
+    for at in np.argsort(times, kind="stable").tolist():
+        replay, hello = divmod(at, len(first))
+        binder = hello.to_bytes(32, "little")
+        taken[replay] += register.accept(binder, int(expected[hello]), int(times[at]))
+    print(f"first ClientHellos whose early data were taken: {taken[0]:,} of {len(first):,}")
+    print(f"replays whose early data were taken: {taken[1]:,} of {len(first):,}")
+
+
+if __name__ == "__main__":
+    main()
