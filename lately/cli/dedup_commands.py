@@ -1,7 +1,7 @@
 """Commands for captures of packets."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -15,6 +15,7 @@ from .reporting import INTERRUPTED
 
 if TYPE_CHECKING:
     from ..captures.capture_reader import CaptureReader, Packets
+    from ..dedup.deduplicate import DedupResult
     from ..dedup.marks import Marks
 
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option("--check", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
 @click.option("--mark", metavar="FILE", help="Write number, time and digest of what was dropped.")
+@click.option("--watch", is_flag=True, help="Show rate, drops and fill meanwhile.")
 @json_option
 def dedup(
     *,
@@ -55,6 +57,7 @@ def dedup(
     engine: str,
     check: bool,
     mark: str | None,
+    watch: bool,
     as_json: bool,
 ) -> None:
     """Write the capture IN to OUT without the packets that were seen lately.
@@ -71,28 +74,34 @@ def dedup(
       lately dedup mirror.pcapng unique.pcapng
       lately dedup mirror.pcap.gz unique.pcap --span 2ms --window 10000 --check
       lately dedup mirror.pcap unique.pcap --fields none --mark dropped.csv
+      lately dedup mirror.pcap unique.pcap --check --watch
       tcpdump -i eth0 -U -w - | lately dedup - - --span 10ms > unique.pcap
     """
     from ..captures.capture_reader import CaptureReader
     from ..dedup.deduplicate import Deduplication, deduplicate
     from ..dedup.packet_oracle import PacketOracle
     from ..dedup.window import dedup_spec
+    from ..golden import from_spec
     from ..golden.packets.packet_digest import parse_fields
+    from .watch import DedupView, live_view
 
     long = _nanoseconds("span", span)
     compared = parse_fields(fields)
     spec, tick = dedup_spec(long, window, fpr)
     what = Deduplication(spec=spec, tick=tick, fields=compared, engine=engine)
-    oracle = PacketOracle(spec, long, window) if check else None
+    model, oracle = from_spec(spec), PacketOracle(spec, long, window) if check else None
     with ExitStack() as stack:
         packets = stack.enter_context(CaptureReader(capture))
         out = stack.enter_context(_open_output(output))
         marks = None if mark is None else stack.enter_context(_open_marks(mark))
         waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
         heard = stack.enter_context(interruptible())
-        progress = stack.enter_context(replay_bar(waiting, "Deduplicating", "packets"))
+        view = DedupView(packets.name, model, oracle)
+        progress = stack.enter_context(live_view(waiting, view) if watch else _dedup_bar(waiting))
         source = _UntilInterrupted(packets, heard)
-        result = deduplicate(source, out, what, oracle=oracle, mark=marks, progress=progress)
+        result = deduplicate(
+            source, out, what, model=model, oracle=oracle, mark=marks, progress=progress
+        )
     figures = {
         "capture": {"name": packets.name, "format": packets.format},
         "span_seconds": long / 1e9,
@@ -169,6 +178,12 @@ def tap(
         result = write_taps(source, cast(BinaryIO, out), taps, truth=lines, progress=progress)
     if output != "-":
         show(as_json, vars(result), "tap", vars(result))
+
+
+@contextmanager
+def _dedup_bar(waiting: str) -> "Iterator[Callable[[DedupResult, float | None], None]]":
+    with replay_bar(waiting, "Deduplicating", "packets") as bar:
+        yield lambda result, share: bar(result.packets, share)
 
 
 def _nanoseconds(name: str, text: str | None) -> int:

@@ -133,10 +133,10 @@ def _run(
     **how: Any,
 ) -> "RunResult":
     from ..replay.run import run
-    from .watch import run_view
+    from .watch import RunView, live_view
 
     waiting = "Compiling the RTL" if how["engine"] == "rtl" else "Starting"
-    with run_view(waiting) if watch else _run_bar(waiting) as progress:
+    with live_view(waiting, RunView()) if watch else _run_bar(waiting) as progress:
         return run(trace, spec, progress=progress, sink=sink, **how)
 
 

@@ -1,4 +1,4 @@
-"""View of a run while it goes on, on a terminal: rate, repeats, false positives, fill."""
+"""Views of long work while it goes on, on a terminal: rate, repeats, false positives, fill."""
 
 import time
 from collections import deque
@@ -14,6 +14,8 @@ from .progress import watched
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..dedup.deduplicate import DedupResult
+    from ..dedup.packet_oracle import PacketOracle
     from ..replay.result import RunResult
 
 _HISTORY = 40
@@ -22,8 +24,8 @@ _PERIOD = 0.1
 
 
 @contextmanager
-def run_view(waiting: str) -> "Iterator[Callable[[RunResult, float | None], None]]":
-    """Show how a run goes on, and leave the last view when it ends.
+def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | None], None]]:
+    """Show how something goes on, and leave the last view when it ends.
 
     Yield a function that takes the result so far, and the share of the stream if it is known;
     `waiting` is shown before its first call.
@@ -38,63 +40,89 @@ def run_view(waiting: str) -> "Iterator[Callable[[RunResult, float | None], None
     from rich.console import Console
     from rich.live import Live
 
-    view = RunView()
     with Live(waiting, console=Console(stderr=True), auto_refresh=False) as live:
-        shown = 0.0
+        shown, last = 0.0, None
 
-        def show(result: "RunResult", share: float | None) -> None:
-            nonlocal shown
+        def show(result: Any, share: float | None) -> None:
+            nonlocal shown, last
             view.take(result)
-            if (now := time.monotonic()) - shown >= _PERIOD or share == 1:
+            last = result, share
+            if (now := time.monotonic()) - shown >= _PERIOD:
                 shown = now
                 live.update(view.table(result, share), refresh=True)
 
         yield show
+        if last is not None:
+            live.update(view.table(*last), refresh=True)
 
 
-class RunView:
-    """What a view shows of a run, with the course of rate and repeats in its last stretches."""
+class View:
+    """What is shown of a result, with the course of rate and repeats in its last stretches."""
+
+    things: str
+    repeats: str
 
     def __init__(self) -> None:
         self._before = (0, 0, 0.0)
         self._rates: deque[float] = deque(maxlen=_HISTORY)
-        self._repeats: deque[float] = deque(maxlen=_HISTORY)
+        self._shares: deque[float] = deque(maxlen=_HISTORY)
 
-    def take(self, result: "RunResult") -> None:
+    def take(self, result: Any) -> None:
         """Note what has come since the last call of the `result` so far."""
-        now = result.operations, result.repeats, result.seconds
-        operations, repeats, seconds = (a - b for a, b in zip(now, self._before, strict=True))
+        now = self.counts(result)
+        done, repeats, seconds = (a - b for a, b in zip(now, self._before, strict=True))
         self._before = now
-        if operations and seconds:
-            self._rates.append(operations / seconds)
-            self._repeats.append(repeats / operations)
+        if done and seconds:
+            self._rates.append(done / seconds)
+            self._shares.append(repeats / done)
 
-    def table(self, result: "RunResult", share: float | None) -> "Table":
+    def table(self, result: Any, share: float | None) -> "Table":
         """Return the view of a `result` of which a `share` of the stream, if known, was read."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
         table = Table.grid(padding=(0, 2))
-        done = f"{count_text(result.operations)} operations"
-        table.add_row("stream", result.source["name"])
+        done = f"{count_text(self._before[0])} {self.things}"
+        table.add_row("stream", self.name(result))
         table.add_row("done", done if share is None else f"{done}, {share:.0%} of the stream")
         if share is not None:
             table.add_row("", ProgressBar(total=1, completed=share, width=_HISTORY))
-        for name, unit, values in (
-            ("rate", "/s", self._rates), ("repeats", "", self._repeats)
-        ):  # fmt: skip
-            if values:
-                last = rate_text(values[-1]) if not unit else f"{count_text(int(values[-1]))}{unit}"
-                table.add_row(name, f"{sparkline(values)}  {last}")
-        for name, text in self._texts(result):
+        if self._rates:
+            table.add_row("rate", f"{sparkline(self._rates)}  {count_text(int(self._rates[-1]))}/s")
+            table.add_row(self.repeats, f"{sparkline(self._shares)}  {rate_text(self._shares[-1])}")
+        for name, text in self.texts(result):
             table.add_row(name, text)
-        if result.checkpoints:
-            fills = result.checkpoints[-1].fill_ratios
-            name = f"{held(result.spec)} by {part_name(result.spec)}"
-            table.add_row(name, f"{sparkline(fills)}  {rate_text(float(fills.mean()))} on average")
         return table
 
-    def _texts(self, result: "RunResult") -> Iterator[tuple[str, str]]:
+    def counts(self, result: Any) -> tuple[int, int, float]:
+        """Return how many things are done, how many were repeats, and the seconds of it."""
+        raise NotImplementedError
+
+    def name(self, result: Any) -> str:
+        """Return the name of the stream."""
+        raise NotImplementedError
+
+    def texts(self, result: Any) -> Iterator[tuple[str, str]]:
+        """Yield names and texts of what else is shown."""
+        raise NotImplementedError
+
+
+class RunView(View):
+    """View of a replay."""
+
+    things = "operations"
+    repeats = "repeats"
+
+    def counts(self, result: "RunResult") -> tuple[int, int, float]:
+        """As `View`."""
+        return result.operations, result.repeats, result.seconds
+
+    def name(self, result: "RunResult") -> str:
+        """As `View`."""
+        return str(result.source["name"])
+
+    def texts(self, result: "RunResult") -> Iterator[tuple[str, str]]:
+        """As `View`."""
         figures = result.probe_figures()
         yield "repeats found", f"{result.repeats_found:,} of {result.repeats:,}"
         measured = rate_text(figures["probe_false_positive_rate"])
@@ -103,6 +131,61 @@ class RunView:
         yield "false positives", f"{measured} measured ({interval}), {computed} computed"
         if result.mismatches is not None:
             yield "RTL and golden", f"{result.mismatches:,} verdicts differ"
+        if result.checkpoints:
+            fills = result.checkpoints[-1].fill_ratios
+            yield f"{held(result.spec)} by {part_name(result.spec)}", fill_text(fills)
+
+
+class DedupView(View):
+    """View of a deduplication.
+
+    Parameters
+    ----------
+    name : str
+        Of the capture.
+    model : TimedRing
+        That is asked.
+    oracle : PacketOracle or None
+    """
+
+    things = "packets"
+    repeats = "dropped"
+
+    def __init__(self, name: str, model: Any, oracle: "PacketOracle | None") -> None:
+        super().__init__()
+        self._name = name
+        self._model = model
+        self._oracle = oracle
+
+    def counts(self, result: "DedupResult") -> tuple[int, int, float]:
+        """As `View`."""
+        return result.packets, result.dropped, result.seconds
+
+    def name(self, result: "DedupResult") -> str:
+        """As `View`."""
+        return self._name
+
+    def texts(self, result: "DedupResult") -> Iterator[tuple[str, str]]:
+        """As `View`."""
+        yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
+        if self._oracle is not None:
+            found = self._oracle.finish().figures()
+            measured = rate_text(found["false_positive_rate"] or 0.0)
+            interval = interval_text(found["false_positive_interval"])
+            yield "lost uniques", f"{found['lost_uniques']:,}"
+            yield (
+                "passed duplicates",
+                f"{found['passed_duplicates']:,} of {found['duplicates']:,}",
+            )
+            yield "false positives", f"{measured} measured ({interval})"
+        if result.mismatches is not None:
+            yield "RTL and golden", f"{result.mismatches:,} answers differ"
+        yield "bits set by segment", fill_text(self._model.fill_ratios())
+
+
+def fill_text(fills: Any) -> str:
+    """Draw how full segments are, and tell the average."""
+    return f"{sparkline(fills)}  {rate_text(float(fills.mean()))} on average"
 
 
 def sparkline(values: Any) -> str:

@@ -117,9 +117,10 @@ def deduplicate(
     output: BinaryIO,
     what: Deduplication,
     *,
+    model: Any = None,
     oracle: PacketOracle | None = None,
     mark: Callable[[int, Times, NDArray[np.uint64], NDArray[np.bool_]], None] | None = None,
-    progress: Callable[[int, float | None], None] | None = None,
+    progress: Callable[[DedupResult, float | None], None] | None = None,
 ) -> DedupResult:
     """Write a capture without the packets that were seen lately.
 
@@ -129,13 +130,15 @@ def deduplicate(
     output : file
         Gets all that the capture has but the dropped packets, whole records at a time.
     what : Deduplication
+    model : TimedRing, optional
+        Golden model of the specification, empty; by default a new one.
     oracle : PacketOracle, optional
         Gets all packets.
     mark : callable
         Called for each stretch of packets with the number of the first, from 0, their times,
         digests, and which are dropped, arrays of shape (n,).
     progress : callable
-        Called with the number of packets done, and the share of the capture if known.
+        Called with the result so far, and the share of the capture that was read, if known.
 
     Raises
     ------
@@ -146,7 +149,8 @@ def deduplicate(
     """
     began = time.perf_counter()
     with _open_unit(what) as unit:
-        course = _Course(what, unit, oracle)
+        golden = from_spec(what.spec) if model is None else model
+        course = _Course(what, unit, golden, oracle)
         out = np.empty(0, np.uint8)
         while (packets := capture.read()) is not None:
             found = digest(packets, fields=what.fields, secret=what.secret)
@@ -158,7 +162,8 @@ def deduplicate(
             output.flush()
             course.count(packets, found, dropped)
             if progress is not None:
-                progress(course.result.packets, capture.fraction)
+                course.result.seconds = time.perf_counter() - began
+                progress(course.result, capture.fraction)
     result = course.finish()
     result.missing_bytes = capture.missing
     result.seconds = time.perf_counter() - began
@@ -199,11 +204,13 @@ def _write(
 class _Course:
     """One deduplication in progress."""
 
-    def __init__(self, what: Deduplication, unit: Any, oracle: PacketOracle | None) -> None:
+    def __init__(
+        self, what: Deduplication, unit: Any, model: Any, oracle: PacketOracle | None
+    ) -> None:
         self._what = what
         self._unit = unit
         self._oracle = oracle
-        self._golden: Any = from_spec(what.spec)
+        self._golden = model
         self._clock = TickCounter(what.tick)
         self.result = DedupResult(mismatches=None if unit is None else 0)
 

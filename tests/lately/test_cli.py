@@ -489,20 +489,13 @@ def test_interrupted(tmp_path):
     assert os.listdir(out) == ["report.json"]
 
 
-@pytest.mark.parametrize(
-    ("options", "texts"),
-    [
-        ([], [b"Replaying"]),
-        (["--watch"], [b"repeats found", b"bits set by segment", b"100% of the stream"]),
-    ],
-)
-def test_progress_on_a_terminal(keys, options, texts):
+def on_a_terminal(command):
+    """Standard output of a command, and what it shows on standard error, a terminal."""
     if sys.platform == "win32":
         pytest.skip("a pseudo-terminal needs a POSIX system")
     import pty
 
     controller, terminal = pty.openpty()
-    command = [*LATELY, "run", keys, *GOLDEN, "--json", *options]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=terminal, check=True)
     os.close(terminal)
     shown = b""
@@ -512,8 +505,31 @@ def test_progress_on_a_terminal(keys, options, texts):
     except OSError:
         pass  # Linux reports the closed end so.
     os.close(controller)
+    return json.loads(done.stdout), shown
+
+
+@pytest.mark.parametrize(
+    ("options", "texts"),
+    [
+        ([], [b"Replaying"]),
+        (["--watch"], [b"repeats found", b"bits set by segment", b"100% of the stream"]),
+    ],
+)
+def test_progress_on_a_terminal(keys, options, texts):
+    figures, shown = on_a_terminal([*LATELY, "run", keys, *GOLDEN, "--json", *options])
     assert all(text in shown for text in texts)
-    assert json.loads(done.stdout)["operations"] == 2000
+    assert figures["operations"] == 2000
+
+
+def test_watch_a_deduplication(tmp_path):
+    taps, out = str(tmp_path / "taps.pcap"), str(tmp_path / "out.pcap")
+    tap = ["tap", "generator", taps, "--packets", "500", "--json"]
+    subprocess.run([*LATELY, *tap], check=True, capture_output=True)
+    command = [*LATELY, "dedup", taps, out, "--check", "--watch", "--json"]
+    figures, shown = on_a_terminal(command)
+    assert (figures["packets"], figures["dropped"]) == (1000, 500)
+    texts = b"0 of 500", b"bits set by segment", b"100% of the stream", b"1,000 packets"
+    assert all(text in shown for text in texts)
 
 
 def test_watch_without_a_terminal(keys):
