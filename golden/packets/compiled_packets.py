@@ -9,7 +9,21 @@ from numpy.typing import NDArray
 
 from ..compilation import jit
 from ..hash.siphash import COMPRESSION_ROUNDS, FINAL, FINALIZATION_ROUNDS, INITIAL
-from .packet_digest import IP4_CHECKSUM, IP4_TOS, IP4_TTL, IP6_CLASS, IP6_HOP_LIMIT, Field
+from .packet_digest import (
+    CLOSING_BYTES,
+    COUNT_BITS,
+    IP4_CHECKSUM,
+    IP4_TOS,
+    IP4_TTL,
+    IP6_CLASS,
+    IP6_HOP_LIMIT,
+    LEAST_WORDS,
+    LENGTH_BITS,
+    OTHER_LANE,
+    TAG_BITS,
+    VERSION_BITS,
+    Field,
+)
 from .packet_layers import ETHER_TYPES, HEADERS, LINK_HEADERS, MOST_TAGS, TAG_TYPES, Fault, Version
 
 PADDING = 8
@@ -30,6 +44,11 @@ for _link, _places in LINK_HEADERS.items():
     _LINKS[_link] = _places
 _INITIAL = np.array(INITIAL, np.uint64)
 _FINAL = np.uint64(FINAL)
+_VERSION_AT = np.uint64(LENGTH_BITS)
+_COUNT_AT = np.uint64(LENGTH_BITS + VERSION_BITS)
+_TAGS_AT = LENGTH_BITS + VERSION_BITS + COUNT_BITS
+_LENGTHS = np.uint64((1 << LENGTH_BITS) - 1)
+_LOW, _HIGH = (np.uint64(OTHER_LANE >> at & (1 << 64) - 1) for at in (0, 64))
 _EXTENSIONS = np.zeros(256, np.int64)
 """Headers that follow one of IPv6: 1 if their length counts 8 bytes, 2 for 4, 3 for a fragment."""
 _EXTENSIONS[[0, 43, 60, 135]] = 1
@@ -45,7 +64,7 @@ def _number(buffer, at):
 
 @jit
 def _network(buffer, at, captured, link):
-    """Return where layer 3 begins (-1 if nobody can tell), its version, and the word of tags."""
+    """Return where layer 3 begins (-1 if nobody can tell), its version, and bits of its tags."""
     if link < 0 or link >= len(_LINKS) or _LINKS[link, 0] < 0:
         return 0, _OTHER, np.uint64(0)
     begin, place = _LINKS[link, 0], _LINKS[link, 1]
@@ -60,16 +79,17 @@ def _network(buffer, at, captured, link):
     while tags < MOST_TAGS and (kind in (_TAG_0, _TAG_1, _TAG_2)):
         if captured < begin + 4:
             return -1, _OTHER, np.uint64(0)
-        word |= np.uint64(_number(buffer, at + begin) & 0xFFF) << np.uint64(16 + 16 * tags)
+        tag = np.uint64(_number(buffer, at + begin) & 0xFFF)
+        word |= tag << np.uint64(_TAGS_AT + TAG_BITS * tags)
         kind = _number(buffer, at + begin + 2)
         begin, tags = begin + 4, tags + 1
     version = _IP4 if kind == _IP4_TYPE else _IP6 if kind == _IP6_TYPE else _OTHER
-    return begin, version, word | np.uint64(tags << 8)
+    return begin, version, word | np.uint64(tags) << _COUNT_AT
 
 
 @jit
 def _layers(buffer, at, captured, length, link):
-    """Return version, begin, end, the word of tags and the faults of a packet."""
+    """Return version, begin, end, bits of its tags, and the faults of a packet."""
     fault = _CUT if captured < length else 0
     none = np.uint64(0)
     begin, version, tags = _network(buffer, at, captured, link)
@@ -154,32 +174,61 @@ def digest_packets(buffer, words, packets, fields, low, high, versions, faults, 
         version, begin, end, tags, fault = _layers(buffer, at, captured, length, link)
         versions[i], faults[i] = version, fault
         if fields & _FRAME or version == _OTHER:
-            digests[i] = _siphash(words, at, captured, np.uint64(0), low, high)
+            digests[i] = _digest(words, at, captured, np.uint64(0), low, high)
             continue
-        word = np.uint64(version) | (tags if fields & _VLAN else np.uint64(0))
+        closing = np.uint64(version // 2) << _VERSION_AT | (
+            tags if fields & _VLAN else np.uint64(0)
+        )
         first = at if fields & _LAYER2 else at + begin
         _hide(buffer, at + begin, version, fields, kept)
-        digests[i] = _siphash(words, first, at + end - first, word, low, high)
+        digests[i] = _digest(words, first, at + end - first, closing, low, high)
         _show(buffer, at + begin, version, kept)
 
 
 @jit
-def _siphash(words, first, size, word, low, high):
-    """SipHash-1-3 of a word and the bytes that follow it."""
-    a, b = _INITIAL[0] ^ low, _INITIAL[1] ^ high
-    c, d = _INITIAL[2] ^ low, _INITIAL[3] ^ high
+def _digest(words, first, size, closing, low, high):
+    """Digest the bytes of a message; the closing bytes come without the length."""
+    a, b, c, d = _begin(low, high)
+    e, f, g, h = _begin(low ^ _LOW, high ^ _HIGH)
     whole, rest = size >> 3, size & 7
-    for i in range(whole + 2):
-        if i > whole:
-            mask = (np.uint64(1) << np.uint64(8 * rest)) - np.uint64(1)
-            word = words[first + 8 * whole] & mask
-            word |= np.uint64(size + 8 & 0xFF) << np.uint64(56)
-        elif i:
-            word = words[first + 8 * (i - 1)]
-        d ^= word
-        for _ in range(COMPRESSION_ROUNDS):
-            a, b, c, d = _round(a, b, c, d)
-        a ^= word
+    last = words[first + 8 * whole] & (np.uint64(1) << np.uint64(8 * rest)) - np.uint64(1)
+    count = max(LEAST_WORDS, whole + (rest > 0))
+    pairs = whole >> 1
+    for _ in range(pairs):
+        a, b, c, d = _compress(a, b, c, d, words[first])
+        e, f, g, h = _compress(e, f, g, h, words[first + 8])
+        first += 16
+    if count > 2 * pairs:
+        a, b, c, d = _compress(a, b, c, d, words[first] if whole & 1 else last)
+    if count > 2 * pairs + 1:
+        e, f, g, h = _compress(e, f, g, h, last if whole & 1 else np.uint64(0))
+    closing |= np.uint64(size) & _LENGTHS
+    a, b, c, d = _compress(a, b, c, d, closing | _length(count + 1 >> 1))
+    e, f, g, h = _compress(e, f, g, h, closing | _length(count >> 1))
+    return _finish(a, b, c, d) ^ _finish(e, f, g, h)
+
+
+@jit
+def _begin(low, high):
+    return _INITIAL[0] ^ low, _INITIAL[1] ^ high, _INITIAL[2] ^ low, _INITIAL[3] ^ high
+
+
+@jit
+def _length(words):
+    """Return SipHash's length, modulo 256, of words and the closing bytes, at the top of a word."""
+    return np.uint64(8 * words + CLOSING_BYTES) << np.uint64(56)
+
+
+@jit
+def _compress(a, b, c, d, word):
+    d ^= word
+    for _ in range(COMPRESSION_ROUNDS):
+        a, b, c, d = _round(a, b, c, d)
+    return a ^ word, b, c, d
+
+
+@jit
+def _finish(a, b, c, d):
     c ^= _FINAL
     for _ in range(FINALIZATION_ROUNDS):
         a, b, c, d = _round(a, b, c, d)

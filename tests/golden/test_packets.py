@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from capture_files import RAW, ethernet, ip4, ip6, udp
 
-from lately.golden.hash.siphash import siphash
 from lately.golden.packets import compiled_packets as compiled
 from lately.golden.packets.packet_digest import (
     Field,
@@ -113,17 +112,88 @@ def test_what_changes_on_the_way_does_not_count(header):
 
 
 def test_message():
-    frame = ethernet(0x0800, ip4(b"abc", ttl=9, tos=3, checksum=5), tags=[0x123])
-    layer3 = bytearray(frame[18:])
+    frame = ethernet(0x0800, ip4(b"abc", ttl=9, tos=3, checksum=5), tags=[0x123, 0x456])
+    layer3 = bytearray(frame[22:])
     layer3[8] = layer3[10] = layer3[11] = 0
     place = layers(frame, len(frame), 1)
-    expected = struct.pack("<BBHHH", 4, 1, 0x123, 0, 0) + layer3
-    assert message(frame, place, Field.VLAN | Field.TOS) == expected
-    assert message(frame, place, Field.TOS) == bytes([4]) + bytes(7) + layer3
-    assert message(frame, place, Field.FRAME) == bytes(8) + frame
-    words = np.frombuffer(expected + bytes(1), "<u8").reshape(1, -1)
-    digest = int(siphash(words, SECRET, key_bits=8 * len(expected))[0])
-    assert packet_digest(frame, 41, 1, fields=Field.VLAN | Field.TOS, secret=SECRET) == digest
+    assert message(frame, place, Field.VLAN | Field.TOS) == (layer3, 4, (0x123, 0x456))
+    assert message(frame, place, Field.TOS) == (layer3, 4, ())
+    assert message(frame, place, Field.FRAME) == (frame, 0, ())
+    assert message(frame, place, Field.VLAN).closing == 0x456123A << 16 | 23
+    assert message(frame, place, Field.FRAME).closing == len(frame)
+
+
+@pytest.mark.parametrize("size", [0, 1, 8, 9, 15, 16, 17, 24, 25])
+def test_words(size):
+    """Padded with zeros, two at least; their number and the length tell all messages apart."""
+    frame = bytes(range(1, 1 + size))
+    found = message(frame, layers(frame, size, 1), Field.FRAME)
+    assert b"".join(found.words).rstrip(b"\0") == frame
+    assert [len(word) for word in found.words] == [8] * max(2, -(-size // 8))
+    assert found.closing == size
+
+
+def test_length_is_told_modulo_its_bits():
+    frame = bytes((1 << 16) + 5)
+    assert message(frame, layers(frame, len(frame), 1), Field.FRAME).closing == 5
+
+
+MASK = (1 << 64) - 1
+
+
+def plain_round(v):
+    """SipRound, as the paper's figure 2.1 has it."""
+    a, b, c, d = v
+    a, c = a + b & MASK, c + d & MASK
+    b, d = turn(b, 13) ^ a, turn(d, 16) ^ c
+    a = turn(a, 32)
+    c, a = c + b & MASK, a + d & MASK
+    b, d = turn(b, 17) ^ c, turn(d, 21) ^ a
+    return a, b, turn(c, 32), d
+
+
+def turn(value, bits):
+    return (value << bits | value >> 64 - bits) & MASK
+
+
+def plain_lane(words, closing, key):
+    words = [*words, closing | (8 * len(words) + 7) % 256 << 56]
+    low, high = key & MASK, key >> 64
+    text = b"somepseudorandomlygeneratedbytes"
+    initial = [int.from_bytes(text[at : at + 8], "big") for at in range(0, 32, 8)]
+    v = tuple(x ^ k for x, k in zip(initial, [low, high, low, high], strict=True))
+    for word in words:
+        a, b, c, d = plain_round((*v[:3], v[3] ^ word))
+        v = a ^ word, b, c, d
+    v = *v[:2], v[2] ^ 0xFF, v[3]
+    for _ in range(3):
+        v = plain_round(v)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+@pytest.mark.parametrize("size", [*range(34), 100, 1500])
+def test_digest_in_plain_python(size):
+    random = np.random.default_rng(size)
+    frame, secret = random.bytes(size), int.from_bytes(random.bytes(16), "little")
+    padded = frame.ljust(max(16, size + -size % 8), b"\0")
+    words = [int.from_bytes(padded[at : at + 8], "little") for at in range(0, len(padded), 8)]
+    other = secret ^ 0x243F6A88_85A308D3_13198A2E_03707344
+    expected = plain_lane(words[::2], size, secret) ^ plain_lane(words[1::2], size, other)
+    assert packet_digest(frame, size, 127, secret=secret) == expected
+    assert digest_all([(frame, size, 127)], secret=secret)[0] == [expected]
+
+
+def test_digest_of_packets_in_plain_python():
+    layer3 = ip4(b"abcd", ttl=0, checksum=0, tos=7)
+    words = struct.unpack("<3Q", layer3)
+    closing = 24 | 2 << 16 | 2 << 18 | 5 << 20 | 0xABC << 32
+    other = SECRET ^ 0x243F6A88_85A308D3_13198A2E_03707344
+    expected = plain_lane(words[::2], closing, SECRET)
+    expected ^= plain_lane(words[1::2], closing, other)
+    frame = ethernet(0x0800, ip4(b"abcd", ttl=9, checksum=8, tos=7), tags=[5, 0x1ABC]) + bytes(3)
+    fields = Field.TOS | Field.VLAN
+    assert packet_digest(frame, len(frame), 1, fields=fields, secret=SECRET) == expected
+    assert digest_all([(frame, len(frame), 1)], fields=fields)[0] == [expected]
 
 
 def random_frames(random, count):
