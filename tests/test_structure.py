@@ -56,6 +56,8 @@ ONE_MEANING = {
     "replay": "a stream through the hardware",
     "catalogue": "all that there is of a kind",
     "link": "the serial link of a board",
+    "packets": "what networks carry",
+    "frames": "what a line carries at a time: of the serial link, of Ethernet",
 }
 """Names that several modules have for the same thing."""
 

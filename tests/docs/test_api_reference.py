@@ -52,7 +52,15 @@ PACKAGES = (
         ".hdl.hash",
         ".hdl.lanes",
     ),
-    *(".hdl.memory", ".hdl.ring", ".hdl.timing", ".sim", ".sim.bench", ".sim.proofs"),
+    *(
+        ".hdl.memory",
+        ".hdl.packets",
+        ".hdl.ring",
+        ".hdl.timing",
+        ".sim",
+        ".sim.bench",
+        ".sim.proofs",
+    ),
     ".sim.replay",
     *(".boards", ".boards.export", ".boards.flow", ".boards.link", ".boards.targets"),
 )

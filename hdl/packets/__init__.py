@@ -1,0 +1,1 @@
+"""Frames in hardware: their digests, and what is done to duplicates."""
