@@ -1,0 +1,159 @@
+"""The deduplicator of frames: which frames leave it, with which mark, and what it counts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..models import from_spec
+from ..operations import Operation
+from ..spec.base import Specification
+from .frame_actions import LONGEST_FRAME, Action
+from .packet_digest import DEFAULT_FIELDS, Field, packet_digest
+from .packet_layers import ETHERNET, Fault, Version, layers
+
+
+class Sent(NamedTuple):
+    """A frame that leaves the deduplicator."""
+
+    frame: bytes
+    marked: bool
+
+
+@dataclass
+class FrameCounts:
+    """Counters of the deduplicator, by the names of its registers.
+
+    Attributes
+    ----------
+    frames_in, bytes_in : int
+        Of all frames that came.
+    frames_out, bytes_out : int
+        Of those that left.
+    hits : int
+        Frames that were seen lately.
+    frames_ip4, frames_ip6, frames_other : int
+        Frames that were digested, by their version.
+    frames_malformed : int
+        Of these, frames whose headers contradict themselves.
+    frames_errored, frames_oversize, frames_no_room : int
+        Frames that were discarded: damaged; else, longer than allowed; else, without room.
+    """
+
+    frames_in: int = 0
+    bytes_in: int = 0
+    frames_out: int = 0
+    bytes_out: int = 0
+    hits: int = 0
+    frames_ip4: int = 0
+    frames_ip6: int = 0
+    frames_other: int = 0
+    frames_malformed: int = 0
+    frames_errored: int = 0
+    frames_oversize: int = 0
+    frames_no_room: int = 0
+
+    def add(self, name: str, amount: int = 1) -> None:
+        """Add an `amount` to the counter of a `name`."""
+        setattr(self, name, getattr(self, name) + amount)
+
+
+_OF_VERSION = {
+    Version.OTHER: "frames_other", Version.IP4: "frames_ip4", Version.IP6: "frames_ip6",
+}  # fmt: skip
+
+
+@dataclass
+class FrameDeduplicator:
+    """Golden model of `lately.hdl.packets.deduplicator.Deduplicator`.
+
+    A frame that is damaged, longer than allowed, or without room is discarded and remembered by
+    nobody. All others are looked for by their digests, and inserted, in their order. Frames are of
+    Ethernet, without their check sequences.
+
+    Attributes
+    ----------
+    spec : Specification
+        Filter with a span, and keys of 64 bits.
+    fields : Field
+        What the digest takes.
+    secret : int
+        Of the digest, 128 bits.
+    action : Action
+    longest : int
+        Bytes of a frame at most.
+    counts : FrameCounts
+    """
+
+    spec: Specification
+    fields: Field = DEFAULT_FIELDS
+    secret: int = 0
+    action: Action = Action.DROP
+    longest: int = LONGEST_FRAME
+    counts: FrameCounts = field(default_factory=FrameCounts)
+
+    def __post_init__(self) -> None:
+        self._filter: Any = from_spec(self.spec)
+
+    def perform(
+        self,
+        frames: Sequence[bytes],
+        times: ArrayLike,
+        *,
+        errored: ArrayLike | None = None,
+        lost: ArrayLike | None = None,
+    ) -> list[Sent]:
+        """Take frames in their order; return those that leave.
+
+        Parameters
+        ----------
+        frames : sequence of bytes
+        times : array_like of int, shape (n,)
+            Tick in which the filter is asked for each.
+        errored, lost : array_like of bool, shape (n,), optional
+            Which are damaged, and for which there is no room.
+        """
+        none = np.zeros(len(frames), bool)
+        damaged = none if errored is None else np.asarray(errored, bool)
+        missed = none if lost is None else np.asarray(lost, bool)
+        taken = np.array(
+            [self._takes(*one) for one in zip(frames, damaged, missed, strict=True)], bool
+        )
+        digests = [self._digest(frame) for frame, takes in zip(frames, taken, strict=True) if takes]
+        codes = np.full(len(digests), Operation.CHECK_AND_INSERT, np.uint8)
+        found = self._filter.perform(
+            codes, np.array(digests, np.uint64), np.asarray(times, np.int64)[taken]
+        )
+        whole = [frame for frame, takes in zip(frames, taken, strict=True) if takes]
+        sent = [self._send(*one) for one in zip(whole, found.seen.tolist(), strict=True)]
+        return [one for one in sent if one is not None]
+
+    def _takes(self, frame: bytes, damaged: bool, missed: bool) -> bool:
+        """Count a frame that came; return whether it is not discarded."""
+        self.counts.add("frames_in")
+        self.counts.add("bytes_in", len(frame))
+        reasons = {
+            "frames_errored": damaged,
+            "frames_oversize": len(frame) > self.longest,
+            "frames_no_room": missed,
+        }
+        reason = next((name for name, holds in reasons.items() if holds), None)
+        if reason is not None:
+            self.counts.add(reason)
+        return reason is None
+
+    def _digest(self, frame: bytes) -> int:
+        found = layers(frame, len(frame), ETHERNET)
+        self.counts.add(_OF_VERSION[found.version])
+        self.counts.add("frames_malformed", int(Fault.MALFORMED in found.faults))
+        return packet_digest(frame, len(frame), ETHERNET, fields=self.fields, secret=self.secret)
+
+    def _send(self, frame: bytes, seen: bool) -> Sent | None:
+        self.counts.add("hits", int(seen))
+        if seen and self.action == Action.DROP:
+            return None
+        self.counts.add("frames_out")
+        self.counts.add("bytes_out", len(frame))
+        return Sent(frame, seen and self.action == Action.MARK)

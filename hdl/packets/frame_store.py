@@ -1,0 +1,200 @@
+"""Where frames wait until it is known whether they were seen lately."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.packets.frame_actions import Action
+from ..lanes.credits import Credits
+from ..memory.variants import CELL_MEMORIES, cell_memory
+from ..parameters import require_power_of_two
+from ..pipeline import delayed
+from ..queue import ResultQueue
+from .axis_beats import MarkedBeat
+from .frame_intake import FrameRecord, beats_of
+from .frames import BEAT_BYTES
+
+ROOM_LAG = 3
+"""Places that count as taken, as the count of those that are is so many beats late."""
+
+
+class FrameStore(wiring.Component):
+    """Ring of beats, in which frames wait for their verdicts.
+
+    What is written belongs to the frame that comes, until `keep` or `discard` end it. Each frame
+    that is kept gets one verdict, in their order, which may come from the clock after `keep` on.
+    Then it leaves, or its places are free at once. Frames leave in their order, and without a gap
+    as long as they are taken and the next one has its verdict.
+
+    A word is read no earlier than two clocks after it was written: whatever the memory gives for
+    one that is being written will do.
+
+    Parameters
+    ----------
+    beats : int
+        Places of the ring. Power of two, and enough for two of the longest frames.
+    frames : int
+        Frames that can wait. Power of two.
+    longest : int
+        Bytes of a frame at most.
+    memory : str or type
+        Variant of the ring, as for `cell_memory`.
+
+    Members
+    -------
+    write : In(1)
+    word : In(64)
+    keep, discard : In(1)
+        The frame that comes ends, with or without a write.
+    record : In(FrameRecord(longest))
+        With `keep`.
+    room : Out(1)
+        There is a place for a beat, and for a frame. Frames of which some beats were written take
+        no place before `keep`.
+    verdict : In(data.StructLayout({"valid": 1, "seen": 1}))
+        Verdict of the oldest frame that has none.
+    action : In(2)
+        `lately.golden.packets.frame_actions.Action` for the frames whose turn it is.
+    o : Out(stream.Signature(MarkedBeat()))
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a size is no power of two, or the ring is too small.
+    """
+
+    OUTPUT_PLACES = 16
+    """Beats that may be under way between ring and output."""
+
+    def __init__(self, *, beats, frames, longest, memory="portable"):
+        require_power_of_two("Beats", beats, least=4)
+        require_power_of_two("Frames", frames, least=ROOM_LAG + 1)
+        least = 2 * beats_of(longest) + ROOM_LAG
+        if beats < least:
+            raise ValueError(
+                f"Beats must be at least {least} for two frames of {longest} bytes, not {beats}"
+            )
+        self._beats = beats
+        self._frames = frames
+        self.ring = cell_memory(memory, depth=beats, width=8 * BEAT_BYTES, memories=CELL_MEMORIES)
+        super().__init__(
+            {
+                "write": In(1),
+                "word": In(8 * BEAT_BYTES),
+                "keep": In(1),
+                "discard": In(1),
+                "record": In(FrameRecord(longest)),
+                "room": Out(1, init=1),
+                "verdict": In(data.StructLayout({"valid": 1, "seen": 1})),
+                "action": In(2),
+                "o": Out(stream.Signature(MarkedBeat())),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.ring = self.ring
+        waiting = self._elaborate_waiting(m)
+        place, gone = self._elaborate_leaving(m, waiting)
+        self._elaborate_writing(m, place, gone)
+        return m
+
+    def _elaborate_waiting(self, m):
+        """Return the stream of frames that have their verdicts."""
+        m.submodules.waiting = queue = ResultQueue(
+            depth=self._frames,
+            tag_bits=self.record.shape().size,
+            verdict_bits=1,
+            distributed=True,
+        )
+        seen = Signal()
+        m.d.sync += seen.eq(self.verdict.seen)
+        m.d.comb += [
+            queue.tag_valid.eq(self.keep),
+            queue.tag.eq(self.record),
+            queue.valid_next.eq(self.verdict.valid),
+            queue.verdict.eq(seen),
+        ]
+        return queue.o
+
+    def _elaborate_writing(self, m, freed, gone):
+        """Write beats, and tell whether there is room; all before `freed` can be overwritten."""
+        place = Signal(range(2 * self._beats))
+        begin = Signal.like(place)
+        kept = Signal(range(self._frames + 1))
+        after = place + self.write
+        m.d.comb += [
+            self.ring.b_address.eq(place),
+            self.ring.value.eq(self.word),
+            self.ring.write.eq(self.write),
+        ]
+        m.d.sync += place.eq(Mux(self.discard, begin, after))
+        with m.If(self.keep):
+            m.d.sync += begin.eq(after)
+        with m.If(self.keep & ~gone):
+            m.d.sync += kept.eq(kept + 1)
+        with m.If(gone & ~self.keep):
+            m.d.sync += kept.eq(kept - 1)
+        taken = (place - freed)[: len(place)]
+        fits = Signal(init=1)
+        m.d.sync += [
+            fits.eq(taken <= self._beats - ROOM_LAG),
+            self.room.eq(fits & (kept <= self._frames - ROOM_LAG)),
+        ]
+
+    def _elaborate_leaving(self, m, waiting):
+        """Read the frames that leave; return the place of the next beat, and when a frame goes."""
+        place = Signal(range(2 * self._beats))
+        left = Signal.like(self.record.beats, name="left")
+        frame = data.View(self.record.shape(), waiting.p[1:])
+        seen, size, mark, drops = waiting.p[0], Signal(range(BEAT_BYTES)), Signal(), Signal()
+        m.submodules.credits = credits = Credits(limit=self.OUTPUT_PLACES - 4)
+        active, reads, ends = Signal(), Signal(), Signal()
+        m.d.comb += [
+            reads.eq(active & credits.available),
+            ends.eq(reads & (left == 1)),
+            waiting.ready.eq(~active | ends),
+            drops.eq(seen & (self.action == Action.DROP)),
+            self.ring.a_address.eq(place),
+        ]
+        gone = waiting.valid & waiting.ready
+        with m.If(reads):
+            m.d.sync += [place.eq(place + 1), left.eq(left - 1)]
+        with m.If(waiting.ready):
+            m.d.sync += [
+                active.eq(waiting.valid & ~drops),
+                left.eq(frame.beats),
+                size.eq(frame.size),
+                mark.eq(seen & (self.action == Action.MARK)),
+            ]
+        with m.If(gone & drops):
+            m.d.sync += place.eq(place + reads + frame.beats)
+        self._elaborate_output(m, credits, reads, Cat(size, ends, mark))
+        return place, gone
+
+    def _elaborate_output(self, m, credits, reads, beside):
+        """Let beats wait for who takes them, with what is known beside their words."""
+        m.submodules.output = output = ResultQueue(
+            depth=self.OUTPUT_PLACES,
+            tag_bits=0,
+            verdict_bits=self.o.p.shape().size,
+            distributed=True,
+        )
+        latency = self.ring.LATENCY
+        size, last, mark = (
+            delayed(m, value, latency, name, reset_less=True)
+            for name, value in (("size", beside[:3]), ("last", beside[3]), ("mark", beside[4]))
+        )
+        beat = data.View(MarkedBeat(), output.verdict)
+        m.d.comb += [
+            output.valid_next.eq(delayed(m, reads, latency - 1, "reads")),
+            beat.data.eq(self.ring.a_word),
+            beat.size.eq(Mux(last, size, BEAT_BYTES - 1)),
+            beat.last.eq(last),
+            beat.mark.eq(mark),
+            credits.spend.eq(reads),
+            credits.refund.eq(output.o.valid & output.o.ready),
+            self.o.valid.eq(output.o.valid),
+            self.o.p.eq(output.o.p),
+            output.o.ready.eq(self.o.ready),
+        ]

@@ -1,0 +1,273 @@
+"""Frames that wait for their verdicts: whole or not at all, in order, without a lost clock."""
+
+import random
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+from frame_streams import beats, random_frame, receive, seeded, send, simulate, whole
+from garbage_memory import GarbageMemory
+
+from lately.golden.packets.frame_actions import Action
+from lately.hdl.packets.axis_beats import MarkedBeat
+from lately.hdl.packets.frame_intake import FATES, WHEN_FULL, FrameIntake
+from lately.hdl.packets.frame_store import ROOM_LAG, FrameStore
+from lately.hdl.packets.frames import FrameBeat
+
+pytestmark = pytest.mark.rtl
+
+LONGEST = 100
+
+
+class Kept(wiring.Component):
+    """An intake before a store, whose verdicts come from outside."""
+
+    def __init__(self, when_full="wait", *, beats=64, frames=16, longest=LONGEST, memory):
+        self.intake = FrameIntake(longest=longest, when_full=when_full)
+        self.store = FrameStore(beats=beats, frames=frames, longest=longest, memory=memory)
+        super().__init__(
+            {
+                "i": In(stream.Signature(FrameBeat())),
+                "through": Out(stream.Signature(FrameBeat())),
+                "o": Out(stream.Signature(MarkedBeat())),
+                "enable": In(1, init=1),
+                "verdict": In(data.StructLayout({"valid": 1, "seen": 1})),
+                "action": In(2),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.intake, m.submodules.store = intake, store = self.intake, self.store
+        wiring.connect(m, wiring.flipped(self.i), intake.i)
+        wiring.connect(m, intake.o, wiring.flipped(self.through))
+        wiring.connect(m, store.o, wiring.flipped(self.o))
+        m.d.comb += [
+            intake.enable.eq(self.enable),
+            intake.room.eq(store.room),
+            store.write.eq(intake.write),
+            store.word.eq(intake.i.p.data),
+            store.keep.eq(intake.keep),
+            store.discard.eq(intake.discard),
+            store.record.eq(intake.record),
+            store.verdict.eq(self.verdict),
+            store.action.eq(self.action),
+        ]
+        return m
+
+
+class Run:
+    """Frames through an intake and a store, and what came of them.
+
+    `through` has a frame's error as it goes on to be digested, `fates` the reason if it is
+    discarded, `frames` what left, each with its mark. Verdicts are those of `seen`, in order.
+    """
+
+    def __init__(self, frames, *, errors=(), seen=(), action=Action.MARK, stall=(0, 0, 0), seed=1,
+                 when_full="wait", drained=60, **sizes):  # fmt: skip
+        self.kept = kept = Kept(when_full, memory=GarbageMemory, **sizes)
+        choose, taken = random.Random(seed), []
+        self.through, self.fates, self.waited, self.flows = [], [], 0, []
+        waiting = 0
+
+        async def source(ctx):
+            ctx.set(kept.action, action)
+            for number, frame in enumerate(frames):
+                parts = beats(frame, number < len(errors) and errors[number])
+                await send(ctx, kept.i, parts, stall[0], choose)
+            for _ in range(drained):
+                await ctx.tick()
+
+        async def watch(ctx):
+            nonlocal waiting
+            ctx.set(kept.through.ready, 1)
+            intake = kept.intake
+            while True:
+                _, _, keep, discard, fates, valid, ready, beat, leaves = await ctx.tick().sample(
+                    intake.keep, intake.discard, intake.fates, kept.i.valid, kept.i.ready,
+                    kept.through.payload, kept.o.valid,
+                )  # fmt: skip
+                waiting += keep
+                self.flows.append(leaves)
+                self.waited += bool(valid and not ready)
+                if valid and ready and beat.last:
+                    self.through.append(bool(beat.error))
+                    (found,) = [name for at, name in enumerate(FATES) if fates >> at & 1] or [None]
+                    self.fates.append(found)
+                    assert (keep, discard) == (found is None, found is not None)
+
+        async def judge(ctx):
+            nonlocal waiting
+            verdicts, slow = iter(seen), random.Random(seed + 1)
+            while True:
+                comes = waiting > 0 and slow.random() >= stall[2]
+                waiting -= comes
+                ctx.set(kept.verdict, {"valid": comes, "seen": comes and next(verdicts, 0)})
+                await ctx.tick()
+
+        async def sink(ctx):
+            await receive(ctx, kept.o, taken, stall[1], random.Random(seed + 2))
+
+        simulate(kept, source, background=[watch, judge, sink])
+        self.frames = whole(taken, "mark", kept=lambda beat: beat.size + 1)
+
+
+@pytest.mark.parametrize(
+    ("stall", "action"),
+    [
+        ((0, 0, 0), Action.DROP),
+        ((0.5, 0, 0.5), Action.COUNT),
+        ((0, 0.7, 0), Action.DROP),
+        ((0, 0, 0.95), Action.MARK),
+    ],
+)
+def test_frames_leave_whole_and_in_order(stall, action):
+    """What is discarded does not leave, nor what is dropped."""
+    choose = seeded(6)
+    frames = [random_frame(choose, 1, LONGEST + 10) for _ in range(40)]
+    errors = [choose.random() < 0.2 for _ in frames]
+    fine = [f for f, bad in zip(frames, errors, strict=True) if not bad and len(f) <= LONGEST]
+    seen = [choose.random() < 0.4 for _ in fine]
+    run = Run(frames, errors=errors, seen=seen, action=action, stall=stall, drained=600)
+    pairs = zip(fine, seen, strict=True)
+    assert run.frames == [
+        (frame, was and action == Action.MARK)
+        for frame, was in pairs
+        if not (was and action == Action.DROP)
+    ]
+    fates = [
+        "errored" if bad else "oversize" if len(frame) > LONGEST else None
+        for frame, bad in zip(frames, errors, strict=True)
+    ]
+    assert run.fates == fates
+    assert run.through == [fate is not None for fate in fates]
+
+
+@pytest.mark.parametrize("longest", [16, 17, 23])
+def test_longest_frame(longest):
+    """One byte more is too long, wherever in a beat that is."""
+    sizes = [longest - 1, longest, longest + 1, 3 * longest, longest, 8]
+    run = Run([bytes([size]) * size for size in sizes], longest=longest, beats=16)
+    assert run.fates == [None if size <= longest else "oversize" for size in sizes]
+    assert [len(frame) for frame, _ in run.frames] == [one for one in sizes if one <= longest]
+
+
+@pytest.mark.parametrize("size", [60, 64])
+def test_no_clock_is_lost(size):
+    """Frames that follow each other at once leave so."""
+    count = 30
+    run = Run([bytes([number]) * size for number in range(count)])
+    assert (run.waited, len(run.frames)) == (0, count)
+    first, clocks = run.flows.index(1), count * -(-size // 8)
+    assert run.flows[first : first + clocks] == [1] * clocks
+
+
+def test_full_store_waits():
+    """No frame is lost, though nothing leaves for long."""
+    frames = [bytes([number]) * LONGEST for number in range(20)]
+    run = Run(frames, stall=(0, 0.9, 0), drained=1500)
+    assert [frame for frame, _ in run.frames] == frames
+    assert run.waited > 50
+
+
+def stuck(sizes, **options):
+    """Return what happens to frames while none leaves: the fates, and the clocks waited."""
+    frames = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
+    run = Run(frames, stall=(0, 1, 0), when_full="drop", **options)
+    assert run.frames == []
+    assert run.waited == 0
+    return run.fates
+
+
+def test_full_store_drops():
+    """The ring is used but for what the count of its places lags behind."""
+    places = 64 + FrameStore.OUTPUT_PLACES
+    fates = stuck([96] * 12)
+    count = fates.index("no_room")
+    assert fates[count:] == ["no_room"] * (12 - count)
+    assert (places - 4 - ROOM_LAG) // 12 - 1 <= count <= places // 12
+    # A shorter one finds room still, and what it gave up takes none.
+    assert stuck([96] * 12 + [8])[-1] is None
+
+
+def test_most_frames():
+    """Of short ones as many as there are places for frames, but for the lag."""
+    fates = stuck([1] * 40, beats=256)
+    count = fates.index("no_room")
+    assert set(fates[count:]) == {"no_room"}
+    under_way = FrameStore.OUTPUT_PLACES + 4
+    assert 16 - ROOM_LAG <= count <= 16 + under_way
+
+
+def test_what_is_discarded_takes_no_room():
+    """Damaged frames, and those that are too long, leave the ring as it was."""
+    frames = [bytes([number]) * (96 if number % 2 else 300) for number in range(30)]
+    assert set(stuck([len(one) for one in frames], errors=[True] * 30)) == {"errored"}
+    fates = stuck(
+        [len(one) for one in frames] + [96] * 2, errors=[number % 2 for number in range(30)]
+    )
+    assert fates == ["oversize", "errored"] * 15 + [None] * 2
+
+
+@pytest.mark.parametrize("when_full", WHEN_FULL)
+def test_enable(when_full):
+    """A frame that began goes on; none begins: it waits, or is discarded."""
+    kept = Kept(when_full, memory=GarbageMemory)
+    first, second, third = (bytes([number]) * 20 for number in range(3))
+    taken, fates = [], []
+
+    async def source(ctx):
+        ctx.set(kept.through.ready, 1)
+        opening, *rest = beats(first)
+        await send(ctx, kept.i, [opening], 0, random)
+        ctx.set(kept.enable, 0)
+        await send(ctx, kept.i, rest, 0, random)
+        ctx.set(kept.i.valid, 1)
+        ctx.set(kept.i.payload, beats(second)[0])
+        assert ctx.get(kept.i.ready) == (when_full == "drop")
+        ctx.set(kept.i.valid, 0)
+        if when_full == "drop":
+            await send(ctx, kept.i, beats(second), 0, random)
+        ctx.set(kept.enable, 1)
+        await send(ctx, kept.i, beats(third), 0, random)
+        for _ in range(30):
+            await ctx.tick()
+
+    async def judge(ctx):
+        while True:
+            _, _, keep, fate = await ctx.tick().sample(kept.intake.keep, kept.intake.fates)
+            fates.append(fate if not keep else 0)
+            ctx.set(kept.verdict, {"valid": keep, "seen": 0})
+
+    async def sink(ctx):
+        await receive(ctx, kept.o, taken, 0, random)
+
+    simulate(kept, source, background=[judge, sink])
+    assert [frame for frame, _ in whole(taken, "mark", kept=lambda beat: beat.size + 1)] == [
+        first, third
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ({"beats": 48}, ValueError, "Beats must be a power of two, not 48"),
+        ({"frames": 3}, ValueError, "Frames must be at least 4, not 3"),
+        (
+            {"beats": 16},
+            ValueError,
+            "Beats must be at least 29 for two frames of 100 bytes, not 16",
+        ),
+    ],
+)
+def test_store_wrong(how, error, message):
+    with pytest.raises(error, match=f"^{message}$"):
+        FrameStore(**{"beats": 64, "frames": 16, "longest": LONGEST} | how)
+
+
+def test_intake_wrong():
+    with pytest.raises(ValueError, match=r"^Longest frame must be at least 1, not 0$"):
+        FrameIntake(longest=0)
+    with pytest.raises(ValueError, match=r"^When full must be wait or drop, not 'cut'$"):
+        FrameIntake(longest=1, when_full="cut")
