@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from lately.golden import Operation, dictionary_preset, from_spec
+from lately.hdl.dictionary.dictionary_figures import swept_per_row
 from lately.sim import CompiledDictionary
 from lately.sim.toolchain import cell_models
 
@@ -30,6 +31,27 @@ def streams(spec, count):
     }
 
 
+def fill(unit, model):
+    """Insert random keys into empty columns, until the first no longer takes nearly all of them.
+
+    Before insertion k that has fewer than k cells in use, and leaves the sweep the clock with a
+    chance of k / rows. So after k insertions the sweep has had k^2 / (2 rows) clocks, and a row
+    every s insertions needs k / s. Until these are as many, when k is 2 rows / s, the input rests
+    for a clock a row. After twice as many insertions the sweep has had twice what it needs.
+    """
+    spec = unit.spec
+    due = 4 * spec.rows // swept_per_row(spec) ** 2
+    keys = np.random.default_rng(1).integers(
+        0, 1 << min(62, spec.key_bits), due * swept_per_row(spec)
+    )
+    start = unit.cycles
+    unit.apply(np.full(len(keys), Operation.INSERT), keys)
+    model.insert(keys)
+    rested = unit.cycles - start - len(keys)
+    print(f"filling: {rested} clocks of rest or latency, {due} rows due")
+    assert rested <= due + PIPELINE
+
+
 def opened(spec):
     return CompiledDictionary(spec, memory="ecp5", optimisation=2)
 
@@ -44,6 +66,7 @@ def test_like_golden_one_operation_a_clock(name, count):
     assert cell_models("DP16KD")
     spec = dictionary_preset(name)
     unit, model = opened(spec), from_spec(spec)
+    fill(unit, model)
     for stream, (codes, keys, windows, idle) in streams(spec, count).items():
         start = unit.cycles
         ages = unit.perform(codes, keys, windows).age
