@@ -192,23 +192,25 @@ def test_fingerprint_is_of_all_that_is_imported():
     from lately.papers import apbf_figures, apbf_tables
     from lately.studies import sources
 
-    found = sources._closure("lately.papers.apbf_figures")
+    found = sources._closure(("lately.papers.apbf_figures", "measure_fills"))
     assert {
-        "lately.papers.apbf_figures",
-        "lately.papers.apbf_runs",
-        "lately.golden.ring.apbf",
-        "lately.golden.ring.sliding",
-        "lately.golden.hash.functions",
-        "lately.golden.analysis",
-        "lately.intervals",
+        ("lately.papers.apbf_figures", "measure_fills"),
+        ("lately.papers.apbf_figures", "_filled"),
+        ("lately.papers.apbf_runs", "build"),
+        ("lately.golden.ring.apbf", ""),
+        ("lately.golden.ring.sliding", ""),
+        ("lately.golden.hash.functions", ""),
+        ("lately.golden.analysis", ""),
     } <= found
-    assert not {"lately.cli.app", "lately.replay.run", "lately.studies.reproduction"} & found
-    assert fingerprint(apbf_figures.measure_fills) == fingerprint(apbf_figures.measure_forgetting)
+    modules = {module for module, _ in found}
+    assert not {"lately.cli.app", "lately.replay.run", "lately.studies.reproduction"} & modules
+    assert fingerprint(apbf_figures.measure_fills) != fingerprint(apbf_figures.measure_forgetting)
     assert fingerprint(apbf_figures.measure_fills) != fingerprint(apbf_tables.measure_table_1)
     assert fingerprint(partial(apbf_tables.measure_table_1)) == fingerprint(
         apbf_tables.measure_table_1
     )
-    assert sources._closure("study_points") > {"study_points", "lately.golden.errors"}
+    points = sources._closure(("study_points", ""))
+    assert points > {("study_points", ""), ("lately.golden.errors", "")}
 
 
 def test_fingerprint_in_several_threads():
@@ -220,7 +222,7 @@ def test_fingerprint_in_several_threads():
     from lately.studies import sources
 
     alone = fingerprint(squares)
-    for cached in (sources._closure, sources._imports, sources._tree):
+    for cached in (sources._closure, sources._uses, sources._tree):
         cached.cache_clear()
 
     def give_way(phase, info):
@@ -244,7 +246,7 @@ def test_fingerprint_changes_with_a_source(monkeypatch):
     monkeypatch.setattr(
         sources,
         "_source",
-        lambda name: source(name) + b"#" * (name == "lately.golden.hash.siphash"),
+        lambda part: source(part) + b"#" * (part[0] == "lately.golden.hash.siphash"),
     )
     assert fingerprint(apbf_figures.measure_fills) != before
 
@@ -258,7 +260,7 @@ def test_fingerprint_leaves_out_comments_and_docstrings(tmp_path, monkeypatch):
     found = []
     for number, content in enumerate(contents):
         (tmp_path / f"points_of_{number}.py").write_text(module.format(*content))
-        found.append(sources._source(f"points_of_{number}"))
+        found.append(sources._source((f"points_of_{number}", "")))
     assert found[0] == found[1] != found[2]
 
 

@@ -1,4 +1,4 @@
-"""Fingerprints: names that packages import lazily, and what cannot be resolved."""
+"""Fingerprints: names that packages import lazily, what cannot be resolved, single definitions."""
 
 import ast
 
@@ -11,11 +11,13 @@ from lately.studies.sources import fingerprint
 
 @pytest.fixture
 def change(monkeypatch):
-    """Return a function that changes a line of a module."""
+    """Return a function that changes a line of a module, or one of its definitions."""
     source = sources._source
 
-    def changed(module):
-        monkeypatch.setattr(sources, "_source", lambda name: source(name) + b"#" * (name == module))
+    def changed(module, name=""):
+        monkeypatch.setattr(
+            sources, "_source", lambda part: source(part) + b"#" * (part == (module, name))
+        )
 
     return changed
 
@@ -43,6 +45,78 @@ def test_only_studies_that_use_a_module_are_measured_again(change, module, begin
     assert all(name.startswith(beginning) for name in changed)
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "beginning"),
+    [
+        ("lately.papers.apbf_runs", "stream", ("apbf-figure-7", "apbf-figure-8")),
+        ("lately.papers.apbf_accuracy", "_probe", ("apbf-figure-6",)),
+        ("lately.papers.real_streams", "distances", ("btbf", "cuckoo-figure")),
+        ("lately.papers.gebf_readings", "_on_stream", ("gebf-readings",)),
+        # Nobody measures with these.
+        ("lately.papers.apbf_accuracy", "conclude", ()),
+        ("lately.papers.apbf_runs", "expected_rate", ()),
+        ("lately.studies.comparison", "judge", ()),
+        ("lately.studies.study", "Verdict", ()),
+    ],
+)
+def test_only_definitions_that_are_used_count(change, module, name, beginning):
+    assert name in sources._definitions(module)
+    before = marks()
+    change(module, name)
+    changed = {study for study, mark in marks().items() if before[study] != mark}
+    assert all(study.startswith(beginning) for study in changed)
+    assert all(any(study.startswith(one) for study in changed) for one in beginning)
+
+
+def test_conclusions_do_not_count():
+    for study in registry.STUDIES:
+        measure = sources._unwrapped(study.measure)
+        used = sources._closure(sources._part(measure.__module__, measure.__name__))
+        found = {module for module, _ in used}
+        assert not found & {"lately.studies.comparison", "lately.papers.paper", "lately.intervals"}
+
+
+@pytest.fixture
+def divided(tmp_path, monkeypatch):
+    """Return a function that gives the parts that a function of a program uses."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sources, "DIVIDED", ("",))
+
+    def used(program):
+        name = f"divided_{tmp_path.name}".replace("-", "_")
+        (tmp_path / f"{name}.py").write_text(program)
+        return {other or "all" for module, other in sources._closure(sources._part(name, "f"))}
+
+    return used
+
+
+@pytest.mark.parametrize(
+    ("program", "used"),
+    [
+        ("A = 1\nB = A\nC = 2\ndef f(): return B", {"f", "A", "B"}),
+        ("def g(): f()\n@g\ndef f(x=A): pass\nA: int = 1\nB = 2", {"f", "g", "A"}),
+        ("class A:\n    def g(self): return B\nclass B: pass\nclass f(A): pass", {"f", "A", "B"}),
+        ("import os, re\ndef f(): return os", {"f", "os"}),
+        ("try:\n    A = 1\nexcept OSError:\n    A = B\nB = C = 2\ndef f(): A", {*"fABC"}),
+        ("A = [B for B in range(3)]\nC = A\ndef f(B): return B", {"f"}),
+        # What binds no name may have an effect on all that follows.
+        ("A = []\nA.append(B)\nB = 1\nC = 2\ndef f(): pass", {"f", "A", "B"}),
+        # Not a definition that is found: all counts.
+        ("f.g = 1", {"all"}),
+    ],
+)
+def test_definitions_that_a_function_uses(divided, program, used):
+    assert divided(program) == used
+
+
+def test_other_names_of_an_import_do_not_count(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    for number, names in enumerate(("a, b", "a, c", "b, c")):
+        (tmp_path / f"names_{number}.py").write_text(f"from os import {names}")
+    found = [sources._source((f"names_{number}", name)) for number, name in enumerate("aab")]
+    assert found[0] == found[1] != found[2]
+
+
 @pytest.fixture
 def imports(tmp_path, monkeypatch):
     """Return a function that gives the modules that a program's imports count for."""
@@ -52,7 +126,7 @@ def imports(tmp_path, monkeypatch):
     def imports(program):
         name = f"program_{tmp_path.name}_{next(names)}".replace("-", "_")
         (tmp_path / f"{name}.py").write_text(program)
-        return sources._imports(name)
+        return {module for module, _ in sources._uses((name, ""))}
 
     return imports
 
