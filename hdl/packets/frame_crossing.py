@@ -1,0 +1,68 @@
+"""Frames from the clock of a receiver to another."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.fifo import AsyncFIFO
+from amaranth.lib.wiring import In, Out
+
+from .axis_beats import AxisBeat
+
+
+class FrameCrossing(wiring.Component):
+    """Takes bytes of frames with one clock, and gives them with another.
+
+    A frame of which a byte finds no room is ended there as damaged, and so are frames that begin
+    before that could be told. With clocks that differ by no more than those of Ethernet do, and
+    somebody who takes a byte in every clock, there is always room.
+
+    Parameters
+    ----------
+    domain : str
+        Clock domain of `i`; that of `o` is ``sync``.
+    depth : int
+        Bytes that can wait. Power of two.
+
+    Members
+    -------
+    i : In(stream.Signature(AxisBeat(8), always_ready=True))
+    o : Out(stream.Signature(AxisBeat(8)))
+    """
+
+    def __init__(self, *, domain, depth=32):
+        self._domain = domain
+        self._depth = depth
+        super().__init__(
+            {
+                "i": In(stream.Signature(AxisBeat(8), always_ready=True)),
+                "o": Out(stream.Signature(AxisBeat(8))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        width = len(self.i.p.as_value())
+        fifo = AsyncFIFO(
+            width=width,
+            depth=self._depth,
+            r_domain="sync",
+            w_domain=self._domain,
+            exact_depth=True,
+        )
+        m.submodules.fifo = fifo
+        given = AxisBeat(8)(fifo.w_data)
+        # The rest of a frame is not taken, and the end of what was taken has still to be told.
+        cut, owed = Signal(), Signal()
+        m.d.comb += [
+            given.eq(self.i.p),
+            fifo.w_en.eq((self.i.valid & ~cut) | owed),
+            self.o.p.eq(fifo.r_data),
+            self.o.valid.eq(fifo.r_rdy),
+            fifo.r_en.eq(self.o.ready),
+        ]
+        with m.If(owed):
+            m.d.comb += [given.last.eq(1), given.user.eq(1)]
+        with m.If(self.i.valid & (cut | owed | ~fifo.w_rdy)):
+            m.d[self._domain] += cut.eq(~self.i.p.last)
+        with m.If(owed | (self.i.valid & ~cut)):
+            m.d[self._domain] += owed.eq(~fifo.w_rdy)
+        return m

@@ -1,0 +1,203 @@
+"""Media access for frames of full-duplex gigabit Ethernet: bytes of GMII in and out.
+
+IEEE 802.3, clauses 3 and 35: preamble, start of frame, check sequence, padding and gaps.
+"""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.crc.catalog import CRC32_ETHERNET
+from amaranth.lib.wiring import In, Out
+
+from .axis_beats import AxisBeat
+
+PREAMBLE, START = 0x55, 0xD5
+"""Bytes before a frame, and the one that it follows."""
+
+PREAMBLE_BYTES = 7
+"""Bytes of a preamble that is sent."""
+
+CHECK_BYTES = 4
+"""Bytes of the check sequence."""
+
+SHORTEST_FRAME = 60
+"""Bytes of a frame at least, without its check sequence."""
+
+GAP_BYTES = 12
+"""Clocks between two frames that are sent."""
+
+
+class GmiiReceiver(wiring.Component):
+    """Takes frames out of what a PHY receives.
+
+    A byte leaves six clocks after it came. Preamble and check sequence do not; there may be less of
+    the preamble than was sent. `user` comes with the last byte of a frame that is damaged: the PHY
+    told an error, the check sequence is wrong, or it is shorter than `SHORTEST_FRAME`. Of one that
+    is shorter than a check sequence and a byte, nothing leaves.
+
+    Members
+    -------
+    data : In(8)
+    valid, error : In(1)
+        RXD, RX_DV and RX_ER.
+    o : Out(stream.Signature(AxisBeat(8), always_ready=True))
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "data": In(8),
+                "valid": In(1),
+                "error": In(1),
+                "o": Out(stream.Signature(AxisBeat(8), always_ready=True)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.crc = crc = CRC32_ETHERNET(data_width=8).create()
+        begun, taken, ended = Signal(), Signal(), Signal()
+        # The check sequence is known as one only when the frame has ended.
+        waiting = Signal(8 * (CHECK_BYTES + 1))
+        count, size = Signal(range(CHECK_BYTES + 2)), Signal(range(SHORTEST_FRAME + 1))
+        broken = Signal()
+        m.d.comb += [
+            taken.eq(begun & self.valid),
+            ended.eq(begun & ~self.valid),
+            crc.start.eq(~begun),
+            crc.valid.eq(taken),
+            crc.data.eq(self.data),
+        ]
+        self._elaborate_begin(m, begun)
+        full = count == CHECK_BYTES + 1
+        m.d.sync += self.o.valid.eq(full & (taken | ended))
+        with m.If(taken):
+            m.d.sync += [waiting.eq(Cat(waiting[8:], self.data)), broken.eq(broken | self.error)]
+            with m.If(~full):
+                m.d.sync += count.eq(count + 1)
+            with m.If(full & (size != SHORTEST_FRAME)):
+                m.d.sync += size.eq(size + 1)
+        with m.Elif(~begun):
+            m.d.sync += [count.eq(0), size.eq(0), broken.eq(0)]
+        short = size < SHORTEST_FRAME - 1
+        m.d.sync += [
+            self.o.p.data.eq(waiting[:8]),
+            self.o.p.keep.eq(1),
+            self.o.p.last.eq(ended),
+            self.o.p.user.eq(ended & (broken | short | ~crc.match_detected)),
+        ]
+        return m
+
+    def _elaborate_begin(self, m, begun):
+        """Begin a frame after the byte of its start, unless what came before was no preamble."""
+        refused = Signal()
+        with m.If(~self.valid):
+            m.d.sync += [begun.eq(0), refused.eq(0)]
+        with m.Elif(~begun & ~refused):
+            m.d.sync += [
+                begun.eq((self.data == START) & ~self.error),
+                refused.eq(((self.data != START) & (self.data != PREAMBLE)) | self.error),
+            ]
+
+
+class GmiiTransmitter(wiring.Component):
+    """Sends frames, with all that belongs to them, through a PHY.
+
+    Frames shorter than `SHORTEST_FRAME` are filled up with zeros. Frames that wait leave one after
+    another, `GAP_BYTES` clocks apart. A frame of which a byte does not come in time is ended as
+    damaged, and its rest is taken and not sent; so is one that comes with `user`.
+
+    Parameters
+    ----------
+    marks : bool
+        Whether `user` is a mark that cannot be sent, and damages nothing.
+
+    Members
+    -------
+    i : In(stream.Signature(AxisBeat(8)))
+    data : Out(8)
+    valid, error : Out(1)
+        TXD, TX_EN and TX_ER.
+    """
+
+    def __init__(self, *, marks=False):
+        self._marks = marks
+        super().__init__(
+            {
+                "i": In(stream.Signature(AxisBeat(8))),
+                "data": Out(8),
+                "valid": Out(1),
+                "error": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.crc = crc = CRC32_ETHERNET(data_width=8).create()
+        left, size = Signal(range(GAP_BYTES)), Signal(range(SHORTEST_FRAME + 1))
+        # What leaves in the next clock, but for the check sequence, which is known later.
+        data, valid, error = Signal(8), Signal(), Signal()
+        number, checks = Signal(range(CHECK_BYTES)), Signal()
+        m.d.comb += crc.data.eq(data)
+        with m.If(size != SHORTEST_FRAME):
+            m.d.sync += size.eq(size + 1)
+        with m.If(left != 0):
+            m.d.sync += left.eq(left - 1)
+        m.d.sync += [self.data.eq(data), self.valid.eq(valid), self.error.eq(error)]
+        with m.If(checks):
+            m.d.sync += [self.data.eq(crc.crc.word_select(number, 8)), number.eq(number + 1)]
+        with m.FSM():
+            self._elaborate_start(m, left, size, data, valid, crc)
+            self._elaborate_frame(m, left, size, data, valid, error, crc)
+            with m.State("check"):
+                m.d.comb += [checks.eq(1), valid.eq(1)]
+                with m.If(left == 0):
+                    m.d.sync += left.eq(GAP_BYTES - 1)
+                    m.next = "gap"
+            with m.State("gap"), m.If(left == 0):
+                m.next = "preamble"
+        return m
+
+    def _elaborate_start(self, m, left, size, data, valid, crc):
+        with m.State("preamble"):
+            m.d.comb += [
+                data.eq(PREAMBLE),
+                valid.eq(self.i.valid | (left != 0)),
+                crc.start.eq(1),
+            ]
+            with m.If((left == 0) & self.i.valid):
+                m.d.sync += left.eq(PREAMBLE_BYTES - 1)
+            with m.If(left == 1):
+                m.next = "start"
+        with m.State("start"):
+            m.d.comb += [data.eq(START), valid.eq(1), crc.start.eq(1)]
+            m.d.sync += size.eq(0)
+            m.next = "frame"
+
+    def _elaborate_frame(self, m, left, size, data, valid, error, crc):
+        enough = size >= SHORTEST_FRAME - 1
+        damaged = 0 if self._marks else self.i.p.last & self.i.p.user
+        with m.State("frame"):
+            m.d.comb += [
+                self.i.ready.eq(1),
+                data.eq(self.i.p.data),
+                valid.eq(1),
+                error.eq(~self.i.valid | damaged),
+                crc.valid.eq(1),
+            ]
+            m.d.sync += left.eq(CHECK_BYTES - 1)
+            with m.If(~self.i.valid):
+                m.next = "rest"
+            with m.Elif(self.i.p.last & enough):
+                m.next = "check"
+            with m.Elif(self.i.p.last):
+                m.next = "padding"
+        with m.State("padding"):
+            m.d.comb += [valid.eq(1), crc.valid.eq(1)]
+            m.d.sync += left.eq(CHECK_BYTES - 1)
+            with m.If(enough):
+                m.next = "check"
+        with m.State("rest"):
+            m.d.comb += self.i.ready.eq(1)
+            m.d.sync += left.eq(GAP_BYTES - 1)
+            with m.If(self.i.valid & self.i.p.last):
+                m.next = "gap"
