@@ -14,6 +14,8 @@ from enum import Enum
 from typing import Any
 
 from ..golden.hash.siphash import SECRET_BITS
+from ..golden.packets.frame_actions import Action
+from ..golden.packets.packet_digest import DEFAULT_FIELDS, Field
 from .latencies import PERIOD_BITS
 
 WORD_BITS = 32
@@ -42,6 +44,8 @@ class Holder(Enum):
     LINE = "line"
     BUS = "bus"
     """Registers of exported units only."""
+    FRAMES = "frames"
+    """Deduplicator of frames."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +127,9 @@ class Register:
         """Whether it can be read."""
         return self.access is not Access.WRITE
 
+
+EXPORTED = (Holder.BUS, Holder.FRAMES)
+"""Who holds registers that no board has."""
 
 REGISTERS = (
     Register(name="operations", address=0x80, event="valid",
@@ -209,6 +216,41 @@ REGISTERS = (
              meaning="Entry of the table that does not answer."),
     Register(name="lost", event="lost", holder=Holder.DIGESTS, address=0xB0,
              meaning="Entries that were given up."),
+    Register(name="digest_secret", access=Access.WRITE, width=SECRET_BITS, holder=Holder.FRAMES,
+             address=0x50, meaning="Secret of the digest, for frames that begin."),
+    Register(name="frames", holder=Holder.FRAMES, address=0x60,
+             meaning="What is done with frames.",
+             fields=(RegisterField(name="action", place=0, width=2, access=Access.READ_WRITE,
+                                   reset=Action.DROP.value, needs="action",
+                                   meaning="Frames that were seen lately are counted (0), marked "
+                                   "(1) or dropped (2)."),
+                     RegisterField(name="fields", place=8, width=len(Field),
+                                   access=Access.READ_WRITE, reset=DEFAULT_FIELDS.value,
+                                   needs="fields",
+                                   meaning="Bits of what counts besides, from the lowest: TOS, "
+                                   "TTL, VLAN, layer 2, the whole frame."))),
+    Register(name="frames_errored", event="errored", holder=Holder.FRAMES, address=0x68,
+             meaning="Frames that came damaged, and were discarded."),
+    Register(name="frames_oversize", event="oversize", holder=Holder.FRAMES, address=0x70,
+             meaning="Frames that were discarded as too long."),
+    Register(name="frames_no_room", event="no_room", holder=Holder.FRAMES, address=0x78,
+             meaning="Frames that were discarded as there was no room."),
+    Register(name="frames_in", event="came", holder=Holder.FRAMES, address=0xB8,
+             meaning="Frames that came."),
+    Register(name="bytes_in", event="came_bytes", holder=Holder.FRAMES, address=0xC0,
+             meaning="Bytes of all frames that came."),
+    Register(name="frames_out", event="left", holder=Holder.FRAMES, address=0xC8,
+             meaning="Frames that left."),
+    Register(name="bytes_out", event="left_bytes", holder=Holder.FRAMES, address=0xD0,
+             meaning="Bytes of all frames that left."),
+    Register(name="frames_ip4", event="ip4", holder=Holder.FRAMES, address=0xD8,
+             meaning="Frames of IPv4 that were asked for."),
+    Register(name="frames_ip6", event="ip6", holder=Holder.FRAMES, address=0xE0,
+             meaning="Frames of IPv6 that were asked for."),
+    Register(name="frames_other", event="other", holder=Holder.FRAMES, address=0xE8,
+             meaning="Other frames that were asked for, by all their bytes."),
+    Register(name="frames_malformed", event="malformed", holder=Holder.FRAMES, address=0xF0,
+             meaning="Frames that were asked for whose headers contradict themselves."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 
@@ -270,7 +312,7 @@ def registers_header(unit: Any) -> str:
     lines = ["#ifndef LATELY_REGISTERS_H", "#define LATELY_REGISTERS_H", "",
              f"#define LATELY_WORDS {len(words)}"]  # fmt: skip
     for register in REGISTERS:
-        if register.holder is Holder.BUS:
+        if register.holder in EXPORTED:
             continue
         if register.name not in words and register.name not in unit.signature.members:
             continue
@@ -292,7 +334,7 @@ def registers_table() -> Sequence[Sequence[str]]:
     return [
         [f"`{one.name}`", one.access.value, _stated(one.width), _stated(one.reset), one.meaning]
         for one in REGISTERS
-        if one.holder is not Holder.BUS
+        if one.holder not in EXPORTED
     ]
 
 

@@ -24,7 +24,105 @@ KEPT = ("tick",)
 """Ports of a unit, beside its streams, that are no registers."""
 
 
-class ControlledUnit(wiring.Component):
+class Controlled(wiring.Component):
+    """A component behind whose bus are registers: the base of those that have some.
+
+    Parameters
+    ----------
+    unit : Component
+        Whose ports, beside its streams `i` and `o` and those of `KEPT`, become registers.
+    signature : callable
+        Takes the members of the bus and those of `KEPT`; returns the signature of the whole.
+    bus : str
+        One of `BUSES`.
+    map
+        Further parameters of `lately.hdl.bus.register_map.register_map`.
+
+    Members
+    -------
+    tick
+        As of the unit.
+    s_axil_awaddr, ... or wb_cyc_i, ...
+        As of the bus.
+
+    Errors: KeyError if there is no such bus.
+    """
+
+    FIELDS = {"enable": "control_enable", "clear": "control_clear", "order": "status_order",
+              "action": "frames_action", "fields": "frames_fields"}  # fmt: skip
+    """Fields of registers, by the names of the ports that they stand for."""
+
+    def __init__(self, unit, signature, *, bus, **map):
+        self.unit = unit
+        self._front = BUSES[bus]()
+        self.registers = register_map(unit, **map)
+        """The words on the bus."""
+        self._bank = RegisterBank(registers=self.registers)
+        self._ports = {
+            name: member
+            for name, member in self._front.signature.members.items()
+            if name != "access"
+        }
+        self._kept = [name for name in KEPT if name in unit.signature.members]
+        others = self._ports | {name: unit.signature.members[name] for name in self._kept}
+        super().__init__(signature(others))
+
+    @property
+    def bus_ports(self):
+        """Names of the ports of the bus."""
+        return list(self._ports)
+
+    @property
+    def interface(self):
+        """Prefix of the bus and the name by which Vivado knows it, or None."""
+        name = getattr(self._front, "INTERFACE", None)
+        return None if name is None else (self._front.PREFIX, name)
+
+    def _elaborate_bus(self, m):
+        """Connect the bus with the registers, and these with the ports of the unit."""
+        m.submodules.unit = unit = self.unit
+        m.submodules.bank = bank = self._bank
+        m.submodules.front = front = self._front
+        wiring.connect(m, front.access, bank.access)
+        for name, member in self._ports.items():
+            inner, outer = getattr(front, name), getattr(self, name)
+            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+        m.d.comb += [getattr(unit, name).eq(getattr(self, name)) for name in self._kept]
+        self._elaborate_registers(m)
+
+    def _elaborate_registers(self, m):
+        """Connect the registers with the ports of the unit that have their names."""
+        unit, bank = self.unit, self._bank
+        for name, member in unit.signature.members.items():
+            if name in ("i", "o", *self._kept, "swap"):
+                continue
+            register = getattr(bank, self.FIELDS.get(name, name))
+            if not member.is_port:
+                taken = getattr(unit, name)
+                m.d.comb += [
+                    taken.p.eq(register.p),
+                    taken.valid.eq(register.valid),
+                    register.ready.eq(taken.ready),
+                ]
+            elif member.flow is In:
+                m.d.comb += getattr(unit, name).eq(register)
+            else:
+                m.d.comb += register.eq(getattr(unit, name))
+        members = bank.signature.members
+        if "control_swap" in members:
+            m.d.comb += unit.swap.eq(bank.control_swap)
+        for name in ("secret", "table"):
+            if name in members:
+                m.d.comb += getattr(bank, f"status_{name}").eq(getattr(bank, name).valid)
+        for name in ("shortened", "overfilled", "lost"):
+            if f"faults_{name}" in members:
+                before = Signal(name=f"{name}_before")
+                count = getattr(unit, name)
+                m.d.sync += before.eq(count[0])
+                m.d.comb += getattr(bank, f"faults_{name}").eq(count[0] != before)
+
+
+class ControlledUnit(Controlled):
     """A unit whose settings, counters and secret are registers behind a bus.
 
     While `enable` is low, or an order to SHIFT or CLEAR waits, no operation is taken: `i.ready` is
@@ -48,58 +146,34 @@ class ControlledUnit(wiring.Component):
 
     Members
     -------
-    i, o, tick
+    i, o
         As of the unit.
-    s_axil_awaddr, ... or wb_cyc_i, ...
-        As of the bus.
 
-    Errors: KeyError if there is no such bus.
+    The others, and errors, are those of `Controlled`.
     """
 
     def __init__(self, unit, *, spec, bus, version, told_bits, waits=True):
-        self.unit = unit
-        self._front = BUSES[bus]()
-        others = () if waits else (OVERRUN,)
-        self.registers = register_map(
-            unit, spec=spec, version=version, tag_bits=told_bits, others=others
+        super().__init__(
+            unit,
+            lambda others: _outer(unit.signature, others),
+            bus=bus,
+            spec=spec,
+            version=version,
+            tag_bits=told_bits,
+            others=() if waits else (OVERRUN,),
         )
-        """The words on the bus."""
-        self._bank = RegisterBank(registers=self.registers)
-        self._ports = {
-            name: member
-            for name, member in self._front.signature.members.items()
-            if name != "access"
-        }
-        self._kept = [name for name in KEPT if name in unit.signature.members]
-        super().__init__(_outer(unit.signature, self._ports, self._kept))
 
     @property
     def latency(self):
         """Cycles from the acceptance of an operation to its result on an idle output."""
         return self.unit.latency
 
-    @property
-    def bus_ports(self):
-        """Names of the ports of the bus."""
-        return list(self._ports)
-
-    @property
-    def interface(self):
-        """Prefix of the bus and the name by which Vivado knows it, or None."""
-        name = getattr(self._front, "INTERFACE", None)
-        return None if name is None else (self._front.PREFIX, name)
-
     def elaborate(self, platform):
         m = Module()
-        m.submodules.unit = unit = self.unit
-        m.submodules.bank = bank = self._bank
-        m.submodules.front = front = self._front
-        wiring.connect(m, front.access, bank.access)
-        for name, member in self._ports.items():
-            inner, outer = getattr(front, name), getattr(self, name)
-            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
-        m.d.comb += [getattr(unit, name).eq(getattr(self, name)) for name in self._kept]
-        self._elaborate_registers(m)
+        unit = self.unit
+        self._elaborate_bus(m)
+        if "faults_overrun" in self._bank.signature.members:
+            m.d.comb += self._bank.faults_overrun.eq(self.i.valid & ~self.i.ready)
         closed, order, code = self._elaborate_orders(m)
         self._elaborate_requests(m, closed, order, code)
         mark = unit.signature.of_lane(unit.o.p, 0).tag[-MARK_BITS:].any()
@@ -109,38 +183,6 @@ class ControlledUnit(wiring.Component):
             *_copied(unit.o.p, self.o.p),
         ]
         return m
-
-    def _elaborate_registers(self, m):
-        """Connect the registers with the ports of the unit that have their names."""
-        unit, bank = self.unit, self._bank
-        for name, member in unit.signature.members.items():
-            if name in ("i", "o", *self._kept, "swap"):
-                continue
-            if not member.is_port:
-                given, taken = getattr(bank, name), getattr(unit, name)
-                m.d.comb += [
-                    taken.p.eq(given.p),
-                    taken.valid.eq(given.valid),
-                    given.ready.eq(taken.ready),
-                ]
-            elif member.flow is In:
-                m.d.comb += getattr(unit, name).eq(getattr(bank, name))
-            else:
-                m.d.comb += getattr(bank, name).eq(getattr(unit, name))
-        members = bank.signature.members
-        if "control_swap" in members:
-            m.d.comb += unit.swap.eq(bank.control_swap)
-        for name in ("secret", "table"):
-            if name in members:
-                m.d.comb += getattr(bank, f"status_{name}").eq(getattr(bank, name).valid)
-        for name in ("shortened", "overfilled", "lost"):
-            if f"faults_{name}" in members:
-                before = Signal(name=f"{name}_before")
-                count = getattr(unit, name)
-                m.d.sync += before.eq(count[0])
-                m.d.comb += getattr(bank, f"faults_{name}").eq(count[0] != before)
-        if "faults_overrun" in members:
-            m.d.comb += bank.faults_overrun.eq(self.i.valid & ~self.i.ready)
 
     def _elaborate_orders(self, m):
         """Return whether operations have to stay outside, whether an order is given, and which."""
@@ -185,7 +227,7 @@ class ControlledUnit(wiring.Component):
                 m.d.comb += unit.i.p.time.eq(last)
 
 
-def _outer(signature, ports, kept):
+def _outer(signature, others):
     """Return the signature of a unit whose tags are not marked, and whose settings are inside."""
     request, result = (
         {path.rpartition(".")[2]: width for path, _, width in fields(signature.of_lane(one, 0))}
@@ -203,7 +245,7 @@ def _outer(signature, ports, kept):
         status_bits=result.get("status", 0),
         result_time_bits=result.get("time", 0),
         removes=request["operation"] > Shape.cast(Operation).width,
-        others=ports | {name: signature.members[name] for name in kept},
+        others=others,
     )
 
 

@@ -137,7 +137,7 @@ def register_map(
     Parameters
     ----------
     unit : Component
-        With a `UnitSignature`.
+        With a `UnitSignature`, or other ports that registers are of.
     spec : Specification
         Of the unit.
     version : tuple of int
@@ -153,7 +153,7 @@ def register_map(
         "id": None,
         "version": major << 16 | minor << 8 | patch,
         "digest": int.from_bytes(spec.digest, "big"),
-        "widths": spec.key_bits | tag_bits << 16 | unit.signature.lanes << 24,
+        "widths": spec.key_bits | tag_bits << 16 | getattr(unit.signature, "lanes", 1) << 24,
     }
     words, widths = [], {}
     for row in REGISTERS:

@@ -10,6 +10,11 @@ WIDTHS = (8, 64)
 """Bits of the streams outside."""
 
 
+def kept_bytes(size):
+    """Return a bit for each byte of a beat: whether it is one of the ``size + 1`` lowest."""
+    return Cat(1, *(size >= at for at in range(1, BEAT_BYTES)))
+
+
 class AxisBeat(data.StructLayout):
     """Transfer of an AXI4-Stream of frames: its `data`, `keep`, `last` and `user`.
 
@@ -145,7 +150,7 @@ class FrameNarrower(wiring.Component):
             self.i.ready.eq(self.o.ready),
             self.o.valid.eq(self.i.valid),
             self.o.p.data.eq(self.i.p.data),
-            self.o.p.keep.eq(Cat(self.i.p.size >= at for at in range(BEAT_BYTES))),
+            self.o.p.keep.eq(kept_bytes(self.i.p.size)),
             self.o.p.last.eq(self.i.p.last),
             self.o.p.user.eq(self.i.p.mark),
         ]

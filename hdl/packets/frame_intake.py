@@ -122,7 +122,7 @@ class FrameIntake(wiring.Component):
         over_before, over = Signal(), Signal()
         whole, rest = divmod(self._longest, BEAT_BYTES)
         m.d.comb += [
-            over.eq(over_before | ((before == whole) & (beat.size >= rest))),
+            over.eq(over_before | ((before == whole) & (beat.size >= rest if rest else 1))),
             self.record.beats.eq(before + 1),
             self.record.size.eq(beat.size),
         ]

@@ -31,8 +31,8 @@ class FrameStore(wiring.Component):
 
     Parameters
     ----------
-    beats : int
-        Places of the ring. Power of two, and enough for two of the longest frames.
+    size : int
+        Bytes of the ring. Power of two, and enough for two of the longest frames.
     frames : int
         Frames that can wait. Power of two.
     longest : int
@@ -66,17 +66,19 @@ class FrameStore(wiring.Component):
     OUTPUT_PLACES = 16
     """Beats that may be under way between ring and output."""
 
-    def __init__(self, *, beats, frames, longest, memory="portable"):
-        require_power_of_two("Beats", beats, least=4)
+    def __init__(self, *, size, frames, longest, memory="portable"):
+        require_power_of_two("Store", size, least=4 * BEAT_BYTES)
         require_power_of_two("Frames", frames, least=ROOM_LAG + 1)
-        least = 2 * beats_of(longest) + ROOM_LAG
-        if beats < least:
+        least = BEAT_BYTES * (2 * beats_of(longest) + ROOM_LAG)
+        if size < least:
             raise ValueError(
-                f"Beats must be at least {least} for two frames of {longest} bytes, not {beats}"
+                f"Store must be of at least {least} bytes for two frames of {longest}, not {size}"
             )
-        self._beats = beats
+        self._beats = size // BEAT_BYTES
         self._frames = frames
-        self.ring = cell_memory(memory, depth=beats, width=8 * BEAT_BYTES, memories=CELL_MEMORIES)
+        self.ring = cell_memory(
+            memory, depth=self._beats, width=8 * BEAT_BYTES, memories=CELL_MEMORIES
+        )
         super().__init__(
             {
                 "write": In(1),

@@ -5,8 +5,9 @@ import random
 import numpy as np
 import pytest
 from amaranth.hdl import Module
-from amaranth.lib import wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.data import StructLayout
+from amaranth.lib.wiring import In
 from amaranth.sim import Simulator
 from bus_masters import MASTERS
 
@@ -44,6 +45,11 @@ class AllPorts(wiring.Component):
                 covered_bits=5,
                 table=StructLayout({"place": 30, "least": 5}),
                 counters=dict.fromkeys(COUNTERS, COUNTER_BITS) | {"guaranteed": 6},
+                others={
+                    "digest_secret": In(stream.Signature(128)),
+                    "action": In(2),
+                    "fields": In(5),
+                },
             )
         )
 
@@ -110,8 +116,9 @@ def test_every_address(bus):
         0x00: 0x4C41544C, 0x04: 0x00010203, 0x08: digest % 2**32, 0x0C: digest >> 32,
         0x10: 1 << 24 | 4 << 16 | SPEC.key_bits, 0x14: 1, 0x18: 0, 0x1C: 0,
         0x20: GENERATION, 0x24: 0xFFFFFF, 0x28: COVERED, 0x2C: GUARANTEED,
-    } | {address: 0 for word in range(0x80, 0xB8, 8) for address in (word, word + 4)}  # fmt: skip
-    written = {0x14, 0x1C, 0x20, 0x24, 0x30, 0x34, 0x38, 0x3C, 0x40, 0x44}
+        0x60: 0x102,
+    } | dict.fromkeys([*range(0x68, 0xF8, 4)], 0)  # fmt: skip
+    written = {0x14, 0x1C, 0x20, 0x24, *range(0x30, 0x48, 4), *range(0x50, 0x64, 4)}
     assert {*expected, *written} == set(words)
 
     async def bench(ctx):

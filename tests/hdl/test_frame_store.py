@@ -23,9 +23,9 @@ LONGEST = 100
 class Kept(wiring.Component):
     """An intake before a store, whose verdicts come from outside."""
 
-    def __init__(self, when_full="wait", *, beats=64, frames=16, longest=LONGEST, memory):
+    def __init__(self, when_full="wait", *, size=512, frames=16, longest=LONGEST, memory):
         self.intake = FrameIntake(longest=longest, when_full=when_full)
-        self.store = FrameStore(beats=beats, frames=frames, longest=longest, memory=memory)
+        self.store = FrameStore(size=size, frames=frames, longest=longest, memory=memory)
         super().__init__(
             {
                 "i": In(stream.Signature(FrameBeat())),
@@ -148,7 +148,7 @@ def test_frames_leave_whole_and_in_order(stall, action):
 def test_longest_frame(longest):
     """One byte more is too long, wherever in a beat that is."""
     sizes = [longest - 1, longest, longest + 1, 3 * longest, longest, 8]
-    run = Run([bytes([size]) * size for size in sizes], longest=longest, beats=16)
+    run = Run([bytes([size]) * size for size in sizes], longest=longest, size=128)
     assert run.fates == [None if size <= longest else "oversize" for size in sizes]
     assert [len(frame) for frame, _ in run.frames] == [one for one in sizes if one <= longest]
 
@@ -193,7 +193,7 @@ def test_full_store_drops():
 
 def test_most_frames():
     """Of short ones as many as there are places for frames, but for the lag."""
-    fates = stuck([1] * 40, beats=256)
+    fates = stuck([1] * 40, size=2048)
     count = fates.index("no_room")
     assert set(fates[count:]) == {"no_room"}
     under_way = FrameStore.OUTPUT_PLACES + 4
@@ -252,18 +252,18 @@ def test_enable(when_full):
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
-        ({"beats": 48}, ValueError, "Beats must be a power of two, not 48"),
+        ({"size": 384}, ValueError, "Store must be a power of two, not 384"),
         ({"frames": 3}, ValueError, "Frames must be at least 4, not 3"),
         (
-            {"beats": 16},
+            {"size": 128},
             ValueError,
-            "Beats must be at least 29 for two frames of 100 bytes, not 16",
+            "Store must be of at least 232 bytes for two frames of 100, not 128",
         ),
     ],
 )
 def test_store_wrong(how, error, message):
     with pytest.raises(error, match=f"^{message}$"):
-        FrameStore(**{"beats": 64, "frames": 16, "longest": LONGEST} | how)
+        FrameStore(**{"size": 512, "frames": 16, "longest": LONGEST} | how)
 
 
 def test_intake_wrong():
