@@ -40,15 +40,20 @@ def points(quick: bool) -> list[Point]:
 
 
 def measure(point: Point) -> Result:
-    """Insert distinct keys; note rates and missed keys, and probe at the last shift."""
+    """Insert distinct keys; note rates and missed keys, and probe at the last shift.
+
+    The mean is that of one moment, at random, of every `STEP` insertions: moments at equal
+    distances would meet few phases of a generation, and these again and again.
+    """
     filter = build(point["k"], point["l"], WINDOW, point["seed"])
     generation = filter.spec.generation
     grid = set(range(STEP, INSERTIONS + 1, STEP))
     before = set(range(generation, INSERTIONS + 1, generation))
     after = {count + 1 for count in before if count < INSERTIONS}
+    moments = _moments(point["seed"])
     rates: dict[int, float] = {}
     missed = hits = inserted = 0
-    for count in sorted(grid | before | after):
+    for count in sorted(grid | before | after | moments):
         filter.insert(distinct(inserted, count - inserted, point["seed"]))
         inserted = count
         rates[count] = filter.estimated_false_positive_rate()
@@ -62,10 +67,17 @@ def measure(point: Point) -> Result:
         "rates": [rates[count] for count in sorted(grid)],
         "peak": _mean(rates, before),
         "trough": _mean(rates, after),
-        "mean": _mean(rates, grid),
+        "mean": _mean(rates, moments),
         "missed": missed,
         "hits": hits,
     }
+
+
+def _moments(seed: int) -> set[int]:
+    """Return numbers of insertions, one of every `STEP`."""
+    stretches = np.arange(0, INSERTIONS, STEP)
+    within = np.random.default_rng([seed, 6]).integers(1, STEP, len(stretches), endpoint=True)
+    return {int(count) for count in stretches + within}
 
 
 def _mean(rates: dict[int, float], moments: set[int]) -> float:

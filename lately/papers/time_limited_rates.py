@@ -42,8 +42,7 @@ def rate_points(quick: bool) -> list[Point]:
             "start": start,
             "seed": seed,
             "curve": seed == 0,
-            # Not in step with any l.
-            "samples": 53,
+            "samples": 6 * SPANS,
             "queries": min(most, round(enough / error)),
         }
         for error in RATES

@@ -143,16 +143,17 @@ def measure_rate(point: Point) -> Result:
     dict
         "curve": spans passed and expected rate, from the bits that are set, at
         each stop (`Stream.stops`), or empty. "samples": spans passed, false
-        positives, and expected rate, from the bits that are set, at equal
-        distances. "missed" and "asked": false negatives and queries for keys
-        of the span.
+        positives, and expected rate, from the bits that are set, at a moment
+        in each of as many equal parts of the stream, at random, so that no
+        phase of a generation counts more than another. "missed" and "asked":
+        false negatives and queries for keys of the span.
     """
     stream = Stream(point, point["k"], point["l"], point["seed"])
     rng = np.random.default_rng([point["seed"], 1])
     samples = []
     missed = asked = 0
-    for _ in range(point["samples"]):
-        stream.insert(stream.count // point["samples"])
+    for moment in _moments(point, stream.count):
+        stream.insert(moment - stream.at)
         fresh = rng.integers(0, 1 << 62, point["queries"], np.uint64) << np.uint64(1)
         hits = int(stream.model.query(fresh | np.uint64(1), stream.now).sum())
         expected = stream.model.estimated_false_positive_rate(stream.now)
@@ -166,6 +167,13 @@ def measure_rate(point: Point) -> Result:
         for _ in stream.stops():
             curve.append([stream.spans, stream.model.estimated_false_positive_rate(stream.now)])
     return {"curve": curve, "samples": samples, "missed": missed, "asked": asked}
+
+
+def _moments(point: Point, count: int) -> list[int]:
+    """Return numbers of insertions, one in each of equal parts of a stream."""
+    own = [point["seed"], 2, point["k"], point["l"], round(10 * point["start"])]
+    parts = np.arange(point["samples"]) + np.random.default_rng(own).random(point["samples"])
+    return [1 + int(moment) for moment in parts * (count / point["samples"])]
 
 
 # For conclusions
