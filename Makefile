@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -42,6 +42,10 @@ test-long: tools icarus chromium $(DEV) ## Run all tests, property tests with a 
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
 	@$(BIN)/python -m lately.sim.bench.coverage_report
+
+# Of all modules, or of one: `make mutants MODULE=hdl/queue.py`.
+mutants: tools icarus $(DEV) ## Change the source in one place at a time and see what notices
+	@$(BIN)/python tests/mutation $(if $(MODULE),--module $(MODULE))
 
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/lately prove --jobs $(JOBS)

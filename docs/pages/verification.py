@@ -1,7 +1,7 @@
-"""docs/verification.md, from results/proofs.json and results/soak.json.
+"""docs/verification.md, from results/proofs.json, results/soak.json and results/mutants.json.
 
 It takes what `lately prove --json` and `lately bench soak --json` print, the latter under the name
-of the unit.
+of the unit, and records of `tests/mutation`.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any
 
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
+from . import mutants
 from .blocks import DOCS, RESULTS, Page, counts, load, read, save, table
 
 PROOFS_DATA = "proofs.json"
@@ -21,6 +22,8 @@ def take(paths: list[Path]) -> None:
     for path, values in zip(paths, read(paths), strict=True):
         if "proofs" in values:
             save(PROOFS_DATA, merged(values))
+        elif "modules" in values:
+            save(mutants.DATA, values)
         else:
             runs[path.stem] = values
     save(SOAK_DATA, runs)
@@ -88,7 +91,11 @@ def soak_table(runs: dict[str, Any]) -> str:
 
 def blocks() -> dict[str, str]:
     """Return the blocks of the page."""
-    return {"proofs": proofs_table(load(PROOFS_DATA)), "soak": soak_table(load(SOAK_DATA))}
+    return {
+        "proofs": proofs_table(load(PROOFS_DATA)),
+        "mutants": mutants.block(),
+        "soak": soak_table(load(SOAK_DATA)),
+    }
 
 
 PAGE = Page(DOCS / "verification.md", blocks, take=take)

@@ -1,0 +1,67 @@
+"""Tables of the mutation campaign, from results/mutants.json."""
+
+from collections import Counter
+from statistics import median
+from typing import Any
+
+from .blocks import NOTHING, counts, load, table
+
+DATA = "mutants.json"
+
+BY = {"test": "a test", "proof": "a proof", "time": "running for ever"}
+"""What kills, as told in the header."""
+
+
+def room_line(room: str, modules: dict[str, Any]) -> str:
+    """Sum up the modules of a room in a sentence."""
+    own = [module for path, module in modules.items() if path.startswith(room)]
+    tried = [one for module in own for one in module["tried"].values()]
+    found = Counter(one["outcome"] for one in tried)
+    decided = found["killed"] + found["survived"]
+    share = f"{found['killed'] / decided:.1%}" if decided else NOTHING
+    there = sum(module["mutants"] for module in own)
+    return (
+        f"`{room}`: {len(tried):,} tried of the {there:,} mutants of {len(own)} modules; "
+        f"{found['equivalent']} are equivalent, {found['open']} undecided; "
+        f"of the other {decided:,}, {found['killed']:,} are killed ({share}).\n"
+    )
+
+
+def module_table(modules: dict[str, Any]) -> str:
+    """Lay out how many mutants of each module were killed, by what, and in how long."""
+    rows = []
+    for path, module in modules.items():
+        tried = module["tried"].values()
+        found = Counter(one["outcome"] for one in tried)
+        killed = [one for one in tried if one["outcome"] == "killed"]
+        kinds = Counter(one["kind"] for one in killed)
+        figures = [module["mutants"], len(tried), *(kinds[kind] for kind in BY)]
+        figures += [found[outcome] for outcome in ("equivalent", "survived", "open")]
+        seconds = f"{median(one['seconds'] for one in killed):.0f} s" if killed else NOTHING
+        rows.append([f"`{path}`", *counts(figures), seconds])
+    header = ["module", "mutants", "tried", *(f"killed by {name}" for name in BY.values())]
+    return table([*header, "equivalent", "survived", "undecided", "median time of a kill"], rows)
+
+
+def left_table(modules: dict[str, Any]) -> str:
+    """Lay out what was not killed, with the reason why it is equivalent, if there is one."""
+    rows = [
+        [f"`{name}`", one["outcome"], _code(one["old"]), _code(one["new"]), one["by"] or NOTHING]
+        for module in modules.values()
+        for name, one in module["tried"].items()
+        if one["outcome"] != "killed"
+    ]
+    return table(["mutant", "", "source", "changed to", "reason"], rows)
+
+
+def _code(text: str) -> str:
+    """Return a piece of source for the cell of a table."""
+    escaped = text.replace("|", "\\|")
+    return f"`{escaped}`" if escaped else NOTHING
+
+
+def block() -> str:
+    """Return what the page tells of the campaign."""
+    modules = load(DATA)["modules"]
+    rooms = [room_line(room, modules) for room in ("golden", "hdl")]
+    return "\n".join([*rooms, module_table(modules), left_table(modules)])

@@ -1,0 +1,63 @@
+"""Which module imports which, read from the sources."""
+
+import ast
+from dataclasses import dataclass, field
+from importlib.util import resolve_name
+from pathlib import Path
+
+BELOW = {
+    "golden": set(),
+    "hdl": {"golden"},
+    "sim": {"golden", "hdl"},
+    "boards": {"golden", "hdl"},
+    "lately": {"golden", "hdl", "sim", "boards"},
+}
+"""Rooms that each room may import."""
+
+
+@dataclass
+class Module:
+    """A module, and what it imports from the package."""
+
+    path: Path
+    imports: set[str] = field(default_factory=set)
+    private: list[str] = field(default_factory=list)
+
+
+def scan(root):
+    """Return the modules of the package by their names."""
+    found = {}
+    for room in BELOW:
+        for path in sorted((root / room).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            parts = parts if room == "lately" else ("lately", *parts)
+            found[".".join(parts).removesuffix(".__init__")] = Module(path)
+    for name, module in found.items():
+        read_imports(name, module, found)
+    return found
+
+
+def read_imports(name, module, found):
+    package = name if module.path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(module.path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            module.imports |= {defining(alias.name, found) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            relative = "." * node.level + (node.module or "")
+            base = resolve_name(relative, package) if node.level else relative
+            for alias in node.names:
+                module.imports.add(defining(f"{base}.{alias.name}", found))
+                if base.split(".")[0] == "lately" and is_private(alias.name):
+                    module.private.append(f"{name}: {base}.{alias.name}")
+    module.imports -= {"", name}
+
+
+def defining(name, found):
+    """Return the module that a dotted name is in; nothing for one of another package."""
+    while name and name not in found:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("__")

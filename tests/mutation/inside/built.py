@@ -1,0 +1,74 @@
+"""Builds hardware and tells which functions took part and what came out; proves what differs.
+
+Command line: what is built ('units' or 'proofs'), a file with the names of those that are to be
+built and the digests that they had (all if it is 'all'), and the file to write.
+"""
+
+import hashlib
+import json
+import sys
+import time
+import warnings
+from pathlib import Path
+
+from amaranth.back import rtlil
+from watched import Calls
+
+from lately.hdl.rtlil import units
+from lately.sim.proofs.catalogue import PROOFS
+from lately.sim.proofs.formal import run_proof
+
+SMALL = "tiny"
+"""Part of the names of the presets whose units are compared."""
+
+
+def hardware(kind):
+    """Yield a name and what returns a component."""
+    if kind == "units":
+        for name, unit in units():
+            if SMALL in name:
+                yield name, lambda unit=unit: unit
+    else:
+        for proof in PROOFS:
+            yield proof.name, proof.build
+
+
+def digest(build):
+    """Return the digest of what is built, or the error on the way."""
+    try:
+        return hashlib.sha256(rtlil.convert(build(), emit_src=False).encode()).hexdigest()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def main(kind, known, told):
+    warnings.simplefilter("ignore")
+    known = None if known == "all" else json.loads(Path(known).read_text())
+    calls, found = Calls(), {}
+    try:
+        for name, build in hardware(kind):
+            if known is None or name in known:
+                calls.take()
+                started = time.monotonic()
+                found[name] = {"digest": digest(build)}
+                found[name]["seconds"] = time.monotonic() - started
+                found[name]["calls"] = sorted(calls.take())
+    except Exception as error:
+        found["error"] = {"digest": f"{type(error).__name__}: {error}"}
+    failed = None
+    if known is not None and kind == "proofs":
+        changed = {name for name, one in found.items() if one["digest"] != known.get(name)}
+        failed = next(filter(None, map(failure, (p for p in PROOFS if p.name in changed))), None)
+    Path(told).write_text(json.dumps({"built": found, "failed": failed}))
+
+
+def failure(proof):
+    """Return the name of a proof that fails."""
+    try:
+        return None if run_proof(proof).proven else proof.name
+    except Exception:
+        return proof.name
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

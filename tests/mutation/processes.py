@@ -1,0 +1,147 @@
+"""Processes in which tests and proofs run, of the true source or of a mutant."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+INSIDE = Path(__file__).parent / "inside"
+
+STARTING = 60
+"""Seconds that a process may take beside what its tests take."""
+SLOWER = 5
+"""How many times as long as recorded a run may take before it counts as endless."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Where a process keeps its files, and what it imports.
+
+    Attributes
+    ----------
+    folder : Path
+        For compiled models, which all runs share.
+    module : str
+        Name of the module that is changed; none if it is empty.
+    source : Path or None
+        Its changed source.
+    """
+
+    folder: Path
+    module: str = ""
+    source: Path | None = None
+
+    def environment(self, temporary: str) -> dict[str, str]:
+        """Return the environment of the process."""
+        path = [str(INSIDE), os.environ.get("PYTHONPATH", ""), str(ROOT)]
+        changed = {
+            "PYTHONPATH": os.pathsep.join(filter(None, path)),
+            "LATELY_CACHE": str(self.folder / "models"),
+            "TMPDIR": temporary,
+        }
+        if self.module:
+            changed["LATELY_MUTANT"] = f"{self.module}={self.source}"
+            # What numba keeps is found by the source that is not changed.
+            if "compiled" in self.module:
+                changed["NUMBA_CACHE_DIR"] = temporary
+        return os.environ | changed
+
+
+class EndlessRunError(Exception):
+    """A process took too long and was killed."""
+
+
+def run_tests(
+    run: Run, file: str, chosen: Mapping[str, dict] | None = None, *, limit: float | None = None
+) -> dict:
+    """Run tests of a file until one fails; all, and record what they call, if none are chosen.
+
+    Returns
+    -------
+    dict
+        Name of the test that `failed` and the `error`, or, of each of the `tests` that passed,
+        its seconds and calls.
+
+    Raises
+    ------
+    EndlessRunError
+        If it takes much longer than recorded, or than `limit` seconds.
+    """
+    arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "watched", "-q", file]
+    arguments += ["-m", "not slow"]
+    with temporary_folder(run) as folder:
+        told, names = Path(folder, "told.json"), Path(folder, "chosen.json")
+        environment = run.environment(folder) | {"LATELY_TOLD": str(told)}
+        if chosen is not None:
+            names.write_text(json.dumps(list(chosen)))
+            environment["LATELY_CHOSEN"] = str(names)
+            arguments.append("-x")
+            usual = sum(one["seconds"] for one in chosen.values())
+            limit = min(limit or usual * SLOWER + STARTING, usual * SLOWER + STARTING)
+        output = start([*arguments, f"--basetemp={folder}/tests"], environment, limit)
+        if told.exists():
+            return json.loads(told.read_text())
+    return {"failed": file, "error": output.strip().rpartition("\n")[2], "tests": {}}
+
+
+def build(run: Run, kind: str, known: Mapping[str, str] | str, *, limit=None) -> dict:
+    """Build units or proofs; run the proofs whose hardware has another digest than is known.
+
+    Returns
+    -------
+    dict
+        What was `built`, and the name of the proof that `failed`.
+
+    Raises
+    ------
+    EndlessRunError
+        If it takes longer than `limit` seconds.
+    """
+    with temporary_folder(run) as folder:
+        told, names = Path(folder, "told.json"), Path(folder, "known.json")
+        if known != "all":
+            names.write_text(json.dumps(known))
+        arguments = [str(INSIDE / "built.py"), kind, "all" if known == "all" else str(names)]
+        output = start([*arguments, str(told)], run.environment(folder), limit)
+        if told.exists():
+            return json.loads(told.read_text())
+    return {"built": {"error": {"digest": output[-500:]}}, "failed": None}
+
+
+@contextmanager
+def temporary_folder(run: Run) -> Iterator[str]:
+    """Make a folder for the files of a run, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(dir=run.folder, ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+def start(arguments: list[str], environment: dict[str, str], limit: float | None) -> str:
+    """Run Python until it ends; return what it said."""
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        return process.communicate(timeout=limit)[0]
+    except subprocess.TimeoutExpired:
+        raise EndlessRunError from None
+    finally:
+        # Simulators and compilers that it started.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.stdout.close()
+        process.wait()

@@ -1,0 +1,115 @@
+"""Which tests, proofs and units a mutant can be seen by: recorded runs of the true source."""
+
+import hashlib
+import json
+from collections import deque
+from functools import cache
+from pathlib import Path
+
+from import_graph import Module, read_imports, scan
+
+from .processes import ROOT, Run, build, run_tests
+
+RECORDS = "records.json"
+
+
+@cache
+def users() -> dict[str, set[str]]:
+    """Return who imports each module: modules by their names, test files by their paths."""
+    found = scan(ROOT)
+    # Names of the package are imported when they are first used.
+    found["lately.golden"].imports |= {
+        name for name in found if name.startswith("lately.golden.") and name.count(".") == 3
+    }
+    for path in (ROOT / "tests" / "helpers").glob("*.py"):
+        found[path.stem] = Module(path)
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        found[path.relative_to(ROOT).as_posix()] = Module(path)
+    for name, module in found.items():
+        if not name.startswith("lately"):
+            read_imports(name, module, found)
+    importing: dict[str, set[str]] = {name: set() for name in found}
+    for name, module in found.items():
+        for used in module.imports:
+            importing[used].add(name)
+    return importing
+
+
+def distances(target: str) -> dict[str, int]:
+    """Return the test files that import a module, by how many imports lie between.
+
+    Parameters
+    ----------
+    target : str
+        Name of the module.
+    """
+    far, waiting = {target: 0}, deque([target])
+    while waiting:
+        name = waiting.popleft()
+        for user in users()[name] - far.keys():
+            far[user] = far[name] + 1
+            waiting.append(user)
+    return {name: hops for name, hops in far.items() if name.startswith("tests/")}
+
+
+class Records:
+    """What tests, proofs and units call, found when it is first asked for.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it is kept.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / RECORDS
+        self._kept = json.loads(self._path.read_text()) if self._path.exists() else {}
+        self._folder = folder
+
+    def cost(self, file: str) -> tuple[bool, bool, float]:
+        """Return by what files are put in order: those on record by their seconds, then others.
+
+        Among these, such that simulate hardware are the last.
+        """
+        kept = self._kept.get(file)
+        if kept is None:
+            return True, "pytest.mark.rtl" in (ROOT / file).read_text("utf-8"), 0.0
+        return False, False, sum(test["seconds"] for test in kept["tests"].values())
+
+    def tests(self, file: str) -> dict[str, dict]:
+        """Return the tests of a file that pass, with their seconds and their calls."""
+        digest = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()
+        kept = self._kept.get(file)
+        if kept is None or kept["digest"] != digest:
+            told = run_tests(Run(self._folder), file)
+            kept = self._kept[file] = {"digest": digest, "tests": told.get("tests", {})}
+            self._save()
+        return kept["tests"]
+
+    def hardware(self, kind: str) -> dict[str, dict]:
+        """Return the units or the proofs, with the digests of what is built and their calls."""
+        if kind not in self._kept:
+            self._kept[kind] = build(Run(self._folder), kind, "all")["built"]
+            self._save()
+        return self._kept[kind]
+
+    def _save(self) -> None:
+        self._path.write_text(json.dumps(self._kept))
+
+
+def reaching(records: dict[str, dict], path: str, function: str) -> dict[str, dict]:
+    """Return those of the records that call a function, or anything of its module if none is given.
+
+    Parameters
+    ----------
+    records : dict of str to dict
+    path, function : str
+        As in `Mutant`.
+    """
+    wanted = f"{path}:{function}"
+    return {
+        name: record
+        for name, record in records.items()
+        if any(call == wanted or (not function and call.startswith(wanted))
+               for call in record["calls"])
+    }  # fmt: skip

@@ -1,0 +1,224 @@
+"""The mutation campaign: what it changes, that processes import it, and how it tells verdicts."""
+
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from mutation.__main__ import RESULTS, main
+from mutation.campaign import (
+    Judge,
+    Results,
+    Verdict,
+    equivalents,
+    key,
+    makes_hardware,
+    modules,
+    read,
+)
+from mutation.operators import Source, draw
+from mutation.processes import ROOT, EndlessRunError, Run, run_tests, start
+from mutation.tracks import distances, reaching
+
+HARDWARE = b"""\
+class Counter:
+    def __init__(self, *, width=3):
+        super().__init__({"full": Out(1)})
+        self._width = width
+
+    def elaborate(self, platform):
+        m = Module()
+        count = Signal(range(self._width), init=7)
+        with m.If(self.step & ~self.stall):
+            m.d.sync += count.eq(Mux(self.down, count - 1, count + 1))
+        m.d.comb += [self.full.eq(count == 0), self.busy.eq(count != 0)]
+        return m
+"""
+
+
+def changes(source):
+    """Return how each change of a source is named, and what it makes of it."""
+    mutants = Source("hdl/counter.py", source).mutants()
+    return {mutant.name.removeprefix("hdl/counter.py:"): mutant for mutant in mutants}
+
+
+def test_changes_of_hardware():
+    found = changes(HARDWARE)
+    told = {name: (mutant.old, mutant.new) for name, mutant in found.items()}
+    assert told["8:reset:0"] == ("7", "0")
+    assert told["8:width:0"] == ("self._width", "(self._width) - 1")
+    assert told["9:negation:0"] == ("self.step & ~self.stall", "(self.step & ~self.stall) == 0")
+    assert told["9:operand:0"] == ("self.step & ~self.stall", "(self.step)")
+    assert told["9:sign:0"] == ("~self.stall", "(self.stall)")
+    assert told["10:domain:0"] == ("sync", "comb")
+    assert told["10:exchange:1"] == ("count - 1, count + 1", "count + 1, count - 1")
+    assert told["10:calculation:0"] == ("-", "+")
+    assert told["11:assignment:1"] == ("self.busy.eq(count != 0)", "*()")
+    assert told["11:comparison:0"] == ("==", "!=")
+    assert told["2:constant:1"] == ("3", "2")
+    assert {mutant.function for mutant in found.values()} == {
+        "Counter.__init__", "Counter.elaborate",
+    }  # fmt: skip
+    # What nothing works without says nothing of the tests.
+    assert not [name for name in told if name.startswith(("3:statement", "4:statement"))]
+
+
+def test_each_change_is_one_and_can_be_compiled():
+    for path in ("hdl/queue.py", "golden/times.py"):
+        source = read(path)
+        names = Counter(mutant.name for mutant in source.mutants())
+        assert set(names.values()) == {1}
+        for mutant in source.mutants():
+            changed = mutant.apply(source.source)
+            assert changed != source.source
+            compile(changed, path, "exec")
+
+
+def test_texts_and_types_are_left_alone():
+    found = changes(
+        b'def f(x: Literal[1]) -> Literal[2]:\n    """Return 3."""\n'
+        b'    if TYPE_CHECKING:\n        import a\n    raise ValueError(f"{x + 4}, not 5")\n'
+    )
+    assert found == {}
+
+
+def test_draw_depends_on_the_function_alone():
+    source = read("hdl/queue.py")
+    whole = list(source.mutants())
+    some = [mutant for mutant in whole if mutant.function == "ResultQueue.elaborate"]
+    drawn = draw(whole, seed=5, each=3)
+    assert {m.name for m in draw(some, seed=5, each=3)} < {m.name for m in drawn}
+    assert max(Counter(mutant.function for mutant in drawn).values()) == 3
+    # Each of another kind.
+    assert set(Counter((m.function, m.operator) for m in drawn).values()) == {1}
+    assert drawn != draw(whole, seed=6, each=3)
+
+
+def test_all_modules_have_mutants_that_can_be_found():
+    paths = modules()
+    assert {"golden/times.py", "hdl/queue.py", "hdl/frontend/gate.py"} <= set(paths)
+    # Presets and the like are but tables.
+    assert distances("lately.hdl.queue")["tests/hdl/test_hdl.py"] == 1
+    assert "tests/golden/test_spec.py" not in distances("lately.hdl.queue")
+
+
+def test_changed_module_is_imported_in_processes(tmp_path):
+    """Also in what they start; its file stays the original's."""
+    changed = tmp_path / "changed.py"
+    changed.write_text("VALUE = 5\n")
+    script = "import inspect, lately.golden.times as m; print(m.VALUE, inspect.getsource(m)[:3])"
+    again = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {script!r}])"
+    run = Run(tmp_path, "lately.golden.times", changed)
+    for code in (script, again):
+        assert start(["-c", code], run.environment(str(tmp_path)), 60) == '5 """\n'
+
+
+def test_endless_process_is_stopped(tmp_path):
+    with pytest.raises(EndlessRunError):
+        start(["-c", "while True: pass"], dict(os.environ), 0.5)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    return run_tests(Run(tmp_path_factory.mktemp("watched")), "tests/hdl/test_target_clocks.py")
+
+
+def test_calls_of_tests_are_recorded(watched):
+    assert watched["failed"] is None
+    tests = watched["tests"]
+    assert tests
+    assert all(test["seconds"] > 0 for test in tests.values())
+    assert reaching(tests, "hdl/target_clocks.py", "")
+    assert not reaching(tests, "hdl/queue.py", "ResultQueue.elaborate")
+
+
+def test_verdicts(tmp_path, watched, monkeypatch):
+    source = read("hdl/target_clocks.py")
+    mutants = list(source.mutants())
+    told = iter([{"failed": None}, {"failed": "a test", "error": "AssertionError"}])
+    monkeypatch.setattr("mutation.campaign.run_tests", lambda *_: next(told))
+    monkeypatch.setattr("mutation.campaign.distances", lambda _: {"tests/a.py": 1, "tests/b.py": 2})
+    judge = Judge(tmp_path)
+    judge.records.tests = lambda file: watched["tests"] if file == "tests/a.py" else {}
+    judge.records.hardware = lambda kind: {}
+    judge.records.cost = len
+    reached = [m for m in mutants if reaching(watched["tests"], m.path, m.function)]
+    assert judge(source, reached[0]).outcome == "survived"
+    killed = replace(judge(source, reached[0]), seconds=0)
+    assert killed == Verdict("killed", "a test", "test", "AssertionError")
+    judge.reasons = {key(source, reached[0]): "for a reason"}
+    assert judge(source, reached[0]) == Verdict("equivalent", "for a reason", "reason")
+    # No time is left for the second file.
+    judge.reasons, judge.limit = {}, -1
+    assert judge(source, reached[0]).outcome == "open"
+
+
+def test_results_are_kept_until_the_source_changes(tmp_path):
+    source = read("hdl/queue.py")
+    mutants = list(source.mutants())
+    results = Results(tmp_path / "results.json")
+    results.renew(source, mutants)
+    results.add(mutants[0], Verdict("killed", "a test", "test"))
+    kept = Results(tmp_path / "results.json")
+    kept.renew(source, mutants)
+    assert (kept.outcome(mutants[0]), kept.killer(mutants[0])) == ("killed", "a test")
+    assert (kept.outcome(mutants[1]), kept.killer(mutants[1])) == ("", "")
+    kept.renew(Source(source.path, source.source + b"\n"), mutants)
+    assert kept.outcome(mutants[0]) == ""
+
+
+def test_equivalent_mutants_exist():
+    """What is listed for a source that has changed since is listed in vain."""
+    listed = equivalents()
+    for path in {path for path, _, _ in listed}:
+        source = read(path)
+        there = {key(source, mutant) for mutant in source.mutants()}
+        assert {one for one in listed if one[0] == path} - there == set()
+    assert all(listed.values())
+
+
+def test_what_makes_hardware():
+    source = read("hdl/queue.py")
+    assert makes_hardware(source, "ResultQueue.elaborate")
+    assert not makes_hardware(source, "ResultQueue.__init__")
+    assert not makes_hardware(source, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--module", "hdl/none.py"], "module: must be one of golden or hdl as hdl/queue.py"),
+        (["hdl/queue.py:1:constant:0"], "mutant: must be one that --list names"),
+    ],
+)
+def test_arguments_wrong(arguments, message, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main([*arguments, "--results", str(tmp_path / "none.json")])
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_sample_of_the_campaign(tmp_path):
+    """What tests noticed they still notice: as many mutants on record as ten minutes allow."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    out = shutil.copy(RESULTS, tmp_path)
+    command = [sys.executable, "tests/mutation", "--again", "--seed", str(seed), "--minutes", "10"]
+    command += ["--results", out, "--folder", str(tmp_path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    print(ended.stdout)
+    assert ended.stderr == ""
+    assert re.fullmatch(r"killed: \d+", ended.stdout.splitlines()[-1])
+
+
+def test_record_is_of_mutants_that_were_tried():
+    kept = json.loads(RESULTS.read_text("utf-8"))["modules"]
+    outcomes = {one["outcome"] for module in kept.values() for one in module["tried"].values()}
+    assert outcomes <= {"killed", "survived", "equivalent", "open"}
+    assert all(len(module["tried"]) <= module["mutants"] for module in kept.values())
