@@ -1,0 +1,125 @@
+"""Frames that wait until their headers are understood, and are read then."""
+
+from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ..lanes.credits import Credits
+from ..latencies import ACCEPT_LAG
+from ..pipeline import registered
+from ..queue import ResultQueue
+from .frames import FrameBeat
+from .header_parser import FoundLayers, HeaderParser
+
+LEAST_SLOTS = 8
+"""Clocks that each frame takes at least: its beats of 60 bytes, or as long as a digest takes."""
+
+BEATS = 32
+"""Beats that wait: those until a header is understood, and as many as come until it is known."""
+
+FRAMES = 16
+"""Frames that wait."""
+
+
+class Slot(data.StructLayout):
+    """What happens with a frame in a clock.
+
+    Its members: `valid`, a beat is read, which is `beat`; `first`, it is the first of its frame;
+    and `done`, with the last beat of a frame, or later if that was before `LEAST_SLOTS` slots.
+    """
+
+    def __init__(self):
+        super().__init__({"valid": 1, "beat": FrameBeat(), "first": 1, "done": 1})
+
+
+class FrameReader(wiring.Component):
+    """Reads frames, from when it is known where their layers are.
+
+    The first nine beats of a frame, or all if it has fewer, are read in as many clocks.
+    A frame takes `LEAST_SLOTS` clocks at least; of those that have no fewer beats, one follows
+    the other without a clock between them.
+
+    Members
+    -------
+    i : In(stream.Signature(FrameBeat()))
+        Without a pause as long as each frame has `LEAST_SLOTS` beats, and `go` is high.
+    go : In(1)
+        Whether another frame may begin, two clocks later.
+    slot : Out(Slot())
+    layers : Out(FoundLayers())
+        Of the frame that is read, from its first slot to that of the next.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "i": In(stream.Signature(FrameBeat())),
+                "go": In(1),
+                "slot": Out(Slot()),
+                "layers": Out(FoundLayers()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        beats, found = self._elaborate_queues(m)
+        # Slots of a frame that were, but for the last.
+        index = Signal(range(LEAST_SLOTS))
+        ended = Signal()
+        begins, reads, done = Signal(), Signal(), Signal()
+        go = registered(m, self.go, "may_begin")
+        beat = data.View(FrameBeat(), beats.p)
+        last = beat.last
+        late = index == LEAST_SLOTS - 1
+        m.d.comb += [
+            begins.eq((index == 0) & beats.valid & found.valid & go),
+            reads.eq(Mux(index == 0, begins, beats.valid & ~ended)),
+            done.eq(late & (ended | (reads & last))),
+            beats.ready.eq(reads),
+            found.ready.eq(begins),
+        ]
+        with m.If(done):
+            m.d.sync += [index.eq(0), ended.eq(0)]
+        with m.Elif(reads | ended):
+            m.d.sync += [index.eq(index + (index != LEAST_SLOTS - 1)), ended.eq(ended | last)]
+        slot = self.slot
+        m.d.sync += [
+            Cat(slot.valid, slot.first, slot.done).eq(Cat(reads, begins, done)),
+            slot.beat.eq(beat),
+        ]
+        with m.If(begins):
+            m.d.sync += self.layers.eq(found.p)
+        return m
+
+    def _elaborate_queues(self, m):
+        """Store what comes; return the streams of beats, and of what is found of each frame."""
+        m.submodules.parser = parser = HeaderParser()
+        m.submodules.beats = beats = _queue(FrameBeat(), BEATS)
+        m.submodules.found = found = _queue(FoundLayers(), FRAMES)
+        m.submodules.beat_credits = beat_credits = Credits(limit=BEATS - 1 - ACCEPT_LAG)
+        m.submodules.frame_credits = frame_credits = Credits(limit=FRAMES - 1 - ACCEPT_LAG)
+        taken = Signal()
+        first = Signal(init=1)
+        with m.If(taken):
+            m.d.sync += first.eq(self.i.p.last)
+        m.d.comb += [
+            self.i.ready.eq(beat_credits.available & frame_credits.available),
+            taken.eq(self.i.valid & self.i.ready),
+            parser.valid.eq(taken),
+            parser.beat.eq(self.i.p),
+            beats.valid_next.eq(taken),
+            beats.verdict.eq(registered(m, Value.cast(self.i.p), "beat", reset_less=True)),
+            beat_credits.spend.eq(taken),
+            beat_credits.refund.eq(beats.o.valid & beats.o.ready),
+            found.valid_next.eq(parser.found_valid),
+            found.verdict.eq(registered(m, Value.cast(parser.found), "layers", reset_less=True)),
+            frame_credits.spend.eq(taken & first),
+            frame_credits.refund.eq(found.o.valid & found.o.ready),
+        ]
+        return beats.o, found.o
+
+
+def _queue(layout, depth):
+    return ResultQueue(
+        depth=depth, tag_bits=0, verdict_bits=Shape.cast(layout).width, distributed=True
+    )

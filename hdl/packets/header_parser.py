@@ -1,0 +1,241 @@
+"""Where the layers of an Ethernet frame are: `lately.golden.packets.packet_layers` in hardware."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.packets.packet_digest import TAG_BITS
+from ...golden.packets.packet_layers import (
+    ETHER_TYPES,
+    ETHERNET,
+    HEADERS,
+    LINK_HEADERS,
+    MOST_TAGS,
+    TAG_TYPES,
+    Version,
+)
+from ..pipeline import Pipeline
+from .frames import BEAT_BYTES, FrameBeat
+
+SHORTEST, TYPE_AT = LINK_HEADERS[ETHERNET]
+"""Bytes before layer 3 of a frame without tags, and where its EtherType is."""
+
+TAG_BYTES = 4
+"""Bytes of a tag."""
+
+DECISIVE = (SHORTEST + TAG_BYTES * MOST_TAGS + HEADERS[Version.IP6] - 1) // BEAT_BYTES
+"""Number of the beat in which the longest header ends."""
+
+END_BITS = 17
+"""Bits of a place in a frame that the length in a header can name."""
+
+_WITH_HEAD = range(TYPE_AT // BEAT_BYTES, DECISIVE // 2)
+_HEAD_AT = TYPE_AT
+_PLACES = range(MOST_TAGS + 1)
+
+
+class FoundLayers(data.StructLayout):
+    """What the header of a frame tells before the frame has ended.
+
+    Its members: `half`, half the version of IP, 0 for others, so that the high bit says whether it
+    is IP, and the low one which; `count`, of tags; `tags`, their identifiers, and zeros; `end`, the
+    last byte of layer 3 by its header, unless `open`: then it is that of the frame; `malformed`.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "half": 2,
+                "count": range(MOST_TAGS + 1),
+                "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
+                "open": 1,
+                "end": END_BITS,
+                "malformed": 1,
+            }
+        )
+
+
+class HeaderParser(wiring.Component):
+    """Finds layer 3 of Ethernet frames whose beats pass by, one a clock at most.
+
+    The layers are `found` `LATENCY` clocks after beat `DECISIVE` of a frame, or after the last if
+    it has fewer. Of a frame that is shorter than its header says, they do not tell so.
+
+    Members
+    -------
+    valid, beat : In(1), In(FrameBeat())
+    found_valid, found : Out(1), Out(FoundLayers())
+        ``end`` is of no use without IP, or if ``open``.
+    """
+
+    LATENCY = 5
+
+    def __init__(self):
+        super().__init__(
+            {
+                "valid": In(1),
+                "beat": In(FrameBeat()),
+                "found_valid": Out(1),
+                "found": Out(FoundLayers()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        decided, reach, head = self._collect(m)
+        valid = pipe.enter(decided, "decided", stage=1)
+        reach = pipe.enter(reach, "reach", stage=1, reset_less=True)
+        # The next frame comes to its own types two clocks later at the earliest.
+        steady = pipe.enter(head, "head", stage=None)
+        head = pipe.enter(head, "head", stage=1)
+        types = [
+            pipe.register(f"type{n}", lambda h, n=n: _types(_number(h, n)), head, reset_less=True)
+            for n in _PLACES
+        ]
+        enough = [
+            pipe.register(f"enough{n}", lambda r, n=n: _enough(r, n), reach, reset_less=True)
+            for n in _PLACES
+        ]
+        chosen = pipe.register("chosen", _choose, steady, *types, *enough, reset_less=True)
+        judged = pipe.register("judged", _judge, chosen, reset_less=True)
+        found = pipe.register("found", _conclude, judged, reset_less=True)
+        valid = valid.at(found.stage)
+        pipe.leave(valid, found, latency=self.LATENCY)
+        m.d.comb += [self.found_valid.eq(valid.value), self.found.eq(found.value)]
+        return m
+
+    def _collect(self, m):
+        """Keep the bytes from the EtherType on; return when there are enough, and how many."""
+        index = Signal(range(DECISIVE + 2))
+        head = Signal(data.ArrayLayout(8, BEAT_BYTES * _WITH_HEAD.stop - _HEAD_AT))
+        octets = data.View(data.ArrayLayout(8, BEAT_BYTES), self.beat.data)
+        decided = Signal()
+        reach = Signal(range(BEAT_BYTES * (DECISIVE + 1)))
+        last = self.beat.last
+        m.d.sync += [
+            decided.eq(self.valid & Mux(index == DECISIVE, 1, last & (index < DECISIVE))),
+            reach.eq(Cat(self.beat.size | ~last.replicate(3), index)),
+        ]
+        with m.If(self.valid):
+            m.d.sync += index.eq(Mux(last, 0, index + (index <= DECISIVE)))
+            for number in _WITH_HEAD:
+                with m.If(index == number):
+                    for place in range(BEAT_BYTES):
+                        if (at := BEAT_BYTES * number + place - _HEAD_AT) >= 0:
+                            m.d.sync += head[at].eq(octets[place])
+        return decided, reach, head
+
+
+def _number(head, tags, offset=0):
+    """Two bytes of a frame with so many tags, the EtherType or what is `offset` behind it."""
+    at = TYPE_AT + TAG_BYTES * tags + offset - _HEAD_AT
+    return Cat(head[at + 1], head[at])
+
+
+def _types(value):
+    of_tag = Cat(value == kind for kind in TAG_TYPES).any()
+    return Cat(of_tag, *(value == kind for kind in ETHER_TYPES))
+
+
+def _enough(reach, tags):
+    """Whether there are the bytes before layer 3, with a header of IPv4, with one of IPv6."""
+    begin = SHORTEST + TAG_BYTES * tags
+    return Cat(reach >= begin + header - 1 for header in (0, *HEADERS.values()))
+
+
+_CHOSEN = data.StructLayout(
+    {
+        "count": range(MOST_TAGS + 1),
+        "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
+        "type": data.StructLayout({"tag": 1, "ip4": 1, "ip6": 1}),
+        "enough": data.StructLayout({"begin": 1, "ip4": 1, "ip6": 1}),
+        "first": data.StructLayout({"words": 4, "version": 4}),
+        "total": 16,
+        "payload": 16,
+    }
+)
+"""Parts of the header of layer 3, wherever that is."""
+
+
+def _choose(head, *types_enough):
+    types, enough = types_enough[: len(_PLACES)], types_enough[len(_PLACES) :]
+    tagged = [types[n][0] for n in range(MOST_TAGS)]
+    count = Mux(~tagged[0], 0, Mux(~tagged[1], 1, Mux(~tagged[2], 2, 3)))
+    within = [Cat(tagged[: n + 1]).all() for n in range(MOST_TAGS)]
+
+    def choose(values):
+        return _pick(count, values)
+
+    return Cat(
+        count,
+        *(_number(head, n, 2)[:TAG_BITS] & within[n].replicate(TAG_BITS) for n in range(MOST_TAGS)),
+        choose(types),
+        choose(enough),
+        choose([_number(head, n, 2)[8:] for n in _PLACES]),
+        choose([_number(head, n, 4) for n in _PLACES]),
+        choose([_number(head, n, 6) for n in _PLACES]),
+    )
+
+
+def _pick(number, values):
+    """Return one of four values."""
+    return Mux(
+        number[1],
+        Mux(number[0], values[3], values[2]),
+        Mux(number[0], values[1], values[0]),
+    )
+
+
+_JUDGED = data.StructLayout(
+    {
+        "count": range(MOST_TAGS + 1),
+        "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
+        "ip4": 1,
+        "ip6": 1,
+        "right4": 1,
+        "right6": 1,
+        "fits": 1,
+        "short": 1,
+        "open": 1,
+        "end": END_BITS,
+    }
+)
+
+
+def _judge(value):
+    chosen = data.View(_CHOSEN, value)
+    first, total = chosen.first, chosen.total
+    open4, open6 = total == 0, chosen.payload == 0
+    six = chosen.type.ip6
+    begin = SHORTEST + TAG_BYTES * chosen.count
+    base = begin + Mux(six, HEADERS[Version.IP6], 0)
+    shortest = HEADERS[Version.IP4] // 4
+    return Cat(
+        chosen.count,
+        chosen.tags,
+        chosen.type.ip4,
+        six,
+        chosen.enough.ip4 & (first.version == Version.IP4) & (first.words >= shortest),
+        chosen.enough.ip6 & (first.version == Version.IP6),
+        open4 | total[6:].any() | (total[2:6] >= first.words),
+        ~chosen.enough.begin,
+        Mux(six, open6, open4),
+        (base + Mux(six, chosen.payload, total) - 1)[:END_BITS],
+    )
+
+
+def _conclude(value):
+    judged = data.View(_JUDGED, value)
+    right4 = ~judged.short & judged.ip4 & judged.right4 & judged.fits
+    right6 = ~judged.short & judged.ip6 & judged.right6
+    right = right4 | right6
+    return Cat(
+        right6,
+        right,
+        judged.count,
+        judged.tags,
+        judged.open,
+        judged.end,
+        judged.short | ((judged.ip4 | judged.ip6) & ~right),
+    )

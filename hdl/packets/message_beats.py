@@ -1,0 +1,284 @@
+"""Beats of the message of each frame: without what does not count, and with their place in it."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.packets.packet_digest import (
+    IP4_CHECKSUM,
+    IP4_TOS,
+    IP4_TTL,
+    IP6_CLASS,
+    IP6_HOP_LIMIT,
+    LENGTH_BITS,
+    VERSION_BITS,
+    Field,
+)
+from ..pipeline import Pipeline
+from .frame_reader import Slot
+from .frames import BEAT_BYTES
+from .header_parser import END_BITS, SHORTEST, TAG_BYTES, FoundLayers
+
+FIELDS = data.StructLayout({field.name.lower(): 1 for field in Field if field})
+"""Fields that a digest takes, as `lately.golden.packets.packet_digest.Field` has their bits."""
+
+_PLACE_BITS = (BEAT_BYTES - 1).bit_length()
+_NEAR = 7
+_LOW, _HIGH, _BOTH = (0,), (1,), (0, 1)
+_MUTABLE = {
+    0: (
+        (IP4_TOS, _BOTH, "tos"),
+        (IP4_TTL, _BOTH, "ttl"),
+        (IP4_CHECKSUM, _BOTH, None),
+        (IP4_CHECKSUM + 1, _BOTH, None),
+    ),
+    1: (
+        (IP6_CLASS, _LOW, "tos"),
+        (IP6_CLASS + 1, _HIGH, "tos"),
+        (IP6_HOP_LIMIT, _BOTH, "ttl"),
+    ),
+}
+"""Bytes that change on the way, of IPv4 and IPv6; their halves; the field for which they count."""
+
+
+class MessageBeat(data.StructLayout):
+    """Beat of a frame, or of none.
+
+    Its members: `valid`; `octets`, with zeros for bytes that do not count, and without a beat;
+    `first` and `last` of the frame; `word`, a word of the message begins in this beat, with its
+    first byte if the message is `whole`, which begins with the frame, or else with the third or,
+    if `even`, the seventh.
+    """
+
+    def __init__(self):
+        flags = ("valid", "first", "last", "word", "whole", "even")
+        super().__init__({"octets": 8 * BEAT_BYTES} | dict.fromkeys(flags, 1))
+
+
+class FrameFacts(data.StructLayout):
+    """What is known of a frame at its end: `half` of its version, `malformed`, and `error`."""
+
+    def __init__(self):
+        super().__init__({"half": VERSION_BITS, "malformed": 1, "error": 1})
+
+
+class MessageBeats(wiring.Component):
+    """Takes the message out of each frame, as `lately.golden.packets.packet_digest.message`.
+
+    Members
+    -------
+    slot, layers : In(Slot()), In(FoundLayers())
+        Of a `FrameReader`.
+    fields : In(FIELDS)
+        Steady while there are frames.
+    beat : Out(MessageBeat())
+        `LATENCY` clocks after its slot.
+    length : Out(LENGTH_BITS)
+        Bytes of the message, modulo 2**16, in the clock after the last beat.
+    told, facts : Out(1), Out(FrameFacts())
+        Of each frame once, before its last beat.
+    """
+
+    LATENCY = 4
+
+    def __init__(self):
+        super().__init__(
+            {
+                "slot": In(Slot()),
+                "layers": In(FoundLayers()),
+                "fields": In(FIELDS),
+                "beat": Out(MessageBeat()),
+                "length": Out(LENGTH_BITS),
+                "told": Out(1),
+                "facts": Out(FrameFacts()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        pipe = Pipeline(m)
+        slot = pipe.enter(self.slot, "slot", reset_less=True)
+        layers = pipe.enter(self.layers, "layers", reset_less=True)
+        fields = pipe.enter(self.fields, "fields", stage=None)
+        valid = pipe.enter(self.slot.valid, "valid")
+        number, near = self._elaborate_number(m, pipe)
+        plain = pipe.register("plain", _is_plain, layers, fields, reset_less=True)
+        whole = pipe.register("whole", _is_whole, layers, fields, reset_less=True)
+        even = layers["count"].at(1)
+        even = pipe.combine("even", lambda count: ~count[0], even)
+
+        near = pipe.register("near", _near, near, layers, reset_less=True)
+        hidden = pipe.register("hidden", _hidden, near, layers, plain, fields, reset_less=True)
+        trimmed, top, ending = self._find_end(m, pipe, valid, slot, layers, number, plain)
+        mask = pipe.register("mask", _mask, valid, hidden, trimmed, top, reset_less=True)
+        began = pipe.register("began", lambda near, whole: whole | near.began, near, whole)
+        word = pipe.register("word", _has_word, began, trimmed, top, whole, even, reset_less=True)
+        octets = pipe.register("octets", _masked, slot["beat"]["data"], mask, reset_less=True)
+        self._elaborate_length(m, pipe, ending, number, top, layers, whole)
+        parts = {
+            "octets": octets,
+            "valid": valid,
+            "first": slot["first"],
+            "last": slot["beat"]["last"],
+            "word": word,
+            "whole": whole,
+            "even": even,
+        }
+        for name, part in parts.items():
+            m.d.comb += self.beat[name].eq(part.at(self.LATENCY).value)
+        return m
+
+    def _elaborate_number(self, m, pipe):
+        """Return the number of the beat in its frame, and the same, but `_NEAR` at most."""
+        number = Signal(END_BITS - _PLACE_BITS)
+        near = Signal(range(_NEAR + 1))
+        with m.If(self.slot.valid):
+            m.d.sync += [
+                number.eq(Mux(self.slot.beat.last, 0, number + 1)),
+                near.eq(Mux(self.slot.beat.last, 0, near + (near != _NEAR))),
+            ]
+        return (pipe.enter(value, value.name, reset_less=True) for value in (number, near))
+
+    def _find_end(self, m, pipe, valid, slot, layers, number, plain):
+        """Return whether a beat is behind the message, its last byte, and if the message ends."""
+        size, last = slot["beat"]["size"], slot["beat"]["last"]
+        bounded = pipe.register("bounded", _is_bounded, layers, reset_less=True)
+        reached = pipe.register(
+            "reached",
+            lambda valid, number, layers: valid & (number == layers.end[_PLACE_BITS:]),
+            valid,
+            number,
+            layers,
+            reset_less=True,
+        )
+        shorter = pipe.register(
+            "shorter",
+            lambda size, layers: size < layers.end[:_PLACE_BITS],
+            size,
+            layers,
+            reset_less=True,
+        )
+        past = Signal()
+        behind, ends = Signal(), Signal()
+        first = slot["first"].at(1).value
+        m.d.comb += [
+            behind.eq(past & ~first),
+            ends.eq(reached.value & bounded.value & ~behind),
+        ]
+        with m.If(valid.at(1).value):
+            m.d.sync += past.eq(behind | ends)
+        behind, ends = (pipe.enter(value, value.name, stage=1) for value in (behind, ends))
+        trimmed = pipe.register("trimmed", lambda b, plain: b & ~plain, behind, plain)
+        top = pipe.register(
+            "top",
+            lambda ends, plain, shorter, layers, size: Mux(
+                ends & ~plain & ~shorter, layers.end[:_PLACE_BITS], size
+            ),
+            ends,
+            plain,
+            shorter,
+            layers,
+            size,
+            reset_less=True,
+        )
+        ending = pipe.register(
+            "ending",
+            lambda v, behind, ends, plain, last: v & Mux(plain, last, ~behind & (last | ends)),
+            valid,
+            behind,
+            ends,
+            plain,
+            last,
+        )
+        self._elaborate_facts(m, pipe, valid, slot, layers, bounded, behind, ends & ~shorter.at(1))
+        return trimmed, top, ending
+
+    def _elaborate_facts(self, m, pipe, valid, slot, layers, bounded, behind, ends):
+        """Tell of each frame what it is; its end was there if the beat is behind it, or has it."""
+        facts = pipe.register(
+            "facts",
+            lambda layers, bounded, behind, ends, beat: Cat(
+                layers.half, layers.malformed | (bounded & ~behind & ~ends), beat.error
+            ),
+            layers,
+            bounded,
+            behind,
+            ends,
+            slot["beat"],
+            reset_less=True,
+        )
+        told = pipe.register("told", lambda v, beat: v & beat.last, valid.at(1), slot["beat"])
+        m.d.comb += [self.told.eq(told.value), self.facts.eq(facts.value)]
+
+    def _elaborate_length(self, m, pipe, ending, number, top, layers, whole):
+        """Count the bytes from the first of the message to the last."""
+        start = pipe.register(
+            "start",
+            lambda layers, whole: Mux(whole, 0, SHORTEST + TAG_BYTES * layers.count),
+            layers,
+            whole,
+            reset_less=True,
+        )
+        between = pipe.register(
+            "between",
+            lambda top, number, start: (Cat(top, number) - start)[:LENGTH_BITS],
+            top,
+            number,
+            start,
+            reset_less=True,
+        )
+        ending, between = ending.at(self.LATENCY), between.at(self.LATENCY)
+        with m.If(ending.value):
+            m.d.sync += self.length.eq(between.value + 1)
+
+
+def _is_plain(layers, fields):
+    """Whether the message is the whole frame."""
+    return ~layers.half[1] | fields.frame
+
+
+def _is_whole(layers, fields):
+    """Whether the message begins with the frame."""
+    return ~layers.half[1] | fields.frame | fields.layer2
+
+
+def _is_bounded(layers):
+    return layers.half[1] & ~layers.open
+
+
+def _has_word(began, trimmed, top, whole, even):
+    """Whether the byte with which a word begins counts."""
+    offset = Mux(whole, 0, Mux(even, SHORTEST % BEAT_BYTES, (SHORTEST + TAG_BYTES) % BEAT_BYTES))
+    return began & ~trimmed & (top >= offset)
+
+
+_NEARBY = data.StructLayout({"began": 1, "at": 3})
+"""Whether layer 3 has begun, and whether that was in this beat, or in which of the two before."""
+
+
+def _near(number, layers):
+    begin = (SHORTEST + TAG_BYTES * layers.count)[_PLACE_BITS:]
+    return data.View(_NEARBY, Cat(number >= begin, (number == begin + n for n in range(3))))
+
+
+def _hidden(near, layers, plain, fields):
+    """Halves of bytes that change on the way."""
+    halves = [[] for _ in range(2 * BEAT_BYTES)]
+    for odd in range(2):
+        for six, places in _MUTABLE.items():
+            mine = ~plain & (layers.count[0] == odd) & (layers.half[0] == six)
+            for place, which, field in places:
+                beat, byte = divmod((SHORTEST + TAG_BYTES * odd) % BEAT_BYTES + place, BEAT_BYTES)
+                counts = fields[field] if field else Const(0)
+                for half in which:
+                    halves[2 * byte + half].append(mine & near.at[beat] & ~counts)
+    return Cat(Cat(conditions).any() for conditions in halves)
+
+
+def _mask(valid, hidden, trimmed, top):
+    within = [valid & ~trimmed & (top >= byte) for byte in range(BEAT_BYTES)]
+    return Cat(within[n // 2] & ~hidden[n] for n in range(2 * BEAT_BYTES))
+
+
+def _masked(octets, mask):
+    return octets & Cat(bit.replicate(4) for bit in mask)

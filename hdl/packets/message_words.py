@@ -1,0 +1,144 @@
+"""Words of the message of each frame, as they go to the lanes of its digest."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.packets.packet_digest import (
+    COUNT_BITS,
+    LEAST_WORDS,
+    LENGTH_BITS,
+    TAG_BITS,
+    VERSION_BITS,
+)
+from ...golden.packets.packet_layers import MOST_TAGS
+from ..pipeline import delayed, registered
+from .frame_reader import Slot
+from .frames import BEAT_BYTES
+from .header_parser import SHORTEST, TAG_BYTES, FoundLayers
+from .message_beats import FIELDS, FrameFacts, MessageBeat, MessageBeats
+
+COUNT_WORDS_BITS = 6
+"""Bits of the number of words, of which SipHash tells that of each lane modulo 32."""
+
+
+class MessageEnd(data.StructLayout):
+    """What ends the lanes: `length`, `half`, `count` and `tags` in 7 bytes, and `words`.
+
+    The first are as in `lately.golden.packets.packet_digest`; `words` is the number of words in
+    both lanes, modulo 64.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "length": LENGTH_BITS,
+                "half": VERSION_BITS,
+                "count": COUNT_BITS,
+                "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
+                "words": COUNT_WORDS_BITS,
+            }
+        )
+
+
+class MessageWord(data.StructLayout):
+    """Word of a message: `octets`, `opening` if it is one of the first two, and its `lane`."""
+
+    def __init__(self):
+        super().__init__({"octets": 8 * BEAT_BYTES, "opening": 1, "lane": 1})
+
+
+class MessageWords(wiring.Component):
+    """Takes the message out of each frame, word by word, as the beats come.
+
+    The first two words of a message come in two clocks with none between.
+
+    Members
+    -------
+    slot, layers, fields
+        As of `MessageBeats`.
+    valid, word : Out(1), Out(MessageWord())
+    ends, end : Out(1), Out(MessageEnd())
+        Once for each frame, when all its words have come, no later than a word of the next. The
+        end stays for six clocks more; the next comes eight clocks later at the earliest.
+    told, facts : Out(1), Out(FrameFacts())
+        Of each frame once, before its end.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "slot": In(Slot()),
+                "layers": In(FoundLayers()),
+                "fields": In(FIELDS),
+                "valid": Out(1),
+                "word": Out(MessageWord()),
+                "ends": Out(1),
+                "end": Out(MessageEnd()),
+                "told": Out(1),
+                "facts": Out(FrameFacts()),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.beats = beats = MessageBeats()
+        done = delayed(m, self.slot.done, MessageBeats.LATENCY + 1, "done")
+        m.d.comb += [
+            beats.slot.eq(self.slot),
+            beats.layers.eq(self.layers),
+            beats.fields.eq(self.fields),
+            self.told.eq(beats.told),
+            self.facts.eq(beats.facts),
+        ]
+        comes, octets = self._elaborate_octets(m, beats.beat)
+        count = Signal(COUNT_WORDS_BITS)
+        opened = Signal()
+        after = (count + comes)[:COUNT_WORDS_BITS]
+        m.d.sync += [
+            count.eq(Mux(done, 0, after)),
+            opened.eq(~done & (opened | (after == LEAST_WORDS))),
+            self.valid.eq(comes),
+            self.word.octets.eq(octets),
+            self.word.opening.eq(~opened),
+            self.word.lane.eq(count[0]),
+            self.ends.eq(registered(m, done, "over")),
+        ]
+        parts = self._elaborate_parts(m)
+        with m.If(done):
+            m.d.sync += self.end.eq(Cat(beats.length, parts, after))
+        return m
+
+    def _elaborate_octets(self, m, beat):
+        """Put two beats together; return whether a word comes, and its bytes."""
+        # The last word of a frame has no beat after it, and the second of the shortest none at all.
+        before = Signal(MessageBeat())
+        flush = registered(m, beat.valid & beat.last, "flush")
+        single = Signal()
+        m.d.sync += single.eq(flush & before.first & before.last)
+        with m.If(beat.valid | flush):
+            m.d.sync += before.eq(beat)
+        comes = (((beat.valid & ~beat.first) | flush) & before.word) | single
+        after = beat.octets & ~flush.replicate(len(beat.octets))
+        both = Cat(before.octets, after)
+
+        def at(offset):
+            return both[8 * offset :][: 8 * BEAT_BYTES]
+
+        even, odd = SHORTEST % BEAT_BYTES, (SHORTEST + TAG_BYTES) % BEAT_BYTES
+        return comes, Mux(before.whole, at(0), Mux(before.even, at(even), at(odd)))
+
+    def _elaborate_parts(self, m):
+        """Keep what the end says besides the length, until the end."""
+        layers, fields = self.layers, self.fields
+        packet = layers.half[1] & ~fields.frame
+        tags = packet & fields.vlan
+        parts = Signal(VERSION_BITS + COUNT_BITS + MOST_TAGS * TAG_BITS)
+        with m.If(self.slot.done):
+            m.d.sync += parts.eq(
+                Cat(
+                    layers.half & packet.replicate(VERSION_BITS),
+                    Cat(layers.count, layers.tags) & tags.replicate(len(parts) - VERSION_BITS),
+                )
+            )
+        return parts
