@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect
 
 from ...golden.hash.siphash import SECRET_BITS, WORD_BITS
+from ...golden.packets.packet_layers import Version
 from ..lanes.credits import Credits
 from ..queue import ResultQueue
 from .frame_reader import FrameReader
@@ -20,12 +21,13 @@ RESULTS = 8
 class DigestedFrame(data.StructLayout):
     """What is told of a frame.
 
-    Its members: `digest`; `half` the version of IP, 0 for others; `malformed`, its headers
+    Its members: `digest`; `version` of IP, 4 or 6, and 0 for others; `malformed`, its headers
     contradict each other, or are longer than the frame; `error`, as it came with the last beat.
     """
 
     def __init__(self):
-        super().__init__({"digest": WORD_BITS} | FrameFacts().members)
+        version = range(max(Version) + 1)
+        super().__init__({"digest": WORD_BITS, "version": version, "malformed": 1, "error": 1})
 
 
 class FrameDigest(wiring.Component):
@@ -67,6 +69,7 @@ class FrameDigest(wiring.Component):
             verdict_bits=WORD_BITS,
             distributed=True,
         )
+        facts = data.View(FrameFacts(), results.o.p[WORD_BITS:])
         connect(m, wiring.flipped(self.i), reader.i)
         for name in ("valid", "word", "ends", "end"):
             m.d.comb += getattr(lanes, name).eq(getattr(words, name))
@@ -83,7 +86,10 @@ class FrameDigest(wiring.Component):
             results.valid_next.eq(lanes.valid_next),
             results.verdict.eq(lanes.digest),
             self.o.valid.eq(results.o.valid),
-            self.o.p.eq(results.o.p),
+            self.o.p.digest.eq(results.o.p),
+            self.o.p.version.eq(facts.half << 1),
+            self.o.p.malformed.eq(facts.malformed),
+            self.o.p.error.eq(facts.error),
             results.o.ready.eq(self.o.ready),
         ]
         return m

@@ -1,6 +1,6 @@
 """Digest of messages whose words come one a clock, in two lanes of SipHash-1-3."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -161,4 +161,4 @@ class LaneDigest(wiring.Component):
         """Return the word that ends the lane whose last word was before that of the other."""
         half = Mux(first, self.end.words >> 1, (self.end.words + 1) >> 1)
         length = Cat(Const(CLOSING_BYTES, 3), half[:5])
-        return Cat(Value.cast(self.end)[: 8 * CLOSING_BYTES], length)
+        return Cat(self.end.closing, length)

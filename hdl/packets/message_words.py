@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.packets.packet_digest import (
     COUNT_BITS,
-    LEAST_WORDS,
     LENGTH_BITS,
     TAG_BITS,
     VERSION_BITS,
@@ -23,22 +22,21 @@ COUNT_WORDS_BITS = 6
 
 
 class MessageEnd(data.StructLayout):
-    """What ends the lanes: `length`, `half`, `count` and `tags` in 7 bytes, and `words`.
+    """What ends the lanes.
 
-    The first are as in `lately.golden.packets.packet_digest`; `words` is the number of words in
-    both lanes, modulo 64.
+    Its members: `closing`, the bytes that end both, as
+    `lately.golden.packets.packet_digest.Message` has them; `words`, in both lanes together,
+    modulo 64.
     """
 
     def __init__(self):
-        super().__init__(
-            {
-                "length": LENGTH_BITS,
-                "half": VERSION_BITS,
-                "count": COUNT_BITS,
-                "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
-                "words": COUNT_WORDS_BITS,
-            }
-        )
+        closing = {
+            "length": LENGTH_BITS,
+            "half": VERSION_BITS,
+            "count": COUNT_BITS,
+            "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
+        }
+        super().__init__({"closing": data.StructLayout(closing), "words": COUNT_WORDS_BITS})
 
 
 class MessageWord(data.StructLayout):
@@ -97,7 +95,8 @@ class MessageWords(wiring.Component):
         after = (count + comes)[:COUNT_WORDS_BITS]
         m.d.sync += [
             count.eq(Mux(done, 0, after)),
-            opened.eq(~done & (opened | (after == LEAST_WORDS))),
+            # Until there are two, the count is 0 or 1.
+            opened.eq(~done & (opened | (comes & count[0]))),
             self.valid.eq(comes),
             self.word.octets.eq(octets),
             self.word.opening.eq(~opened),

@@ -23,7 +23,7 @@ def expected(frame, fields):
     place = layers(frame, len(frame), ETHERNET)
     return {
         "digest": packet_digest(frame, len(frame), ETHERNET, fields=fields, secret=SECRET),
-        "half": place.version // 2,
+        "version": int(place.version),
         "malformed": int(bool(place.faults & Fault.MALFORMED)),
     }
 

@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from amaranth.hdl import Value
 from amaranth.sim import Simulator
 
 from lately.golden.hash.siphash import siphash
@@ -105,13 +106,7 @@ def test_messages(idle):
                 ctx.set(component.word, entry["word"])
             if "end" in entry:
                 closing, size = entry["end"]
-                names = {"length": 16, "half": 2, "count": 2}
-                value = {"words": size % 64}
-                for name, bits in names.items():
-                    value[name] = closing & (1 << bits) - 1
-                    closing >>= bits
-                value["tags"] = [closing >> 12 * n & 0xFFF for n in range(3)]
-                ctx.set(component.end, value)
+                ctx.set(Value.cast(component.end), closing | size % 64 << 56)
                 since.append(clock)
             if told:
                 assert clock == since[len(found)] + component.LATENCY
