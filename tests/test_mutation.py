@@ -147,7 +147,7 @@ def test_verdicts(tmp_path, watched, monkeypatch):
     judge = Judge(tmp_path)
     judge.records.tests = lambda file: watched["tests"] if file == "tests/a.py" else {}
     judge.records.hardware = lambda kind: {}
-    judge.records.cost = len
+    judge.records.cost = lambda *_: 0
     reached = [m for m in mutants if reaching(watched["tests"], m.path, m.function)]
     assert judge(source, reached[0]).outcome == "survived"
     killed = replace(judge(source, reached[0]), seconds=0)

@@ -150,27 +150,35 @@ class UnitBench:
         await self.finish()
 
     async def perform_blocked(self, items: Sequence[Any], *, clocks: int) -> int:
-        """Send items, for some clocks with nobody taking results; return what was accepted then."""
+        """Send items, for some clocks with nobody taking results; return what was accepted then.
+
+        After a reset with all places taken, the unit has to accept as many again.
+        """
         self.monitor.stalls = Stalls(1.0)
+        before = await self.interrupt(items, clocks=clocks)
+        await ClockCycles(self.dut.clk, self.settled)
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, clocks)
         accepted = len(self.driver.accepted)
+        assert accepted == before, f"accepted {before} operations, and {accepted} after a reset"
         self.monitor.stalls = Stalls()
         await sending
         await self.finish()
         return accepted
 
-    async def interrupt(self, items: Sequence[Any], *, clocks: int) -> None:
-        """Reset the unit when it was sent items for some clocks."""
+    async def interrupt(self, items: Sequence[Any], *, clocks: int) -> int:
+        """Reset the unit when it was sent items for some clocks; return what it had accepted."""
         sending = cocotb.start_soon(self.driver.send(items))
         await ClockCycles(self.dut.clk, clocks)
         sending.cancel()
         self.driver.release()
+        accepted = len(self.driver.accepted)
         self.driver.accepted.clear()
         self.dut.rst.value = 1
         await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
         self.scoreboard.forget()
+        return accepted
 
     def check_counts(self, **counts: int) -> None:
         """Hold counters of the unit, by name, against what they are to have counted."""

@@ -163,7 +163,7 @@ class Judge:
         self, files: Iterable[str], path: str, function: str
     ) -> Iterator[tuple[str, dict[str, dict]]]:
         """Yield the tests that reach a function by their files, the cheapest file first."""
-        for file in sorted(files, key=self.records.cost):
+        for file in sorted(files, key=lambda file: self.records.cost(file, path, function)):
             if tests := reaching(self.records.tests(file), path, function):
                 yield file, tests
 

@@ -61,7 +61,7 @@ class EndlessRunError(Exception):
 def run_tests(
     run: Run, file: str, chosen: Mapping[str, dict] | None = None, *, limit: float | None = None
 ) -> dict:
-    """Run tests of a file until one fails; all, and record what they call, if none are chosen.
+    """Run chosen tests of a file, the quick ones first, until one fails; all, and record what they call, if none are chosen.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def run_tests(
         told, names = Path(folder, "told.json"), Path(folder, "chosen.json")
         environment = run.environment(folder) | {"LATELY_TOLD": str(told)}
         if chosen is not None:
-            names.write_text(json.dumps(list(chosen)))
+            names.write_text(json.dumps(sorted(chosen, key=lambda one: chosen[one]["seconds"])))
             environment["LATELY_CHOSEN"] = str(names)
             arguments.append("-x")
             usual = sum(one["seconds"] for one in chosen.values())

@@ -66,15 +66,17 @@ class Records:
         self._kept = json.loads(self._path.read_text()) if self._path.exists() else {}
         self._folder = folder
 
-    def cost(self, file: str) -> tuple[bool, bool, float]:
-        """Return by what files are put in order: those on record by their seconds, then others.
+    def cost(self, file: str, path: str, function: str) -> tuple[bool, bool, float]:
+        """Return by what files are put in order to be run for a function.
 
-        Among these, such that simulate hardware are the last.
+        Those on record by the seconds of their tests that reach it; then others, of which such that
+        simulate hardware are the last.
         """
         kept = self._kept.get(file)
         if kept is None:
             return True, "pytest.mark.rtl" in (ROOT / file).read_text("utf-8"), 0.0
-        return False, False, sum(test["seconds"] for test in kept["tests"].values())
+        tests = reaching(kept["tests"], path, function).values()
+        return False, False, sum(test["seconds"] for test in tests)
 
     def tests(self, file: str) -> dict[str, dict]:
         """Return the tests of a file that pass, with their seconds and their calls."""

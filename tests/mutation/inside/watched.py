@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 CHOSEN = "LATELY_CHOSEN"
-"""Environment variable: file with the tests that are to run; all if it is missing."""
+"""Environment variable: file with the tests to run, in their order; all if it is missing."""
 TOLD = "LATELY_TOLD"
 """Environment variable: file to write."""
 
@@ -54,10 +54,12 @@ class Watch:
         self._prepared: set[str] = set()
         self.calls = Calls() if CHOSEN not in os.environ else None
 
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
         if CHOSEN in os.environ:
-            chosen = set(json.loads(Path(os.environ[CHOSEN]).read_text()))
-            items[:] = [item for item in items if item.nodeid in chosen]
+            there = {item.nodeid: item for item in items}
+            chosen = json.loads(Path(os.environ[CHOSEN]).read_text())
+            items[:] = [there[name] for name in chosen if name in there]
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_setup(self, item):

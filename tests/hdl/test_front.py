@@ -1,0 +1,100 @@
+"""The front end of a unit: what waits for the spare, and for how long."""
+
+from itertools import pairwise
+
+import pytest
+from amaranth.sim import Simulator
+
+from lately.golden import FilterSpec, Operation
+from lately.hdl import FilterUnit
+from lately.hdl.frontend.front import FrontEnd
+
+SPEC = FilterSpec(family="apbf", k=3, l=2, slice_bits=256, clear=8)
+WORDS = SPEC.slice_bits // SPEC.clear
+"""Clocks that the memories of a segment take to be cleared, long enough to be no other figure."""
+
+
+def flags(operations, *, start=0, generation=500, dirty=range(0)):
+    """Feed the front end of a unit from a clock on; return the clocks of each of its flags."""
+    # What the unit itself gives it, not what a bench does.
+    front = FilterUnit(SPEC)._front
+    found = {name: [] for name in ("valid", "insert", "shift", "clear")}
+    waiting = list(operations)
+
+    async def bench(ctx):
+        ctx.set(front.credit, 1)
+        ctx.set(front.generation, min(generation, (1 << len(front.generation)) - 1))
+        last = 0
+        for clock in range(5000):
+            ctx.set(front.i.valid, bool(waiting) and clock >= start)
+            ctx.set(front.i.payload, waiting[0] if waiting else Operation.NONE)
+            ctx.set(front.clean, clock not in dirty)
+            if ctx.get(front.i.valid) and ctx.get(front.i.ready):
+                waiting.pop(0)
+                last = clock
+            await ctx.tick()
+            for name, clocks in found.items():
+                if ctx.get(getattr(front.control, name)):
+                    clocks.append(clock)
+            if not waiting and clock > max(last, dirty.stop) + 4 * WORDS:
+                break
+        assert not waiting
+
+    simulator = Simulator(front)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return found
+
+
+def gaps(clocks):
+    return [after - before for before, after in pairwise(clocks)]
+
+
+def test_nothing_comes_before_the_clear_of_reset():
+    found = flags([Operation.INSERT] * 3)
+    (cleared,) = found["clear"]
+    assert WORDS < found["insert"][0] - cleared <= WORDS + FrontEnd.PAUSE
+    assert gaps(found["insert"]) == [1, 1]
+
+
+def test_shift_waits_for_the_spare_of_the_one_before():
+    found = flags([Operation.SHIFT] * 4)["shift"]
+    assert len(found) == 4
+    assert all(WORDS < gap <= WORDS + FrontEnd.PAUSE for gap in gaps(found))
+
+
+def test_clear_keeps_the_gate_closed_until_all_is_clear():
+    found = flags([Operation.CLEAR, Operation.INSERT])
+    assert WORDS < found["insert"][0] - found["clear"][1] <= WORDS + FrontEnd.PAUSE
+
+
+def test_clear_does_not_wait_for_the_spare():
+    found = flags([Operation.SHIFT, Operation.CLEAR])
+    assert found["clear"][1] - found["shift"][0] < WORDS
+
+
+def test_core_may_say_that_the_spare_is_not_clean():
+    """A SHIFT waits for that, and so does what comes after a CLEAR, which does not."""
+    dirty = range(200, 600)
+    (shifted,) = flags([Operation.SHIFT], start=250, dirty=dirty)["shift"]
+    assert dirty.stop <= shifted <= dirty.stop + FrontEnd.PAUSE
+    found = flags([Operation.CLEAR, Operation.INSERT], start=250, dirty=dirty)
+    assert 250 < found["clear"][1] < dirty.stop
+    assert dirty.stop <= found["insert"][0] <= dirty.stop + FrontEnd.PAUSE
+
+
+def test_generations_as_short_as_a_unit_allows_never_wait():
+    unit = FilterUnit(SPEC)
+    shortest = unit.minimum_generation
+    found = flags([Operation.INSERT] * 5 * shortest, generation=shortest)
+    assert set(gaps(found["insert"])) == {1}
+    assert set(gaps(found["shift"])) == {shortest}
+    assert shortest > WORDS
+
+
+@pytest.mark.parametrize("generation", [2, WORDS])
+def test_shorter_generations_wait_for_the_spare(generation):
+    found = flags([Operation.INSERT] * 4 * generation, generation=generation)
+    assert len(found["shift"]) == 3
+    assert min(gaps(found["shift"])) > WORDS
