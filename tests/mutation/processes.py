@@ -58,10 +58,15 @@ class EndlessRunError(Exception):
     """A process took too long and was killed."""
 
 
-def run_tests(
-    run: Run, file: str, chosen: Mapping[str, dict] | None = None, *, limit: float | None = None
-) -> dict:
-    """Run chosen tests of a file, the quick ones first, until one fails; all, and record what they call, if none are chosen.
+def run_tests(run: Run, file: str, chosen: Mapping[str, dict] | None = None) -> dict:
+    """Run chosen tests of a file until one fails; or all, and record what they call.
+
+    Parameters
+    ----------
+    run : Run
+    file : str
+    chosen : dict of str to dict, optional
+        Tests with their seconds; quick ones run first.
 
     Returns
     -------
@@ -72,10 +77,11 @@ def run_tests(
     Raises
     ------
     EndlessRunError
-        If it takes much longer than recorded, or than `limit` seconds.
+        If it takes much longer than is usual.
     """
     arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "watched", "-q", file]
     arguments += ["-m", "not slow"]
+    limit = None
     with temporary_folder(run) as folder:
         told, names = Path(folder, "told.json"), Path(folder, "chosen.json")
         environment = run.environment(folder) | {"LATELY_TOLD": str(told)}
@@ -83,8 +89,7 @@ def run_tests(
             names.write_text(json.dumps(sorted(chosen, key=lambda one: chosen[one]["seconds"])))
             environment["LATELY_CHOSEN"] = str(names)
             arguments.append("-x")
-            usual = sum(one["seconds"] for one in chosen.values())
-            limit = min(limit or usual * SLOWER + STARTING, usual * SLOWER + STARTING)
+            limit = sum(one["seconds"] for one in chosen.values()) * SLOWER + STARTING
         output = start([*arguments, f"--basetemp={folder}/tests"], environment, limit)
         if told.exists():
             return json.loads(told.read_text())
