@@ -35,10 +35,10 @@ class FrameRecord(data.StructLayout):
 class FrameIntake(wiring.Component):
     """Lets beats through to what digests them, and keeps frames whole or not at all.
 
-    A frame is discarded that comes damaged, that is longer than allowed, or, if `when_full` is
-    "drop", for which there is no room, or which begins while `enable` is low. It leaves all the
-    same, with its error set. If `when_full` is "wait", such frames wait instead. Nothing is
-    delayed.
+    A frame is discarded that comes damaged, or that is longer than allowed. It leaves all the
+    same, with its error set. So does, if `when_full` is "drop", a frame for which there is no
+    room; of one that begins while `enable` is low nothing leaves. If `when_full` is "wait", both
+    wait instead. Nothing is delayed.
 
     Parameters
     ----------
@@ -53,6 +53,8 @@ class FrameIntake(wiring.Component):
     enable : In(1)
     room : In(1)
         There are places for the beat that comes and for another frame.
+    begins : Out(1)
+        The first beat of a frame leaves.
     write : Out(1)
         The beat is to be kept.
     keep, discard : Out(1)
@@ -80,6 +82,7 @@ class FrameIntake(wiring.Component):
                 "o": Out(stream.Signature(FrameBeat())),
                 "enable": In(1),
                 "room": In(1),
+                "begins": Out(1),
                 "write": Out(1),
                 "keep": Out(1),
                 "discard": Out(1),
@@ -91,18 +94,24 @@ class FrameIntake(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         beat, transfer = self.i.p, Signal()
-        inside, lost, may, no_room = Signal(), Signal(), Signal(), Signal()
+        inside, lost, may, no_room, skips = (Signal() for _ in range(5))
+        skipped = Signal()
         over_before, over = self._elaborate_length(m, transfer)
         closed = ~inside & ~self.enable
         if self._waits:
-            m.d.comb += [may.eq((self.room | over_before) & ~closed), no_room.eq(0)]
+            m.d.comb += may.eq((self.room | over_before) & ~closed)
         else:
-            m.d.comb += [may.eq(1), no_room.eq(lost | ~self.room | closed)]
+            m.d.comb += [
+                may.eq(1),
+                skips.eq(skipped | closed),
+                no_room.eq(lost | ~self.room | skips),
+            ]
         errored = beat.last & beat.error
         m.d.comb += [
-            self.o.valid.eq(self.i.valid & may),
-            self.i.ready.eq(self.o.ready & may),
+            self.o.valid.eq(self.i.valid & may & ~skips),
+            self.i.ready.eq((self.o.ready | skips) & may),
             transfer.eq(self.i.valid & self.i.ready),
+            self.begins.eq(transfer & ~inside & ~skips),
             self.o.p.eq(beat),
             self.o.p.error.eq(beat.last & self.fates.any()),
             self.write.eq(transfer & ~over & ~no_room),
@@ -113,7 +122,11 @@ class FrameIntake(wiring.Component):
             self.discard.eq(transfer & beat.last & self.fates.any()),
         ]
         with m.If(transfer):
-            m.d.sync += [inside.eq(~beat.last), lost.eq(no_room & ~beat.last)]
+            m.d.sync += [
+                inside.eq(~beat.last),
+                lost.eq(no_room & ~beat.last),
+                skipped.eq(skips & ~beat.last),
+            ]
         return m
 
     def _elaborate_length(self, m, transfer):

@@ -1,0 +1,97 @@
+"""A deduplicator of frames with flat ports and a bus, which every hardware language can connect."""
+
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..bus.controlled import Controlled
+from ..bus.flat import AxisUnit, FlatUnit
+
+
+class ControlledDeduplicator(Controlled):
+    """A deduplicator whose settings and counters are registers behind a bus.
+
+    Parameters
+    ----------
+    unit : Deduplicator
+    bus : str
+        One of `lately.hdl.bus.controlled.BUSES`.
+    version : tuple of int
+        That of Lately.
+
+    Members
+    -------
+    i, o
+        As of the deduplicator.
+
+    The others, and errors, are those of `Controlled`.
+    """
+
+    def __init__(self, unit, *, bus, version):
+        streams = {name: unit.signature.members[name] for name in ("i", "o")}
+        super().__init__(
+            unit,
+            lambda others: wiring.Signature(streams | others),
+            bus=bus,
+            spec=unit.spec,
+            version=version,
+            tag_bits=0,
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        self._elaborate_bus(m)
+        wiring.connect(m, wiring.flipped(self.i), self.unit.i)
+        wiring.connect(m, self.unit.o, wiring.flipped(self.o))
+        return m
+
+
+class AxisFrames(AxisUnit):
+    """A deduplicator between two AXI4-Streams of frames.
+
+    TREADY depends neither on TVALID nor on the other stream's TREADY in the same cycle.
+
+    Parameters
+    ----------
+    unit : ControlledDeduplicator or Deduplicator
+
+    Members
+    -------
+    aclk, aresetn : In(1)
+    s_axis_tdata, s_axis_tkeep, s_axis_tlast, s_axis_tuser, s_axis_tvalid : In
+        A frame; TUSER says with TLAST that it is damaged. TKEEP is there with 64 bits only.
+    s_axis_tready : Out(1)
+    m_axis_tdata, m_axis_tkeep, m_axis_tlast, m_axis_tuser, m_axis_tvalid : Out
+        A frame; TUSER says that it was seen lately, if such frames are to be marked.
+    m_axis_tready : In(1)
+    tick, or what else the unit has
+        As of the unit.
+    """
+
+    def __init__(self, unit):
+        # No port has several fields.
+        self.requests, self.results = [], []
+        self._parts = ["data", "last", "user", *(["keep"] if len(unit.i.p.keep) > 1 else [])]
+        members = {}
+        for prefix, payload, there, back in (
+            ("s_axis_t", unit.i.p, In, Out), ("m_axis_t", unit.o.p, Out, In)
+        ):  # fmt: skip
+            widths = {part: len(getattr(payload, part)) for part in self._parts}
+            members |= {f"{prefix}{part}": there(width) for part, width in widths.items()}
+            members |= {f"{prefix}valid": there(1), f"{prefix}ready": back(1)}
+        FlatUnit.__init__(self, unit, members)
+
+    def _elaborate_streams(self, m):
+        unit = self.unit
+        m.d.comb += [
+            unit.i.p.keep.eq(-1),
+            unit.i.valid.eq(self.s_axis_tvalid),
+            self.s_axis_tready.eq(unit.i.ready),
+            self.m_axis_tvalid.eq(unit.o.valid),
+            unit.o.ready.eq(self.m_axis_tready),
+        ]
+        for part in self._parts:
+            m.d.comb += [
+                getattr(unit.i.p, part).eq(getattr(self, f"s_axis_t{part}")),
+                getattr(self, f"m_axis_t{part}").eq(getattr(unit.o.p, part)),
+            ]

@@ -1,0 +1,57 @@
+"""Settings of digests, which change between frames."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.hash.siphash import SECRET_BITS
+from ...golden.packets.packet_digest import DEFAULT_FIELDS, Field
+
+MOST_UNDER_WAY = 63
+"""Frames of which the digests may be under way at most."""
+
+
+class DigestSettings(wiring.Component):
+    """Keeps fields and secret steady from the first beat of a frame to its digest.
+
+    After a change, no frame may begin until the digests of all that have begun are there; then it
+    takes effect.
+
+    Members
+    -------
+    fields : In(5)
+    secret : In(stream.Signature(128))
+    begins, ends : In(1)
+        A frame begins; a digest is there.
+    open : Out(1)
+        Frames may begin.
+    steady_fields, steady_secret : Out
+        What counts. The secret is 0 after reset.
+    """
+
+    def __init__(self):
+        super().__init__(
+            {
+                "fields": In(len(Field)),
+                "secret": In(stream.Signature(SECRET_BITS)),
+                "begins": In(1),
+                "ends": In(1),
+                "open": Out(1, init=1),
+                "steady_fields": Out(len(Field), init=DEFAULT_FIELDS.value),
+                "steady_secret": Out(SECRET_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        under_way = Signal(range(MOST_UNDER_WAY + 1))
+        m.d.sync += [
+            under_way.eq(under_way + self.begins - self.ends),
+            self.open.eq(~(self.secret.valid | (self.fields != self.steady_fields))),
+        ]
+        with m.If(~self.open & (under_way == 0)):
+            m.d.comb += self.secret.ready.eq(1)
+            m.d.sync += [self.steady_fields.eq(self.fields), self.open.eq(1)]
+            with m.If(self.secret.valid):
+                m.d.sync += self.steady_secret.eq(self.secret.payload)
+        return m

@@ -1,0 +1,69 @@
+"""The deduplicator of frames: what it is built from, and settings that change between frames."""
+
+import pytest
+from frame_streams import simulate
+
+from lately.golden import any_preset
+from lately.golden.errors import SpecificationError
+from lately.golden.packets.packet_digest import DEFAULT_FIELDS
+from lately.golden.spec import GEBFSpec
+from lately.hdl.packets.deduplicator import Deduplicator
+from lately.hdl.packets.digest_settings import DigestSettings
+
+pytestmark = pytest.mark.rtl
+
+SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ({"spec": any_preset("tiny")}, SpecificationError,
+         "span: must be given for a deduplicator of frames"),
+        ({"spec": any_preset("timed-tiny")}, SpecificationError,
+         "key_bits: must be 64, those of a digest, not 8"),
+        ({"width": 32}, ValueError, "Width must be 8 or 64, not 32"),
+        ({"ticks": "time"}, ValueError, "Ticks must be tick or period for frames, not 'time'"),
+        ({"store": 2048}, ValueError,
+         "Store must be of at least 4024 bytes for two frames of 2000, not 2048"),
+        ({"when_full": "cut"}, ValueError, "When full must be wait or drop, not 'cut'"),
+    ],
+)  # fmt: skip
+def test_deduplicator_wrong(how, error, message):
+    with pytest.raises(error, match=f"^{message}$"):
+        Deduplicator(**{"spec": SPEC} | how)
+
+
+def test_settings_wait_for_digests():
+    """None begins after a change until all digests are there; then both count at once."""
+    settings = DigestSettings()
+    told = (settings.open, settings.steady_fields, settings.steady_secret, settings.secret.ready)
+
+    async def bench(ctx):
+        async def clock(begins=0, ends=0):
+            ctx.set(settings.begins, begins)
+            ctx.set(settings.ends, ends)
+            await ctx.tick()
+            return tuple(map(ctx.get, told))
+
+        ctx.set(settings.fields, DEFAULT_FIELDS.value)
+        before = (1, DEFAULT_FIELDS.value, 0, 0)
+        assert await clock(begins=1) == before
+        ctx.set(settings.fields, 6)
+        ctx.set(settings.secret.valid, 1)
+        ctx.set(settings.secret.payload, 1 << 127)
+        # One begins in the very clock of the change.
+        assert await clock(begins=1) == (0, *before[1:])
+        assert await clock(ends=1) == (0, *before[1:])
+        assert await clock() == (0, *before[1:])
+        assert await clock(ends=1) == (0, *before[1:3], 1)
+        ctx.set(settings.secret.valid, 1)
+        open_, *steady, _ = await clock()
+        assert (open_, *steady) == (1, 6, 1 << 127)
+        ctx.set(settings.secret.valid, 0)
+        assert (await clock())[0] == 1
+        ctx.set(settings.fields, 7)
+        assert (await clock())[0] == 0
+        assert (await clock())[:3] == (1, 7, 1 << 127)
+
+    simulate(settings, bench)
