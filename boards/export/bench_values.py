@@ -4,6 +4,7 @@ from typing import Any
 
 from ...hdl.bus.flat import FlatUnit
 from .design import Design, Port
+from .frame_vectors import frame_vectors
 from .vectors import vectors
 
 OPERATIONS = 200
@@ -20,7 +21,10 @@ def bench_values(design: Design) -> dict[str, Any]:
     design : Design
     """
     component, ports = design.component, design.ports
-    stimuli = vectors(design, OPERATIONS, seed=_SEED)
+    if design.frames:
+        stimuli = frame_vectors(design, seed=_SEED)
+    else:
+        stimuli = vectors(design, OPERATIONS, seed=_SEED)
     requests = [port for port in ports if port.name in stimuli.requests[0]]
     results = [port for port in ports if port.name in stimuli.results[0]]
     resets = _resets(component, ports)
@@ -42,7 +46,7 @@ def bench_values(design: Design) -> dict[str, Any]:
         "result_mask": _word(results, _compared(design, results)),
         "connections": connections,
         "settled": 8 if design.waits else pause + component.unit.latency,
-        "most_cycles": 100 * OPERATIONS * (pause + 1),
+        "most_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1),
     }
 
 

@@ -14,7 +14,7 @@ from ...hdl.bus.flat import FlatUnit
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
 from .design import NO_BUS, Design
-from .meanings import MEANINGS
+from .meanings import FRAME_MEANINGS, MEANINGS
 from .names import ExportError
 from .register_values import register_values
 
@@ -127,23 +127,25 @@ def _heading(design: Design) -> dict[str, str]:
     return {
         "name": design.name,
         "version": metadata.version("lately"),
-        "shape": getattr(design.spec, "shape", design.spec.family),
+        "shape": _shape(design),
         "digest": design.digest,
     }
+
+
+def _shape(design: Design) -> str:
+    shape: str = getattr(design.spec, "shape", design.spec.family)
+    return f"deduplicator of frames, {shape}" if design.frames else shape
 
 
 def _values(design: Design) -> dict[str, Any]:
     """Return what the templates name."""
     component, device = design.component, design.device
     return (
-        {
-            "name": design.name,
-            "version": metadata.version("lately"),
-            "shape": getattr(design.spec, "shape", design.spec.family),
-            "digest": design.digest,
+        _heading(design)
+        | {
             "ports": design.ports,
             "fields": _fields(component),
-            "meanings": MEANINGS,
+            "meanings": FRAME_MEANINGS if design.frames else MEANINGS,
             "clock": component.CLOCK,
             "reset": component.RESET,
             "active": 0 if component.ACTIVE_LOW else 1,
@@ -151,8 +153,9 @@ def _values(design: Design) -> dict[str, Any]:
             "device": device.name,
             "architecture": device.family,
             "period": 1000 / target_mhz(device.name),
-            "operations": _operations(component),
-            "latency": _latency(design),
+            "frames": design.frames,
+            "operations": [] if design.frames else _operations(component),
+            "latency": "" if design.frames else _latency(design),
             "bus": "" if design.bus == NO_BUS else design.bus,
         }
         | bench_values(design)
@@ -175,7 +178,7 @@ def _operations(component: FlatUnit) -> list[str]:
 
 
 def _fields(component: FlatUnit) -> list[dict[str, Any]]:
-    several = component.unit.signature.lanes > 1
+    several = getattr(component.unit.signature, "lanes", 1) > 1
     return [
         one._asdict()
         | {"label": f"{one.name}{one.lane}" if several and one.name != "alone" else one.name}

@@ -17,6 +17,8 @@ from ...hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
 from ...hdl.bus.flat import AxisUnit, ExternUnit, FlatUnit, RawUnit
 from ...hdl.bus.register_map import RegisterMap
 from ...hdl.latencies import DEFAULT_LEVELS
+from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
+from ...hdl.packets.deduplicator import Deduplicator
 from ..flow.devices import Device, device
 from .names import ExportError, check_name
 
@@ -24,6 +26,9 @@ WRAPS: dict[str, Callable[..., FlatUnit]] = {
     "axis": AxisUnit, "raw": RawUnit, "extern": ExternUnit,
 }  # fmt: skip
 """Conventions of ports."""
+
+FRAMES = {"frames-8": 8, "frames-64": 64}
+"""Likewise for a deduplicator of frames with the unit inside, and the bits of its streams."""
 
 NO_BUS = "none"
 """In place of a bus: settings and counters are ports."""
@@ -72,7 +77,7 @@ class Design:
     name : str
         Of the module, and of all files.
     wrap : str
-        One of `WRAPS`.
+        One of `WRAPS` or `FRAMES`.
     bus : str
         One of `lately.hdl.bus.controlled.BUSES`, behind which the registers are, or `NO_BUS`.
     memory : str
@@ -86,7 +91,7 @@ class Design:
     levels : int
         As for `lately.hdl.unit.FilterUnit`.
     options : dict
-        Further options of the unit.
+        Further options of the unit, or of the deduplicator.
     models : sequence of str
         Verilog that simulates the block RAMs of the memory, in the order in which it is read.
 
@@ -114,8 +119,9 @@ class Design:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if self.wrap not in WRAPS:
-            raise ExportError(f"wrap: must be one of {', '.join(WRAPS)}, not {self.wrap!r}")
+        wraps = [*WRAPS, *FRAMES]
+        if self.wrap not in wraps:
+            raise ExportError(f"wrap: must be one of {', '.join(wraps)}, not {self.wrap!r}")
         if self.bus not in (*BUSES, NO_BUS):
             raise ExportError(
                 f"bus: must be one of {', '.join([*BUSES, NO_BUS])}, not {self.bus!r}"
@@ -141,6 +147,11 @@ class Design:
         return device(self.target or DEVICES.get(self._kind, DEVICES["portable"]))
 
     @property
+    def frames(self) -> bool:
+        """Whether it is a deduplicator of frames."""
+        return self.wrap in FRAMES
+
+    @property
     def waits(self) -> bool:
         """Whether the streams can wait, as they have ready."""
         return self.wrap != "extern"
@@ -155,11 +166,15 @@ class Design:
             if isinstance(error, SpecificationError):
                 raise
             raise ExportError(str(error)) from None
+        if self.frames:
+            return AxisFrames(unit)
         return AxisUnit(unit, last=True) if self.last else WRAPS[self.wrap](unit)
 
     def _unit(self) -> Any:
         has_bus = self.bus != NO_BUS
         options = {"statistics_bits": COUNTER_BITS} | self.options if has_bus else self.options
+        if self.frames:
+            return self._deduplicator(options)
         unit = filter_unit(
             self.spec,
             memory=self.memory,
@@ -177,6 +192,14 @@ class Design:
             told_bits=self.tag_bits,
             waits=self.waits,
         )
+
+    def _deduplicator(self, options: dict[str, Any]) -> Any:
+        unit = Deduplicator(
+            self.spec, width=FRAMES[self.wrap], memory=self.memory, levels=self.levels, **options
+        )
+        if self.bus == NO_BUS:
+            return unit
+        return ControlledDeduplicator(unit, bus=self.bus, version=release())
 
     @property
     def registers(self) -> RegisterMap | None:

@@ -75,3 +75,28 @@ MEANINGS = (
     | {register.name: register.meaning for register in REGISTERS}
 )
 """Meanings by name."""
+
+FRAME_MEANINGS = MEANINGS | {
+    "s_axis_tdata": "bytes of a frame, the first in the lowest bits",
+    "s_axis_tkeep": "bytes that count: from the lowest on, all but in the last transfer",
+    "s_axis_tlast": "the frame ends",
+    "s_axis_tuser": "with TLAST: the frame is damaged, and is discarded",
+    "s_axis_tvalid": "handshake of frames that come",
+    "s_axis_tready": "handshake of frames that come",
+    "m_axis_tdata": "bytes of a frame",
+    "m_axis_tkeep": "bytes that count",
+    "m_axis_tlast": "the frame ends",
+    "m_axis_tuser": "the frame was seen lately, if such frames are marked",
+    "m_axis_tvalid": "handshake of frames that leave",
+    "m_axis_tready": "handshake of frames that leave",
+    "s_axis_digest_secret_tdata": "secret of the digest",
+    "s_axis_digest_secret_tvalid": "handshake of secrets",
+    "s_axis_digest_secret_tready": "handshake of secrets",
+    "hits": "frames that were seen lately",
+    "enable": "frames are taken",
+    "clear": "all frames are forgotten, when it is high for a cycle",
+    "order": "a clear is yet to be performed",
+    "action": "frames that were seen lately are counted (0), marked (1) or dropped (2)",
+    "fields": "bits of what counts besides, from the lowest: TOS, TTL, VLAN, layer 2, whole frame",
+}
+"""Meanings by name for a deduplicator of frames."""

@@ -40,7 +40,12 @@ MODULES = (
 )
 PAGES = {
     page.path.stem: page
-    for page in (pictures.HARDWARE, pictures.FILTERS, *(module.PAGE for module in MODULES))
+    for page in (
+        pictures.HARDWARE,
+        pictures.FILTERS,
+        pictures.DEDUPLICATOR,
+        *(module.PAGE for module in MODULES),
+    )
 }
 
 

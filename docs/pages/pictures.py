@@ -1,4 +1,4 @@
-"""Pictures of docs/hardware.md and docs/filters.md: a unit, the ring over time, and its timing."""
+"""Pictures of a unit and its timing, of the ring over time, and of the deduplicator of frames."""
 
 from collections.abc import Iterator
 from functools import cache, partial
@@ -15,6 +15,7 @@ from .blocks import DOCS, IMAGES, Page
 
 BLOCKS = IMAGES / "unit.svg"
 RING = IMAGES / "ring.svg"
+FRAMES = IMAGES / "deduplicator.svg"
 GENERATIONS = 9
 """Columns of the picture of the ring."""
 
@@ -111,6 +112,41 @@ def ring_words(k: int = 2, l: int = 3) -> str:
     )
 
 
+def frames_words() -> str:
+    """Put the deduplicator of frames into words."""
+    return "s_axis, widen, intake, store, narrow, m_axis; beside the store: digest, filter, verdict"
+
+
+def draw_frames() -> None:
+    """Draw the deduplicator of frames as blocks."""
+    arrow = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
+    above = ("widen\n8 to 64 bits", "intake\nwhole or not at all", "store\nring of block RAM",
+             "narrow\n64 to 8 bits")  # fmt: skip
+    with style():
+        figure = blank_figure(8.4, 2.3)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_axis_off()
+        axes.set_xlim(-1.6, 8.7)
+        axes.set_ylim(-1.8, 0.7)
+        place = partial(axes.annotate, ha="center", va="center", fontsize=8)
+        for number, text in enumerate(above):
+            _box(axes, 2.3 * number, 0, text, "blue")
+        _box(axes, 3.4, -1.3, "digest\nkeyed, 64 bits", "green")
+        _box(axes, 5.8, -1.3, "filter\nspan and window", "green")
+        for start, end, text in (
+            (-1.5, -0.7, "s_axis"), (0.75, 1.45, ""), (3.15, 3.85, ""), (5.4, 6.1, ""),
+            (7.7, 8.5, "m_axis"),
+        ):  # fmt: skip
+            place("", (end, 0), (start, 0), arrowprops=arrow)
+            place(text, ((start + end) / 2, 0.25))
+        place("", (2.9, -0.95), (2.5, -0.4), arrowprops=arrow)
+        place("", (5.0, -1.3), (4.3, -1.3), arrowprops=arrow)
+        place("", (5.0, -0.4), (5.5, -0.95), arrowprops=arrow)
+        place("verdict", (5.75, -0.65))
+        place("registers: AXI4-Lite or Wishbone", (0.6, -1.3))
+        save(figure, FRAMES, frames_words())
+
+
 @cache
 def _diagrams() -> dict[str, dict[str, Any]]:
     return {name: diagram.wave_json() for name, diagram in waves.DIAGRAMS.items()}
@@ -130,3 +166,6 @@ def draw_hardware() -> None:
 
 HARDWARE = Page(DOCS / "hardware.md", dict, drawings=_hardware_drawings, draw=draw_hardware)
 FILTERS = Page(DOCS / "filters.md", dict, drawings=lambda: {RING: ring_words()}, draw=draw_ring)
+DEDUPLICATOR = Page(
+    DOCS / "deduplicator.md", dict, drawings=lambda: {FRAMES: frames_words()}, draw=draw_frames
+)

@@ -7,14 +7,18 @@ import click
 from .figures import show
 from .options import choice_option, choose_unit, count_option, filter_options, json_option
 
+FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "full": "when_full"}
+"""Options of a deduplicator of frames, and what its parameters are called."""
+
 
 @click.command("export", short_help="Write a unit as Verilog, with files for other tools.")
 @filter_options
 @click.option("--name", metavar="X", help="Name of the module and of all files.")
 @choice_option(
     "--wrap",
-    ["axis", "raw", "extern"],
-    "Ports: AXI4-Stream; valid and ready for each field; or fixed latency without ready.",
+    ["axis", "raw", "extern", "frames-8", "frames-64"],
+    "Ports: AXI4-Stream; valid and ready for each field; fixed latency without ready; or a "
+    "deduplicator of Ethernet frames, which come and leave in so many bits.",
 )
 @choice_option(
     "--bus",
@@ -41,6 +45,26 @@ from .options import choice_option, choose_unit, count_option, filter_options, j
     type=click.Choice(["tick", "period", "time"]),
     help="For a window in time: where ticks come from.  [default: tick]",
 )
+@click.option(
+    "--period", type=click.IntRange(min=1), metavar="CLOCKS", help="Frames: a tick's, after reset."
+)
+@click.option(
+    "--longest",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Frames: longer ones are discarded.  [default: 2000]",
+)
+@click.option(
+    "--store",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Frames: memory in which they wait for the filter's answer.  [default: 8192]",
+)
+@click.option(
+    "--full",
+    type=click.Choice(["wait", "drop"]),
+    help="Frames: those without room wait, or are discarded.  [default: wait]",
+)
 @click.option("--out", metavar="DIR", help="Folder to write, new or empty.  [default: X]")
 @json_option
 def export(
@@ -48,7 +72,6 @@ def export(
     spec: str | None,
     preset: str | None,
     name: str | None,
-    ticks: str | None,
     out: str | None,
     as_json: bool,
     **how: Any,
@@ -67,7 +90,8 @@ def export(
       lately export --name seen_lately --out ip/seen_lately
       lately export --name seen_lately --bus axi4-lite
       lately export --preset gebf-default --name seen --wrap raw --memory ecp5
-      lately export --spec filter.toml --name dedup --last --tag-bits 16
+      lately export --spec filter.toml --name seen --last --tag-bits 16
+      lately export --spec timed.toml --name dedup --wrap frames-64 --bus axi4-lite
     """
     if name is None:
         raise click.UsageError("give --name, that of the module")
@@ -76,9 +100,7 @@ def export(
     from ..boards.export.design import Design
     from ..sim.toolchain import models
 
-    if ticks is not None and not getattr(chosen, "timed", False):
-        raise click.UsageError("--ticks needs a filter whose window is one in time")
-    options = {} if ticks is None else {"ticks": ticks}
+    options = _unit_options(chosen, how)
     cells = [path.read_text("utf-8") for path in models(how["memory"])]
     design = Design(spec=chosen, name=name, options=options, models=cells, **how)
     folder = out or name
@@ -86,3 +108,16 @@ def export(
     unit = {"latency": design.profile.latency, "digest": design.digest}
     told = {"name": name, "directory": folder, "files": files, **unit, "spec": chosen.to_dict()}
     show(as_json, told, "export", told | {"design": design})
+
+
+def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
+    """Take the options of the unit, and of a deduplicator of frames, out of those of the export."""
+    named = {"ticks": "ticks", **FRAME_OPTIONS}
+    options = {named[name]: how.pop(name) for name in named}
+    given = {name: value for name, value in options.items() if value is not None}
+    if "ticks" in given and not getattr(chosen, "timed", False):
+        raise click.UsageError("--ticks needs a filter whose window is one in time")
+    if given.keys() - {"ticks"} and not how["wrap"].startswith("frames"):
+        wrong = next(option for option, name in FRAME_OPTIONS.items() if name in given)
+        raise click.UsageError(f"--{wrong} needs --wrap frames-8 or frames-64")
+    return given

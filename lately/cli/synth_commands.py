@@ -17,6 +17,7 @@ from .options import (
 from .progress import stage_bar
 
 if TYPE_CHECKING:
+    from ..boards.flow.synthesis import SynthesisReport
     from ..hdl.build import UnitSpec
 
 
@@ -44,11 +45,19 @@ if TYPE_CHECKING:
     "Memory organisation; bit-sliced suits guarded-epoch filters only.",
 )
 @click.option(
+    "--frames",
+    "width",
+    type=click.Choice(["8", "64"]),
+    help="A deduplicator of Ethernet frames, which come and leave in so many bits, with the filter "
+    "in it.",
+)
+@click.option(
     "--freq",
     "target_mhz",
     type=click.IntRange(min=1),
     metavar="MHZ",
-    help="Clock that nextpnr strives for.  [default: the vendor's limit for the unit]",
+    help="Clock that nextpnr strives for.  [default: the vendor's limit for the unit; with "
+    "--frames that of 1 or 10 Gb/s]",
 )
 @time_limit_option
 @click.option(
@@ -63,6 +72,7 @@ def synth(
     name: str | None,
     list_devices: bool,
     exchange: bool,
+    width: str | None,
     as_json: bool,
     **flow: Any,
 ) -> None:
@@ -79,6 +89,7 @@ def synth(
       lately synth --device ecp5-25k-6
       lately synth --preset small --device ice40-up5k --seed 3
       lately synth --spec filter.toml --device ecp5-85k-6 --json
+      lately synth --spec timed.toml --device ecp5-85k-8 --frames 64
     """
     from ..boards.flow.devices import DEVICES, device
 
@@ -95,12 +106,24 @@ def synth(
     chosen = choose_unit(spec, preset)
     if exchange:
         flow["memory"] = _exchange(chosen, target.family)
-    from ..boards.flow.synthesis import synthesize_unit
-
     with stage_bar("synthesis") as progress:
-        report = synthesize_unit(chosen, device=target, progress=progress, **flow)
+        report = _synthesize(width, chosen, device=target, progress=progress, **flow)
     told = report.to_dict() | {"spec": chosen.to_dict()}
     show(as_json, told, "synthesis", {"report": report, "spec": chosen})
+
+
+def _synthesize(width: str | None, chosen: "UnitSpec", **flow: Any) -> "SynthesisReport":
+    if width is None:
+        from ..boards.flow.synthesis import synthesize_unit
+
+        return synthesize_unit(chosen, **flow)
+    if flow.pop("memory") or flow.pop("organisation") != "separate":
+        raise click.UsageError(
+            "--frames takes the device's own block RAMs and separate segments, no other memory"
+        )
+    from ..boards.export.frame_synthesis import synthesize_frames
+
+    return synthesize_frames(chosen, width=int(width), **flow)
 
 
 def _exchange(spec: "UnitSpec", family: str) -> str:

@@ -7,7 +7,11 @@ from click.testing import CliRunner
 
 from lately.cli import app as cli
 from lately.golden import any_preset
+from lately.golden.spec import GEBFSpec
 from lately.golden.spec.base import Specification
+
+SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+FRAMES = "frames.toml"
 
 
 def run(*arguments):
@@ -23,6 +27,16 @@ def test_files_and_figures(tmp_path):
     assert Specification.from_toml(tmp_path / "ip" / "seen.toml") == any_preset("tiny")
     text = run("--preset", "tiny", "--name", "seen", "--out", tmp_path / "again").stdout
     assert f"1 lane, latency {told['latency']} clocks, specification {told['digest']}" in text
+
+
+def test_deduplicator_of_frames(tmp_path):
+    SPEC.to_toml(tmp_path / FRAMES)
+    arguments = ("--spec", tmp_path / FRAMES, "--name", "dedup", "--wrap", "frames-64")
+    sizes = ("--longest", 1518, "--store", 4096, "--full", "drop", "--period", 1562)
+    done = run(*arguments, *sizes, "--bus", "wishbone", "--out", tmp_path / "ip")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "ip: deduplicator of frames, specification " in done.stdout
+    assert "`0x61a`" in (tmp_path / "ip" / "dedup_registers.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -44,13 +58,23 @@ def test_files_and_figures(tmp_path):
          "Invalid value for '--bus': 'avalon' is not one of "),
         (("--name", "x", "--preset", "tiny", "--wrap", "raw", "--last"),
          "last: must be given with wrap axis only, not raw"),
+        (("--name", "x", "--preset", "tiny", "--store", "8192"),
+         "--store needs --wrap frames-8 or frames-64 (see"),
+        (("--name", "x", "--preset", "tiny", "--wrap", "frames-8"),
+         "span: must be given for a deduplicator of frames"),
+        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--store", "3000"),
+         "Store must be a power of two, not 3000"),
+        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--longest", "9000"),
+         "Store must be of at least 18024 bytes for two frames of 9000, not 8192"),
     ],
 )  # fmt: skip
 def test_wrong(arguments, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    done = run(*arguments)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    SPEC.to_toml(tmp_path / FRAMES)
+    done = run(*(f"../{one}" if one == FRAMES else one for one in arguments))
     assert done.exit_code != 0
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"lately: error: {message}")
-    assert not list(tmp_path.iterdir())
+    assert not list((tmp_path / "here").iterdir())

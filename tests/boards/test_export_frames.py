@@ -1,0 +1,104 @@
+"""Exported deduplicators of frames, as other tools read them and run them."""
+
+import re
+import subprocess
+
+import pytest
+from systemrdl import RDLCompiler
+
+from lately.boards.export.bundle import descriptions, write
+from lately.boards.export.design import FRAMES, Design
+from lately.boards.export.names import ExportError
+from lately.golden.spec import GEBFSpec
+from lately.hdl.bus.controlled import BUSES
+from lately.sim.toolchain import run_yosys, verilator_environment
+
+pytestmark = pytest.mark.rtl
+
+SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+WIDTHS = {"frames-8": 8, "frames-64": 64}
+
+
+def design(wrap="frames-64", bus="axi4-lite", **how):
+    return Design(spec=SPEC, name="dedup", wrap=wrap, bus=bus, **how)
+
+
+def run(command, folder):
+    done = subprocess.run(
+        command, cwd=folder, env=verilator_environment(), capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def check_bench(folder):
+    """Run the test bench that comes with it: what leaves is what leaves the golden model."""
+    run(["iverilog", "-g2005", "-Wall", "-o", "bench", "dedup.v", "dedup_tb.v"], folder)
+    told = subprocess.run(["vvp", "bench"], cwd=folder, capture_output=True, text=True, check=True)
+    assert re.search(r"^PASS: \d+ results", told.stdout, re.M), told.stdout
+
+
+def test_bench_that_comes_with_it(tmp_path):
+    write(design(), tmp_path / "ip")
+    check_bench(tmp_path / "ip")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bus", [*BUSES, "none"])
+@pytest.mark.parametrize("wrap", FRAMES)
+def test_tools_read_it_without_warnings(wrap, bus, tmp_path):
+    write(design(wrap, bus, options={"when_full": "drop"}), tmp_path / "ip")
+    check_bench(tmp_path / "ip")
+    lint = ["verilator", "--lint-only", "--quiet", "-Wall", "--top-module", "dedup", "dedup.v"]
+    run(lint, tmp_path / "ip")
+    script = "read_verilog dedup.v; hierarchy -check -top dedup; proc; check -assert"
+    assert run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip").stdout == ""
+
+
+@pytest.mark.parametrize("wrap", FRAMES)
+def test_ports(wrap):
+    ports = {port.name: port.width for port in design(wrap).ports}
+    streams = {name: width for name, width in ports.items() if "_axis_" in name}
+    parts = {"tdata": WIDTHS[wrap], "tlast": 1, "tuser": 1, "tvalid": 1, "tready": 1}
+    parts |= {"tkeep": 8} if wrap == "frames-64" else {}
+    assert streams == {f"{side}_axis_{name}": bits for side in "sm" for name, bits in parts.items()}
+    assert len(ports) == 2 + len(streams) + 19
+    page = descriptions(design(wrap))["dedup.md"]
+    assert all(f"| `{name}` |" in page for name in ports)
+    assert not re.search(r"^\| `\w+` \| \w+ \| \d+ \|  \|", page, re.M)
+    # Without a bus, what is a register is a port that has a meaning.
+    page = descriptions(design(wrap, "none"))["dedup.md"]
+    assert not re.search(r"^\| `\w+` \| \w+ \| \d+ \|  \|", page, re.M)
+
+
+def test_registers(tmp_path):
+    """What other tools read of the registers is what the deduplicator needs to work at once."""
+    asked = design(options={"period": 1250})
+    (tmp_path / "dedup.rdl").write_text(descriptions(asked)["dedup.rdl"])
+    compiler = RDLCompiler()
+    compiler.compile_file(str(tmp_path / "dedup.rdl"))
+    found = {
+        (register.inst_name, field.inst_name): field.get_property("reset")
+        for register in compiler.elaborate().top.registers()
+        for field in register.fields()
+    }
+    assert found["period", "value"] == 1250
+    assert (found["frames", "action"], found["frames", "fields"]) == (2, 1)
+    assert found["control", "enable"] == 1
+    counted = {word.register.name for word in asked.registers.words if word.register.event}
+    assert {"hits", "frames_in", "bytes_out", "frames_no_room"} <= counted
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"last": True}, "last: must be given with wrap axis only, not frames-64"),
+        ({"options": {"ticks": "time"}},
+         "Ticks must be tick or period for frames, not 'time'"),
+        ({"wrap": "frames-32"},
+         "wrap: must be one of axis, raw, extern, frames-8, frames-64, not 'frames-32'"),
+    ],
+)  # fmt: skip
+def test_design_wrong(how, message):
+    with pytest.raises(ExportError, match=f"^{re.escape(message)}$"):
+        _ = design(**how).component
