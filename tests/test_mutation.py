@@ -103,7 +103,7 @@ def test_draw_depends_on_the_function_alone():
 def test_all_modules_have_mutants_that_can_be_found():
     paths = modules()
     assert {"golden/times.py", "hdl/queue.py", "hdl/frontend/gate.py"} <= set(paths)
-    # Presets and the like are but tables.
+    assert distances("lately.golden.ring.apbf")["tests/golden/test_filters.py"] == 2
     assert distances("lately.hdl.queue")["tests/hdl/test_hdl.py"] == 1
     assert "tests/golden/test_spec.py" not in distances("lately.hdl.queue")
 

@@ -8,10 +8,12 @@ from amaranth.hdl import Assume, Mux, Signal
 from amaranth.hdl._ast import AnyConst
 from amaranth.lib.wiring import In
 
+from ...golden.spec import APBFSpec
 from ...hdl.frontend.front import FrontEnd
 from ...hdl.interface import Operation
+from ...hdl.unit import FilterUnit
 from .formal import Proof, Unbounded
-from .harness import Harness, Rules
+from .harness import Harness, Rules, elaborated
 
 
 class FrontEndHarness(Harness):
@@ -74,6 +76,23 @@ class SpareInTime(FrontEndHarness):
         self.reach("a clear while the spare is swept", front.control.clear & (soon > 1))
         self.reach(
             "a forced shift", front.control.shift & front.control.valid & ~front.control.insert
+        )
+
+
+SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
+"""A filter whose segments take longer to be cleared than the front end is busy with itself."""
+
+
+class SpareOfUnitInTime(SpareInTime):
+    """The same of a unit's own front end, which is told what the unit says of its sweep."""
+
+    def __init__(self, *, spec, unit=FilterUnit, goal=None):
+        built = unit(spec)
+        super().__init__(
+            words=-(-spec.part_bits // spec.clear),
+            generation_bits=built.generation_bits,
+            front=lambda **_: elaborated(built).submodules.front,
+            goal=goal,
         )
 
 
@@ -167,6 +186,15 @@ PROOFS = (
             "a clear while the spare is swept": 120,
             "a forced shift": 120,
         },
+    ),
+    Proof(
+        name="spare in time, unit",
+        statement="The same with the clocks of a sweep and the least generation that a unit hands "
+        "to its front end.",
+        design="front end of a unit, apbf, 16 words to clear, any generation length",
+        build=partial(SpareOfUnitInTime, spec=SWEPT),
+        method=Unbounded(),
+        goals={"a shift as soon as the spare is clean": 120, "a forced shift": 120},
     ),
     Proof(
         name="exact count",

@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     add("--count", type=int, help="mutants at most")
     add("--minutes", type=float, help="time after which no other is begun")
     add("--limit", type=float, default=600, help="seconds for a mutant; default: %(default)s")
+    add("--near", type=int, metavar="IMPORTS", help="between a module and its tests, at most")
     add("--survivors", action="store_true", help="try those again that were not killed")
     add("--again", action="store_true", help="try those again that a test killed, in any order")
     add("--list", action="store_true", help="only list what would be tried")
@@ -85,7 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{mutant.name}: {mutant.old!r} -> {mutant.new!r}")
         return 0
     outcomes: Counter[str] = Counter()
-    judge = Judge(options.folder, options.limit)
+    judge = Judge(options.folder, options.limit, options.near)
     end = time.monotonic() + 60 * (options.minutes or float("inf"))
     try:
         for number, mutant in enumerate(mutants, 1):

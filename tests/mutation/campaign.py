@@ -5,6 +5,7 @@ import hashlib
 import json
 import time
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -20,8 +21,11 @@ ROOMS = ("golden", "hdl")
 
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
 
-NEAR = 1
-"""Imports between a module and the tests that run before proofs do."""
+NEAR = 2
+"""Imports between a module and the tests that run before proofs do, at most.
+
+A name of the package itself, as in ``from lately.golden import preset``, is two imports away.
+"""
 
 
 def modules() -> list[str]:
@@ -63,7 +67,7 @@ class Verdict:
     ----------
     outcome : str
         'killed'; 'equivalent', by a reason on record or the same netlists; 'survived'; or 'open' if
-        the time did not suffice to run all that may see it.
+        not all that may see it was run.
     by : str
         The test or the proof that failed, or the reason.
     kind : str
@@ -103,12 +107,15 @@ class Judge:
         For records, compiled models and changed sources.
     limit : float
         Seconds after which no other test of a mutant is begun.
+    near : int or None
+        Imports between a module and the tests that run, at most.
     reasons : dict
         As `equivalents` returns it.
     """
 
     folder: Path
     limit: float = 600
+    near: int | None = None
     reasons: dict[tuple[str, str, str], str] = field(default_factory=equivalents)
 
     def __post_init__(self) -> None:
@@ -132,7 +139,8 @@ class Judge:
             seconds += time.monotonic() - started
             if verdict is not None:
                 return replace(verdict, seconds=round(seconds, 1))
-        return Verdict("survived", seconds=round(seconds, 1))
+        outcome = "survived" if self.near is None else "open"
+        return Verdict(outcome, seconds=round(seconds, 1))
 
     def _checks(
         self, run: Run, source: Source, mutant: Mutant, before: str
@@ -141,22 +149,22 @@ class Judge:
         if before:
             file = before.partition("::")[0]
             yield lambda: self._tests(run, file, {before: {"seconds": STARTING}})
-        far = distances(module_name(mutant.path))
-        hardware = mutant.path.startswith("hdl/")
+        files = defaultdict(list)
+        for file, distance in distances(module_name(mutant.path)).items():
+            if self.near is None or distance <= self.near:
+                files[max(distance, NEAR)].append(file)
         ran = 0
-        for distance in sorted({*far.values()} | {NEAR + 1}):
-            if distance == NEAR + 1 and hardware:
+        for distance in sorted({*files, NEAR + 1}):
+            if distance == NEAR + 1 and mutant.path.startswith("hdl/"):
                 yield lambda: self._proofs(run, mutant)
                 if makes_hardware(source, mutant.function):
                     yield lambda: self._netlists(run, mutant)
-            files = [file for file in far if far[file] == distance]
-            for file, tests in self._chosen(files, mutant.path, mutant.function):
+            for file, tests in self._chosen(files[distance], mutant.path, mutant.function):
                 ran += 1
                 yield lambda file=file, tests=tests: self._tests(run, file, tests)
         # Functions that only other processes call, or that are compiled.
-        for distance in sorted({*far.values()}) if not ran else ():
-            files = [file for file in far if far[file] == distance]
-            for file, tests in self._chosen(files, mutant.path, ""):
+        for distance in sorted(files) if not ran else ():
+            for file, tests in self._chosen(files[distance], mutant.path, ""):
                 yield lambda file=file, tests=tests: self._tests(run, file, tests)
 
     def _chosen(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from import_graph import Module, read_imports, scan
 
+from lately.golden import LAZY
+
 from .processes import ROOT, Run, build, run_tests
 
 RECORDS = "records.json"
@@ -17,10 +19,11 @@ RECORDS = "records.json"
 def users() -> dict[str, set[str]]:
     """Return who imports each module: modules by their names, test files by their paths."""
     found = scan(ROOT)
-    # Names of the package are imported when they are first used.
-    found["lately.golden"].imports |= {
-        name for name in found if name.startswith("lately.golden.") and name.count(".") == 3
-    }
+    # Names of the package are imported from their modules when they are first used.
+    for home, names in LAZY.items():
+        for name in names:
+            path = found[f"lately.golden.{home}"].path
+            found[f"lately.golden.{name}"] = Module(path, imports={f"lately.golden.{home}"})
     for path in (ROOT / "tests" / "helpers").glob("*.py"):
         found[path.stem] = Module(path)
     for path in (ROOT / "tests").rglob("test_*.py"):
@@ -66,17 +69,18 @@ class Records:
         self._kept = json.loads(self._path.read_text()) if self._path.exists() else {}
         self._folder = folder
 
-    def cost(self, file: str, path: str, function: str) -> tuple[bool, bool, float]:
+    def cost(self, file: str, path: str, function: str) -> tuple[float, ...]:
         """Return by what files are put in order to be run for a function.
 
-        Those on record by the seconds of their tests that reach it; then others, of which such that
-        simulate hardware are the last.
+        Those on record by the seconds of their tests that reach it; then others, of which those of
+        the same room are the first, and such that simulate hardware the last.
         """
         kept = self._kept.get(file)
         if kept is None:
-            return True, "pytest.mark.rtl" in (ROOT / file).read_text("utf-8"), 0.0
+            simulates = "pytest.mark.rtl" in (ROOT / file).read_text("utf-8")
+            return 1, simulates, file.split("/")[1] != path.split("/")[0]
         tests = reaching(kept["tests"], path, function).values()
-        return False, False, sum(test["seconds"] for test in tests)
+        return 0, sum(test["seconds"] for test in tests)
 
     def tests(self, file: str) -> dict[str, dict]:
         """Return the tests of a file that pass, with their seconds and their calls."""

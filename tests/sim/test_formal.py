@@ -19,10 +19,17 @@ from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.variants import VARIANTS
 from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
+from lately.hdl.unit import FilterUnit
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.core import Guarantee, TrackingCore
 from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
-from lately.sim.proofs.frontend import ExactCount, SpareInTime, WindowInInsertions
+from lately.sim.proofs.frontend import (
+    SWEPT,
+    ExactCount,
+    SpareInTime,
+    SpareOfUnitInTime,
+    WindowInInsertions,
+)
 from lately.sim.proofs.segments import RingContents, SegmentAnswers
 from lately.sim.toolchain import models
 
@@ -108,8 +115,16 @@ def test_holds(name):
         partial(RingContents, segments=4, run=2, depth=8, clear_bits=2, clear_words=2, segment=0),
         partial(SpareInTime, words=4, front=Impatient),
         partial(ExactCount, words=2, front=Miscounting),
+        pytest.param(
+            partial(
+                SpareOfUnitInTime,
+                spec=SWEPT,
+                unit=broken(FilterUnit, "core.clear_cycles,", "core.clear_cycles // 2,"),
+            ),
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["segment", "ring", "spare", "count"],
+    ids=["segment", "ring", "spare", "count", "spare of a unit"],
 )
 def test_broken_part_is_found_out(build):
     assert outcome(build, Bounded(80)) == "failed"
