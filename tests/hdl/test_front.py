@@ -15,28 +15,28 @@ WORDS = SPEC.slice_bits // SPEC.clear
 
 
 def flags(operations, *, start=0, generation=500, dirty=range(0)):
-    """Feed the front end of a unit from a clock on; return the clocks of each of its flags."""
+    """Feed a front end from a clock on; return the clocks of what it accepts and of its flags."""
     # What the unit itself gives it, not what a bench does.
     front = FilterUnit(SPEC)._front
     found = {name: [] for name in ("valid", "insert", "shift", "clear")}
+    accepted = []
     waiting = list(operations)
 
     async def bench(ctx):
         ctx.set(front.credit, 1)
         ctx.set(front.generation, min(generation, (1 << len(front.generation)) - 1))
-        last = 0
         for clock in range(5000):
             ctx.set(front.i.valid, bool(waiting) and clock >= start)
             ctx.set(front.i.payload, waiting[0] if waiting else Operation.NONE)
             ctx.set(front.clean, clock not in dirty)
             if ctx.get(front.i.valid) and ctx.get(front.i.ready):
                 waiting.pop(0)
-                last = clock
+                accepted.append(clock)
             await ctx.tick()
             for name, clocks in found.items():
                 if ctx.get(getattr(front.control, name)):
-                    clocks.append(clock)
-            if not waiting and clock > max(last, dirty.stop) + 4 * WORDS:
+                    clocks.append(clock + 1)
+            if not waiting and clock > max(accepted[-1], dirty.stop) + 4 * WORDS:
                 break
         assert not waiting
 
@@ -44,7 +44,7 @@ def flags(operations, *, start=0, generation=500, dirty=range(0)):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
-    return found
+    return found | {"accepted": accepted}
 
 
 def gaps(clocks):
@@ -56,6 +56,12 @@ def test_nothing_comes_before_the_clear_of_reset():
     (cleared,) = found["clear"]
     assert WORDS < found["insert"][0] - cleared <= WORDS + FrontEnd.PAUSE
     assert gaps(found["insert"]) == [1, 1]
+
+
+def test_latency():
+    found = flags([Operation.INSERT] * 5)
+    pairs = zip(found["accepted"], found["insert"], strict=True)
+    assert {after - before for before, after in pairs} == {FrontEnd.LATENCY}
 
 
 def test_shift_waits_for_the_spare_of_the_one_before():
