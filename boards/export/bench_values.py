@@ -2,10 +2,11 @@
 
 from typing import Any
 
+from ...golden.spec.timestamp import StampedPartsSpec
 from ...hdl.bus.flat import FlatUnit
 from .design import Design, Port
 from .frame_vectors import frame_vectors
-from .vectors import vectors
+from .vectors import table_layout, vectors
 
 OPERATIONS = 200
 """Transfers of the test bench."""
@@ -30,7 +31,11 @@ def bench_values(design: Design) -> dict[str, Any]:
     resets = _resets(component, ports)
     connections = _connections(component, ports, requests, results, resets)
     pause = design.profile.longest_pause
+    table = _table(design, ports)
+    connections |= {name: name for name in table.get("inputs", {})}
+    entries = table.get("entries", 0)
     return {
+        "table": table,
         "outputs": [port for port in ports if _is_watched(port, connections)],
         "resets": resets,
         "values": {
@@ -46,7 +51,25 @@ def bench_values(design: Design) -> dict[str, Any]:
         "result_mask": _word(results, _compared(design, results)),
         "connections": connections,
         "settled": 8 if design.waits else pause + component.unit.latency,
-        "most_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1),
+        "most_cycles": 100 * max(OPERATIONS, len(stimuli.requests)) * (pause + 1) + 2 * entries,
+    }
+
+
+def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
+    """Return how a table is loaded through the ports; nothing if they load none."""
+    layout = table_layout(design)
+    if layout is None:
+        return {}
+    data, valid, ready = (f"s_axis_table_t{part}" if design.wrap == "axis" else f"table_{part}"
+                          for part in ("data", "valid", "ready"))  # fmt: skip
+    assert isinstance(design.spec, StampedPartsSpec)
+    return {
+        "inputs": {port.name: port.range for port in ports if port.name in (data, valid, "swap")},
+        "data": data,
+        "valid": valid,
+        "ready": ready,
+        "entries": 1 << layout["least"].offset,
+        "thresholds": design.spec.hashes + 2,
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ...golden.operations import Operation
 from ...hdl.bus.flat import FlatUnit
+from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
 from .design import NO_BUS, Design
@@ -156,6 +157,7 @@ def _values(design: Design) -> dict[str, Any]:
             "frames": design.frames,
             "operations": [] if design.frames else _operations(component),
             "latency": "" if design.frames else _latency(design),
+            "entry": [] if design.frames else _entry(component),
             "bus": "" if design.bus == NO_BUS else design.bus,
         }
         | bench_values(design)
@@ -186,6 +188,14 @@ def _fields(component: FlatUnit) -> list[dict[str, Any]]:
         for side, found in (("in", component.requests), ("out", component.results))
         for one in found
     ]
+
+
+def _entry(component: FlatUnit) -> list[tuple[str, int, int]]:
+    """Return name, offset and width of the fields of an entry of the table, if there is one."""
+    unit = component.unit
+    registers = getattr(unit, "registers", None)
+    table = getattr(unit if registers is None else unit.unit, "table", None)
+    return [] if table is None else list(fields(table.p.shape()))
 
 
 @cache

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...golden import Operation, TimeLimitedRing, from_spec
 from ...golden.hash.keys import random_keys
 from ...golden.spec import FilterSpec
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
-from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
+from ...golden.spec.timestamp import StampedPartsSpec
 from ...hdl.bus.flat import Field
 from ...hdl.interface import UnitSignature, pack
 from .design import Design
@@ -36,11 +37,11 @@ class Vectors:
 
 
 class _Step(NamedTuple):
-    """An operation: its code, key and window, and its tag; None if it has no result."""
+    """An operation: its code, key, window or class, and its tag; None if it has no result."""
 
     code: int
     key: Any
-    window: int
+    asked: int
     tag: int | None
 
 
@@ -70,7 +71,7 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
     signature: UnitSignature = design.component.unit.signature
     lanes, tags = signature.lanes, 1 << design.tag_bits + design.last
     keys = random_keys(rng, _KEYS, design.spec.key_bits)
-    longest = _longest_window(design)
+    least, most = _asked_range(design)
     # What is performed alone has no result of its own if nothing waits, or no age and cells.
     told = design.waits and "oldest" not in signature.of_lane(signature.result, 0).members
     for number in range(count):
@@ -78,7 +79,7 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
             _Step(
                 int(rng.choice([int(code) for code in _CODES])),
                 keys[rng.integers(_KEYS)],
-                int(rng.integers(1, longest + 1)),
+                int(rng.integers(least, most + 1)),
                 (lanes * number + lane) % tags,
             )
             for lane in range(lanes)
@@ -94,19 +95,49 @@ def _beats(design: Design, count: int, rng: np.random.Generator) -> Iterator[lis
         yield beat
 
 
-def _longest_window(design: Design) -> int:
-    """Return the longest window that a query may ask for; 1 if it cannot ask."""
+def _asked_range(design: Design) -> tuple[int, int]:
+    """Return the least and greatest window, or class, that a query may ask by."""
     spec = design.spec
     if isinstance(spec, StampedPartsSpec):
-        return spec.window_blocks
-    return spec.window if isinstance(spec, WindowDictionarySpec) else 1
+        return (1, spec.window_blocks) if spec.classes is None else (0, spec.classes - 1)
+    return 1, spec.window if isinstance(spec, WindowDictionarySpec) else 1
+
+
+def table_layout(design: Design) -> Any:
+    """Return the layout of an entry of the table that ports load; None if they load none.
+
+    Parameters
+    ----------
+    design : Design
+    """
+    unit = design.component.unit
+    return unit.table.p.shape() if "table" in unit.signature.members else None
+
+
+def bench_thresholds(design: Design) -> NDArray[np.int64]:
+    """Return the table that the test bench loads: the address of an entry modulo all thresholds.
+
+    Its shape is that of `lately.golden.DecisionTable.thresholds`.
+
+    Parameters
+    ----------
+    design : Design
+        With a `table_layout`.
+    """
+    spec, layout = design.spec, table_layout(design)
+    assert isinstance(spec, StampedPartsSpec)
+    places = np.indices(spec.table_shape)
+    names = ("query_class", "age", "phase")
+    address = sum(place << layout[name].offset for name, place in zip(names, places, strict=True))
+    thresholds: NDArray[np.int64] = address % (spec.hashes + 2)
+    return thresholds
 
 
 def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
     """Yield the fields of each operation's result, but for its tag."""
     codes = np.array([step.code for step in steps], np.uint8)
     keys = np.array([step.key for step in steps], np.uint64)
-    windows = np.array([step.window for step in steps])
+    asked = np.array([step.asked for step in steps])
     times = np.zeros(len(steps), np.int64)
     spec = design.spec
     model: Any = from_spec(spec)
@@ -114,16 +145,17 @@ def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
     if isinstance(model, TimeLimitedRing):
         seen, age, status, *_ = model.perform(codes, keys, times)
         found["status"] = status
-    elif isinstance(spec, TimedTimingSpec):
-        seen, age, oldest, *_ = model.perform(codes, keys, times, windows * spec.period)
-        found["oldest"] = oldest
-    elif isinstance(spec, PartitionedTimingSpec):
-        seen, age, oldest, *_ = model.perform(codes, keys, windows * spec.block)
+    elif isinstance(spec, StampedPartsSpec):
+        clock = [times] if spec.timed else []
+        if table_layout(design) is not None:
+            model.decide_by(bench_thresholds(design))
+        unit = spec.block_units if spec.classes is None else 1
+        seen, age, oldest, *_ = model.perform(codes, keys, *clock, asked * unit)
         found["oldest"] = oldest
     elif isinstance(spec, WindowDictionarySpec):
-        seen, age, guaranteed = model.perform(codes, keys, windows)
+        seen, age, guaranteed = model.perform(codes, keys, asked)
         asks = codes & Operation.QUERY.value > 0
-        found["status"] = asks & (codes != Operation.CLEAR) & (windows > guaranteed)
+        found["status"] = asks & (codes != Operation.CLEAR) & (asked > guaranteed)
     else:
         seen, age = model.apply(codes, keys)
     found |= {"seen": seen, "age": np.maximum(age, 0)}
@@ -132,9 +164,10 @@ def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
 
 
 def _request(signature: UnitSignature, beat: list[_Step]) -> int:
+    asks = {"window", "query_class"} & signature.request.members.keys()
     requests = [
         {"operation": step.code, "key": _number(step.key), "tag": step.tag}
-        | ({"window": step.window} if "window" in signature.request.members else {})
+        | dict.fromkeys(asks, step.asked)
         for step in beat
         if step.tag is not None
     ]

@@ -361,7 +361,8 @@ def check_spec(spec: Specification, *, window: int = 0) -> None:
     ------
     ProtocolError
         If a key does not fit into a frame, an age of generations into 7 bits, a generation
-        into 4 bytes, or an age in ticks into `TIME_BITS`, or there are several lanes.
+        into 4 bytes, or an age in ticks into `TIME_BITS`, or there are several lanes, or tables
+        of thresholds answer.
     """
     limits = (
         ("key_bits", 8 * (MAX_PAYLOAD - 1 - whole_bytes(window.bit_length()))),
@@ -376,6 +377,10 @@ def check_spec(spec: Specification, *, window: int = 0) -> None:
         if value > most:
             shown = name.replace("window_generations", "generations in the window")
             raise ProtocolError(f"{shown}: must be at most {most} for a serial link, not {value}")
+    if classes := getattr(spec, "classes", None):
+        raise ProtocolError(
+            f"classes: must not be given for a serial link, which loads no tables, not {classes}"
+        )
 
 
 # Frames

@@ -17,6 +17,7 @@ from .base import Specification, optional, require, required
 
 _LONGEST = 1 << 30
 _HASHES = 1 << 10
+_CLASSES = 1 << 12
 _REQUIRED = {"required": True}
 
 
@@ -63,9 +64,14 @@ class StampedPartsSpec(Specification):
     stamp_bits: int = optional(least=2, most=64)
     """c: bits of a cell in hardware, where stamps come round after 2**c blocks. By default the
     fewest that leave the sweep as many blocks as the window has."""
+    classes: int = optional(most=_CLASSES)
+    """Classes of queries, which a table of thresholds answers; by default a query has a window."""
+    phase_bits: int = optional(least=0, most=_LONGEST.bit_length())
+    """q: digits of the insertions into the block that the table goes by; 0 by default."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._check_table()
         name, unit = self._window_fields()
         rule = f"must be a multiple of {unit} = {self.block_units}"
         self._hold(name, self.guaranteed_window % self.block_units == 0, rule)
@@ -75,6 +81,18 @@ class StampedPartsSpec(Specification):
             object.__setattr__(self, "stamp_bits", max(least, doubled))
         rule = f"must be at least {least} for {self.window_blocks} blocks and the sweep"
         self._hold("stamp_bits", self.stamp_bits >= least, rule)
+
+    def _check_table(self) -> None:
+        if self.classes is None:
+            self._hold("phase_bits", self.phase_bits is None, "must not be given without classes")
+        elif self.phase_bits is None:
+            object.__setattr__(self, "phase_bits", 0)
+        elif self.timed:
+            self._hold("phase_bits", self.phase_bits == 0, "must be 0 for a span")
+        else:
+            digits = self.block_units.bit_length() - 1
+            rule = f"must be at most {digits} for blocks of {self.block_units}"
+            self._hold("phase_bits", self.phase_bits <= digits, rule)
 
     @classmethod
     @abstractmethod
@@ -116,21 +134,32 @@ class StampedPartsSpec(Specification):
         """W: blocks back from the present one in which a key is still reported."""
         return self.guaranteed_window // self.block_units
 
-    def query_blocks(self, windows: ArrayLike | None, count: int) -> NDArray[np.int64]:
-        """Return the windows of queries in blocks, shape (count,).
+    @property
+    def table_shape(self) -> tuple[int, int, int]:
+        """Shape of the thresholds of a table: classes, ages and phases."""
+        return self.classes or 0, self.window_blocks + 2, 1 << (self.phase_bits or 0)
+
+    def query_numbers(self, windows: ArrayLike | None, count: int) -> NDArray[np.int64]:
+        """Return what hardware is told of queries, shape (count,): windows in blocks, or classes.
 
         Parameters
         ----------
         windows : array_like of int, shape (count,) or (), optional
-            In the unit of the filter's, which is the default.
+            In the unit of the filter's, which is the default. If there are classes, those of the
+            queries, by default 0.
         count : int
 
         Raises
         ------
         TypeError, ValueError
-            If the windows are not integers, have another shape, or one of them is out of range or
-            no whole number of blocks.
+            If they are not integers, have another shape, or one of them is out of range or
+            a window that is no whole number of blocks.
         """
+        if self.classes is not None:
+            numbers = check_each("classes", 0 if windows is None else windows, count)
+            if len(wrong := numbers[numbers >= self.classes]):
+                raise ValueError(f"classes: must be below {self.classes}, not {wrong[0]}")
+            return numbers
         if windows is None:
             return np.full(count, self.window_blocks)
         most, each = self.guaranteed_window, self.block_units

@@ -1,5 +1,7 @@
 """Answers of an inferential filter as thresholds, which hardware can look up."""
 
+import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -7,6 +9,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..errors import SpecificationError
+from ..files import replace_file
 from ..filter import require_count
 from .inferential import InferentialFilter, minimum_penalty
 from .timestamps import Evidence
@@ -119,6 +123,38 @@ class DecisionTable:
     def storage_bits(self) -> int:
         """Bits of all entries."""
         return self.thresholds.size * self.entry_bits
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table to a JSON file at `path`, which appears complete or not at all."""
+        values = vars(self) | {"thresholds": self.thresholds.tolist()}
+        with replace_file(path) as file:
+            file.write(json.dumps(values).encode() + b"\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a file at `path` that `save` wrote.
+
+        Raises
+        ------
+        SpecificationError
+            If it is no such file.
+        OSError
+            If it cannot be read.
+        """
+        with open(path, "rb") as file:
+            content = file.read()
+        try:
+            values = json.loads(content)
+            numbers = {name: int(values[name]) for name in ("hashes", "block", "bits")}
+            wide = np.array(values["thresholds"])
+            if wide.ndim != 3 or wide.dtype.kind != "i" or not 0 <= wide.min() <= wide.max() < 256:
+                raise ValueError("thresholds are no array of three dimensions, of 0 to 255")
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            reason = " ".join(str(error).split())
+            raise SpecificationError(
+                f"{os.fspath(path)}: must be a table that DecisionTable.save wrote: {reason}"
+            ) from None
+        return cls(wide.astype(np.uint8), **numbers)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
         """Return the answer to each query, by what its cells show.

@@ -5,7 +5,8 @@ differences. Each hash function has a part of the cells of its own. Cells hold t
 number of the block in which they were last touched, counted from the first: no
 timestamp comes round, so there is nothing to sweep. And the clock is either the
 insertions or the time. A window is a whole number of blocks, so definition 9 is a
-comparison of blocks: a key is reported if its oldest cell is at most so many old.
+comparison of blocks: a key is reported if its oldest cell is at most so many old. Or else a table
+of thresholds answers, as hardware looks it up: that of an inferential filter (section 2.6).
 """
 
 import math
@@ -22,6 +23,7 @@ from ..hash.keys import Keys
 from ..operations import Ages, Operation, OperationBit, Verdicts
 from ..ring.slices import check_whole, chunks
 from ..sizing import HASHES, parts_cells, shared_cells
+from ..spec.base import require
 from ..spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..timed_filter import TimedFilter
 from ..times import NEVER, TIME_LIMIT, Times, check_now
@@ -49,6 +51,9 @@ class StampedParts(Filter):
         Insertions since construction, or since `clear`.
     shifts : int
         Operations SHIFT since then. Each makes the present block one later, beside the clock.
+    thresholds : ndarray of uint8, shape (classes, ages, 2**phase_bits)
+        With classes, the table that answers: see `decide_by`. At first all are 0, and every key
+        that is asked for is reported.
     """
 
     age_unit = "blocks"
@@ -57,12 +62,16 @@ class StampedParts(Filter):
     cells: int
     hashes: int
     stamp_bits: int
+    classes: int | None
+    phase_bits: int | None
 
     def _prepare(self) -> None:
         spec = self.spec
         assert isinstance(spec, StampedPartsSpec)
         self._stamped = spec
         self.stamp_bits, self.window_blocks = spec.stamp_bits, spec.window_blocks
+        self.phase_bits = spec.phase_bits
+        self.thresholds = np.zeros(spec.table_shape, np.uint8)
         self._make_hash(spec.index_sizes)
 
     # State
@@ -113,8 +122,41 @@ class StampedParts(Filter):
         """Begin the next block now, beside the clock: every key is one block older."""
         self.shifts += 1
 
+    def decide_by(self, thresholds: ArrayLike) -> None:
+        """Have a table answer from the next operation on; a CLEAR leaves it.
+
+        Parameters
+        ----------
+        thresholds : array_like of int, shape (classes, ages, 2**phase_bits)
+            As those of a `lately.golden.DecisionTable` of as many hashes: the least number of
+            cells of the oldest age with which a key is reported, 0 to one more than there are.
+
+        Raises
+        ------
+        TypeError, SpecificationError
+            If they are no integers, have another shape, or one is out of range.
+        """
+        table = np.asarray(thresholds)
+        shape, most = self._stamped.table_shape, self.hashes + 1
+        require(self.classes is not None, "classes", "must be given for a table", self.classes)
+        require(table.shape == shape, "thresholds", f"must have shape {shape}", table.shape)
+        if table.dtype.kind not in "ui":
+            raise TypeError(f"thresholds: must be integers, not {table.dtype}")
+        for value in (int(table.min()), int(table.max())):
+            require(0 <= value <= most, "thresholds", f"must be 0 to {most}", value)
+        self.thresholds = table.astype(np.uint8)
+
+    @property
+    def phase(self) -> int:
+        """Phase of the present block, by which the table answers."""
+        return int(np.ravel(self._phases(np.zeros(1, np.bool_)))[0])
+
     def _arrays(self) -> dict[str, tuple[NDArray[Any], int]]:
-        return {"stamps": (self._stamps, self._last_block + self.shifts + 1)}
+        arrays: dict[str, tuple[NDArray[Any], int]]
+        arrays = {"stamps": (self._stamps, self._last_block + self.shifts + 1)}
+        if self.classes is not None:
+            arrays["thresholds"] = self.thresholds, self.hashes + 1
+        return arrays
 
     # Operations
 
@@ -141,7 +183,7 @@ class StampedParts(Filter):
     ) -> TimingVerdicts:
         """Check operations and windows, and perform them from one CLEAR to the next."""
         codes = self._checked_operations(operations, len(keys)).astype(np.int64)
-        blocks = self._stamped.query_blocks(windows, len(keys))
+        asked = self._stamped.query_numbers(windows, len(keys))
         ends = (np.flatnonzero(codes == Operation.CLEAR) + 1).tolist()
         none = np.empty(0, np.int64)
         results = [TimingVerdicts(none > 0, none, none)]
@@ -149,25 +191,35 @@ class StampedParts(Filter):
             for part in chunks(stop - start):
                 own = slice(start + part.start, start + part.stop)
                 clock = [one[own] for one in times]
-                results.append(self._perform(codes[own], blocks[own], keys[own], *clock))
+                results.append(self._perform(codes[own], asked[own], keys[own], *clock))
             if stop in ends:
                 self.clear()
         seen, age, oldest = map(np.concatenate, zip(*results, strict=True))
         return TimingVerdicts(seen, age, oldest)
 
     def _perform(
-        self, codes: Integers, windows: Integers, keys: Words, *times: Times
+        self, codes: Integers, asked: Integers, keys: Words, *times: Times
     ) -> TimingVerdicts:
         together = codes & OperationBit.ALONE == 0
         inserts = together & (codes & OperationBit.INSERT != 0)
         shifts = np.cumsum(codes == Operation.SHIFT)
         blocks = self._blocks(inserts, *times) + self.shifts + shifts
         ages = self._touch(keys, blocks, inserts)
+        phases = self._phases(inserts)
         self.insertions += int(inserts.sum())
         self.shifts += int(shifts[-1])
         oldest = ages.max(axis=0)
-        seen = together & (codes & OperationBit.QUERY != 0) & (oldest <= windows)
-        return TimingVerdicts(seen, oldest, (ages == oldest).sum(axis=0))
+        cells = (ages == oldest).sum(axis=0)
+        if self.classes is None:
+            reported = oldest <= asked
+        else:
+            reported = cells >= self.thresholds[asked, oldest, phases]
+        seen = together & (codes & OperationBit.QUERY != 0) & reported
+        return TimingVerdicts(seen, oldest, cells)
+
+    def _phases(self, inserts: Answers) -> "Integers | int":
+        """Return the phase of the block that each operation finds, of which some insert."""
+        return 0
 
     def _touch(self, keys: Words, blocks: Integers, inserts: Answers) -> Integers:
         """Ages of the cells of each key before its operation, shape (hashes, n); insert some."""
@@ -202,6 +254,10 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
         Cells of a part.
     stamp_bits : int, optional
         Bits of a cell in hardware, 64 at most; see `StampedPartsSpec`.
+    classes : int, optional
+        Classes of queries, which have them in place of windows: a table answers, see `decide_by`.
+    phase_bits : int, optional
+        Digits of the insertions into the block that the table goes by.
     """
 
     specification = PartitionedTimingSpec
@@ -227,9 +283,18 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
     def _last_block(self) -> int:
         return self.insertions // self.block
 
+    def _before(self, inserts: Answers) -> Integers:
+        """Return the insertions before each operation, of which some insert."""
+        before: Integers = self.insertions + np.cumsum(inserts) - inserts
+        return before
+
     def _blocks(self, inserts: Answers, *_: Times) -> Integers:
-        after: Integers = self.insertions + np.cumsum(inserts)
-        return (after - inserts) // self.block
+        return self._before(inserts) // self.block
+
+    def _phases(self, inserts: Answers) -> "Integers | int":
+        if not self.phase_bits:
+            return 0
+        return (self._before(inserts) % self.block << self.phase_bits) // self.block
 
     def apply(
         self, operations: ArrayLike, keys: Keys, windows: ArrayLike | None = None
@@ -252,13 +317,13 @@ class PartitionedTimingFilter(StampedParts, CountedFilter):
             later, whatever the insertions into it.
         windows : array_like of int, shape (n,) or (), optional
             Insertions that count for each query: multiples of `block`, 0 to `window`, which is
-            the default.
+            the default. If there are classes, the class of each query, by default 0.
 
         Raises
         ------
         TypeError, ValueError
-            If the windows are not integers, have another shape, or one of them is out of range or
-            no multiple of `block`. Nothing is performed then.
+            If the windows or classes are not integers, have another shape, or one of them is out
+            of range or no multiple of `block`. Nothing is performed then.
         """
         return self._results(operations, windows, self._hash.check_keys(keys))
 
@@ -276,8 +341,10 @@ class TimedTimingFilter(StampedParts, TimedFilter):
         W, the time for which keys are kept, in units of the timestamps: a multiple of `period`.
     period : int
         Time of a tick; 1 by default.
-    hashes, cells, stamp_bits : int
+    hashes, cells, stamp_bits, classes : int
         As for `PartitionedTimingFilter`.
+    phase_bits : int, optional
+        0, if given: of the time within a tick nothing is known.
     """
 
     specification = TimedTimingSpec
@@ -342,7 +409,7 @@ class TimedTimingFilter(StampedParts, TimedFilter):
             As for `TimedFilter.apply`, with its errors. SHIFT is a tick beside the clock.
         windows : array_like of int, shape (n,) or (), optional
             Time that counts for each query: multiples of `period`, 0 to `span`, which is the
-            default; errors as for `PartitionedTimingFilter.perform`.
+            default; classes and errors as for `PartitionedTimingFilter.perform`.
         """
         return self._results(operations, windows, *self._inserted(keys, timestamps))
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from amaranth.hdl import ClockDomain, Module
+from amaranth.hdl import ClockDomain, Module, Shape
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -191,8 +191,8 @@ class AxisUnit(FlatUnit):
         super().__init__(unit, members)
 
     def _stream_members(self, name, shape):
-        prefix = f"s_axis_{name}"
-        return {f"{prefix}_tdata": In(shape), f"{prefix}_tvalid": In(1), f"{prefix}_tready": Out(1)}
+        prefix, bits = f"s_axis_{name}", -(-Shape.cast(shape).width // BYTE) * BYTE
+        return {f"{prefix}_tdata": In(bits), f"{prefix}_tvalid": In(1), f"{prefix}_tready": Out(1)}
 
     def _connect_stream(self, m, name, inner):
         prefix = f"s_axis_{name}"
@@ -318,7 +318,8 @@ class RawUnit(FlatUnit):
         super().__init__(unit, members | self.MORE)
 
     def _stream_members(self, name, shape):
-        return {f"{name}_data": In(shape), f"{name}_valid": In(1), f"{name}_ready": Out(1)}
+        bits = Shape.cast(shape).width
+        return {f"{name}_data": In(bits), f"{name}_valid": In(1), f"{name}_ready": Out(1)}
 
     def _connect_stream(self, m, name, inner):
         m.d.comb += [

@@ -16,7 +16,7 @@ class Threshold(data.StructLayout):
 
     Parameters
     ----------
-    spec : PartitionedTimingSpec
+    spec : StampedPartsSpec
     classes : int
         Classes of queries.
     bits : int
@@ -92,17 +92,18 @@ class DecisionTables(wiring.Component):
 
 
 class DecidingCore(wiring.Component):
-    """Core of a timing filter by insertions whose answers are those of a table, exactly.
+    """Core of a timing filter whose answers are those of a table, exactly.
 
     Parameters
     ----------
-    core : CountedTimingCore
-    spec : PartitionedTimingSpec
-        Its blocks must be a power of two.
+    core : StampedCore
+    spec : StampedPartsSpec
+        Blocks of insertions must be a power of two.
     classes : int
         Classes of queries, at least 1.
     bits : int
-        Digits of the phase: the highest of the number of insertions into the block.
+        Digits of the phase: the highest of the number of insertions into the block; 0 where a
+        block is a tick.
 
     Members
     -------
@@ -123,7 +124,7 @@ class DecidingCore(wiring.Component):
 
     def __init__(self, *, core, spec, classes, bits):
         require_integer("Classes", classes, least=1)
-        require_integer("Phase bits", bits, most=spec.block.bit_length() - 1)
+        require_integer("Phase bits", bits, most=spec.block_units.bit_length() - 1)
         self._core = core
         self.entry = Threshold(spec=spec, classes=classes, bits=bits)
         """Layout of an entry of the table."""

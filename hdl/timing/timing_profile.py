@@ -52,15 +52,17 @@ class TimingProfile:
         `EXCHANGE_VARIANTS`; or a class of them.
     levels : int
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
-    decides : bool
-        Whether a table of decisions answers.
     """
 
     spec: StampedPartsSpec
     organisation: str = "separate"
     memory: Any = "portable"
     levels: int = DEFAULT_LEVELS
-    decides: bool = False
+
+    @property
+    def decides(self) -> bool:
+        """Whether a table of decisions answers."""
+        return self.spec.classes is not None
 
     @property
     def counted(self) -> bool:
@@ -151,6 +153,8 @@ class TimingProfile:
         require(known, "memory", rule, self.memory)
         if isinstance(spec, PartitionedTimingSpec):
             (check_exchange if self.exchanges else check_rest)(spec)
+            even = spec.block & (spec.block - 1) == 0 or not self.decides
+            require(even, "block", "must be a power of two for tables", spec.block)
         else:
             check_elision(spec, clocks=self.least_period)
         most = BLOCK_KINDS["ecp5"].bits

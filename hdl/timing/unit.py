@@ -25,6 +25,8 @@ TICKS = ("tick", "period")
 class StampedUnit(UnitShell):
     """Base of the units of timing filters.
 
+    If the specification has classes, a table of thresholds answers.
+
     Parameters
     ----------
     core : StampedCore
@@ -36,6 +38,11 @@ class StampedUnit(UnitShell):
 
     def __init__(self, core, **options):
         spec = self.spec
+        if self._profile.decides:
+            core = DecidingCore(core=core, spec=spec, classes=spec.classes, bits=spec.phase_bits)
+            options |= {"class_bits": (spec.classes - 1).bit_length(), "table": core.entry}
+        else:
+            options["window_bits"] = spec.window_blocks.bit_length()
         super().__init__(
             core,
             generations=spec.window_blocks + 2,
@@ -43,13 +50,24 @@ class StampedUnit(UnitShell):
             **options,
         )
 
-    def _check(self, spec, memory, levels, **options):
+    def _check(self, spec, memory, levels):
         """Refuse what this unit cannot be built for; keep the profile, and return it."""
         rule = f"must be {self.SPECIFICATION.family} for {type(self).__name__}"
         require(isinstance(spec, self.SPECIFICATION), "family", rule, spec.family)
-        self._profile = TimingProfile(spec, memory=memory, levels=levels, **options)
+        self._profile = TimingProfile(spec, memory=memory, levels=levels)
         self._profile.check_buildable()
         return self._profile
+
+    def _elaborate_asked(self, m):
+        """Connect what each query asks by: its window, or its class and the table."""
+        core = self._core
+        if not self._profile.decides:
+            m.d.comb += core.window.eq(self.i.p.window)
+            return
+        wiring.connect(m, wiring.flipped(self.table), core.table)
+        m.d.comb += core.swap.eq(self.swap)
+        if "query_class" in self.signature.request.members:
+            m.d.comb += core.query_class.eq(self.i.p.query_class)
 
     @property
     def spec(self):
@@ -104,6 +122,13 @@ class TimingUnit(StampedUnit):
         the longest window if that has expired; ``oldest`` counts the cells that have it. Both
         come with every operation that has a key, and mean nothing with SHIFT and CLEAR. ``time``
         is the tick counter, which a CLEAR leaves.
+    table, swap : In
+        If the specification has classes: entries of a table of thresholds, as
+        `lately.golden.DecisionTable` computes them, and the order to use it, see
+        `lately.hdl.timing.decision_tables.DecidingCore`. Requests then have a ``query_class`` in
+        place of a window, if there are several, and ``seen`` is what the table says. A swap
+        is for operations that are accepted in later clocks. In the first table all entries are 0,
+        and every key that is asked for is seen.
     tick, or period : In
         See `ticks`. A tick takes effect between two operations, takes no cycle of theirs, and is
         told by the ``time`` of their results.
@@ -142,7 +167,6 @@ class TimingUnit(StampedUnit):
             TimingCore(spec, clocks=least, memory=memory, levels=levels),
             tag_bits=tag_bits,
             statistics_bits=statistics_bits,
-            window_bits=spec.window_blocks.bit_length(),
             result_time_bits=time_bits,
             tick_bits=PERIOD_BITS if ticks == "period" else 1,
         )
@@ -155,7 +179,7 @@ class TimingUnit(StampedUnit):
 
     def _elaborate_core(self, m, control):
         m.submodules.source = source = self._source
-        m.d.comb += self._core.window.eq(self.i.p.window)
+        self._elaborate_asked(m)
         if "period" in source.signature.members:
             m.d.comb += source.period.eq(self.period)
         else:
@@ -187,22 +211,14 @@ class CountedTimingUnit(StampedUnit):
         `ExchangeCore`.
     tag_bits, statistics_bits, levels
         As for `TimingUnit`.
-    classes : int
-        Classes of queries that a table answers, as `lately.golden.DecisionTable` computes it; 0
-        for answers by a window.
-    phase_bits : int
-        Digits of the phase, with a table.
 
     Members
     -------
     i, o
         See `lately.hdl.interface.UnitSignature`. ``window`` and ``age`` count blocks; otherwise as
-        for `TimingUnit`. Results have no time. With a table, requests have a ``query_class`` in
-        place of a window if there are several classes, and ``seen`` is what the table says.
+        for `TimingUnit`. Results have no time.
     table, swap : In
-        With a table only: see `lately.hdl.timing.decision_tables.DecidingCore`. Before the first
-        swap to a loaded table answers mean nothing. A swap is for operations that are accepted in
-        later clocks.
+        As those of `TimingUnit`.
     operations, insertions, hits : Out(statistics_bits)
         Events since reset.
 
@@ -219,43 +235,20 @@ class CountedTimingUnit(StampedUnit):
     SPECIFICATION = PartitionedTimingSpec
 
     def __init__(
-        self,
-        spec,
-        *,
-        tag_bits=8,
-        statistics_bits=32,
-        memory="portable",
-        levels=DEFAULT_LEVELS,
-        classes=0,
-        phase_bits=0,
+        self, spec, *, tag_bits=8, statistics_bits=32, memory="portable", levels=DEFAULT_LEVELS
     ):
-        require_integer("Classes", classes)
-        self._check(spec, memory, levels, decides=classes > 0)
+        self._check(spec, memory, levels)
         build = ExchangeCore if self._profile.exchanges else CountedTimingCore
         core = build(spec, memory=memory, levels=levels)
-        options = {"window_bits": spec.window_blocks.bit_length()}
-        if classes:
-            block = spec.block
-            require(block & (block - 1) == 0, "block", "must be a power of two for tables", block)
-            core = DecidingCore(core=core, spec=spec, classes=classes, bits=phase_bits)
-            options = {"class_bits": (classes - 1).bit_length(), "table": core.entry}
-        super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits, **options)
+        super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits)
 
     def _elaborate_core(self, m, control):
-        core = self._core
         m.submodules.blocks = blocks = BlockCount(block=self.spec.block)
         m.d.comb += [blocks.insert.eq(control.insert), blocks.clear.eq(control.clear)]
         # A tick comes before the operation that has it: the one after the last of a block.
         m.d.sync += control.shift.eq(blocks.tick)
-        if not self._profile.decides:
-            m.d.comb += core.window.eq(self.i.p.window)
-            return super()._elaborate_core(m, control)
-        wiring.connect(m, wiring.flipped(self.table), core.table)
-        insertions = ~blocks.left
-        m.d.comb += [
-            core.swap.eq(self.swap),
-            core.phase.eq(insertions[len(insertions) - len(core.phase) :]),
-        ]
-        if "query_class" in self.signature.request.members:
-            m.d.comb += core.query_class.eq(self.i.p.query_class)
+        self._elaborate_asked(m)
+        if self._profile.decides:
+            phase, insertions = self._core.phase, ~blocks.left
+            m.d.comb += phase.eq(insertions[len(insertions) - len(phase) :])
         return super()._elaborate_core(m, control)

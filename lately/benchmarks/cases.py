@@ -10,6 +10,8 @@ from ..boards.flow.devices import DEVICES, Device
 from ..golden import FilterSpec, Specification, any_preset, preset
 from ..golden.errors import LatelyError
 from ..golden.spec import APBBFSpec, GEBFSpec
+from ..golden.spec.dictionary_sizes import WindowDictionarySpec
+from ..golden.spec.timestamp import PartitionedTimingSpec
 from ..hdl.build import UnitProfile, unit_profile
 from ..hdl.profile import HardwareProfile
 from ..hdl.target_clocks import target_mhz
@@ -156,6 +158,21 @@ def _units() -> Iterator[Case]:
     for name in ("dictionary-1000", "dictionary-10000", "timing-default"):
         for device in ("ecp5-25k-8", "ecp5-85k-6"):
             yield Case(unit=name.removesuffix("-default"), spec=any_preset(name), device=device)
+    for unit, cells in _small_cells().items():
+        for device in ("ice40-hx8k", "gowin-gw2ar-18c", "gowin-gw1nr-9c"):
+            yield Case(unit=unit, spec=cells, device=device, seeds=SEEDS[:3])
+
+
+def _small_cells() -> dict[str, Specification]:
+    """Return filters with cells of times that fit into small devices, by name."""
+    # 4 block RAMs of 4 x 1,024 bits for each part of an iCE40, and 2 of 16 x 256 for each column.
+    counted = PartitionedTimingSpec(window=700, hashes=4, cells=1024, stamp_bits=16)
+    exact = WindowDictionarySpec(window=300, columns=5, rows=256, digest_bits=20, stash=4)
+    return {
+        "timing-small": any_preset("timing-small"),
+        "timing-counted-small": counted,
+        "dictionary-300": exact,
+    }
 
 
 def _gowin(device: Device) -> tuple[str, FilterSpec]:

@@ -41,6 +41,13 @@ if TYPE_CHECKING:
     metavar="N|T",
     help="Ask for the last N insertions only, or for a time T: of dictionaries and timing filters.",
 )
+@click.option(
+    "--table",
+    metavar="FILE",
+    help="Table of thresholds that answers, of a filter with classes: what DecisionTable.save "
+    "wrote.",
+)
+@count_option("--query-class", 0, "Class of all queries, with --table.", least=0)
 @choice_option(
     "--engine",
     ["rtl", "golden"],
@@ -72,6 +79,8 @@ def run(
     rate: float | None,
     when_full: str | None,
     query_window: str | None,
+    table: str | None,
+    query_class: int,
     engine: str,
     limit: int | None,
     out: str | None,
@@ -108,6 +117,7 @@ def run(
     chosen, unit = choose_timed_spec(
         spec, preset, window, fpr, span=span, tick=tick, rate=rate, when_full=when_full
     )
+    from ..golden import DecisionTable
     from ..replay import stream_times
     from ..replay.report import class_rows
     from ..replay.traces import open_trace
@@ -115,9 +125,11 @@ def run(
     asked = None
     if query_window is not None:
         asked = stream_times.query_window(chosen, query_window, unit)
+    thresholds = None if table is None else DecisionTable.load(table)
     with open_trace(trace, **reading) as records:
         replay = partial(_run, records, chosen, watch, engine=engine, tick=unit, limit=limit,
-                         query_window=asked)  # fmt: skip
+                         query_window=asked, table=thresholds,
+                         query_class=query_class)  # fmt: skip
         result = replay(None) if out is None else _run_into(out, verdicts, replay)
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})

@@ -125,10 +125,14 @@ def _draw_rates(upper: "Axes", lower: "Axes", result: RunResult) -> list[Mark]:
         color=COLOURS["orange"],
         label=f"computed from the {held(result.spec)}",
     )
-    upper.axhline(
-        predicted, color=COLOURS["muted"], linestyle=(0, (5, 3)), label="predicted, distinct keys"
-    )
-    _scale_rates(upper, estimated, predicted)
+    if predicted is not None:
+        upper.axhline(
+            predicted,
+            color=COLOURS["muted"],
+            linestyle=(0, (5, 3)),
+            label="predicted, distinct keys",
+        )
+    _scale_rates(upper, estimated, predicted or 0.0)
     upper.set(ylabel="false-positive rate", title=_rates_title(figures))
     _legend(upper)
     edges = np.concatenate([[0], ends])
@@ -220,8 +224,9 @@ def _rates_title(figures: dict[str, Any]) -> str:
         return "No key is left that the filter has not held"
     shown = rate_text(measured) if measured else f"None of {figures['probes']:,}"
     keys = "of fresh keys" if measured else "fresh keys"
-    predicted = rate_text(figures["predicted_false_positive_rate"])
-    return f"{shown} {keys} reported; {predicted} predicted"
+    predicted = figures["predicted_false_positive_rate"]
+    beside = "" if predicted is None else f"; {rate_text(predicted)} predicted"
+    return f"{shown} {keys} reported{beside}"
 
 
 def _grouped(checkpoints: list[Checkpoint]) -> list[list[Checkpoint]]:

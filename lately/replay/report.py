@@ -34,16 +34,16 @@ def html(result: RunResult) -> str:
 
 def class_rows(result: RunResult) -> list[dict[str, Any]]:
     """Return name, meaning, counts, share seen, interval and expectation of each verdict class."""
-    predicted = rate_text(result.asked.mean_false_positive_rate)
+    predicted = "" if result.predicted is None else f"{rate_text(result.predicted)} predicted"
     classes = (
-        ("inside the guaranteed window", "100%"),
+        ("inside the guaranteed window", "up to 100%" if result.decided else "100%"),
         (
             "past it, after entries were given up"
             if result.dictionary
             else "past it, a trace may be left",
             "up to 100%",
         ),
-        ("new, or no trace left", f"{predicted} predicted"),
+        ("new, or no trace left", predicted),
     )
     rows = []
     for name, (meaning, expected), counts in zip(CLASSES, classes, result.counts, strict=True):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import Operation, WindowDictionarySpec, from_spec
+from ..golden import DecisionTable, Operation, WindowDictionarySpec, from_spec
 from ..golden.hash.keys import random_keys, text_keys
 from ..golden.spec.base import require
 from ..golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
@@ -20,7 +20,7 @@ from .dictionary_replay import DictionaryModel, DictionaryOracle, DictionaryResu
 from .oracle import Oracle, TimedOracle, Truth, places
 from .result import PROBE_SEED, Checkpoint, Mismatch, RunResult, span_result
 from .stream_times import TickCounter, with_window
-from .timing_replay import TimingModel, TimingOracle, TimingResult
+from .timing_replay import TimingModel, TimingOracle, TimingResult, check_table
 from .traces import Record, Trace, TraceError
 
 ENGINES = ("rtl", "golden")
@@ -39,7 +39,8 @@ _COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfil
 class Unit(Protocol):
     """Compiled hardware, or what stands in for it.
 
-    With a span, and of a dictionary or timing filter, it also has `perform`.
+    With a span, and of a dictionary or timing filter, it also has `perform`; if tables of
+    thresholds answer, `decide_by`.
     """
 
     @property
@@ -85,6 +86,8 @@ def run(
     engine: str | Engine = "rtl",
     tick: int | None = None,
     query_window: int | None = None,
+    table: DecisionTable | None = None,
+    query_class: int = 0,
     limit: int | None = None,
     progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[Verdicts], None] | None = None,
@@ -106,6 +109,10 @@ def run(
     query_window : int, optional
         Window that each query asks for, in insertions or ticks, of a filter that answers for any;
         by default its own.
+    table : DecisionTable, optional
+        Answers, of a filter that has classes.
+    query_class : int
+        Class of all queries, with a table.
     limit : int, optional
         Most operations to perform.
     progress : callable, optional
@@ -118,7 +125,7 @@ def run(
     ValueError
         If the engine is not known, the limit is below 1, or a tick is missing or too many.
     SpecificationError
-        If the filter does not answer for such a window.
+        If the filter does not answer for such a window, or by such a table.
     TraceError
         If the stream is damaged, no line of it parses, or it has no times for a span.
     """
@@ -126,8 +133,11 @@ def run(
         raise ValueError(f"limit: must be at least 1, not {limit}")
     clock = _clock(trace, spec, tick)
     asked = with_window(spec, query_window)
+    check_table(spec, table, query_class)
     with _open_unit(engine, spec) as unit:
         replay = _Replay(trace, spec, asked, unit, clock, sink)
+        if table is not None:
+            replay.decide_by(table, query_class)
         began = time.perf_counter()
         chunk = _TICKING_CHUNK if isinstance(spec, TimedTimingSpec) else _CHUNK
         while records := trace.read(chunk if limit is None else min(chunk, limit - replay.done)):
@@ -190,6 +200,15 @@ class _Replay:
             self.result.timing = TimingResult(longest_age=spec.window_blocks, **none)
         if clock is not None:
             self.result.span = span_result(asked, clock.tick, **none)
+
+    def decide_by(self, table: DecisionTable, query_class: int) -> None:
+        """Have a table answer, and all queries be of a class."""
+        filters: list[Any] = [self._golden.golden, self._unit]
+        for filter in filters:
+            if filter is not None:
+                filter.decide_by(table.thresholds)
+        self._golden.query_class = query_class
+        self._windows = [query_class]
 
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""

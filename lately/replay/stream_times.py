@@ -108,6 +108,8 @@ def with_window(spec: UnitSpec, window: int | None) -> UnitSpec:
     if window is None:
         return spec
     name = "query_window"
+    rule = "must not be given for a filter whose queries have classes"
+    require(getattr(spec, "classes", None) is None, name, rule, window)
     most = spec.guaranteed_window
     require(1 <= window <= most, name, f"must be 1 to {most}, the window of the filter", window)
     if isinstance(spec, TimedTimingSpec):

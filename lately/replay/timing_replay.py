@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..golden import Operation
+from ..golden import DecisionTable, Operation, SpecificationError
 from ..golden.hash.keys import Keys
 from ..golden.operations import Ages
+from ..golden.spec.base import require
 from ..golden.spec.timestamp import StampedPartsSpec
 from ..golden.times import Times
 from ..golden.timestamp.partitioned_timing import TimingVerdicts
@@ -25,13 +26,18 @@ class TimingModel(CellModel):
         As for `CellModel`.
     """
 
+    query_class: int | None = None
+    """Class of all queries, if a table of thresholds answers."""
+
     def query(self, keys: Keys, *now: int) -> NDArray[np.bool_]:
         """Ask for `keys`, at the time `now` if the window is one in time; counts nothing.
 
         Keys are as for `StampedParts`; the answers have shape (n,).
         """
         count = len(np.asarray(keys))
-        facts = [np.full(count, fact) for fact in (*now, self._asked.guaranteed_window)]
+        longest = self._asked.guaranteed_window
+        asked = longest if self.query_class is None else self.query_class
+        facts = [np.full(count, fact) for fact in (*now, asked)]
         told: TimingVerdicts = self.golden.perform(np.full(count, Operation.QUERY), keys, *facts)
         return told.seen
 
@@ -45,7 +51,19 @@ class TimingModel(CellModel):
 
     def estimated_false_positive_rate(self, *now: int) -> float:
         """Probability that a fresh key is reported, at the time `now` if there is one."""
-        return float(np.prod(self.fill_ratios(*now)))
+        if self.query_class is None:
+            return float(np.prod(self.fill_ratios(*now)))
+        golden = self.golden
+        cells = self.memory_at(*now) if now else self.memory
+        # Of each number of cells that have an age, while none is older.
+        chances = np.ones((golden.expired_age + 1, 1))
+        for part in cells:
+            share = np.bincount(part, minlength=len(chances))[:, None] / len(part)
+            fewer, more = np.pad(chances, ((0, 0), (0, 1))), np.pad(chances, ((0, 0), (1, 0)))
+            chances = fewer * (np.cumsum(share, axis=0) - share) + more * share
+        least = golden.thresholds[self.query_class, :, golden.phase][:, None]
+        oldest = np.arange(chances.shape[1])
+        return float(chances[(oldest > 0) & (oldest >= least)].sum())
 
     def fill_ratios(self, *now: int) -> NDArray[np.float64]:
         """Share of the cells of each part that are of the window, shape (hashes,).
@@ -106,3 +124,28 @@ class TimingResult(ComparedAnswers):
     def figures(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them."""
         return {"expired": self.expired, "age_mismatches": self.answer_mismatches}
+
+
+def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> None:
+    """Refuse a `table`, or a class of queries, `query_class`, by which a `spec` has no answers.
+
+    Raises
+    ------
+    SpecificationError
+        If there is none for a filter with classes or one for another, it is that of another filter,
+        or there is no such class.
+    """
+    classes = getattr(spec, "classes", None)
+    if classes is None:
+        if table is not None:
+            raise SpecificationError("table: must not be given for a filter without classes")
+        return
+    if table is None:
+        raise SpecificationError(f"table: must be given for a filter whose classes are {classes}")
+    for name, needed, has in (
+        ("hashes", spec.hashes, table.hashes),
+        ("digits", spec.phase_bits, table.bits),
+        ("shape", spec.table_shape, table.thresholds.shape),
+    ):
+        require(needed == has, "table", f"must have {name} {needed} for this filter", has)
+    require(0 <= query_class < classes, "query_class", f"must be below {classes}", query_class)

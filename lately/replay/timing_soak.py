@@ -20,7 +20,8 @@ SILENCE = 1 << 19
 class CountedTimingCourse(Course):
     """A comparison of timing filters with a clock of insertions; see `Course`.
 
-    The pool has a fifth of the window; a query asks for any window.
+    The pool has a fifth of the window; a query asks for any window. If tables of thresholds answer,
+    it is of any class, and a new table comes before each chunk.
 
     Parameters
     ----------
@@ -41,15 +42,16 @@ class CountedTimingCourse(Course):
 
     def __init__(self, unit: Any, spec: StampedPartsSpec, seed: int) -> None:
         super().__init__(unit, spec, TimingModel(spec), seed)
-        self._expired = self._ticks = 0
+        self._expired = self._ticks = self._tables = 0
 
     def figures(self) -> dict[str, Any]:
         """Return what was compared and counted, as JSON can hold it."""
-        return super().figures() | {
+        figures = {
             "expired": self._expired,
             "ticks": self._ticks,
             "rounds_of_stamps": self._ticks >> self._spec.stamp_bits,
         }
+        return super().figures() | figures | ({"tables": self._tables} if self._tables else {})
 
     @property
     def _pool(self) -> int:
@@ -59,9 +61,25 @@ class CountedTimingCourse(Course):
     def _held(self) -> int:
         return int(self._spec.hashes * self._spec.cells)
 
+    def perform(self, count: int) -> None:
+        """Perform a chunk of `count` operations on both, with a new table if tables answer."""
+        if self._spec.classes is not None:
+            shape, most = self._spec.table_shape, self._spec.hashes + 1
+            table = self._random.integers(0, most + 1, shape)
+            self._unit.decide_by(table)
+            self._model.golden.decide_by(table)
+            self._tables += 1
+        super().perform(count)
+
+    def _asked(self, count: int) -> NDArray[np.int64]:
+        """Draw what each query asks for: a window, or a class."""
+        spec, draw = self._spec, self._random.integers
+        if spec.classes is not None:
+            return draw(0, spec.classes, count)
+        return draw(0, spec.window_blocks + 1, count) * int(spec.block_units)
+
     def _both(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
-        blocks = self._random.integers(0, self._spec.window_blocks + 1, len(codes))
-        found, expected = self._performed(codes, keys, blocks)
+        found, expected = self._performed(codes, keys, self._asked(len(codes)))
         self._expired += int((expected.age > self._spec.window_blocks).sum())
         # Of a CLEAR the unit tells nothing.
         for name in ("age", "oldest"):
@@ -70,11 +88,10 @@ class CountedTimingCourse(Course):
         return found, expected
 
     def _performed(
-        self, codes: NDArray[np.uint8], keys: Any, blocks: NDArray[np.int64]
+        self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
     ) -> tuple[Any, Any]:
-        windows = blocks * self._spec.block
-        found = self._unit.perform(codes, keys, windows)
-        expected = self._model.perform(codes, keys, windows)
+        found = self._unit.perform(codes, keys, asked)
+        expected = self._model.perform(codes, keys, asked)
         self._ticks = self._model.insertions // self._spec.block
         return found, expected
 
@@ -103,16 +120,15 @@ class TimingCourse(CountedTimingCourse):
         super()._add_events(codes)
 
     def _performed(
-        self, codes: NDArray[np.uint8], keys: Any, blocks: NDArray[np.int64]
+        self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
     ) -> tuple[Any, Any]:
         spec, unit = self._spec, self._unit
-        windows = blocks * spec.period
         longest = SILENCE // unit.profile.least_period
         told = []
         for start, stop in zip(self._spells, [*self._spells[1:], len(codes)], strict=True):
             own = slice(start, stop)
-            told.append(unit.perform_freely(codes[own], keys[own], windows[own]))
+            told.append(unit.perform_freely(codes[own], keys[own], asked[own]))
             unit.pass_ticks(int(self._random.integers(0, longest + 1)))
         found = type(told[0])(*map(np.concatenate, zip(*told, strict=True)))
         self._ticks = unit.ticks
-        return found, self._model.perform(codes, keys, found.time * spec.period, windows)
+        return found, self._model.perform(codes, keys, found.time * spec.period, asked)

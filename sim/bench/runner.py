@@ -61,7 +61,6 @@ def run_filter_bench(
     testcase: str | None = None,
     coverage: bool = False,
     inverted: bool = False,
-    **options: int,
 ) -> dict[str, bool]:
     """Run the bench of a unit: of a ring filter, a timing filter or a dictionary.
 
@@ -91,9 +90,6 @@ def run_filter_bench(
         then `COVERED_STATISTICS_BITS` wide, so that they wrap within a test.
     inverted : bool
         The garbage of block RAMs is the inverse of what they hold, not random.
-    options
-        Further options of the unit. With ``classes``, a timing filter answers by tables, and has
-        the bench of such units.
 
     Returns
     -------
@@ -115,15 +111,11 @@ def run_filter_bench(
             statistics_bits=COVERED_STATISTICS_BITS if coverage else 32,
             ticks=ticks,
             time_bits=BENCH_TIME_BITS,
-            **options,
         ),
-        _modules(
-            *(["deciding_bench"] if "classes" in options else _benches(spec, organisation, ticks))
-        ),
+        _modules(*_benches(spec, organisation, ticks)),
         simulator,
         directory,
         environment=_unit_environment(spec, directory, seed, memory, ticks)
-        | {"LATELY_OPTIONS": json.dumps(options)}
         | {"LATELY_ORGANISATION": organisation}
         | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
         models=models(memory),
@@ -184,7 +176,7 @@ def run_netlist_bench(
 def _benches(spec: Specification, organisation: str, ticks: str) -> list[str]:
     """Return the modules whose tests a unit has to pass."""
     if isinstance(spec, StampedPartsSpec):
-        return ["timing_bench"]
+        return ["timing_bench" if spec.classes is None else "deciding_bench"]
     if isinstance(spec, WindowDictionarySpec):
         return ["dictionary_bench"]
     assert isinstance(spec, FilterSpec)

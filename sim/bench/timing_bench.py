@@ -25,7 +25,6 @@ from .unit_bench import (
     COVERAGE,
     MEMORY,
     NETLIST,
-    OPTIONS,
     PERIOD_NS,
     SEED,
     SPEC,
@@ -34,7 +33,7 @@ from .unit_bench import (
 )
 
 TIMES = time_options(SPEC, **TIME_OPTIONS)
-UNIT = filter_unit(SPEC, memory=MEMORY, tag_bits=TAG_BITS, **TIMES, **OPTIONS)
+UNIT = filter_unit(SPEC, memory=MEMORY, tag_bits=TAG_BITS, **TIMES)
 PROFILE = UNIT.profile
 WINDOW = SPEC.window_blocks
 CODES = 1 << SPEC.stamp_bits

@@ -104,32 +104,27 @@ class TimingScoreboard(TimedScoreboard):
         """Perform an operation on the reference; return its result, and told what means nothing."""
         golden, clear = self.golden, item.operation == Operation.CLEAR
         alone = bool(item.operation & OperationBit.ALONE)
-        block, before = self.block, golden.insertions
+        block = self.block
         if clear:
             self._ended = block
         # Neither a SHIFT nor what is undefined does anything in a unit.
         performed = item.operation if clear or not alone else Operation.NONE
         keys = key_array([item.key], golden.spec)
-        unit = golden.block if self._counted else golden.period
         clock = [[time] for time in self._clock]
-        asked = getattr(item, "window", golden.window_blocks) * unit
-        verdicts = golden.perform([performed], keys, *clock, [asked])
+        verdicts = golden.perform([performed], keys, *clock, [self._asked(item, accepted)])
         seen, age, oldest = (int(values[0]) for values in verdicts)
         if alone:
             age, oldest = outcome.age, outcome.oldest
-        elif performed & OperationBit.QUERY:
-            seen = self._reported(item, accepted, before, bool(seen), age, oldest)
         inserts = not alone and bool(item.operation & OperationBit.INSERT)
         self.counts.update(operations=1, insertions=int(inserts), hits=seen)
         expected = TimingOutcome(bool(seen), age, oldest, item.tag, self.now % self._times)
         self.performed.append(Performed(item, accepted, block, expected))
         return expected
 
-    def _reported(
-        self, item: Any, accepted: float, insertions: int, within: bool, age: int, oldest: int
-    ) -> bool:
-        """Return whether a key is reported, whose oldest cells are `within` the window or not."""
-        return within
+    def _asked(self, item: Any, accepted: float) -> int:
+        """Return the window that an operation asks for, in the unit of the reference."""
+        unit = self.golden.block if self._counted else self.golden.period
+        return int(getattr(item, "window", self.golden.window_blocks) * unit)
 
     def _renewed(self) -> Any:
         self.counts.clear()
@@ -161,10 +156,7 @@ class DecidingScoreboard(TimingScoreboard):
         """
         self._tables.append((time, thresholds.copy()))
 
-    def _reported(
-        self, item: Any, accepted: float, insertions: int, within: bool, age: int, oldest: int
-    ) -> bool:
-        thresholds = [table for time, table in self._tables if time < accepted][-1]
-        phases, block = thresholds.shape[-1], self.golden.block
-        phase = insertions % block * phases // block
-        return oldest >= int(thresholds[getattr(item, "query_class", 0), age, phase])
+    def _asked(self, item: Any, accepted: float) -> int:
+        """Have the table answer that was in use at the time, and return the class."""
+        self.golden.decide_by([table for time, table in self._tables if time < accepted][-1])
+        return int(getattr(item, "query_class", 0))

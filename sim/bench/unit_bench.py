@@ -3,8 +3,7 @@
 The environment names the specification (LATELY_SPEC, a TOML file), the seed
 of all random choices (LATELY_SEED) and the variant of the memories
 (LATELY_MEMORY), and, where there are ticks, the options of
-`lately.hdl.verilog.time_options` (LATELY_TIME, in JSON); further options of
-the unit (LATELY_OPTIONS, in JSON). LATELY_NETLIST
+`lately.hdl.verilog.time_options` (LATELY_TIME, in JSON). LATELY_NETLIST
 says that the unit is a netlist, in which a portable memory cannot be found:
 its bits are not compared then, and the log says so. LATELY_COVERAGE names a
 file to which the situations that the tests brought about are added.
@@ -31,7 +30,6 @@ KEYED = getattr(SPEC, "hash", "h3") == "siphash"
 SEED = int(os.environ.get("LATELY_SEED", "1"))
 MEMORY = os.environ.get("LATELY_MEMORY", "portable")
 TIME_OPTIONS: dict[str, Any] = json.loads(os.environ.get("LATELY_TIME", "{}"))
-OPTIONS: dict[str, Any] = json.loads(os.environ.get("LATELY_OPTIONS", "{}"))
 TICKS = TIME_OPTIONS.get("ticks", "")
 """Source of the ticks; empty if there are none."""
 NETLIST = os.environ.get("LATELY_NETLIST", "0") == "1"

@@ -27,6 +27,8 @@ class CellBlocks:
         Cells of a part, and bits of a cell.
     memory : str
         Variant of the memory: one of `CELL_VARIANTS` or `EXCHANGE_VARIANTS`.
+    core : tuple of str
+        Names of the submodules from the unit to the core.
     """
 
     part: str
@@ -34,12 +36,13 @@ class CellBlocks:
     cells: int
     bits: int
     memory: str
+    core: tuple[str, ...] = ("core",)
 
     @property
     def names(self) -> list[str]:
         """Names of the arrays of words in compiled Verilog, below the unit, part by part."""
         return [
-            "__DOT__".join(["core", f"{self.part}{part}", "memory", *block, "words"])
+            "__DOT__".join([*self.core, f"{self.part}{part}", "memory", *block, "words"])
             for part in range(self.parts)
             for bank in self._banks
             for block in bank

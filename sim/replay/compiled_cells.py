@@ -54,12 +54,13 @@ class CompiledCells(DrivenModel):
         self.profile = unit_profile(spec, memory=blocks.memory)
         self._blocks = blocks
         self._key_bits = spec.key_bits
-        keyed = "secret" in unit.signature.members
+        ports = unit.signature.members
         super().__init__(
-            _compiled(unit, blocks, keyed=keyed, optimisation=optimisation),
+            _compiled(unit, blocks, optimisation=optimisation),
             lanes=1,
             counters=tuple(unit.COUNTERS),
-            keyed=keyed,
+            keyed="secret" in ports,
+            deciding="table" in ports,
             latency=self.profile.latency,
             progress=progress,
         )
@@ -89,8 +90,9 @@ class CompiledCells(DrivenModel):
         return Told._make(array[:-1] for array in told)
 
 
-def _compiled(unit: Any, blocks: CellBlocks, *, keyed: bool, optimisation: int) -> Any:
+def _compiled(unit: Any, blocks: CellBlocks, *, optimisation: int) -> Any:
     """Return the compiled model of a unit, built now if it is not in the cache."""
+    ports = unit.signature.members
     sources = models(blocks.memory)
     text = verilog.convert(unit, name=TOP, emit_src=False)
     memories = " ".join(
@@ -104,7 +106,8 @@ def _compiled(unit: Any, blocks: CellBlocks, *, keyed: bool, optimisation: int) 
             *unit.signature.macros(),
             f"MEMORIES {memories}",
             counter_macro(tuple(unit.COUNTERS)),
-            *(["KEYED"] if keyed else []),
+            *(["KEYED"] if "secret" in ports else []),
+            *(["DECIDING"] if "table" in ports else []),
         ),
         # Otherwise the driver finds no block RAM under its name.
         options=["--flatten"] if sources else [],

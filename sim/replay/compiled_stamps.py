@@ -10,6 +10,7 @@ from ...golden.operations import Operation
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ...golden.times import Times, check_timestamps
 from ...hdl.latencies import CONTROL_LAG
+from ...hdl.timing.decision_tables import Threshold
 from ...hdl.verilog import TIME_BITS
 from .cell_blocks import CellBlocks
 from .compiled_cells import CompiledCells
@@ -49,8 +50,31 @@ class CompiledStamps(CompiledCells):
 
     def __init__(self, spec: StampedPartsSpec, *, memory: str = "portable", **options: Any) -> None:
         self._stamps = spec
-        blocks = CellBlocks("part", spec.hashes, spec.cells, spec.stamp_bits, memory)
+        core = ("core",) if spec.classes is None else ("core", "core")
+        blocks = CellBlocks("part", spec.hashes, spec.cells, spec.stamp_bits, memory, core)
         super().__init__(spec, blocks, **options)
+
+    def decide_by(self, thresholds: ArrayLike) -> None:
+        """Load a table, and have it answer from the next operation on; as the golden model's.
+
+        Parameters
+        ----------
+        thresholds : array_like of int, shape (classes, ages, 2**phase_bits)
+
+        Raises
+        ------
+        ToolError
+            If the unit does not take them.
+        """
+        table = np.asarray(thresholds, np.uint64)
+        spec = self._stamps
+        layout = Threshold(spec=spec, classes=spec.classes, bits=spec.phase_bits)
+        entries = table << np.uint64(layout["least"].offset)
+        for name, places in zip(
+            ("query_class", "age", "phase"), np.indices(table.shape), strict=True
+        ):
+            entries |= places.astype(np.uint64) << np.uint64(layout[name].offset)
+        self._load_table(entries.ravel())
 
     def _ages(self, ticks: int) -> NDArray[np.int64]:
         """Return the ages of all cells after so many ticks, shape (hashes, cells)."""
@@ -147,7 +171,7 @@ class CompiledTiming(CompiledStamps):
         """
         codes, words = np.asarray(operations), np.asarray(keys)
         times = check_timestamps(timestamps, len(codes), self._reached)
-        blocks = self.spec.query_blocks(windows, len(codes))
+        asked = self.spec.query_numbers(windows, len(codes))
         gaps = np.diff(times // self.spec.period, prepend=self._reached // self.spec.period)
         starts = np.union1d(np.flatnonzero(gaps), [0])
         parts = []
@@ -155,7 +179,7 @@ class CompiledTiming(CompiledStamps):
             if start < stop and gaps[start]:
                 self.pass_ticks(int(min(gaps[start], self.spec.window_blocks + 1)))
             own = slice(start, stop)
-            parts.append(self._send(codes[own], words[own], blocks[own], **pauses))
+            parts.append(self._send(codes[own], words[own], asked[own], **pauses))
         if len(times):
             self._reached = int(times[-1])
         return _answers(*parts)
@@ -186,9 +210,9 @@ class CompiledTiming(CompiledStamps):
             If there are not as many results as operations.
         """
         codes = np.asarray(operations)
-        blocks = self.spec.query_blocks(windows, len(codes))
+        asked = self.spec.query_numbers(windows, len(codes))
         self._library.lately_period(self._unit, period or self.profile.least_period)
-        told = self._send(codes, keys, blocks, **pauses)
+        told = self._send(codes, keys, asked, **pauses)
         self._library.lately_period(self._unit, 0)
         self.idle(CONTROL_LAG)
         return _answers(told)
@@ -248,7 +272,7 @@ class CompiledCountedTiming(CompiledStamps):
             If there are not as many results as operations.
         """
         codes = np.asarray(operations)
-        told = self._send(codes, keys, self.spec.query_blocks(windows, len(codes)), **pauses)
+        told = self._send(codes, keys, self.spec.query_numbers(windows, len(codes)), **pauses)
         self._count(codes)
         return _answers(told)
 

@@ -67,8 +67,8 @@ class DrivenModel(Closable):
     lanes : int
     counters : sequence of str
         Names of its counters, in the order of `counter_macro`.
-    keyed : bool
-        Whether it takes a secret.
+    keyed, deciding : bool
+        Whether it takes a secret; whether tables of thresholds answer.
     latency : int
         Clocks after which operations under way have left, if results are taken.
     progress : callable, optional
@@ -82,6 +82,7 @@ class DrivenModel(Closable):
         lanes: int,
         counters: Sequence[str],
         keyed: bool,
+        deciding: bool = False,
         latency: int,
         progress: Progress | None = None,
     ) -> None:
@@ -89,7 +90,7 @@ class DrivenModel(Closable):
         self._counters = counters
         self._latency = latency
         self._progress = progress
-        self._library = load_model(library, _signatures(keyed))
+        self._library = load_model(library, _signatures(keyed, deciding))
         self._unit = ctypes.c_void_p(self._library.lately_new())
 
     def close(self) -> None:
@@ -156,6 +157,14 @@ class DrivenModel(Closable):
         self.idle(settle)
         return bool(self._library.lately_secret(self._unit, low, high))
 
+    def _load_table(self, entries: NDArray[np.uint64]) -> None:
+        """Have a table answer from the next operation on, whose entries have shape (n,)."""
+        held = np.ascontiguousarray(entries)
+        if idle := self._library.lately_table(self._unit, len(held), held.ctypes.data):
+            raise ToolError(
+                f"replay: expected an entry of a table to be taken, found none in {idle} cycles"
+            )
+
     def _read(self, number: int, words: int, width: int) -> NDArray[np.bool_]:
         """Return the bits of a memory, shape (words, width), lowest bit first."""
         held = np.empty((words, -(-width // 64)), np.uint64)
@@ -205,7 +214,7 @@ class DrivenModel(Closable):
         return told
 
 
-def _signatures(keyed: bool) -> Signatures:
+def _signatures(keyed: bool, deciding: bool) -> Signatures:
     """Return what the driver offers."""
     unit, count, array = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p
     chance = ctypes.c_uint32
@@ -225,4 +234,6 @@ def _signatures(keyed: bool) -> Signatures:
     }
     if keyed:
         functions["lately_secret"] = (ctypes.c_int, (unit, count, count))
+    if deciding:
+        functions["lately_table"] = (ctypes.c_int64, (unit, count, array))
     return functions

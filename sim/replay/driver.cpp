@@ -123,7 +123,7 @@ void set_generation(Model& model, uint64_t generation) {
 
 // Offers a beat: an operation before the others, if there are several lanes; and of each lane
 // its code, with VALID if it has an operation, key and tag, and its time if the window is in time,
-// or the window that it asks for.
+// or the window that it asks for, or its class.
 void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* keys,
            [[maybe_unused]] const uint64_t* times, uint64_t tag) {
     uint32_t beat[BEAT_WORDS + 1] = {};
@@ -144,6 +144,8 @@ void offer(Vmodel& model, uint8_t alone, const uint8_t* codes, const uint64_t* k
         put(beat, at + I_TIME_AT, times[lane], I_TIME_BITS);
 #elif defined(I_WINDOW_AT)
         put(beat, at + I_WINDOW_AT, times[lane], I_WINDOW_BITS);
+#elif defined(I_QUERY_CLASS_AT)
+        put(beat, at + I_QUERY_CLASS_AT, times[lane], I_QUERY_CLASS_BITS);
 #endif
         put(beat, at + I_TAG_AT, (tag + lane) & TAG_MASK, I_TAG_BITS);
     }
@@ -229,6 +231,32 @@ int lately_secret(Unit* unit, uint64_t low, uint64_t high) {
     edge(*unit);
     model.secret___05Fvalid = 0;
     return taken;
+}
+#endif
+
+#ifdef DECIDING
+// Loads the entries of a table, as fast as the unit takes them, and has that table answer from the
+// next operation on. Returns 0, or the number of clocks without an entry taken after which it gave
+// up.
+int64_t lately_table(Unit* unit, uint64_t count, const uint64_t* entries) {
+    constexpr int64_t PATIENCE = 1 << 16;
+    Vmodel& model = unit->model;
+    int64_t idle = 0;
+    for (uint64_t at = 0; at < count;) {
+        model.table___05Fpayload = entries[at];
+        model.table___05Fvalid = 1;
+        before_edge(*unit);
+        const bool taken = model.table___05Fready;
+        edge(*unit);
+        if (!taken && ++idle > PATIENCE) return idle;
+        if (taken) idle = 0;
+        at += taken;
+    }
+    model.table___05Fvalid = 0;
+    model.swap = 1;
+    clock(*unit);
+    model.swap = 0;
+    return 0;
 }
 #endif
 

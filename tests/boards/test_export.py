@@ -32,6 +32,15 @@ CASES = {
     "dictionary": (any_preset("dictionary-tiny"), {}),
     "timing": (any_preset("timing-tiny"), {"last": True}),
     "counted timing": (any_preset("timing-counted-tiny"), {"wrap": "raw"}),
+    "table": (
+        dataclasses.replace(any_preset("timing-counted-tiny"), block=4, classes=3, phase_bits=1),
+        {"wrap": "raw"},
+    ),
+    "table in time": (dataclasses.replace(any_preset("timing-tiny"), classes=1), {}),
+    "table behind a bus": (
+        dataclasses.replace(any_preset("timing-tiny"), classes=2),
+        {"bus": "axi4-lite"},
+    ),
     "dictionary without ready": (any_preset("dictionary-tiny"), {"wrap": "extern"}),
     "ecp5": (any_preset("tiny"), {"memory": "ecp5"}),
     "ice40": (any_preset("tiny"), {"wrap": "raw", "memory": "ice40-strict"}),

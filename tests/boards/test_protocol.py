@@ -225,6 +225,13 @@ def test_several_lanes():
         check_spec(preset("two-lanes-tiny"))
 
 
+def test_tables():
+    spec = dataclasses.replace(any_preset("timing-tiny"), classes=2)
+    message = "^classes: must not be given for a serial link, which loads no tables, not 2$"
+    with pytest.raises(ProtocolError, match=message):
+        check_spec(spec)
+
+
 def test_window_too_long():
     spec = FilterSpec(family="gebf", window=4096, epochs=128, hashes=2, bits=1 << 16)
     with pytest.raises(ProtocolError, match="generations in the window: must be at most 127"):

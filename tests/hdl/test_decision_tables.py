@@ -1,6 +1,7 @@
 """Units that answer by tables of thresholds: exactly the table's answers, through swaps."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,30 +16,32 @@ from lately.golden import (
     PartitionedTimingSpec,
     QueryClass,
     SpecificationError,
+    TimedTimingSpec,
     from_spec,
 )
-from lately.golden.operations import OperationBit
 from lately.hdl.timing import unit
 from lately.hdl.timing.decision_tables import DecidingCore
-from lately.hdl.timing.unit import CountedTimingUnit
+from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
 
 SPEC = PartitionedTimingSpec(
     window=32, block=8, hashes=3, cells=16, stamp_bits=6, key_bits=10, seed=2
 )
 AGES = SPEC.window_blocks + 2
+TIMED = TimedTimingSpec(span=12, period=2, hashes=3, cells=16, stamp_bits=5, key_bits=10, seed=2)
 
 
 class Bench:
     """Operations with classes of queries, and tables that are loaded and swapped meanwhile."""
 
-    def __init__(self, tables, *, seed=0, idle=0.0, stall=0.0):
+    def __init__(self, tables, *, spec=SPEC, seed=0, idle=0.0, stall=0.0):
         self.tables, self.seed = np.asarray(tables), seed
         _, self.classes, _, phases = self.tables.shape
-        self.bits = phases.bit_length() - 1
-        self.unit = CountedTimingUnit(
-            SPEC, memory=GarbageMemory, classes=self.classes, phase_bits=self.bits
-        )
-        self.streams = UnitStreams(self.unit, ("seen", "age", "oldest"), seed, idle, stall)
+        self.spec = replace(spec, classes=self.classes, phase_bits=phases.bit_length() - 1)
+        self.timed = self.spec.timed
+        kind, options = (TimingUnit, {"time_bits": 24}) if self.timed else (CountedTimingUnit, {})
+        self.unit = kind(self.spec, memory=GarbageMemory, **options)
+        taken = ("seen", "age", "oldest", *(["time"] if self.timed else []))
+        self.streams = UnitStreams(self.unit, taken, seed, idle, stall)
         self.used = []
 
     def run(self, operations):
@@ -50,8 +53,9 @@ class Bench:
             for code, key, number in operations
         ]
         begin = self.tables[0].size + 50
-        self.results = self.streams.run([begin, *requests], self.load, self.watch)
-        wrong = np.flatnonzero(np.any(self.expected() != np.array(self.results), axis=1))
+        ticks = [self.tick] if self.timed else []
+        self.results = self.streams.run([begin, *requests], self.load, self.watch, *ticks)
+        wrong = np.flatnonzero(np.any(self.expected() != np.array(self.results)[:, :3], axis=1))
         assert not len(wrong), f"seed {self.seed}, operation {wrong[0]} of {len(wrong)}"
         return self
 
@@ -81,21 +85,31 @@ class Bench:
                 self.used.append(swaps)
             swaps += swap
 
+    async def tick(self, ctx):
+        """Give ticks as close as they may come."""
+        while True:
+            ctx.set(self.unit.tick, 1)
+            await ctx.tick()
+            ctx.set(self.unit.tick, 0)
+            for _ in range(self.unit.profile.least_period - 1):
+                await ctx.tick()
+
     def expected(self):
-        codes, keys, classes = np.array(self.operations).T
-        model = from_spec(SPEC)
-        due = model.perform(codes, keys.astype(np.uint64))
-        inserts = codes & OperationBit.INSERT != 0
-        filled = (np.cumsum(inserts) - inserts) % SPEC.block
-        phase = filled << self.bits >> (SPEC.block.bit_length() - 1)
-        least = self.tables[np.array(self.used), classes, due.age, phase]
-        asks = codes & OperationBit.QUERY != 0
-        return np.column_stack([asks & (due.oldest >= least), due.age, due.oldest])
+        """What golden answers, which has each table for the operations that are its."""
+        model, used = from_spec(self.spec), np.array(self.used)
+        told = []
+        for table in np.unique(used):
+            codes, keys, classes = np.array(self.operations)[used == table].T
+            times = np.array(self.results)[used == table, 3:].T * self.spec.block_units
+            model.decide_by(self.tables[table])
+            told += zip(*model.perform(codes, keys.astype(np.uint64), *times, classes), strict=True)
+        return np.array(told)
 
 
-def random_tables(seed, count, *, classes=3, bits=2):
+def random_tables(seed, count, *, spec=SPEC, classes=3, bits=2):
     rng = np.random.default_rng(seed)
-    return rng.integers(0, SPEC.hashes + 2, (count, classes, AGES, 1 << bits))
+    shape = replace(spec, classes=classes, phase_bits=bits).table_shape
+    return rng.integers(0, spec.hashes + 2, (count, *shape))
 
 
 def operations_of(seed, count, *, classes=3):
@@ -114,6 +128,29 @@ def test_answers_are_the_table_s_through_swaps(seed, classes, bits, idle, stall)
     bench = Bench(tables, seed=seed, idle=idle, stall=stall)
     bench.run(operations_of(seed, 900, classes=classes))
     assert len(set(bench.used)) > 3
+
+
+@pytest.mark.parametrize(("seed", "classes"), [(6, 2), pytest.param(7, 1, marks=pytest.mark.slow)])
+def test_answers_are_the_table_s_at_all_times(seed, classes):
+    """Of a unit by ticks, which come as close as they may, through swaps."""
+    print("seed", seed)
+    tables = random_tables(seed, 6, spec=TIMED, classes=classes, bits=0)
+    bench = Bench(tables, spec=TIMED, seed=seed, idle=0.3, stall=0.2)
+    bench.run(operations_of(seed, 500, classes=classes))
+    assert len(set(bench.used)) > 3
+    assert len({age for _, age, *_ in bench.results}) == TIMED.window_blocks + 2
+
+
+def test_before_a_table_is_loaded_all_keys_are_seen():
+    bench = Bench(np.zeros((1, 2, AGES, 1), int))
+    operations = operations_of(8, 100, classes=2)
+    bench.used = [0] * len(operations)
+    bench.operations = operations
+    bench.results = bench.streams.run(
+        [{"operation": int(code), "key": key, "query_class": number}
+         for code, key, number in operations]
+    )  # fmt: skip
+    assert (bench.expected() == np.array(bench.results)).all()
 
 
 def test_table_of_a_filter():
@@ -149,23 +186,24 @@ def test_defect_is_found(monkeypatch, old, new):
         Bench(random_tables(5, 8, classes=1), seed=5).run(operations_of(5, 500, classes=1))
 
 
-def test_latency():
-    built = CountedTimingUnit(SPEC, classes=2)
-    assert built.latency == built.profile.latency == CountedTimingUnit(SPEC).latency + 3
+@pytest.mark.parametrize(("unit", "spec"), [(CountedTimingUnit, SPEC), (TimingUnit, TIMED)])
+def test_latency(unit, spec):
+    built = unit(replace(spec, classes=2))
+    assert built.latency == built.profile.latency == unit(spec).latency + 3
 
 
 @pytest.mark.parametrize(
-    ("build", "error", "message"),
-    [
-        (lambda: CountedTimingUnit(SPEC, classes=2, phase_bits=4), ValueError,
-         "Phase bits must be at most 3, not 4"),
-        (lambda: CountedTimingUnit(SPEC, classes=-1), ValueError,
-         "Classes must be at least 0, not -1"),
-        (lambda: CountedTimingUnit(
-            PartitionedTimingSpec(window=30, block=6, hashes=3, cells=16), classes=1),
-         SpecificationError, "block: must be a power of two for tables, not 6"),
-    ],
-)  # fmt: skip
-def test_parameters_wrong(build, error, message):
-    with pytest.raises(error, match=f"^{message}$"):
-        build()
+    ("classes", "bits", "message"),
+    [(2, 4, "Phase bits must be at most 3, not 4"), (0, 0, "Classes must be at least 1, not 0")],
+)
+def test_parameters_wrong(classes, bits, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        DecidingCore(core=CountedTimingUnit(SPEC)._core, spec=SPEC, classes=classes, bits=bits)
+
+
+def test_block_wrong():
+    spec = replace(SPEC, window=30, block=6, classes=1)
+    with pytest.raises(
+        SpecificationError, match=r"^block: must be a power of two for tables, not 6$"
+    ):
+        CountedTimingUnit(spec)

@@ -1,6 +1,7 @@
 """The long run beside golden: what it compares, and that it would notice."""
 
 import json
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -171,7 +172,10 @@ def test_soak_of_a_dictionary(monkeypatch):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("name", "rounds"), [("timing-tiny", 40), ("timing-counted-tiny", 60)])
+@pytest.mark.parametrize(
+    ("name", "rounds"),
+    [("timing-tiny", 40), pytest.param("timing-counted-tiny", 60, marks=pytest.mark.slow)],
+)
 def test_soak_of_timing_filters(name, rounds, monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 4_000)
     monkeypatch.setattr("lately.replay.timing_soak.SILENCE", 5_000)
@@ -183,6 +187,23 @@ def test_soak_of_timing_filters(name, rounds, monkeypatch):
     assert figures["hits"] > 1000
     assert figures["expired"] > 1000
     assert figures["rounds_of_stamps"] > rounds
+    json.dumps(figures)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [("timing-counted-tiny", {"block": 4, "stamp_bits": 6, "classes": 2, "phase_bits": 2}),
+     pytest.param("timing-tiny", {"classes": 3}, marks=pytest.mark.slow)],
+)  # fmt: skip
+def test_soak_of_tables(name, fields, monkeypatch):
+    monkeypatch.setattr(soak, "CHUNK", 1_000)
+    monkeypatch.setattr("lately.replay.timing_soak.SILENCE", 500)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=1))
+    figures = soak.soak(replace(any_preset(name), **fields), operations=6_000)
+    assert set(figures["mismatches"].values()) == {0}
+    assert (figures["operations"], figures["tables"]) == (6_000, 6)
+    assert 1000 < figures["hits"] < 5200
     json.dumps(figures)
 
 

@@ -10,7 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from lately.cli.app import main
-from lately.golden import PartitionedTimingSpec, TimedTimingSpec, timing_preset
+from lately.golden import (
+    DecisionTable,
+    PartitionedTimingSpec,
+    SpecificationError,
+    TimedTimingSpec,
+    timing_preset,
+)
 from lately.replay.oracle import FRESH, GUARANTEED, SLACK
 from lately.replay.report import class_rows, html
 from lately.replay.run import run
@@ -45,6 +51,9 @@ class GoldenUnit(TimingModel):
         if self.cell is not None:
             cells[self.cell] += 1
         return cells
+
+    def decide_by(self, thresholds):
+        self.golden.decide_by(thresholds)
 
     def perform(self, operations, keys, *times):
         start = self.operations
@@ -292,3 +301,74 @@ def test_compiled(name, stream, timed_stream):
     assert result.failures() == []
     assert result.timing.expired > 1000
     assert result.repeats_found == result.repeats > 200
+
+
+# Answers by tables of thresholds
+
+
+def table_of(spec, least):
+    """The same threshold everywhere, but for another in the last class."""
+    thresholds = np.full(spec.table_shape, least, np.uint8)
+    thresholds[-1] = spec.hashes + 1
+    return DecisionTable(thresholds, spec.hashes, spec.block_units, spec.phase_bits)
+
+
+@pytest.mark.parametrize("spec", [replace(COUNTED, cells=64, block=8, classes=2, phase_bits=1),
+                                  replace(TIMED, cells=64, classes=2)],
+                         ids=["counted", "timed"])  # fmt: skip
+def test_table_answers(spec, stream, timed_stream):
+    """By its class, and what it misses is told but fails nothing."""
+    path, tick = (timed_stream, {"tick": SECOND}) if spec.timed else (stream, {})
+    asked = partial(perform, path, spec, engine=engine(), table=table_of(spec, 2), **tick)
+    result, none = asked(), asked(query_class=1)
+    assert result.failures() == none.failures() == []
+    assert 0 < result.false_negatives < none.false_negatives == int(none.counts[GUARANTEED].sum())
+    figures = result.figures()
+    low, high = figures["probe_false_positive_interval"]
+    assert low <= np.mean([one.estimated_false_positive_rate for one in result.checkpoints]) <= high
+    assert figures["predicted_false_positive_rate"] is None
+    assert none.figures()["probe_false_positive_rate"] == 0
+    assert "in the window, where the table decides so" in html(result)
+    faulty = perform(path, spec, engine=engine(seen=5), table=table_of(spec, 2), **tick)
+    assert len(faulty.failures()) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "message"),
+    [
+        (COUNTED, {"table": 2}, "table: must not be given for a filter without classes"),
+        (replace(COUNTED, classes=2), {},
+         "table: must be given for a filter whose classes are 2"),
+        (replace(COUNTED, classes=2), {"table": 1, "query_window": 20},
+         "query_window: must not be given for a filter whose queries have classes, not 20"),
+        (replace(COUNTED, classes=2), {"table": 1, "query_class": 2},
+         "query_class: must be below 2, not 2"),
+        (replace(COUNTED, classes=1), {"table": 1},
+         r"table: must have shape \(1, 42, 1\) for this filter, not \(2, 42, 1\)"),
+        (replace(COUNTED, classes=2, hashes=2), {"table": 1},
+         "table: must have hashes 2 for this filter, not 3"),
+        (replace(COUNTED, classes=2, block=2, phase_bits=1), {"table": 1},
+         "table: must have digits 1 for this filter, not 0"),
+    ],
+)  # fmt: skip
+def test_table_wrong(spec, options, message, stream):
+    if "table" in options:
+        options = options | {"table": table_of(replace(COUNTED, classes=2), 1)}
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        perform(stream, spec, engine="golden", **options)
+
+
+def test_command_with_a_table(stream, tmp_path):
+    spec = replace(COUNTED, classes=2)
+    spec.to_toml(tmp_path / "spec.toml")
+    table_of(spec, 1).save(tmp_path / "table.json")
+    arguments = ["run", str(stream), "--spec", str(tmp_path / "spec.toml"), "--engine", "golden"]
+    table = ["--table", str(tmp_path / "table.json")]
+    result = CliRunner().invoke(main, [*arguments, *table, "--query-class", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["repeats_found"] == 0
+    told = CliRunner().invoke(main, [*arguments, *table])
+    assert "in the window, where the table decides so" in " ".join(told.stdout.split())
+    refused = CliRunner().invoke(main, arguments)
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "table: must be given for a filter whose classes are 2" in refused.stderr

@@ -60,11 +60,14 @@ def test_bench_without_a_rest(memory, simulator, tmp_path, capfd):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("ticks", SPECS)
 @pytest.mark.parametrize("simulator", SIMULATORS)
-def test_bench_of_tables(simulator, classes, tmp_path, capfd):
-    spec = replace(SPECS["insertions"], block=4, stamp_bits=5)
-    options = {"memory": "ecp5", "classes": classes, "phase_bits": 2}
-    check(run_filter_bench(spec, simulator, tmp_path, seed=SEED, **options), 6)
+def test_bench_of_tables(simulator, ticks, classes, tmp_path, capfd):
+    spec = replace(SPECS[ticks], classes=classes)
+    if ticks == "insertions":
+        spec = replace(spec, block=4, stamp_bits=5, phase_bits=2)
+    source = {"ticks": "tick" if ticks == "insertions" else ticks}
+    check(run_filter_bench(spec, simulator, tmp_path, seed=SEED, memory="ecp5", **source), 6)
 
 
 @pytest.mark.slow
