@@ -15,12 +15,14 @@ from amaranth.lib import wiring
 
 from ...golden.errors import LatelyError
 from ...golden.spec.base import Specification
+from ...hdl.packets.deduplicator import Deduplicator
+from ...hdl.packets.line_deduplicator import CLOCK_HZ, LineDeduplicator
 from ...hdl.target_clocks import levels
 from ..link.link import Link
 from ..targets.catalogue import PINS_FILE, Board
 from ..targets.top import BoardTop
 from .limits import block_ports, lowest_limit, unit_limit
-from .pll import Setting, find_setting
+from .pll import ClockError, Setting, find_setting
 from .synthesis import Placement, check_fit, count_resources, own_memory, placement, slowest_clock
 from .tools import TIME_LIMIT, Flow, Progress, keep_files
 
@@ -69,8 +71,8 @@ class BuildReport(Placement):
         Name of the board.
     spec : dict
         Filter, as `Specification.to_dict` gives it.
-    baud : int
-        Rate of the serial port.
+    baud : int or None
+        Rate of the serial port, if there is one.
     clock_mhz : float
         Clock of the unit, as the PLL makes it.
     files : tuple of str
@@ -79,7 +81,7 @@ class BuildReport(Placement):
 
     board: str
     spec: dict[str, Any]
-    baud: int
+    baud: int | None
     clock_mhz: float
     files: tuple[str, ...]
 
@@ -128,9 +130,9 @@ def build(
     Raises
     ------
     BaudError
-        If the clock cannot be divided into the rate of the serial port.
+        If the clock cannot be divided into the rate of the serial port, or there is no port.
     ClockError
-        If the PLL cannot make the clock.
+        If the PLL cannot make the clock, or PHYs need another.
     LimitError
         If the vendor does not allow the device the clock.
     TimingError
@@ -152,7 +154,8 @@ def build(
     )
     unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
     memory = own_memory(board.device, spec, strict=strict)
-    link = _make_link(board, spec, setting, baud=baud, memory=memory)
+    make = _make_deduplicator if board.rgmii else _make_link
+    link = make(board, spec, setting, baud=baud, memory=memory)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
@@ -183,6 +186,26 @@ def _make_link(
         raise
     except ValueError as error:
         raise BaudError(f"baud: {error}") from None
+
+
+def _make_deduplicator(
+    board: Board, spec: Specification, setting: Setting, *, baud: int | None, memory: str
+) -> wiring.Component:
+    """Return what is between two PHYs."""
+    if baud is not None:
+        raise BaudError(f"baud: must not be given, as {board.name} has no serial port")
+    if setting.output_hz != CLOCK_HZ:
+        asked = float(setting.output_hz) / 1e6
+        raise ClockError(f"clock: must be {CLOCK_HZ / 1e6:g} MHz for Ethernet, not {asked:g}")
+    deduplicator = Deduplicator(
+        spec,
+        width=8,
+        memory=memory,
+        levels=levels(board.device.name, CLOCK_HZ / 1e6),
+        when_full="drop",
+        period=board.period,
+    )
+    return LineDeduplicator(deduplicator)
 
 
 def plan_files(

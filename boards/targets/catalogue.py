@@ -40,13 +40,18 @@ class Board:
         Name of the class of `lately.boards.flow.pll`.
     clock_mhz : float
         Clock of the unit.
-    baud : int
-        Rate of the serial port.
+    baud : int or None
+        Rate of the serial port, if there is one.
     spec : FilterSpec
         Filter.
-    alive, hit, fault : str
+    alive, hit, fault : str or None
         Lights, in the terms of amaranth-boards: the name of the resource, after a dot that of
         its part, if it has several, and the number.
+    rgmii : tuple of str
+        Two PHYs, likewise: frames that the first receives are sent with the second, without
+        those that were seen lately. None for a link.
+    period : int or None
+        Clocks of a tick of the filter between two PHYs.
     reset : str or None
         Button, likewise.
     high : str or None
@@ -67,11 +72,13 @@ class Board:
     clock_mhz: float
     spec: FilterSpec
     alive: str
-    hit: str
-    fault: str
     loader: str
     link: str
-    baud: int = 1_000_000
+    hit: str | None = None
+    fault: str | None = None
+    rgmii: tuple[str, ...] = ()
+    period: int | None = None
+    baud: int | None = 1_000_000
     reset: str | None = None
     resources: Callable[[Any], list[Any]] | None = None
     high: str | None = None
@@ -83,9 +90,10 @@ class Board:
         return self.device.family
 
     @property
-    def lights(self) -> tuple[str, str, str]:
-        """Pins of alive, hit and fault."""
-        return self.alive, self.hit, self.fault
+    def lights(self) -> dict[str, str]:
+        """Pins of alive, hit and fault, as far as there are any."""
+        every = {"alive": self.alive, "hit": self.hit, "fault": self.fault}
+        return {name: pin for name, pin in every.items() if pin is not None}
 
     @property
     def bitstream(self) -> str:
@@ -136,27 +144,62 @@ def _tang_nano_9k(platform: Any) -> list[Any]:
     return [Resource("reset_button", 0, PinsN("4", dir="i"), attributes)]
 
 
+def _colorlight_5a_75b(platform: Any) -> list[Any]:
+    from amaranth.build import Attrs, Pins, Resource, Subsignal
+
+    def phy(number: int, **pins: str) -> Resource:
+        signals = (
+            Subsignal(name, Pins(places, dir="i" if name.startswith("rx") else "o"))
+            for name, places in pins.items()
+        )
+        return Resource("rgmii", number, *signals, Attrs(IO_TYPE="LVCMOS33"))
+
+    # As amaranth-boards has them, but for the pins that both share.
+    return [
+        phy(0, rx_clk="M1", rx_ctl="N6", rx_data="N1 M5 N5 M6",
+            tx_clk="M2", tx_ctl="M3", tx_data="L1 L3 P2 L4"),
+        phy(1, rx_clk="M16", rx_ctl="L15", rx_data="P13 N13 P14 M15",
+            tx_clk="M12", tx_ctl="R15", tx_data="T14 R12 R13 R14"),
+        Resource("phy_running", 0, Pins("P5", dir="o"), Attrs(IO_TYPE="LVCMOS33")),
+    ]  # fmt: skip
+
+
 _RESOURCES: Mapping[str, Callable[[Any], list[Any]]] = {
     "orangecrab-25f": _orangecrab,
     "icebreaker": lambda platform: platform.break_off_pmod,
     "tang-nano-9k": _tang_nano_9k,
+    "colorlight-5a-75b": _colorlight_5a_75b,
 }
 
 
 def _board(
-    name: str, *, device: str, spec: dict[str, Any], pack: Sequence[str] = (), **fields: Any
+    name: str,
+    *,
+    device: str,
+    spec: dict[str, Any],
+    pack: Sequence[str] = (),
+    rgmii: Sequence[str] = (),
+    **fields: Any,
 ) -> Board:
     """Return the board that a table of `boards.toml` describes."""
-    own = cast(APBBFSpec, preset(spec["preset"]))
-    own = own.with_generations(spec.get("generations", own.l))
     return Board(
         name=name,
         device=_with_pins(*device.split()),
-        spec=replace(own, key_bits=spec.get("key_bits", own.key_bits)),
+        spec=_filter(spec),
         resources=_RESOURCES.get(name),
         pack=tuple(pack),
-        **fields,
+        rgmii=tuple(rgmii),
+        **({"baud": None} if rgmii else {}) | fields,
     )
+
+
+def _filter(spec: dict[str, Any]) -> FilterSpec:
+    """Return a filter: of all its fields, or a preset with some of them changed."""
+    if "preset" not in spec:
+        return FilterSpec.from_dict(spec)
+    own = cast(APBBFSpec, preset(spec["preset"]))
+    own = own.with_generations(spec.get("generations", own.l))
+    return replace(own, key_bits=spec.get("key_bits", own.key_bits))
 
 
 _TABLES = tomllib.loads(resources.files(__package__).joinpath("boards.toml").read_text("utf-8"))

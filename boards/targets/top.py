@@ -8,9 +8,11 @@ from amaranth.lib import io, wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
+from ...hdl.packets.line_deduplicator import CLOCK_HZ, RECEIVING
 from ..flow import pll
 from ..flow.pll import Setting
 from .catalogue import Board
+from .rgmii import RgmiiReceiver, RgmiiTransmitter
 
 STARTUP_S = 50e-6
 """Time from a steady clock to the end of reset; iCE40 block RAMs need some 3 us of it."""
@@ -49,7 +51,7 @@ class Startup(wiring.Component):
 
 
 class BoardTop(Elaboratable):
-    """A link on a board, as `platform.build` takes it.
+    """What a board is for, a link or a deduplicator of frames, as `platform.build` takes it.
 
     The PLL makes the clock of domain ``sync``. Its reset lasts from
     configuration, from a loss of lock and from the press of the button until
@@ -60,7 +62,8 @@ class BoardTop(Elaboratable):
     link : wiring.Component
         Members ``rx``, which may change at any time, ``tx``, ``alive``,
         ``hit`` and ``fault`` of one bit, in domain ``sync``, such as
-        `lately.boards.link.link.Link`.
+        `lately.boards.link.link.Link`; or, on a board with PHYs, a
+        `lately.hdl.packets.line_deduplicator.LineDeduplicator`.
     board : Board
         Where the pins are.
     setting : Setting
@@ -75,18 +78,43 @@ class BoardTop(Elaboratable):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         pins = _Pins(platform)
-        m.submodules.link = link = self._link
+        m.submodules.link = self._link
         self._elaborate_clock(m, platform, pins)
-        m.submodules.rx = rx = io.Buffer("i", pins.port("uart.rx 0"))
-        m.submodules.tx = tx = io.Buffer("o", pins.port("uart.tx 0"))
-        m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
-        for name in ("alive", "hit", "fault"):
-            m.submodules[name] = light = io.Buffer("o", pins.port(getattr(self._board, name)))
-            m.d.comb += light.o.eq(getattr(link, name))
+        self._elaborate_lines(m, platform, pins)
+        for name, place in self._board.lights.items():
+            m.submodules[name] = light = io.Buffer("o", pins.port(place))
+            m.d.comb += light.o.eq(getattr(self._link, name))
         if self._board.high is not None:
             m.submodules.high = high = io.Buffer("o", pins.port(self._board.high))
             m.d.comb += high.o.eq(1)
         return m
+
+    def _elaborate_lines(self, m: Module, platform: Any, pins: "_Pins") -> None:
+        if self._board.rgmii:
+            self._elaborate_rgmii(m, platform)
+            return
+        link = self._link
+        m.submodules.rx = rx = io.Buffer("i", pins.port("uart.rx 0"))
+        m.submodules.tx = tx = io.Buffer("o", pins.port("uart.tx 0"))
+        m.d.comb += [link.rx.eq(rx.i), tx.o.eq(link.tx)]
+
+    def _elaborate_rgmii(self, m: Module, platform: Any) -> None:
+        """Receive of the first PHY, and send with the second."""
+        link, (first, second) = self._link, self._board.rgmii
+        incoming, outgoing = (
+            platform.request(*_named(place), dir="-") for place in (first, second)
+        )
+        m.submodules.rx_clk = clock = io.Buffer("i", incoming.rx_clk)
+        m.domains += ClockDomain(RECEIVING, reset_less=True)
+        platform.add_clock_constraint(clock.i, float(CLOCK_HZ))
+        m.submodules.rx = rx = RgmiiReceiver(incoming, domain=RECEIVING)
+        m.submodules.tx = tx = RgmiiTransmitter(outgoing)
+        m.d.comb += ClockSignal(RECEIVING).eq(clock.i)
+        for name in ("data", "valid", "error"):
+            m.d.comb += [
+                getattr(link, f"rx_{name}").eq(getattr(rx, name)),
+                getattr(tx, name).eq(getattr(link, f"tx_{name}")),
+            ]
 
     def _elaborate_clock(self, m: Module, platform: Any, pins: "_Pins") -> None:
         pin = pins.port(f"{platform.default_clk} 0")
@@ -116,9 +144,15 @@ class _Pins:
         self._resources: dict[tuple[str, int], Any] = {}
 
     def port(self, pin: str) -> io.SingleEndedPort:
-        path, _, number = pin.partition(" ")
+        path, number = _named(pin)
         name, _, part = path.partition(".")
-        key = (name, int(number))
+        key = (name, number)
         if key not in self._resources:
             self._resources[key] = self._platform.request(*key, dir="-")
         return getattr(self._resources[key], part) if part else self._resources[key]
+
+
+def _named(pin: str) -> tuple[str, int]:
+    """Return the name and the number of a resource."""
+    name, _, number = pin.partition(" ")
+    return name, int(number)

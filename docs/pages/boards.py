@@ -23,7 +23,7 @@ BOARD = """\
 
 def window(spec: dict[str, Any]) -> str:
     """Say how long the window of a filter is."""
-    return f"{spec['window']:,}" if "window" in spec else f"{spec['span']:,} ticks"
+    return f"{spec['span']:,} ticks" if spec.get("span") else f"{spec['window']:,}"
 
 
 def bitstreams(reports: list[dict[str, Any]]) -> str:
@@ -48,7 +48,7 @@ def bitstreams(reports: list[dict[str, Any]]) -> str:
             f"{report['timing_mhz']:.1f}",
             f"{report['limit_mhz']:g}",
             str(report["seed"]),
-            f"{report['baud']:,}",
+            f"{report['baud']:,}" if report["baud"] else "none",
             report["spec"]["family"],
             f"{report['spec']['key_bits']} bits",
             window(report["spec"]),
@@ -86,7 +86,7 @@ def pins(board: Board) -> str:
     """Lay out where things are on a board."""
     rows = [
         ["serial port", board.link],
-        ["alive, hit, fault", ", ".join(map(pin, board.lights))],
+        [", ".join(board.lights), ", ".join(map(pin, board.lights.values()))],
         ["reset", pin(board.reset) if board.reset else "none"],
         ["openFPGALoader", f"`-b {board.loader}`"],
     ]

@@ -1,0 +1,94 @@
+"""Reduced gigabit media-independent interface (RGMII 2.0) of PHYs at the pins of an ECP5."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
+from amaranth.lib import io, wiring
+from amaranth.lib.wiring import In, Out
+
+DELAY_TAPS = 80
+"""Steps of about 25 ps by which what is received is delayed against its clock: 2 ns. The PHY delays
+the clock of what is sent."""
+
+
+class RgmiiReceiver(wiring.Component):
+    """Takes bytes of GMII from a PHY, a half with each edge of its clock, the low one first.
+
+    Parameters
+    ----------
+    pins : PortGroup
+        With ``rx_data`` and ``rx_ctl``.
+    domain : str
+        Clock domain of the PHY's ``rx_clk``.
+
+    Members
+    -------
+    data : Out(8)
+    valid, error : Out(1)
+    """
+
+    def __init__(self, pins: Any, *, domain: str) -> None:
+        self._pins = pins
+        self._domain = domain
+        super().__init__({"data": Out(8), "valid": Out(1), "error": Out(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        m.submodules.data_pins = data = io.Buffer("i", self._pins.rx_data)
+        m.submodules.control_pin = control = io.Buffer("i", self._pins.rx_ctl)
+        halves = Signal(5), Signal(5)
+        for number, pin in enumerate(Cat(data.i, control.i)):
+            delayed = Signal(name=f"delayed_{number}")
+            m.submodules[f"delay_{number}"] = Instance(
+                "DELAYG",
+                p_DEL_MODE="SCLK_ALIGNED",
+                p_DEL_VALUE=DELAY_TAPS,
+                i_A=pin,
+                o_Z=delayed,
+            )
+            m.submodules[f"halves_{number}"] = Instance(
+                "IDDRX1F",
+                i_D=delayed,
+                i_SCLK=ClockSignal(self._domain),
+                i_RST=Const(0),
+                o_Q0=halves[0][number],
+                o_Q1=halves[1][number],
+            )
+        first, second = halves
+        m.d[self._domain] += [
+            self.data.eq(Cat(first[:4], second[:4])),
+            self.valid.eq(first[4]),
+            self.error.eq(first[4] ^ second[4]),
+        ]
+        return m
+
+
+class RgmiiTransmitter(wiring.Component):
+    """Gives bytes of GMII to a PHY, and the clock of domain ``sync`` with them.
+
+    Parameters
+    ----------
+    pins : PortGroup
+        With ``tx_data``, ``tx_ctl`` and ``tx_clk``.
+
+    Members
+    -------
+    data : In(8)
+    valid, error : In(1)
+    """
+
+    def __init__(self, pins: Any) -> None:
+        self._pins = pins
+        super().__init__({"data": In(8), "valid": In(1), "error": In(1)})
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        for name, first, second in (
+            ("data", self.data[:4], self.data[4:]),
+            ("ctl", self.valid, self.valid ^ self.error),
+            ("clk", Const(1, 1), Const(0, 1)),
+        ):
+            buffer = io.DDRBuffer("o", getattr(self._pins, f"tx_{name}"))
+            m.submodules[name] = buffer
+            m.d.comb += [buffer.o[0].eq(first), buffer.o[1].eq(second)]
+        return m

@@ -1,0 +1,78 @@
+"""A deduplicator between two lines of gigabit Ethernet."""
+
+from amaranth.hdl import DomainRenamer, Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ..statistics import EventCounter
+from .frame_crossing import FrameCrossing
+from .gmii import GmiiReceiver, GmiiTransmitter
+
+RECEIVING = "rx"
+"""Clock domain of what is received."""
+
+CLOCK_HZ = 125_000_000
+"""Clock of GMII."""
+
+
+class LineDeduplicator(wiring.Component):
+    """Passes frames of one line on to another, without those that were seen lately.
+
+    What is received has a clock of its own, domain `RECEIVING`; all else is in ``sync``, at
+    `CLOCK_HZ`. A damaged frame is not passed on.
+
+    Parameters
+    ----------
+    deduplicator : Deduplicator
+        With streams of 8 bits, and "drop" for frames without room: a line does not wait.
+
+    Members
+    -------
+    rx_data : In(8)
+    rx_valid, rx_error : In(1)
+        RXD, RX_DV and RX_ER of the first line.
+    tx_data : Out(8)
+    tx_valid, tx_error : Out(1)
+        TXD, TX_EN and TX_ER of the other.
+    alive : Out(1)
+        Turns about once in a second, for an LED.
+    """
+
+    def __init__(self, deduplicator):
+        self._deduplicator = deduplicator
+        super().__init__(
+            {
+                "rx_data": In(8),
+                "rx_valid": In(1),
+                "rx_error": In(1),
+                "tx_data": Out(8),
+                "tx_valid": Out(1),
+                "tx_error": Out(1),
+                "alive": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.receiver = receiver = DomainRenamer(RECEIVING)(GmiiReceiver())
+        m.submodules.crossing = crossing = FrameCrossing(domain=RECEIVING)
+        m.submodules.deduplicator = deduplicator = self._deduplicator
+        m.submodules.transmitter = transmitter = GmiiTransmitter(marks=True)
+        m.submodules.time = time = EventCounter(width=(CLOCK_HZ - 1).bit_length())
+        wiring.connect(m, receiver.o, crossing.i)
+        wiring.connect(m, crossing.o, deduplicator.i)
+        wiring.connect(m, deduplicator.o, transmitter.i)
+        m.d.comb += [
+            receiver.data.eq(self.rx_data),
+            receiver.valid.eq(self.rx_valid),
+            receiver.error.eq(self.rx_error),
+            self.tx_data.eq(transmitter.data),
+            self.tx_valid.eq(transmitter.valid),
+            self.tx_error.eq(transmitter.error),
+            time.event.eq(1),
+            self.alive.eq(time.count[-1]),
+        ]
+        for name in ("action", "fields", "enable", "period"):
+            port = getattr(deduplicator, name)
+            m.d.comb += port.eq(port.init)
+        return m
