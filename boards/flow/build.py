@@ -154,8 +154,7 @@ def build(
     )
     unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
     memory = own_memory(board.device, spec, strict=strict)
-    make = _make_deduplicator if board.rgmii else _make_link
-    link = make(board, spec, setting, baud=baud, memory=memory)
+    link = _make_inside(board, spec, setting, baud=baud, memory=memory)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
@@ -168,6 +167,18 @@ def build(
         (Path(at) / REPORT_FILE).write_text(text)
         keep_files(Path(at), target, report.files)
     return report
+
+
+def _make_inside(
+    board: Board, spec: Specification, setting: Setting, *, baud: int | None, memory: str
+) -> wiring.Component:
+    """Return what is on the device besides clock, reset and pins."""
+    if not board.rgmii:
+        assert baud is not None
+        return _make_link(board, spec, setting, baud=baud, memory=memory)
+    if baud is not None:
+        raise BaudError(f"baud: must not be given, as {board.name} has no serial port")
+    return _make_deduplicator(board, spec, setting, memory=memory)
 
 
 def _make_link(
@@ -189,11 +200,9 @@ def _make_link(
 
 
 def _make_deduplicator(
-    board: Board, spec: Specification, setting: Setting, *, baud: int | None, memory: str
+    board: Board, spec: Specification, setting: Setting, *, memory: str
 ) -> wiring.Component:
     """Return what is between two PHYs."""
-    if baud is not None:
-        raise BaudError(f"baud: must not be given, as {board.name} has no serial port")
     if setting.output_hz != CLOCK_HZ:
         asked = float(setting.output_hz) / 1e6
         raise ClockError(f"clock: must be {CLOCK_HZ / 1e6:g} MHz for Ethernet, not {asked:g}")

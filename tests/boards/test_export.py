@@ -216,7 +216,10 @@ def test_name_wrong(name):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"wrap": "wishbone"}, "wrap: must be one of axis, raw, extern, frames-8, frames-64, not 'wishbone'"),
+        (
+            {"wrap": "wishbone"},
+            "wrap: must be one of axis, raw, extern, frames-8, frames-64, not 'wishbone'",
+        ),
         ({"wrap": "raw", "last": True}, "last: must be given with wrap axis only, not raw"),
         ({"tag_bits": 65}, "tag_bits: must be at most 64, not 65"),
         ({"memory": "ecp5-strict", "target": "ice40-up5k"},
