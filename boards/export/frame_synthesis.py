@@ -4,10 +4,13 @@ from math import ceil
 from typing import Any
 
 from ...golden.spec.base import Specification
+from ...hdl.bus.controlled import COUNTER_BITS
+from ...hdl.packets.axis_frames import ControlledDeduplicator
+from ...hdl.packets.deduplicator import Deduplicator
 from ...hdl.target_clocks import levels
 from ..flow.devices import Device
 from ..flow.synthesis import SynthesisReport, own_memory, synthesize
-from .design import FRAMES, Design
+from .design import release
 
 LINE_MHZ = {8: 125.0, 64: 156.25}
 """Clocks of 1 and 10 Gb/s Ethernet, by the bits of the streams."""
@@ -39,14 +42,12 @@ def synthesize_frames(
     Others: as `lately.boards.flow.synthesis.synthesize`.
     """
     clock = options.pop("target_mhz", None) or ceil(LINE_MHZ[width])
-    wrap = next(name for name, bits in FRAMES.items() if bits == width)
-    design = Design(
-        spec=spec,
-        name="frames",
-        wrap=wrap,
-        bus="axi4-lite",
+    unit = Deduplicator(
+        spec,
+        width=width,
         memory=own_memory(device, spec, strict=strict),
-        target=device.name,
         levels=levels(device.name, clock),
+        statistics_bits=COUNTER_BITS,
     )
-    return synthesize(design.component.unit, device=device, target_mhz=clock, **options)
+    controlled = ControlledDeduplicator(unit, bus="axi4-lite", version=release())
+    return synthesize(controlled, device=device, target_mhz=clock, **options)

@@ -38,11 +38,6 @@ def check_bench(folder):
     assert re.search(r"^PASS: \d+ results", told.stdout, re.M), told.stdout
 
 
-def test_bench_that_comes_with_it(tmp_path):
-    write(design(), tmp_path / "ip")
-    check_bench(tmp_path / "ip")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("bus", [*BUSES, "none"])
 @pytest.mark.parametrize("wrap", FRAMES)

@@ -5,11 +5,13 @@ import signal
 import subprocess
 
 import pytest
+from amaranth.back import rtlil
 from amaranth.hdl import ClockSignal, Const, Elaboratable, Instance, Module, Signal
 from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from click.testing import CliRunner
 
+from lately.boards.export import frame_synthesis
 from lately.boards.flow import synthesis, tools
 from lately.boards.flow.devices import DEVICES, FORMER_NAMES, UnknownDeviceError, device
 from lately.boards.flow.synthesis import (
@@ -23,6 +25,7 @@ from lately.boards.flow.timing_harness import Harness
 from lately.boards.flow.tools import STAGES, DoesNotFitError, SynthesisError
 from lately.cli.app import main
 from lately.golden import preset, timing_preset
+from lately.golden.spec import GEBFSpec
 from lately.hdl import FilterUnit
 from lately.hdl.memory.gowin import GowinSegmentMemory
 from lately.hdl.profile import HardwareProfile
@@ -572,6 +575,14 @@ def test_command_prints_figures(run_cli):
         (["--device", "x"], "device: must be one of ecp5-25k-6, "),
         (["--device", "ice40-up5k", "--preset", "x"], "preset: must be one of default, "),
         (["--device", "ice40-up5k", "--spec", "/none"], "/none: No such file or directory"),
+        (
+            ["--device", "ecp5-25k-6", "--frames", "8"],
+            "span: must be given for a deduplicator of frames",
+        ),
+        (
+            ["--device", "ecp5-25k-6", "--frames", "8", "--portable"],
+            "--frames takes the device's own block RAMs and separate segments, no other memory",
+        ),
         pytest.param(
             ["--device", "ice40-up5k", "--preset", "large"],
             "ice40-up5k: needs ",
@@ -585,3 +596,24 @@ def test_command_refuses(run_cli, arguments, message):
     assert result.stderr.startswith("lately: error: ")
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("width", "clock"), [(8, 125), (64, 157)])
+def test_deduplicator_of_frames(width, clock, monkeypatch):
+    """It is timed behind its bus, with the device's block RAMs, for the clock of its line."""
+    calls = []
+
+    def record(module, **options):
+        calls.append((module, options))
+
+    monkeypatch.setattr(frame_synthesis, "synthesize", record)
+    target = device("ecp5-85k-8")
+    spec = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+    frame_synthesis.synthesize_frames(spec, width=width, device=target, seed=2)
+    frame_synthesis.synthesize_frames(spec, width=width, device=target, target_mhz=99)
+    (module, options), (_, others) = calls
+    assert options == {"device": target, "target_mhz": clock, "seed": 2}
+    assert others["target_mhz"] == 99
+    text = rtlil.convert(module)
+    assert "s_axil_awaddr" in text
+    assert "DP16KD" in text

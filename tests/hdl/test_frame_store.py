@@ -125,11 +125,11 @@ class Run:
 def test_frames_leave_whole_and_in_order(stall, action):
     """What is discarded does not leave, nor what is dropped."""
     choose = seeded(6)
-    frames = [random_frame(choose, 1, LONGEST + 10) for _ in range(40)]
+    frames = [random_frame(choose, 1, LONGEST + 10) for _ in range(25)]
     errors = [choose.random() < 0.2 for _ in frames]
     fine = [f for f, bad in zip(frames, errors, strict=True) if not bad and len(f) <= LONGEST]
     seen = [choose.random() < 0.4 for _ in fine]
-    run = Run(frames, errors=errors, seen=seen, action=action, stall=stall, drained=600)
+    run = Run(frames, errors=errors, seen=seen, action=action, stall=stall, drained=400)
     pairs = zip(fine, seen, strict=True)
     assert run.frames == [
         (frame, was and action == Action.MARK)
@@ -165,10 +165,10 @@ def test_no_clock_is_lost(size):
 
 def test_full_store_waits():
     """No frame is lost, though nothing leaves for long."""
-    frames = [bytes([number]) * LONGEST for number in range(20)]
-    run = Run(frames, stall=(0, 0.9, 0), drained=1500)
+    frames = [bytes([number]) * LONGEST for number in range(12)]
+    run = Run(frames, stall=(0, 0.8, 0), drained=600)
     assert [frame for frame, _ in run.frames] == frames
-    assert run.waited > 50
+    assert run.waited > 30
 
 
 def stuck(sizes, **options):

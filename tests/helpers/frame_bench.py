@@ -31,6 +31,7 @@ from lately.hdl.registers import REGISTERS
 ADDRESSES = {row.name: row.address for row in REGISTERS}
 SETTINGS = json.loads(os.environ.get("LATELY_FRAMES", "{}"))
 COUNT = int(os.environ.get("LATELY_COUNT", "0"))
+BURSTS = 2 if COUNT > 10 else 1
 QUIET = 100
 """Clocks after which nothing is under way any more."""
 
@@ -189,11 +190,11 @@ async def random_frames(dut):
     for action, fields, secret, (source, sink) in settings:
         await bench.set(action, fields, secret)
         bench.pause(source, sink)
-        for _ in range(2):
+        for _ in range(BURSTS):
             frames = stream(bench.choose, COUNT, SETTINGS["longest"])
             errored = [bench.choose.random() < 0.1 for _ in frames]
             await bench.compare(frames, errored)
-            await bench.ticks(bench.choose.randrange(8))
+            await bench.ticks(bench.choose.randrange(1 + 3 * BURSTS))
     bench.pause(0, 0)
     await bench.check_counts()
     assert bench.golden.counts.hits > COUNT

@@ -1,6 +1,8 @@
 """`lately export` as a program: files, figures, messages."""
 
 import json
+import re
+import subprocess
 
 import pytest
 from click.testing import CliRunner
@@ -30,6 +32,7 @@ def test_files_and_figures(tmp_path):
 
 
 def test_deduplicator_of_frames(tmp_path):
+    """Its test bench finds what the golden model lets through."""
     SPEC.to_toml(tmp_path / FRAMES)
     arguments = ("--spec", tmp_path / FRAMES, "--name", "dedup", "--wrap", "frames-64")
     sizes = ("--longest", 1518, "--store", 4096, "--full", "drop", "--period", 1562)
@@ -37,6 +40,12 @@ def test_deduplicator_of_frames(tmp_path):
     assert (done.exit_code, done.stderr) == (0, "")
     assert "ip: deduplicator of frames, specification " in done.stdout
     assert "`0x61a`" in (tmp_path / "ip" / "dedup_registers.md").read_text()
+    build = ["iverilog", "-g2005", "-o", "bench", "dedup.v", "dedup_tb.v"]
+    subprocess.run(build, cwd=tmp_path / "ip", check=True)
+    told = subprocess.run(
+        ["vvp", "bench"], cwd=tmp_path / "ip", capture_output=True, text=True, check=True
+    )
+    assert re.search(r"^PASS: \d+ results", told.stdout, re.M), told.stdout
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from lately.hdl.verilog import TOP
 from lately.sim.bench.runner import SIMULATORS, run_bench
 from lately.sim.toolchain import models
 
-pytestmark = pytest.mark.rtl
+pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 
 DATA = Path(__file__).parents[3] / CAPTURES
 SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
@@ -54,11 +54,6 @@ def check(cases, simulator, folder, **how):
     assert found == dict.fromkeys(cases, True), told
 
 
-def test_random_frames_of_64_bits(tmp_path):
-    check(["random_frames", "line_rate"], "icarus", tmp_path, count=6)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["portable", "ecp5"])
 @pytest.mark.parametrize("width", [8, 64])
 @pytest.mark.parametrize("simulator", SIMULATORS)
@@ -67,13 +62,11 @@ def test_frames(simulator, width, memory, tmp_path):
     check(cases, simulator, tmp_path, width=width, memory=memory, count=60)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [8, 64])
 def test_full_store_drops(width, tmp_path):
     check(["full_store", "line_rate"], "icarus", tmp_path, width=width, when_full="drop")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [8, 64])
 @pytest.mark.parametrize("simulator", SIMULATORS)
 def test_captures(simulator, width, tmp_path):
