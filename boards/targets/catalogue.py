@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from ...golden.errors import LatelyError
 from ...golden.spec import APBBFSpec, FilterSpec, preset
+from ...hdl.packets.line_deduplicator import CLOCK_HZ
 from ..flow.devices import DEVICES, Device
 
 PINS_FILE: Mapping[str, str] = {"ecp5": "top.lpf", "ice40": "top.pcf", "gowin": "top.cst"}
@@ -145,11 +146,15 @@ def _tang_nano_9k(platform: Any) -> list[Any]:
 
 
 def _colorlight_5a_75b(platform: Any) -> list[Any]:
-    from amaranth.build import Attrs, Pins, Resource, Subsignal
+    from amaranth.build import Attrs, Clock, Pins, Resource, Subsignal
 
     def phy(number: int, **pins: str) -> Resource:
         signals = (
-            Subsignal(name, Pins(places, dir="i" if name.startswith("rx") else "o"))
+            Subsignal(
+                name,
+                Pins(places, dir="i" if name.startswith("rx") else "o"),
+                *([Clock(CLOCK_HZ)] if name == "rx_clk" else []),
+            )
             for name, places in pins.items()
         )
         return Resource("rgmii", number, *signals, Attrs(IO_TYPE="LVCMOS33"))

@@ -8,7 +8,7 @@ from amaranth.lib import io, wiring
 from amaranth.lib.cdc import ResetSynchronizer
 from amaranth.lib.wiring import In, Out
 
-from ...hdl.packets.line_deduplicator import CLOCK_HZ, RECEIVING
+from ...hdl.packets.line_deduplicator import RECEIVING
 from ..flow import pll
 from ..flow.pll import Setting
 from .catalogue import Board
@@ -106,7 +106,6 @@ class BoardTop(Elaboratable):
         )
         m.submodules.rx_clk = clock = io.Buffer("i", incoming.rx_clk)
         m.domains += ClockDomain(RECEIVING, reset_less=True)
-        platform.add_clock_constraint(clock.i, float(CLOCK_HZ))
         m.submodules.rx = rx = RgmiiReceiver(incoming, domain=RECEIVING)
         m.submodules.tx = tx = RgmiiTransmitter(outgoing)
         m.d.comb += ClockSignal(RECEIVING).eq(clock.i)

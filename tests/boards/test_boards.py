@@ -59,6 +59,22 @@ class Echo(wiring.Component):
         return m
 
 
+class EchoLines(wiring.Component):
+    """What a board needs of a deduplicator between two PHYs, and no more."""
+
+    def __init__(self):
+        ways = {"data": 8, "valid": 1, "error": 1}
+        ports = {f"rx_{name}": In(bits) for name, bits in ways.items()}
+        ports |= {f"tx_{name}": Out(bits) for name, bits in ways.items()}
+        super().__init__(ports | {"alive": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.rx += [self.tx_data.eq(self.rx_data), self.tx_valid.eq(self.rx_valid ^ self.rx_error)]
+        m.d.sync += self.alive.eq(~self.alive)
+        return m
+
+
 @pytest.fixture(params=list(BOARDS))
 def target(request):
     return board(request.param)
@@ -192,7 +208,7 @@ def test_board_wrong():
         board("arty")
     assert str(caught.value) == (
         "board: must be one of ulx3s-85f, orangecrab-25f, icebreaker, ice40-hx8k-b-evn, "
-        "tang-nano-9k, not 'arty'"
+        "tang-nano-9k, colorlight-5a-75b, not 'arty'"
     )
 
 
@@ -204,6 +220,8 @@ def _plan(target):
         wanted_hz=round(target.clock_mhz * 1e6),
     )
     link = Echo(target.spec, clock_hz=1, baud=1, memory=target.family)
+    if target.rgmii:
+        link = EchoLines()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return setting, plan_files(link, board=target, setting=setting, platform=platform)
@@ -215,15 +233,17 @@ PINS = {
     "icebreaker": {"35", "10", "6", "9", "37", "27", "11"},
     "ice40-hx8k-b-evn": {"J3", "B10", "B12", "C3", "B3", "B5"},
     "tang-nano-9k": {"52", "4", "18", "17", "10", "11", "16"},
-}
-"""As the boards' schematics have them: clock, button, serial port, lights."""
+    "colorlight-5a-75b": {"P6", "P11", "P5", "M1", "N6", "N1", "M5", "N5", "M6",
+                          "M12", "R15", "T14", "R12", "R13", "R14"},
+}  # fmt: skip
+"""As the boards' schematics have them: clock, button, serial port, lights, PHYs."""
 
 
 def test_pins_and_clocks(target):
     setting, plan = _plan(target)
     text = plan[PINS_FILE[target.family]]
     pattern = {
-        "ecp5": r'LOCATE COMP "\w+" SITE "(\w+)";',
+        "ecp5": r'LOCATE COMP "[^"]+" SITE "(\w+)";',
         "ice40": r"set_io \w+ (\w+)",
         "gowin": r'IO_LOC "\w+" (\w+);',
     }[target.family]
@@ -236,6 +256,8 @@ def test_pins_and_clocks(target):
         "gowin": "",
     }[target.family]
     assert constraint in text.splitlines() or not constraint
+    received = 'FREQUENCY PORT "rgmii_0__rx_clk__io" 125000000.0 HZ;'
+    assert (received in text.splitlines()) == bool(target.rgmii)
 
 
 def test_loop_is_set(target):
@@ -252,6 +274,18 @@ def test_loop_is_set(target):
     found = re.search(rf"parameter (?:signed )?\\{parameter} (\S+)", text)
     assert found is not None
     assert found[1] in (str(value), f"{width}'{value:0{width}b}"), found[0]
+
+
+def test_deduplicator_wrong(tmp_path):
+    """A board with PHYs has a clock, and needs a window in time."""
+    build = "build", "--board", "colorlight-5a-75b", "--out", tmp_path / "out"
+    for options, message in (
+        (["--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
+        (["--baud", "9600"], "baud: must not be given, as colorlight-5a-75b has no serial port"),
+        (["--preset", "default"], "span: must be given for a deduplicator of frames"),
+    ):
+        assert _error(*build, *options) == message
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_board_has_room_by_its_device(target):
