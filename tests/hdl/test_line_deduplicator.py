@@ -17,18 +17,19 @@ SPEC = replace(preset("timed-tiny"), key_bits=64, blocks=256, window=None, gener
 
 
 @pytest.mark.parametrize(
-    "simulator", [one if one == "icarus" else pytest.param(one, marks=pytest.mark.slow)
-                  for one in SIMULATORS]
-)  # fmt: skip
-def test_frames_pass_once(simulator, tmp_path):
+    ("simulator", "count"),
+    [("icarus", 12), *(pytest.param(one, 200, marks=pytest.mark.slow) for one in SIMULATORS)],
+)
+def test_frames_pass_once(simulator, count, tmp_path):
     deduplicator = Deduplicator(SPEC, width=8, when_full="drop")
     SPEC.to_toml(tmp_path / "spec.toml")
+    environment = {"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_COUNT": str(count)}
     passed = run_bench(
         verilog.convert(LineDeduplicator(deduplicator), name=TOP, emit_src=False),
         ["line_bench"],
         simulator,
         tmp_path,
-        environment={"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_SEED": "3"},
+        environment=environment | {"LATELY_SEED": "3"},
         models=[],
     )
     assert passed == {"frames_pass_once": True}

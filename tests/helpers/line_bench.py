@@ -12,13 +12,14 @@ from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.spec.base import Specification
 from lately.hdl.packets.gmii import GAP_BYTES, PREAMBLE_BYTES, SHORTEST_FRAME
 
-COUNT = 40
-DISTINCT = 20
+COUNT = int(os.environ.get("LATELY_COUNT", "12"))
+DISTINCT = COUNT // 2
+LONGEST = 100
 
 
 def made(choose):
     """Frames of any payload."""
-    return [choose.randbytes(choose.randint(SHORTEST_FRAME, 200)) for _ in range(DISTINCT)]
+    return [choose.randbytes(choose.randint(SHORTEST_FRAME, LONGEST)) for _ in range(DISTINCT)]
 
 
 def on_the_line(payload, damaged):
@@ -56,9 +57,9 @@ async def frames_pass_once(dut):
     for frame, bad in zip(sent, damaged, strict=True):
         await source.send(on_the_line(frame, bad))
     await source.wait()
-    await ClockCycles(dut.clk, 1000)
+    await ClockCycles(dut.clk, 400)
     received = [sink.recv_nowait() for _ in range(sink.count())]
     assert [frame.get_payload() for frame in received] == [one.frame for one in expected]
     assert all(frame.check_fcs() for frame in received)
     assert not any(any(frame.error or []) for frame in received)
-    assert 5 < len(received) < DISTINCT
+    assert 1 < len(received) < COUNT - sum(damaged)
