@@ -4,15 +4,10 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from .frames import BEAT_BYTES, FrameBeat
+from .frames import BEAT_BYTES, FrameBeat, kept_bytes
 
 WIDTHS = (8, 64)
 """Bits of the streams outside."""
-
-
-def kept_bytes(size):
-    """Return a bit for each byte of a beat: whether it is one of the ``size + 1`` lowest."""
-    return Cat(1, *(size >= at for at in range(1, BEAT_BYTES)))
 
 
 class AxisBeat(data.StructLayout):

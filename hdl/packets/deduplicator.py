@@ -16,11 +16,12 @@ from ..pipeline import registered
 from ..queue import ResultQueue
 from ..registers import Holder, counters
 from ..statistics import count_events
-from .axis_beats import AxisBeat, FrameNarrower, FrameWidener, kept_bytes
+from .axis_beats import AxisBeat, FrameNarrower, FrameWidener
 from .digest_settings import DigestSettings
 from .frame_digest import FrameDigest
 from .frame_intake import FATES, FrameIntake
 from .frame_store import FrameStore
+from .frames import kept_bytes
 
 DIGEST_BITS = 64
 """Width of the digest of a frame, which is the filter's key."""

@@ -1,5 +1,6 @@
 """Frames inside the hardware, eight bytes at a time."""
 
+from amaranth.hdl import Cat
 from amaranth.lib import data
 
 BEAT_BYTES = 8
@@ -17,3 +18,8 @@ class FrameBeat(data.StructLayout):
 
     def __init__(self):
         super().__init__({"data": 8 * BEAT_BYTES, "size": range(BEAT_BYTES), "last": 1, "error": 1})
+
+
+def kept_bytes(size):
+    """Return a bit for each byte of a beat: whether it is one of the ``size + 1`` lowest."""
+    return Cat(1, *(size >= at for at in range(1, BEAT_BYTES)))

@@ -16,7 +16,7 @@ from ...golden.packets.packet_digest import (
 )
 from ..pipeline import Pipeline
 from .frame_reader import Slot
-from .frames import BEAT_BYTES
+from .frames import BEAT_BYTES, kept_bytes
 from .header_parser import END_BITS, SHORTEST, TAG_BYTES, FoundLayers
 
 FIELDS = data.StructLayout({field.name.lower(): 1 for field in Field if field})
@@ -276,7 +276,7 @@ def _hidden(near, layers, plain, fields):
 
 
 def _mask(valid, hidden, trimmed, top):
-    within = [valid & ~trimmed & (top >= byte) for byte in range(BEAT_BYTES)]
+    within = [valid & ~trimmed & kept for kept in kept_bytes(top)]
     return Cat(within[n // 2] & ~hidden[n] for n in range(2 * BEAT_BYTES))
 
 
