@@ -8,10 +8,10 @@ message, the version, and the VLAN identifiers with their number. Each lane is S
 (`lately.golden.hash.siphash`) under a secret of its own; the digest is the exclusive or of both.
 
 For each word, SipHash does two additions one after the other. With two lanes, hardware that takes
-a word a clock has two clocks for them, and a processor works on both at once. For telling packets
-apart that is as good as one SipHash. No two messages have the same words in both lanes; where one
-lane differs, its change is a number that nobody can foresee without the secret, and where both do,
-they are two keyed functions whose changes are equal by chance only. Digests are shown to nobody.
+a word a clock has two clocks for them. For telling packets apart that is as good as one SipHash. No
+two messages have the same words in both lanes; where one lane differs, its change is a number that
+nobody can foresee without the secret, and where both do, they are two keyed functions whose changes
+are equal by chance only. Digests are shown to nobody.
 
 `compiled_packets` does the same for many packets.
 """
