@@ -327,21 +327,32 @@ def test_spare_timer_waits_for_the_words(words):
     simulate(timer, bench)
 
 
-def test_result_queue_without_tags():
-    queue = ResultQueue(depth=4, tag_bits=0, verdict_bits=3)
+@pytest.mark.parametrize(("verdict", "status", "tag"), [(3, 0, 0), (0, 0, 3), (3, 5, 4), (0, 5, 4)])
+def test_result_queue_of_some_words(verdict, status, tag):
+    """Whatever has bits is there, each at its place."""
+    queue = ResultQueue(depth=4, tag_bits=tag, verdict_bits=verdict, status_bits=status)
     taken = []
 
     async def bench(ctx):
         for number in range(30):
+            for name, value in (("tag", 9 - number), ("status", 20 + number)):
+                if hasattr(queue, name):
+                    ctx.set(getattr(queue, f"{name}_valid"), number < 4)
+                    ctx.set(getattr(queue, name), value % (1 << len(getattr(queue, name))))
             ctx.set(queue.valid_next, number < 4)
-            ctx.set(queue.verdict, number)
+            ctx.set(queue.verdict, number % (1 << verdict))
             ctx.set(queue.o.ready, number >= 12)
             if ctx.get(queue.o.valid) and number >= 12:
                 taken.append(ctx.get(queue.o.payload))
             await ctx.tick()
 
     simulate(queue, bench)
-    assert taken == [1, 2, 3, 4]
+    bits = (verdict, status, tag)
+    expected = []
+    for words in ((number + 1, 20 + number, 9 - number) for number in range(4)):
+        low, high = (word % (1 << width) for word, width in zip(words[:2], bits[:2], strict=True))
+        expected.append(low | high << verdict | words[2] % (1 << tag) << verdict + status)
+    assert taken == expected
 
 
 @pytest.mark.parametrize("depth", [2, 32])
