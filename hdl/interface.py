@@ -57,7 +57,8 @@ class UnitSignature(wiring.Signature):
     comes back with the result), ``time``, ``window`` and ``query_class``. A result has
     ``seen``, ``age`` (youngest generation that the key can be of, 0 for the
     current one; 0 if it was not seen), ``oldest`` (cells of the key that have
-    that age), ``status``, ``time`` (the low bits of the tick counter) and ``tag``.
+    that age), ``status``, ``time`` (the low bits of the tick counter), ``covered``
+    (as the port of this name, at the operation) and ``tag``.
     A field other than the tag that has no bits does not exist.
 
     Parameters
@@ -70,8 +71,9 @@ class UnitSignature(wiring.Signature):
         Requests per beat.
     time_bits, window_bits, class_bits : int
         Widths of the time of an operation, of the window that a query asks for, and of its class.
-    oldest_bits, status_bits, result_time_bits : int
-        Widths of the number of oldest cells, of the status and of the time of a result.
+    oldest_bits, status_bits, result_time_bits, result_covered_bits : int
+        Widths of the number of oldest cells, of the status, of the time and of the covered ticks
+        of a result.
     removes : bool
         Whether operations have the bit ``remove``.
     generation_bits, generation : int
@@ -111,6 +113,7 @@ class UnitSignature(wiring.Signature):
         oldest_bits: int = 0,
         status_bits: int = 0,
         result_time_bits: int = 0,
+        result_covered_bits: int = 0,
         removes: bool = False,
         generation_bits: int = 0,
         generation: int = 0,
@@ -128,6 +131,7 @@ class UnitSignature(wiring.Signature):
         widths = {"Tag bits": tag_bits, "Time bits": time_bits, "Window bits": window_bits,
                   "Class bits": class_bits, "Oldest bits": oldest_bits,
                   "Status bits": status_bits, "Result time bits": result_time_bits,
+                  "Result covered bits": result_covered_bits,
                   "Generation bits": generation_bits, "Secret bits": secret_bits,
                   "Tick bits": tick_bits, "Covered bits": covered_bits}  # fmt: skip
         widths |= counters or {}
@@ -144,6 +148,7 @@ class UnitSignature(wiring.Signature):
         self._result = self._payload(
             {"seen": 1, "age": range(generations)}
             | _existing(oldest=oldest_bits, status=status_bits, time=result_time_bits)
+            | _existing(covered=result_covered_bits)
             | {"tag": tag_bits},
             {},
         )
@@ -168,6 +173,7 @@ class UnitSignature(wiring.Signature):
         *,
         ticks: str = "tick",
         time_bits: int | None = None,
+        tells_covered: bool = False,
         **options: Any,
     ) -> Self:
         """Return the signature of a unit for a specification.
@@ -179,17 +185,21 @@ class UnitSignature(wiring.Signature):
             Where the ticks of a window in time come from, one of `TICKS`.
         time_bits : int, optional
             Width of its tick counter; by default the least.
+        tells_covered : bool
+            Whether results of a window in time tell the covered ticks.
         options
             Parameters that the specification does not determine.
         """
         if spec.timed:
             bits = time_bits or stamp_bits(spec.span)
+            covered_bits = (spec.span + 1).bit_length()
             options |= {
                 "tick_bits": {"tick": 1, "period": PERIOD_BITS, "time": 0}[ticks],
                 "time_bits": bits if ticks == "time" else 0,
                 "result_time_bits": bits,
                 "status_bits": STATUS_BITS,
-                "covered_bits": (spec.span + 1).bit_length(),
+                "covered_bits": covered_bits,
+                "result_covered_bits": covered_bits * tells_covered,
             }
         return cls(
             key_bits=spec.key_bits,

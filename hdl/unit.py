@@ -5,13 +5,14 @@ from amaranth.lib import wiring
 
 from ..golden.errors import SpecificationError
 from ..golden.hash.siphash import SECRET_BITS
+from ..golden.spec.base import require
 from .frontend.front import FrontEnd
 from .frontend.prescaler import Prescaler
 from .frontend.request_times import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
 from .interface import TICKS, UnitSignature
-from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, PERIOD_BITS, STATUS_BITS, result_places
+from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, PERIOD_BITS, result_places
 from .memory.map import memory_map
 from .parameters import require_integer
 from .pipeline import registered
@@ -62,6 +63,8 @@ class FilterUnit(wiring.Component):
     time_bits : int, optional
         Width of the tick counter, and of the ``time`` of requests and results; by default and at
         least what `lately.hdl.latencies.stamp_bits` says.
+    tells_covered : bool
+        Whether results of a window in time have the field ``covered``.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 
@@ -70,7 +73,8 @@ class FilterUnit(wiring.Component):
     i, o
         See `lately.hdl.interface.UnitSignature`. With a window in time, ``status`` is 1 where the
         window of the answer was shortened, 2 where its false-positive rate may exceed its bound,
-        and 0 otherwise; ``time`` is the tick counter.
+        and 0 otherwise; ``time`` is the tick counter; ``covered`` is what the port of this name was
+        at the operation, before its effects.
     tick, or period : In
         With a window in time only: see `ticks`. A tick takes effect between two operations, takes
         no cycle of theirs, and is told by the ``time`` of their results.
@@ -131,6 +135,7 @@ class FilterUnit(wiring.Component):
         levels=DEFAULT_LEVELS,
         ticks="tick",
         time_bits=None,
+        tells_covered=False,
         core=None,
     ):
         self._profile = HardwareProfile(
@@ -153,6 +158,9 @@ class FilterUnit(wiring.Component):
         self._core = core
         require_integer("Statistics bits", statistics_bits)
         self.generation_bits = spec.generation.bit_length() + 1
+        self._tells = tells_covered
+        require(spec.timed or not tells_covered, "tells_covered", "must be False without a span",
+                tells_covered)  # fmt: skip
         self._window = self._make_window(ticks, time_bits) if spec.timed else None
         self._front = FrontEnd(
             generation_bits=self.generation_bits,
@@ -176,6 +184,7 @@ class FilterUnit(wiring.Component):
                 counters={one.name: statistics_bits for one in held},
                 ticks=ticks,
                 time_bits=time_bits,
+                tells_covered=tells_covered,
             )
         )
 
@@ -191,6 +200,7 @@ class FilterUnit(wiring.Component):
             generation_span=spec.generation_span,
             time_bits=time_bits,
             stamped=ticks == "time",
+            tells=self._tells,
         )
 
     @property
@@ -238,7 +248,7 @@ class FilterUnit(wiring.Component):
             depth=self._depth,
             tag_bits=len(self.i.p.tag),
             verdict_bits=len(core.verdict.as_value()),
-            status_bits=0 if self._window is None else STATUS_BITS + len(self.o.p.time),
+            status_bits=0 if self._window is None else len(self._told),
         )
         accepted = Signal()
         tag = Signal.like(self.i.p.tag, reset_less=True)
@@ -267,13 +277,21 @@ class FilterUnit(wiring.Component):
         count_events(m, self, events)
         return m
 
+    @property
+    def _told(self):
+        """What results have of the window, from the lowest bits on."""
+        window = self._window
+        return window.told.as_value() if self._tells else Cat(window.status, window.time)
+
     def _elaborate_window(self, m, queue):
         """Let time go on; return the stream of operations."""
         front, window = self._front, self._window
+        told = registered(m, front.control.valid, "status_valid")
+        told = registered(m, told, "told_valid") if self._tells else told
         m.d.comb += [
             self._core.limit.eq(front.limit),
-            queue.status_valid.eq(registered(m, front.control.valid, "status_valid")),
-            queue.status.eq(Cat(window.status, window.time)),
+            queue.status_valid.eq(told),
+            queue.status.eq(self._told),
             self.covered.eq(window.covered),
         ]
         events = {one.event: getattr(window, one.event) for one in counters(Holder.WINDOW)}

@@ -143,8 +143,10 @@ def _answers(design: Design, steps: list[_Step]) -> Iterator[dict[str, int]]:
     model: Any = from_spec(spec)
     found: dict[str, Any] = {}
     if isinstance(model, TimeLimitedRing):
-        seen, age, status, *_ = model.perform(codes, keys, times)
+        seen, age, status, guaranteed, *_ = model.perform(codes, keys, times)
         found["status"] = status
+        if "covered" in design.component.unit.signature.result.members:
+            found["covered"] = guaranteed + 1
     elif isinstance(spec, StampedPartsSpec):
         clock = [times] if spec.timed else []
         if table_layout(design) is not None:

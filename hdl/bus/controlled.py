@@ -244,6 +244,7 @@ def _outer(signature, others):
         oldest_bits=result.get("oldest", 0),
         status_bits=result.get("status", 0),
         result_time_bits=result.get("time", 0),
+        result_covered_bits=result.get("covered", 0),
         removes=request["operation"] > Shape.cast(Operation).width,
         others=others,
     )

@@ -1,7 +1,7 @@
 """What of the ring is within the span, and which generations are old: windows in time."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import memory, wiring
+from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..latencies import STATUS_BITS, TICKS_WAITING, stamp_bits
@@ -38,6 +38,8 @@ class TimeWindow(wiring.Component):
         Bits of the tick counter, at least those by which times are compared.
     stamped : bool
         Whether a tick goes on to `target`, instead of to the next number.
+    tells : bool
+        Whether there is `told`.
 
     Members
     -------
@@ -69,6 +71,9 @@ class TimeWindow(wiring.Component):
         For the same: the tick counter.
     covered : Out(range(span + 2))
         Ticks, the present one included, of which every key is still reported.
+    told : Out
+        A layout of ``status``, ``time`` and ``covered``, all for the operation of three clocks ago,
+        before its effects; the port `covered` may be a clock late.
     shortened, overfilled : Out(1)
         A segment that counted was retired; an insertion was beyond the capacity.
 
@@ -81,7 +86,9 @@ class TimeWindow(wiring.Component):
     MEMORY = memory.Memory
     """Holds the times of the settled segments."""
 
-    def __init__(self, *, run, generations, span, generation_span, time_bits=None, stamped=False):
+    def __init__(
+        self, *, run, generations, span, generation_span, time_bits=None, stamped=False, tells=False
+    ):
         require_integer("Run", run, least=1)
         require_integer("Generations", generations, least=1)
         require_integer("Span", span, least=1)
@@ -95,6 +102,10 @@ class TimeWindow(wiring.Component):
         self._stamped = stamped
         time_bits = time_bits or self._bits
         ports = {"target": In(time_bits), "far": In(1)} if stamped else {}
+        self._tells = tells
+        if tells:
+            fields = {"status": STATUS_BITS, "time": time_bits, "covered": range(span + 2)}
+            ports["told"] = Out(data.StructLayout(fields))
         super().__init__(
             {
                 "tick": In(1),
@@ -281,3 +292,11 @@ class TimeWindow(wiring.Component):
         with m.Elif(self._turn & (overfull != most)):
             m.d.sync += overfull.eq(overfull + 1)
         m.d.comb += [self.shortened.eq(retired), self.overfilled.eq(self._beyond)]
+        if self._tells:
+            # A clock later, when it is known what was lost.
+            late, now = registered(m, shortened, "late"), self.time
+            m.d.sync += [
+                self.told.status.eq(self.status),
+                self.told.time.eq(now),
+                self.told.covered.eq(Mux(late, (now - lost)[: self._bits], self._span + 1)),
+            ]

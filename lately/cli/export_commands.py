@@ -65,6 +65,11 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     type=click.Choice(["wait", "drop"]),
     help="Frames: those without room wait, or are discarded.  [default: wait]",
 )
+@click.option(
+    "--covered",
+    is_flag=True,
+    help="For a window in time: with each result, of how many ticks every key is still reported.",
+)
 @click.option("--out", metavar="DIR", help="Folder to write, new or empty.  [default: X]")
 @json_option
 def export(
@@ -112,12 +117,19 @@ def export(
 
 def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
     """Take the options of the unit, and of a deduplicator of frames, out of those of the export."""
+    from ..golden import FilterSpec
+
     named = {"ticks": "ticks", **FRAME_OPTIONS}
     options = {named[name]: how.pop(name) for name in named}
     given = {name: value for name, value in options.items() if value is not None}
+    frames = how["wrap"].startswith("frames")
+    if how.pop("covered"):
+        if frames or not (isinstance(chosen, FilterSpec) and chosen.timed):
+            raise click.UsageError("--covered needs results, of a ring with a window in time")
+        given["tells_covered"] = True
     if "ticks" in given and not getattr(chosen, "timed", False):
         raise click.UsageError("--ticks needs a filter whose window is one in time")
-    if given.keys() - {"ticks"} and not how["wrap"].startswith("frames"):
+    if given.keys() & set(FRAME_OPTIONS.values()) and not frames:
         wrong = next(option for option, name in FRAME_OPTIONS.items() if name in given)
         raise click.UsageError(f"--{wrong} needs --wrap frames-8 or frames-64")
     return given

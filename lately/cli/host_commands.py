@@ -193,21 +193,42 @@ def statistics(board: Board, *, as_json: bool) -> None:
 
 
 @host.command("self-test", short_help="Have the board test its memories.")
+@click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @json_option
 @click.pass_obj
-def self_test(board: Board, *, as_json: bool) -> None:
+def self_test(board: Board, *, spec: str | None, as_json: bool) -> None:
     """Have the board test its memories; the contents of the filter are lost.
 
-    Fails if a check fails, and names it.
+    Fails if a check fails, and names it. If the filter is known, as a preset or by --spec, the
+    board then performs further operations, and the memories of which one may be faulty are
+    named: of a ring by segment and part, of a timing filter by part, of a dictionary by column.
     """
-    from ..host import failed_checks
+    from ..host import failed_checks, preset_of
 
     with board() as opened:
+        name = preset_of(opened.information)
+        preset = name if spec is None else None
+        wanted = choose_unit(spec, preset) if spec or preset else None
+        if wanted is not None:
+            opened.check_spec(wanted)
         checks = failed_checks(opened.self_test())
+        failed = [name for name, passed in checks.items() if not passed]
+        suspects = _suspects(opened, wanted) if failed else []
     words = {True: "passed", False: "failed"}
-    _print(checks if as_json else {name: words[checks[name]] for name in checks}, as_json)
-    if failed := [name for name, passed in checks.items() if not passed]:
-        fail_with([f"self-test: must pass all checks, but failed {', '.join(failed)}"])
+    told: dict[str, Any] = dict(
+        checks if as_json else {name: words[checks[name]] for name in checks}
+    )
+    _print(told | ({"suspects": suspects} if as_json and failed else {}), as_json)
+    if failed:
+        where = f"; faulty: {' or '.join(suspects)}" if suspects else ""
+        fail_with([f"self-test: must pass all checks, but failed {', '.join(failed)}{where}"])
+
+
+def _suspects(opened: "Host", spec: Any) -> list[str]:
+    """Return the memories of which one may be faulty, as far as they can be told."""
+    from ..memory_faults import locate
+
+    return [] if spec is None else locate(opened, spec)
 
 
 @host.command(short_help="Set the generation length, the secret or the tick.")

@@ -29,6 +29,7 @@ CASES = {
     "raw lanes": (any_preset("two-lanes-tiny"), {"wrap": "raw"}),
     "secret": (any_preset("siphash-tiny"), {}),
     "time": (TIMED, {"options": {"ticks": "period"}}),
+    "covered": (TIMED, {"options": {"tells_covered": True}, "bus": "wishbone"}),
     "dictionary": (any_preset("dictionary-tiny"), {}),
     "timing": (any_preset("timing-tiny"), {"last": True}),
     "counted timing": (any_preset("timing-counted-tiny"), {"wrap": "raw"}),

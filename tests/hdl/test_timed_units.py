@@ -25,7 +25,7 @@ PAIRS = [
 def test_ticks_of_a_port(family, when_full):
     """Full rate, half rate and trickles, with SHIFT and CLEAR; results taken with pauses."""
     choose = random.Random(SEED)
-    run = Run(timed(family, when_full=when_full))
+    run = Run(timed(family, when_full=when_full), tells_covered=True)
 
     async def bench(run):
         for rate, control in ((1.0, 0), (0.5, 0.01), (0.03, 0), (1.0, 0.003), (0.0, 0), (0.2, 0)):
@@ -33,6 +33,7 @@ def test_ticks_of_a_port(family, when_full):
                 await run.perform(code, key)
 
     expected = run.run(bench, taking=0.9).check()
+    assert (len({told["covered"] for told in run.told}) > 5) == (when_full == "shorten")
     assert {0, 1 if when_full == "shorten" else 2} <= set(expected.status.tolist())
 
 
@@ -57,7 +58,7 @@ def test_ticks_of_a_period_never_close_the_input(family):
 def test_times_of_requests(family, when_full):
     """Equal times, small steps, the very span, and silences that would wrap the window's times."""
     spec = timed(family, when_full=when_full)
-    run = Run(spec, ticks="time", time_bits=16)
+    run = Run(spec, ticks="time", time_bits=16, tells_covered=True)
     choose = random.Random(SEED)
 
     async def bench(run):

@@ -59,7 +59,7 @@ class Run:
                 )
                 *_, valid, ready, payload = sampled
                 if valid and ready:
-                    names = ("seen", "age", "status", "time", "tag")
+                    names = payload.shape().members
                     self.told.append({name: int(getattr(payload, name)) for name in names})
                     self.delivered.append(self.clock)
                 self.clock += 1
@@ -147,6 +147,10 @@ class Run:
                              ("age", np.maximum(expected.age, 0))):  # fmt: skip
             got = np.array([told[name] for told in self.told])
             assert (got == values).all(), f"{name} at {np.flatnonzero(got != values)[:5]}"
+        if "covered" in self.told[0]:
+            got = np.array([told["covered"] for told in self.told])
+            values = expected.guaranteed_span + 1
+            assert (got == values).all(), f"covered at {np.flatnonzero(got != values)[:5]}"
         self.counts = {name: self._ctx.get(getattr(self.unit, name)) for name in COUNTED}
         assert self.counts == {name: getattr(model, name) for name in COUNTED}
         return expected

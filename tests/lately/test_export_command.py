@@ -56,6 +56,8 @@ def test_deduplicator_of_frames(tmp_path):
                             "single underscores, not 'a b'"),
         (("--name", "x", "--preset", "none"), "preset: must be one of "),
         (("--name", "x", "--preset", "tiny", "--memory", "sram"), "Memory must be one of "),
+        (("--name", "x", "--preset", "timing-tiny", "--covered"),
+         "--covered needs results, of a ring with a window in time (see"),
         (("--name", "x", "--preset", "tiny", "--ticks", "tick"),
          "--ticks needs a filter whose window is one in time (see"),
         (("--name", "x", "--preset", "tiny", "--tag-bits", "1000000"),
