@@ -33,7 +33,7 @@ def test_ticks_of_a_port(family, when_full):
                 await run.perform(code, key)
 
     expected = run.run(bench, taking=0.9).check()
-    assert (len({told["covered"] for told in run.told}) > 5) == (when_full == "shorten")
+    assert len({told["covered"] for told in run.told}) > 5
     assert {0, 1 if when_full == "shorten" else 2} <= set(expected.status.tolist())
 
 
