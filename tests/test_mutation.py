@@ -119,6 +119,18 @@ def test_changed_module_is_imported_in_processes(tmp_path):
         assert start(["-c", code], run.environment(str(tmp_path)), 60) == '5 """\n'
 
 
+def test_module_that_cannot_be_imported_fails_the_tests(tmp_path):
+    changed = tmp_path / "changed.py"
+    changed.write_text("raise RuntimeError('changed')\n")
+    run = Run(tmp_path, "lately.hdl.target_clocks", changed)
+    told = run_tests(run, "tests/hdl/test_target_clocks.py")
+    assert told == {
+        "failed": "tests/hdl/test_target_clocks.py",
+        "error": "RuntimeError",
+        "tests": {},
+    }
+
+
 def test_endless_process_is_stopped(tmp_path):
     with pytest.raises(EndlessRunError):
         start(["-c", "while True: pass"], dict(os.environ), 0.5)

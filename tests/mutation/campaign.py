@@ -223,10 +223,12 @@ class Results:
         """Forget what was recorded of another state of a module."""
         digest = hashlib.sha256(source.source).hexdigest()[:16]
         kept = self.modules.get(source.path, {})
-        if kept.get("source") != digest:
-            kept = {"tried": {}}
-        self.modules[source.path] = {"source": digest, "mutants": len(mutants)} | {
-            "tried": kept["tried"]
+        tried = kept["tried"] if kept.get("source") == digest else {}
+        names = {mutant.name for mutant in mutants}
+        self.modules[source.path] = {
+            "source": digest,
+            "mutants": len(mutants),
+            "tried": {name: one for name, one in tried.items() if name in names},
         }
 
     def _tried(self, mutant: Mutant) -> dict:

@@ -27,6 +27,7 @@ SHAPES = {"range", "unsigned", "signed"}
 
 # What is in them is no behaviour, or text that a reader sees.
 SKIPPED_CALLS = {"TypeVar", "require_integer", "cast"}
+SYMMETRIC = {"min", "max"}
 SKIPPED_NAMES = {"src_loc_at", "name", "attrs", "stacklevel"}
 
 
@@ -283,7 +284,7 @@ def widths(source: Source, node: ast.AST) -> Iterator[Change]:
 
 def exchanges(source: Source, node: ast.AST) -> Iterator[Change]:
     """Operands and ports swapped: neighbours among the arguments of a call."""
-    if not isinstance(node, ast.Call):
+    if not isinstance(node, ast.Call) or called(node) in SYMMETRIC:
         return
     for left, right in zip(node.args, node.args[1:], strict=False):
         if not (can_be_exchanged(left) and can_be_exchanged(right)):

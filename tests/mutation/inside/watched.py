@@ -12,6 +12,8 @@ CHOSEN = "LATELY_CHOSEN"
 TOLD = "LATELY_TOLD"
 """Environment variable: file to write."""
 
+BROKEN = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
+
 ROOT = os.path.realpath(Path(__file__).parents[3])
 ROOMS = ("golden", "hdl")
 
@@ -78,6 +80,10 @@ class Watch:
     def pytest_exception_interact(self, node, call, report):
         self.error = self.error or call.excinfo.typename
 
+    def pytest_collectreport(self, report):
+        if report.failed:
+            self.failed = self.failed or report.nodeid
+
     def pytest_runtest_logreport(self, report):
         if report.failed:
             self.failed = self.failed or report.nodeid
@@ -85,7 +91,9 @@ class Watch:
         elif report.nodeid in self.tests:
             self.tests[report.nodeid]["seconds"] += report.duration
 
-    def pytest_sessionfinish(self):
+    def pytest_sessionfinish(self, session, exitstatus):
+        if exitstatus in BROKEN:
+            self.failed = self.failed or "pytest"
         told = {"failed": self.failed, "error": self.error, "tests": self.tests}
         Path(os.environ[TOLD]).write_text(json.dumps(told))
 
