@@ -75,6 +75,15 @@ def test_window_and_rate_are_kept_by_analysis(name, window):
         assert 0 < model.window_false_positive_rate <= fpr
 
 
+@pytest.mark.parametrize(
+    "name", ["CountingBloomFilter", "DoubleBuffering", "A2Buffering", "ForgetfulBloomFilter"]
+)
+@pytest.mark.parametrize("fpr", [0.1, 0.01, 1e-4])
+def test_sizes_of_any_number_of_bits_are_no_larger_than_the_rate_asks(name, fpr):
+    model = getattr(golden, name).for_window(1000, fpr)
+    assert 0.998 * fpr < model.window_false_positive_rate <= fpr
+
+
 def window_of(model):
     if hasattr(model.spec, "guaranteed_window"):
         return model.spec.guaranteed_window
