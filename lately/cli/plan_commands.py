@@ -202,9 +202,9 @@ def validate(
       lately plan validate --points 1000 --scheduler tcp://10.0.0.1:8786
     """
     from ..planner.promise import study
+    from ..studies.criteria import Verdict
     from ..studies.reproduction import reproduce
     from ..studies.store import Store, cache_directory
-    from ..studies.study import Verdict
 
     with parallel_bar("points", "points") as progress:
         asked = [study(points, seed, large=large, timestamps=timestamps)]

@@ -82,4 +82,5 @@ def print_reproduction(done: "Reproduction", as_json: bool) -> None:
 
     for entry in done.report.entries:
         print_figures("findings", vars(entry) | {"findings": entry.outcome.findings})
-    print_figures("verdicts", {"summary": summary_line(done.report)})
+    missing = "\n".join(f"not measured: {name}: {text}" for name, text in done.report.missing)
+    print_figures("verdicts", {"summary": summary_line(done.report), "missing": missing})

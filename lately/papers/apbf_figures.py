@@ -3,7 +3,8 @@
 import numpy as np
 
 from ..golden import APBF, analysis
-from ..studies.comparison import SHARES, over_seeds, proportion, student
+from ..studies.comparison import SHARES, claim, never, over_seeds, student
+from ..studies.criteria import figure
 from ..studies.study import Outcome, Point, Result, Results, Series
 from .apbf_runs import PAPER, build, distinct
 
@@ -40,16 +41,18 @@ def conclude_fills(results: Results) -> Outcome:
     fills = np.array([result["fills"] for _, result in results])
     exact = analysis.apbf_fills(K, L)
     findings = [
-        over_seeds(
+        claim(
             f"slice {i}: fill ratio",
-            f"{(i + 1) / (2 * K):.2f}",
-            fills[:, i].tolist(),
-            note=f"expected: {exact[i]:.4f}",
+            f"(i + 1) / 2k, {i + 1} / {2 * K}",
+            student(fills[:, i].tolist()),
+            figure(f"{(i + 1) / (2 * K):.2f}"),
+            f"expected: {exact[i]:.4f}",
         )
         for i in range(K)
     ]
     older = fills[:, K:].mean(axis=1).tolist()
-    findings.append(over_seeds(f"slices {K} to {K + L - 1}: fill ratio", "0.50", older))
+    what = f"slices {K} to {K + L - 1}: fill ratio"
+    findings.append(claim(what, "1 / 2", student(older), figure("0.50")))
     place = list(range(K + L))
     measured = (student(fills[:, i].tolist()) for i in place)
     series = [
@@ -84,7 +87,7 @@ def conclude_forgetting(results: Results) -> Outcome:
     )
     asked = L * sum(point["generation"] for point, _ in results)
     missed = asked - sum(sum(result["reported"][:L]) for _, result in results)
-    findings = [proportion("keys of the window: share not reported", "0", missed, asked)]
+    findings = [never("keys of the window: share not reported", missed, asked)]
     expected = [_reported(age) for age in range(shares.shape[1])]
     for i in range(K):
         # The paper prints three of them, 'and so on'.

@@ -58,6 +58,22 @@ def unique(universe: float, draws: float) -> float:
     return -universe * math.expm1(draws * math.log1p(-1 / universe))
 
 
+def zipf_universe(duplicates: float, window: int = WINDOW) -> int:
+    """Number of keys of which draws after Zipf, z = 1, have a rate of duplicates.
+
+    The rate is that of `universe`, and below that of all `window` squared keys.
+    """
+    weights = 1 / np.arange(1, window**2 + 1)
+    sums = np.cumsum(weights)
+    low, high = 1, len(weights)
+    while high - low > 1:
+        middle = (low + high) // 2
+        chances = weights[:middle] / sums[middle - 1]
+        unique = float(-np.expm1(window * np.log1p(-chances)).sum())
+        low, high = (low, middle) if unique >= (1 - duplicates) * window else (middle, high)
+    return high
+
+
 def stream(duplicates: float, count: int, seed: int) -> Keys:
     """Return keys with a rate of duplicates in each window, shape (count,)."""
     if not duplicates:

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..golden import analysis
 from ..golden.baselines.swamp import SLOT_OVERHEAD, TABLE_SPARE, swamp_bits_per_element
-from ..studies.comparison import computed, to_digits_of
-from ..studies.study import Finding, Outcome, Point, Result, Results, Verdict
+from ..studies.comparison import computed, finding, to_digits_of
+from ..studies.criteria import Verdict, around, digits
+from ..studies.study import Finding, Outcome, Point, Result, Results
 from .apbf_runs import PAPER
 from .paper import Row
 
@@ -27,6 +28,10 @@ READINGS = {
     for figure in reading["figures"]
 }
 """Why a computed figure differs from the printed one: by table, row and column."""
+
+
+COPIES = {(copy["table"], copy["column"]): copy["reason"] for copy in PAPER.data["copies"]}
+"""What is not computed for a table but taken from elsewhere: by table and column."""
 
 
 def measure_table_1(point: Point) -> Result:
@@ -94,17 +99,19 @@ def _finding(number: str, row: Row, column: str, value: float) -> Finding:
     name = PAPER.table(number).name(row)
     note = READINGS.get((int(number), name, column), "")
     what = f"{name}: {PAPER.data['headings'][column]}"
+    if column == "bits_per_element_swamp":
+        return _approximate(what, row[column], value)
     found = computed(what, row.get(column, ""), value, note=note)
-    return _approximate(found) if column == "bits_per_element_swamp" else found
+    copied = COPIES.get((int(number), column))
+    return replace(found, verdict=Verdict.COPIED, note=copied) if copied else found
 
 
-def _approximate(finding: Finding) -> Finding:
+def _approximate(what: str, printed: str, value: float) -> Finding:
     """Judge a figure that the paper calls approximate."""
-    off = finding.ours / float(finding.paper) - 1
-    if abs(off) > _APPROXIMATE or finding.verdict is Verdict.MET:
-        return finding
-    note = f"{off:+.1%}; the paper calls it approximate"
-    return replace(finding, verdict=Verdict.NEAR, note=note)
+    figure = float(printed)
+    near = around(figure, _APPROXIMATE).within
+    note = f"{value / figure - 1:+.1%}; the paper calls it approximate"
+    return finding(what, printed, value, replace(digits(printed), near=near), note)
 
 
 def _profiles(rows: list[dict[str, float]]) -> dict[str, str]:

@@ -1,6 +1,9 @@
 """The GEBF paper's studies: synthetic streams, a log, and what the paper leaves open."""
 
-from ..studies.comparison import measured, never
+from ..golden.analysis import gebf_false_positive_rate
+from ..golden.sizing import best_hashes
+from ..studies.comparison import claim, measured, never
+from ..studies.criteria import equal
 from ..studies.streams import Keys
 from ..studies.study import Chart, Finding, Outcome, Point, Result, Results, Series, chosen
 from . import gebf_readings
@@ -18,7 +21,7 @@ from .gebf_runs import (
     synthetic,
 )
 from .gebf_verdicts import beside, median, over_seeds, series, table
-from .real_streams import real
+from .real_streams import absence, real
 
 KINDS = ("uniform", "zipf", "bursty")
 """Kinds of synthetic streams."""
@@ -63,10 +66,29 @@ def conclude_synthetic(results: Results) -> Outcome:
         for name, metric, paper in PAPER.data["printed"]["synthetic"]:
             what, holds = f"{named} streams, {name}: {metric}", _holds(own, name, metric)
             findings.append(beside(what, paper, own, name, METRICS[metric], holds))
+    findings += _closed_form_findings(chosen(results, stream="uniform"))
     findings.append(_never_missed("GEBF, blocked or not", results))
     configurations, kinds = len(results) * len(FILTERS), _kinds_table(printed)
     notes = PAPER.notes("gebf-synthetic", configurations=configurations, kinds=kinds)
     return Outcome(findings, [_budget_chart(results)], notes)
+
+
+def _closed_form_findings(results: Results) -> list[Finding]:
+    """Hold the rates of distinct keys against the paper's closed form."""
+    findings = []
+    for bits in sorted({point["bits_per_key"] for point, _ in results}):
+        own = chosen(results, bits_per_key=bits)
+        for epochs in (4, 8):
+            name = f"GEBF r = {epochs}"
+            size, epoch = WINDOW * bits, -(-WINDOW // epochs)
+            hashes = best_hashes(size // (epochs + 1), epoch)
+            formula = gebf_false_positive_rate(size, WINDOW, epochs, hashes)
+            rates = (median(own, name, "fresh"), *over_seeds(own, name, "fresh"))
+            value = rates[0] / formula, rates[1] / formula, rates[2] / formula
+            what = f"uniform streams, {bits} bits per key, {name}: fresh keys reported over formula"
+            note = f"By the formula {formula:.4g}."
+            findings.append(claim(what, "the closed form", value, equal(1), note))
+    return findings
 
 
 def _never_missed(what: str, results: Results) -> Finding:
@@ -146,9 +168,8 @@ def conclude_logs(results: Results) -> Outcome:
     notes = PAPER.notes("gebf-logs")
     if present:
         findings.append(_never_missed("all logs, GEBF, blocked or not", present))
-    if absent:
-        notes.append(f"Absent, and so not measured: {', '.join(absent)}.")
-    return Outcome(findings, [], notes)
+    missing = [absence(LOGS[log][0], f"the rows on {log}") for log in absent]
+    return Outcome(findings, [], notes, missing)
 
 
 def _log_findings(log: str, results: Results) -> list[Finding]:
@@ -173,6 +194,12 @@ STUDIES = (
         gebf_readings.reading_points,
         gebf_readings.measure_reading,
         gebf_readings.conclude_readings,
+    ),
+    PAPER.study(
+        "gebf-rotation",
+        gebf_readings.rotation_points,
+        gebf_readings.measure_rotation,
+        gebf_readings.conclude_rotation,
     ),
     PAPER.study("gebf-logs", log_points, measure_log, conclude_logs),
 )

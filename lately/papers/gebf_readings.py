@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..studies import comparison
 from ..studies.streams import Keys
 from ..studies.study import Chart, Outcome, Point, Result, Results, Series
 from .gebf_runs import (
@@ -15,6 +16,7 @@ from .gebf_runs import (
     WINDOW,
     Rates,
     draw_queries,
+    guarded,
     rates,
     synthetic,
 )
@@ -70,6 +72,40 @@ def conclude_readings(results: Results) -> Outcome:
     readings = table("| reading | paper | ours | interval | holds it |", rows)
     notes = PAPER.notes("gebf-readings", table=readings, streams=_stream_table(results))
     return Outcome(findings, [_block_chart(results), _stable_chart(results)], notes)
+
+
+# Rotation
+
+
+def rotation_points(quick: bool) -> list[Point]:
+    """Return the seeds of uniform streams."""
+    return [{"seed": seed} for seed in (range(3) if quick else range(15))]
+
+
+def measure_rotation(point: Point) -> Result:
+    """Ask a GEBF whose last epoch is full: as it is, and with the next segment cleared."""
+    seed = point["seed"]
+    keys = synthetic("uniform", seed)
+    queries = draw_queries(keys, WINDOW, seed)
+    model = guarded(WINDOW, BITS_PER_KEY, seed=seed)
+    found = {ROTATIONS[0]: rates(model, keys, queries)}
+    model.shift()
+    return found | {ROTATIONS[1]: rates(model, keys[:0], queries)}
+
+
+ROTATIONS = ("next insertion", "end of the epoch")
+"""When the segments rotate."""
+
+
+def conclude_rotation(results: Results) -> Outcome:
+    """Tell which reading gives the printed share of expired keys."""
+    figures = {metric: figure for _, metric, figure in PAPER.data["printed"]["synthetic"]}
+    paper, metric = figures[EXPIRED], METRICS[EXPIRED]
+    findings = []
+    for name in ROTATIONS:
+        value = (median(results, name, metric), *over_seeds(results, name, metric))
+        findings.append(comparison.measured(f"rotation at the {name}: {EXPIRED}", paper, value))
+    return Outcome(findings, notes=PAPER.notes("gebf-rotation"))
 
 
 def _stream_table(results: Results) -> str:

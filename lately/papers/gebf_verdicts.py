@@ -2,11 +2,12 @@
 
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ..intervals import Interval
-from ..studies import comparison as verdicts
-from ..studies.comparison import SHARES, student
-from ..studies.study import Finding, Results, Series, Verdict
+from ..studies.comparison import SHARES, measured, student
+from ..studies.criteria import Verdict
+from ..studies.study import Finding, Results, Series
 
 
 def median(results: Results, name: str, metric: str) -> float:
@@ -25,17 +26,6 @@ def over_seeds(results: Results, name: str, metric: str) -> Interval:
     return student(values, within=SHARES)[1:]
 
 
-def judge(paper: str, value: float, interval: Interval, holds: bool) -> tuple[Verdict, str]:
-    """Return how a value stands to a printed one above 0, and a sentence as for `beside`."""
-    verdict = verdicts.judge(paper, value, *interval)
-    if verdict is Verdict.MET:
-        return verdict, ""
-    figure = float(paper)
-    off = f"{abs(value / figure - 1):.0%} {'above' if value > figure else 'below'} the figure"
-    also = "what it is printed for is found again" if holds else "nor what it is printed for"
-    return verdict, f"{off}; {also}."
-
-
 def beside(what: str, paper: str, results: Results, name: str, metric: str, holds: bool) -> Finding:
     """Return the finding of a median beside the printed one, with a sentence if it is another.
 
@@ -45,11 +35,16 @@ def beside(what: str, paper: str, results: Results, name: str, metric: str, hold
     Raises
     ------
     ValueError
-        If what is printed is no number.
+        If what is printed is no number, or 0.
     """
-    value, interval = median(results, name, metric), over_seeds(results, name, metric)
-    verdict, note = judge(paper, value, interval, holds)
-    return Finding(what, paper, value, *interval, verdict, note)
+    value = (median(results, name, metric), *over_seeds(results, name, metric))
+    found = measured(what, paper, value)
+    if found.verdict is Verdict.MET:
+        return found
+    figure = float(paper)
+    off = f"{abs(value[0] / figure - 1):.0%} {'above' if value[0] > figure else 'below'} the figure"
+    also = "what it is printed for is found again" if holds else "nor what it is printed for"
+    return replace(found, note=f"{off}; {also}.")
 
 
 def series(label: str, x: Sequence[float], runs: Iterable[tuple[Results, str]]) -> Series:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from statistics import mean
 
-from ..studies.comparison import claim, ours, student
+from ..studies.comparison import claim, measured, ours, student
+from ..studies.criteria import around, between, exactly
 from ..studies.study import Chart, Estimate, Finding, Outcome, Results, Series
 from .inferential_runs import BALANCED, MOSTLY, PAPER, REAL, Experiment, absent, available
 
@@ -90,8 +91,8 @@ def conclude_penalties(results: Results) -> Outcome:
     ]
     missed = sum(run["missed"] for _, result in results for run in result["runs"])
     what = "false negatives of the standard filter, all runs"
-    findings.append(claim(what, "0", float(missed), not missed, "Section 3.2.2."))
-    return Outcome(findings, _charts(curves), [*PAPER.notes("btbf-penalties"), *absent()])
+    findings.append(claim(what, "none", float(missed), exactly(0), "Section 3.2.2."))
+    return Outcome(findings, _charts(curves), PAPER.notes("btbf-penalties"), absent())
 
 
 def _synthetic(curves: list[Curve]) -> list[Curve]:
@@ -112,7 +113,7 @@ def _reductions(curves: list[Curve]) -> list[Finding]:
         within = mean(0.295 <= value <= 0.905 for value in usual)
         what = "share of all points with a reduction of 10 to 70 %"
         note = f"Reductions from {100 * (1 - max(usual)):.0f} to {100 * (1 - min(usual)):.0f} %."
-        findings.append(claim(what, "generally", within, within > 0.5, note))
+        findings.append(claim(what, "generally", within, between(0.5, 1), note))
     return [finding for finding in findings if finding is not None]
 
 
@@ -131,12 +132,11 @@ def _largest(what: str, shares: list[tuple[Estimate, str]], paper: str = "") -> 
         return None
     best, where = min(shares, key=lambda item: item[0][0])
     reduction, high, low = (100 * (1 - end) for end in best)
-    met = low <= 70 <= high or round(reduction, -1) == 70
-    more = bool(paper) and not met and reduction > 70
+    more = bool(paper) and reduction > 75
     what, note = f"{what}: largest reduction of penalties, %", f"At {where}{_RANGE * more}."
     if not paper:
         return ours(what, (reduction, low, high), note)
-    return claim(what, paper, (reduction, low, high), met, note, near=more)
+    return claim(what, paper, (reduction, low, high), between(65, 75), note)
 
 
 _RANGE = "; more than the paper's, whose range of bits per item is lost with its figures"
@@ -164,8 +164,7 @@ def _uniform_shares(curves: list[Curve]) -> list[Finding]:
             middle = mean(shares)
             what = f"{curve.name}: penalties of the inferential filter, % of the standard one's"
             note = f"Mean over bits per item; from {min(shares):.0f} to {max(shares):.0f}."
-            met, near = 75 <= middle < 85, max(shares) < 100
-            findings.append(claim(what, "around 80", middle, met, note, near=near))
+            findings.append(claim(what, "around 80", middle, around(80, 0.0625, 0.125), note))
     return findings
 
 
@@ -181,7 +180,7 @@ def _conditions(curves: list[Curve]) -> list[Finding]:
     more = saved[BALANCED] - saved[MOSTLY]
     what = "power law: reduction with pos = neg less that with pos > neg, percentage points"
     note = f"Means over bits per item: {saved[BALANCED]:.0f} and {saved[MOSTLY]:.0f} %."
-    return [claim(what, "more", more, more > 0, note)]
+    return [claim(what, "more", more, between(1, 100), note)]
 
 
 def _errors(curves: list[Curve]) -> list[Finding]:
@@ -190,22 +189,19 @@ def _errors(curves: list[Curve]) -> list[Finding]:
     for curve in _synthetic(curves):
         bound = 0.05 if curve.experiment.stream == "uniform" else 0.035
         worst, last = max(curve.errors), curve.errors[-1]
-        settled = round(last[0], 3) == 0.025 or last[1] <= 0.025 <= last[2]
         findings += [
             claim(
                 f"{curve.name}: largest posterior error",
                 f"under {bound}",
                 worst,
-                worst[0] < bound,
+                between(0, bound),
                 f"Calibration error at most {max(curve.calibration)[0]:.4f}.",
-                near=worst[1] < bound,
             ),
-            claim(
+            measured(
                 f"{curve.name}: posterior error at {curve.bits[-1]} bits per item",
-                "0.025 at last",
+                "0.025",
                 last,
-                settled,
-                near=True,
+                note="What it converges to.",
             ),
         ]
     return findings

@@ -21,7 +21,7 @@ from ..golden.timestamp.posteriors import age_posterior
 from ..golden.timestamp.timing import BlockTimingBloomFilter
 from ..studies.streams import Keys, uniform, zipf
 from .paper import Paper
-from .real_streams import FILES, distances, path, real
+from .real_streams import absence, distances, path, real
 
 PAPER = Paper("inferential")
 """Inferential Time-Decaying Bloom Filters."""
@@ -84,12 +84,9 @@ def available() -> Iterator[Experiment]:
 
 
 def absent() -> list[str]:
-    """Return a note for each real stream that is not at hand."""
-    return [
-        f"The stream `{FILES[name]}` was absent, and what is measured on it is left out."
-        for name in REAL.values()
-        if not path(name)
-    ]
+    """Return a sentence for each real stream that is not at hand."""
+    gone = [(stream, name) for stream, name in REAL.items() if not path(name)]
+    return [absence(name, f"the rows on {stream}") for stream, name in gone]
 
 
 def drawn(name: str, warm: int, queries: int, seed: int) -> Stream:

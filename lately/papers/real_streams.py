@@ -18,6 +18,16 @@ FILES = {
 }
 """Files of the streams by name: the examples, and others that are not part of the package."""
 
+SOURCES = {
+    "flights": "it is among the examples of the project's repository",
+    "dns": "the Zeek dns log of WRCCDC 2018 in brimdata/zed-sample-data (CC BY-SA 4.0), as CSV "
+    "with the columns timestamp and key, which is client, name and type",
+    "products": "the product page requests of 2012-12-20 in cache2k/cache2k-benchmark (CC BY 4.0), "
+    "as CSV with the columns timestamp, empty, and key",
+    "web": "apache_logs of elastic/examples (Apache-2.0), as it is, with gzip",
+}
+"""Where the files are to be had."""
+
 _ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [_ROOT / "examples", _ROOT.parent / "shared" / "data"]
 """Folders that the files are looked for in."""
@@ -26,6 +36,14 @@ FOLDERS = [_ROOT / "examples", _ROOT.parent / "shared" / "data"]
 def path(name: str) -> Path | None:
     """Return the file of a stream; None if it is absent."""
     return next((path for one in FOLDERS if (path := one / FILES[name]).exists()), None)
+
+
+def absence(name: str, what: str) -> str:
+    """Return the sentence on `what` is not measured, as the file of a stream is absent."""
+    return (
+        f"{what}, as `{FILES[name]}` is not there. To be had: {SOURCES[name]}. Its place is the "
+        "folder `examples`."
+    )
 
 
 @lru_cache(maxsize=8)

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..golden import FAMILIES, FilterSpec, Specification
 from ..intervals import clopper_pearson
-from ..studies.study import Finding, Outcome, Point, Result, Study, Verdict
+from ..studies.criteria import Verdict
+from ..studies.study import Finding, Outcome, Point, Result, Study
 from .abilities import ABILITIES
 from .measurement import measure_rates, measure_trace
 from .plan import choose

@@ -3,13 +3,18 @@
 import math
 import statistics
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, InvalidOperation
+from dataclasses import replace
+from decimal import ROUND_HALF_EVEN, Decimal
 
 from ..intervals import clopper_pearson
-from .study import Estimate, Finding, Verdict
+from .criteria import Criterion, Verdict, digits, figure, none, unit
+from .study import Estimate, Finding
 
 CONFIDENCE = 0.95
 """Confidence of all intervals."""
+
+RARE = 1e-4
+"""Share of events that must be excluded where a paper has none."""
 
 REALS = (-math.inf, math.inf)
 """Range of any mean; see `student`."""
@@ -27,77 +32,66 @@ def to_digits_of(printed: str, value: float | Decimal, rounding: str = ROUND_HAL
     ValueError
         If what is printed is no number.
     """
-    return f"{Decimal(value).quantize(_unit(printed), rounding=rounding):f}"
+    return f"{Decimal(value).quantize(unit(printed), rounding=rounding):f}"
 
 
 def judge(
     printed: str, value: float, low: float | None = None, high: float | None = None
 ) -> Verdict:
-    """Return how a value stands to the printed decimal number, or "" if none is printed.
+    """Return how a value stands to the printed decimal number, or "ours" if none is printed.
 
-    It is met if the value is the printed one in the printed digits, half a unit rounded either
-    way, or if the interval from `low` to `high` holds the printed one. It is near if it is off
-    by one unit in the last of these digits.
-
-    Raises
-    ------
-    ValueError
-        If what is printed is no number.
+    See `criteria.digits` and, if it has an interval, `criteria.figure`; errors likewise.
     """
     if not printed:
         return Verdict.OURS
-    unit = _unit(printed)
-    figure = Decimal(printed)
-    modes = (ROUND_HALF_EVEN, ROUND_HALF_UP)
-    off = min(abs(Decimal(to_digits_of(printed, value, mode)) - figure) for mode in modes)
-    inside = low is not None and high is not None and low <= figure <= high
-    if not off or inside:
-        return Verdict.MET
-    return Verdict.NEAR if off == unit else Verdict.NOT_MET
+    asked = digits(printed) if low is None or high is None else figure(printed)
+    return asked.judge(value, low, high)
 
 
 def finding(
-    what: str, paper: str, value: float | Estimate, verdict: Verdict, note: str = ""
+    what: str, paper: str, value: float | Estimate, criterion: Criterion | None, note: str = ""
 ) -> Finding:
-    """Return the finding of a value, with its interval if it has one."""
+    """Return the finding of a value, with its interval if it has one; ours without a criterion."""
     ours, low, high = value if isinstance(value, tuple) else (value, None, None)
+    verdict = criterion.judge(ours, low, high) if criterion else Verdict.OURS
     return Finding(what, paper, ours, low, high, verdict, note)
 
 
 def claim(
-    what: str,
-    paper: str,
-    value: float | Estimate,
-    holds: bool,
-    note: str = "",
-    *,
-    near: bool = False,
+    what: str, paper: str, value: float | Estimate, criterion: Criterion, note: str = ""
 ) -> Finding:
-    """Return the finding on what a paper says: met if it holds, else near or not met."""
-    verdict = Verdict.MET if holds else Verdict.NEAR if near else Verdict.NOT_MET
-    return finding(what, paper, value, verdict, note)
+    """Return the finding on a sentence of a paper, of which the page shows the thresholds."""
+    found = finding(what, paper, value, criterion, note)
+    return replace(found, within=criterion.within)
 
 
 def ours(what: str, value: float | Estimate, note: str = "") -> Finding:
     """Return the finding of a value for which the paper prints no figure."""
-    return finding(what, "", value, Verdict.OURS, note)
+    return finding(what, "", value, None, note)
 
 
-def never(what: str, events: int, trials: int, note: str) -> Finding:
-    """Return the finding of events that must not happen, beside a printed 0."""
-    interval = clopper_pearson(events, trials) or SHARES
-    return claim(what, "0", (events / trials, *interval), not events, note)
+def never(what: str, events: int, trials: int, note: str = "") -> Finding:
+    """Return the finding of events that must not happen, beside a printed 0.
+
+    It takes so many trials that a share of `RARE` is excluded.
+
+    Raises
+    ------
+    ValueError
+        If there is no trial, or `events` is not between 0 and `trials`.
+    """
+    return finding(what, "0", share(events, trials), none(RARE), note)
 
 
 def computed(what: str, printed: str, value: float, *, note: str = "") -> Finding:
     """Return the finding of a value that has no error of measurement; errors as `judge`."""
-    return finding(what, printed, float(value), judge(printed, value), note)
+    return finding(what, printed, float(value), digits(printed) if printed else None, note)
 
 
 def measured(what: str, printed: str, value: Estimate, *, note: str = "") -> Finding:
     """Return the finding of a value with a confidence interval; errors as `judge`."""
     mean, low, high = map(float, value)
-    return finding(what, printed, (mean, low, high), judge(printed, value[0], low, high), note)
+    return finding(what, printed, (mean, low, high), figure(printed) if printed else None, note)
 
 
 def over_seeds(
@@ -112,18 +106,18 @@ def over_seeds(
     return measured(what, printed, student(values, within=within), note=note)
 
 
-def proportion(what: str, printed: str, hits: int, trials: int, *, note: str = "") -> Finding:
-    """Return the finding of hits among independent trials, with Clopper and Pearson's interval.
+def share(hits: int, trials: int) -> Estimate:
+    """Return the share of hits among independent trials, with Clopper and Pearson's interval.
 
     Raises
     ------
     ValueError
-        If there is no trial, or `hits` is not between 0 and `trials`; and as `judge`.
+        If there is no trial, or `hits` is not between 0 and `trials`.
     """
     interval = clopper_pearson(hits, trials, confidence=CONFIDENCE)
     if interval is None:
         raise ValueError("trials: must be at least 1, not 0")
-    return measured(what, printed, (hits / trials, *interval), note=note)
+    return hits / trials, *interval
 
 
 def student(values: Sequence[float], *, within: tuple[float, float] = REALS) -> Estimate:
@@ -143,13 +137,3 @@ def student(values: Sequence[float], *, within: tuple[float, float] = REALS) -> 
     error = statistics.stdev(values) / math.sqrt(len(values))
     reach = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * error
     return mean, max(within[0], mean - reach), min(within[1], mean + reach)
-
-
-def _unit(printed: str) -> Decimal:
-    try:
-        exponent = Decimal(printed).as_tuple().exponent
-    except InvalidOperation:
-        exponent = "n"
-    if not isinstance(exponent, int):
-        raise ValueError(f"printed: must be a decimal number, not {printed!r}")
-    return Decimal(1).scaleb(exponent)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from ..golden.files import replace_file
 from . import markdown
-from .comparison import to_digits_of
+from .comparison import RARE, to_digits_of
+from .criteria import DIFFERENCE, Verdict
 from .records import Report, text
-from .study import Chart, Finding, Verdict
+from .study import Chart, Finding
 
 PAGE = "reproduction.md"
 """Name of the page."""
@@ -34,7 +35,9 @@ def page(report: Report) -> str:
     )
     environment.filters |= {"grid": _grid, "table": _table, "escaped": markdown.escape}
     environment.filters |= {"anchor": _anchor, "image": image}
-    return environment.get_template("page.md").render(report=report, Verdict=Verdict)
+    return environment.get_template("page.md").render(
+        report=report, Verdict=Verdict, difference=f"{DIFFERENCE:.0%}", rare=f"{RARE:.2%}"
+    )
 
 
 def write(report: Report, directory: str | os.PathLike[str]) -> list[str]:
@@ -94,6 +97,13 @@ def interval_text(finding: Finding) -> str:
     return f"{number_text(finding.low)} to {number_text(finding.high)}"
 
 
+def thresholds_text(finding: Finding) -> str:
+    """Write the thresholds of a sentence; a dash for a printed figure."""
+    if finding.within is None:
+        return NOTHING
+    return " to ".join(dict.fromkeys(map(number_text, finding.within)))
+
+
 # Parts
 
 
@@ -103,6 +113,7 @@ _COLUMNS: dict[str, Callable[[Finding], str]] = {
     "ours": value_text,
     "not rounded": lambda finding: f"{finding.ours:.10g}",
     "95 % interval": interval_text,
+    "threshold": lambda finding: thresholds_text(finding),
     "verdict": lambda finding: finding.verdict.value,
     "note": lambda finding: markdown.escape(finding.note),
     "reason": lambda finding: markdown.escape(finding.note),
@@ -130,7 +141,7 @@ def _grid(findings: Sequence[Finding]) -> str | None:
 
 
 def _cell(finding: Finding) -> str:
-    if finding.verdict is Verdict.OURS or finding.verdict is Verdict.MET:
+    if finding.verdict in (Verdict.MET, Verdict.COPIED, Verdict.OURS):
         return value_text(finding)
     return f"{finding.paper} **{value_text(finding)}**"
 

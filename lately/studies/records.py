@@ -9,15 +9,20 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..golden.errors import LatelyError
-from .study import Chart, Finding, Outcome, Series, Verdict
+from .criteria import Verdict
+from .study import Chart, Finding, Outcome, Series
 from .thinning import thinned
 
-FORMAT = 1
+FORMAT = 2
 """Version of the file format."""
 
-_FINDING = {"paper": "", "low": None, "high": None, "note": ""}
-_DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log"}
+_FINDING = {"paper": "", "low": None, "high": None, "note": "", "within": None}
+_DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log", "missing"}
 """Members that are left out of the file where they say nothing."""
+
+
+COMPARED = (Verdict.MET, Verdict.NEAR, Verdict.UNDECIDED, Verdict.NOT_MET)
+"""Verdicts on what a paper says."""
 
 
 class ReportFileError(LatelyError, ValueError):
@@ -50,6 +55,25 @@ class Report:
     def counts(self) -> Counter[Verdict]:
         """Findings of each verdict."""
         return sum((entry.counts for entry in self.entries), Counter())
+
+    @property
+    def figures(self) -> int:
+        """Number of printed figures that are compared."""
+        return sum(self.counts[verdict] for verdict in COMPARED) - self.sentences
+
+    @property
+    def sentences(self) -> int:
+        """Number of sentences that are judged by thresholds."""
+        return sum(finding.within is not None for finding in self._findings)
+
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        """Names of studies, and what of them could not be measured."""
+        return [(entry.name, text) for entry in self.entries for text in entry.outcome.missing]
+
+    @property
+    def _findings(self) -> list[Finding]:
+        return [finding for entry in self.entries for finding in entry.outcome.findings]
 
     @property
     def charts(self) -> list[Chart]:
@@ -124,23 +148,28 @@ def _without_defaults(values: Any) -> Any:
 
 def _entry_to_dict(entry: Entry) -> dict[str, Any]:
     names = {"name": entry.name, "title": entry.title, "source": entry.source}
-    counts = {verdict.value: entry.counts[verdict] for verdict in Verdict}
+    counts = {verdict.value: count for verdict, count in entry.counts.items()}
     values = asdict(replace(entry.outcome, charts=[*map(thinned, entry.outcome.charts)]))
     return names | {"counts": counts} | values
 
 
 def _is_default(name: str, value: Any) -> bool:
-    return name in _DEFAULTS and (value is None or value is False or value == "")
+    return name in _DEFAULTS and (value is None or value is False or value in ("", []))
+
+
+def _read(finding: dict[str, Any]) -> dict[str, Any]:
+    within = finding.get("within")
+    verdict = Verdict(finding["verdict"])
+    return {"verdict": verdict, "within": None if within is None else tuple(within)}
 
 
 def _entry(values: dict[str, Any]) -> Entry:
     findings = [
-        Finding(**{**_FINDING, **finding, "verdict": Verdict(finding["verdict"])})
-        for finding in values["findings"]
+        Finding(**{**_FINDING, **finding, **_read(finding)}) for finding in values["findings"]
     ]
     charts = [
         Chart(**{**chart, "series": [Series(**series) for series in chart["series"]]})
         for chart in values["charts"]
     ]
-    outcome = Outcome(findings, charts, list(values["notes"]))
+    outcome = Outcome(findings, charts, list(values["notes"]), list(values.get("missing", ())))
     return Entry(values["name"], values["title"], values["source"], outcome)

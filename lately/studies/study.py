@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Self
+
+from .criteria import Range, Verdict
 
 Point = dict[str, Any]
 """Parameters of a measurement: values that JSON can hold, the seed among them."""
@@ -24,26 +25,14 @@ Estimate = tuple[float, float, float]
 """A value, and the ends of its 95 % confidence interval."""
 
 
-class Verdict(StrEnum):
-    """How our value stands to the paper's."""
-
-    MET = "met"
-    """The printed figure, in the digits that are printed or within our interval."""
-    NEAR = "near"
-    """Not the figure, but what the paper concludes from it; the note says how far."""
-    NOT_MET = "not met"
-    """Another; the note says why."""
-    OURS = "ours alone"
-    """The paper prints no number, as in a figure."""
-
-
 @dataclass(frozen=True)
 class Finding:
     """One figure of a paper beside ours.
 
     `what` is the subject, as "k = 4, l = 3: false-positive rate"; `paper` the figure as printed,
-    or ""; `low` and `high` are the ends of the 95 % confidence interval, None for a computed
-    value; `note` is a sentence that says why a figure is not met.
+    or a sentence, or ""; `low` and `high` are the ends of the 95 % confidence interval, None for a
+    computed value; `note` is a sentence that says why a figure is not met. `within` are the
+    thresholds of a sentence, None for a printed figure.
     """
 
     what: str
@@ -53,6 +42,7 @@ class Finding:
     high: float | None
     verdict: Verdict
     note: str = ""
+    within: Range | None = None
 
 
 @dataclass(frozen=True)
@@ -97,12 +87,14 @@ class Outcome:
     """Conclusion of a study.
 
     `notes` are paragraphs in Markdown: how it was measured, which readings of the paper were
-    chosen, and why a figure of it cannot be met.
+    chosen, and why a figure of it cannot be met. `missing` are sentences in Markdown on what could
+    not be measured, and what that takes.
     """
 
     findings: list[Finding]
     charts: list[Chart] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
 
 Points = Callable[[bool], list[Point]]

@@ -15,7 +15,7 @@ from lately.papers import (
     real_streams,
 )
 from lately.papers.registry import select
-from lately.studies.study import Verdict
+from lately.studies.criteria import Verdict
 
 QUICK = {
     "cuckoo-figure-4": {"measured": 3000, "fresh": 20_000},
@@ -55,8 +55,11 @@ def test_reduced_form(name):
             assert finding.low <= finding.ours <= finding.high < math.inf
     verdicts = {finding.what: finding.verdict for finding in outcome.findings}
     for what, verdict in verdicts.items():
-        if "missed" in what or what.endswith("false-positive rate"):
-            assert verdict in (Verdict.MET, Verdict.OURS), what
+        if "missed" in what:
+            assert verdict is Verdict.MET, what
+        elif what.endswith("false-positive rate"):
+            # Two seeds and few queries may leave it open.
+            assert verdict in (Verdict.MET, Verdict.UNDECIDED, Verdict.OURS), what
     for chart in outcome.charts:
         for series in chart.series:
             assert len(series.x) == len(series.y)
@@ -86,8 +89,8 @@ def test_absent_files_are_told(monkeypatch):
             for point in seeds_of(study.points(True), 2)
         ]
         outcome = study.conclude([(point, study.measure(point)) for point in points])
-        notes = " ".join(outcome.notes)
-        assert "The file of the tail numbers of departing aircraft" in notes
+        missing = " ".join(outcome.missing)
+        assert "the rows on tail numbers of departing aircraft, as `flights" in missing
         assert not any("aircraft" in finding.what for finding in outcome.findings)
     real_streams.real.cache_clear()
 

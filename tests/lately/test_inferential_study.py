@@ -10,7 +10,7 @@ from lately.papers import inferential as study
 from lately.papers import inferential_curves as curves
 from lately.papers import inferential_runs as runs
 from lately.papers import real_streams
-from lately.studies.study import Verdict
+from lately.studies.criteria import Verdict
 
 
 def measured(which, keep, **changes):
@@ -58,6 +58,14 @@ def test_penalties():
             assert len(series.x) == len(series.y) == len(series.low) == len(series.high)
 
 
+def test_bits():
+    which = study.STUDIES[2]
+    results = [(point, which.measure(point)) for point in which.points(True)]
+    (found,) = which.conclude(results).findings
+    assert found.ours == pytest.approx(21 * 15_112_980 / 2**20)
+    assert found.verdict is Verdict.MET
+
+
 def test_points():
     for which in study.STUDIES:
         for quick in (False, True):
@@ -75,11 +83,9 @@ def test_every_number_of_hashes_is_tried():
 def test_absent_stream(monkeypatch):
     monkeypatch.setattr(real_streams, "FOLDERS", real_streams.FOLDERS[:1])
     for which in study.STUDIES:
-        assert not [point for point in which.points(True) if point["stream"] == "pages"]
-    assert runs.absent() == [
-        "The stream `product_page_requests.csv.gz` was absent, and what is measured on it is left "
-        "out."
-    ]
+        assert not [point for point in which.points(True) if point.get("stream") == "pages"]
+    (missing,) = runs.absent()
+    assert missing.startswith("the rows on pages, as `product_page_requests.csv.gz` is not there. ")
 
 
 @pytest.mark.parametrize("hashes", [1, 2, 3, 5, 9, 17, 30])

@@ -9,7 +9,7 @@ from lately.golden import FAMILIES, FilterSpec, from_spec, preset
 from lately.planner import Requirement, choose, measurement, promise
 from lately.planner.abilities import ABILITIES
 from lately.planner.measurement import measure_rates, measure_trace
-from lately.studies.study import Verdict
+from lately.studies.criteria import Verdict
 
 SEED = 20_261
 POINTS = 50

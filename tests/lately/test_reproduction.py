@@ -20,25 +20,28 @@ from squares_study import study
 from study_points import dying, endless, failing, squares
 
 from lately.cli import app as cli
+from lately.cli.reproduce_commands import print_reproduction
 from lately.papers import registry
 from lately.papers.paper import Paper
 from lately.studies import page
 from lately.studies.comparison import (
     SHARES,
+    claim,
     computed,
     judge,
     measured,
+    never,
     over_seeds,
-    proportion,
     student,
     to_digits_of,
 )
+from lately.studies.criteria import Verdict, between, exactly
 from lately.studies.drawing import draw
 from lately.studies.records import Entry, Report, ReportFileError, load, text
-from lately.studies.reproduction import plan, reproduce
+from lately.studies.reproduction import Reproduction, plan, reproduce
 from lately.studies.sources import fingerprint
 from lately.studies.store import Store, cache_directory, plain
-from lately.studies.study import Chart, Finding, Outcome, Series, Verdict
+from lately.studies.study import Chart, Finding, Outcome, Series
 
 LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
 
@@ -311,33 +314,12 @@ def test_study_wrong(log, name, near):
 # Verdicts
 
 
-@pytest.mark.parametrize(
-    ("printed", "value", "ends", "verdict"),
-    [
-        ("0.58", 0.5849, (), "met"),
-        ("0.2", 0.25, (), "met"),  # half a unit, either way
-        ("0.3", 0.25, (), "met"),
-        ("0.58", 0.5951, (), "not met"),
-        ("0.58", 0.594, (), "near"),
-        ("0.58", 0.6, (0.57, 0.63), "met"),
-        ("0.58", 0.6, (0.581, 0.63), "not met"),
-        ("0.58", 0.59, (0.581, 0.63), "near"),
-        ("1e-5", 0.000012, (), "met"),
-        ("10", 11, (), "near"),
-        ("-1.0", -1.04, (), "met"),
-        ("", 5, (), "ours alone"),
-    ],
-)
-def test_judge(printed, value, ends, verdict):
-    assert judge(printed, value, *ends) == verdict
-
-
-@pytest.mark.parametrize("printed", ["all", "nan", "2^-5", "inf"])
-def test_printed_wrong(printed):
-    with pytest.raises(
-        ValueError, match=f"^printed: must be a decimal number, not '{re.escape(printed)}'$"
-    ):
-        judge(printed, 1.0)
+def test_judge_takes_the_interval_into_account():
+    assert judge("0.58", 0.5849) is Verdict.MET
+    assert judge("0.58", 0.6) is Verdict.NOT_MET
+    assert judge("0.58", 0.6, 0.57, 0.63) is Verdict.MET
+    assert judge("0.58", 0.6, 0.5, 0.7) is Verdict.UNDECIDED
+    assert judge("", 5) is Verdict.OURS
 
 
 def test_to_digits_of():
@@ -355,13 +337,23 @@ def test_student():
 
 
 def test_findings():
-    assert over_seeds("x", "0.5", [0.4, 0.5, 0.6], note="n").verdict is Verdict.MET
-    finding = proportion("x", "0", 0, 100)
-    assert (finding.ours, finding.low) == (0, 0)
-    assert finding.high == pytest.approx(0.0362, abs=1e-4)
+    assert over_seeds("x", "0.5", [0.49, 0.5, 0.51], note="n").verdict is Verdict.MET
+    assert over_seeds("x", "0.5", [0.4, 0.5, 0.6]).verdict is Verdict.UNDECIDED
     assert measured("x", "", (1, 0, 2)) == Finding("x", "", 1, 0, 2, Verdict.OURS)
+    assert claim("x", "all", 4, exactly(4)) == Finding(
+        "x", "all", 4, None, None, Verdict.MET, within=(4, 4)
+    )
+    assert claim("x", "more", (2, 1, 3), between(1.5, 9)).verdict is Verdict.UNDECIDED
+
+
+def test_never():
+    few, many, some = (never("x", *counts) for counts in ((0, 100), (0, 100_000), (1, 100_000)))
+    assert (few.paper, few.ours, few.low, few.verdict) == ("0", 0, 0, Verdict.UNDECIDED)
+    assert few.high == pytest.approx(0.0362, abs=1e-4)
+    assert many.verdict is Verdict.MET
+    assert some.verdict is Verdict.NOT_MET
     with pytest.raises(ValueError, match=r"^trials: must be at least 1, not 0$"):
-        proportion("x", "", 0, 0)
+        never("x", 0, 0)
 
 
 # Page
@@ -392,19 +384,36 @@ def test_page_of_measured_findings():
             [
                 Finding("rate | a", "0.10", 0.123456, 0.1, 0.15, Verdict.MET),
                 Finding("share", "", 1.0, None, None, Verdict.OURS, "why\nso"),
-                Finding("order", "all", 4, None, None, Verdict.MET),
+                Finding("order", "all", 4, None, None, Verdict.MET, within=(4, 4)),
+                Finding("more", "much", 20, 15, 25, Verdict.UNDECIDED, within=(20, 1e5)),
+                Finding("copy", "0.2", 0.2, None, None, Verdict.COPIED, "of Table 3"),
             ],
             [CHART],
             ["A note."],
         )
     )
-    assert "| rate \\| a | 0.10 | 0.1235 | 0.1 to 0.15 | met |  |\n" in shown
-    assert "| share | \N{EN DASH} | 1 | \N{EN DASH} | ours alone | why so |\n" in shown
-    assert "| order | all | 4 |" in shown
+    assert "| rate \\| a | 0.10 | 0.1235 | 0.1 to 0.15 | \N{EN DASH} | met |  |\n" in shown
+    dash = "\N{EN DASH}"
+    assert f"| share | {dash} | 1 | {dash} | {dash} | ours alone | why so |\n" in shown
+    assert f"| order | all | 4 | {dash} | 4 | met |  |\n" in shown
+    assert "| more | much | 20 | 15 to 25 | 20 to 100,000 | undecided |  |\n" in shown
+    assert "\n1 printed figures are compared as numbers, and 2 sentences, as" in shown
+    assert "narrow enough to exclude an error of 10% either way" in shown
+    assert "a share of 0.01% is excluded" in shown
     assert "![Rates \\| of something](images/reproduction/x-figure-1.svg)\n\nA note.\n" in shown
-    assert "[Some x (X, Table 1)](#some-x-x-table-1) | Of X, Table 1 | 2 | 0 | 0 | 1 |" in shown
+    assert (
+        "[Some x (X, Table 1)](#some-x-x-table-1) | Of X, Table 1 | 2 | 0 | 1 | 0 | 1 | 1 |"
+        in shown
+    )
     assert "quick form" not in shown
+    assert "Not measured" not in shown
     assert "quick form" in page.page(report(quick=True))
+
+
+def test_page_says_what_is_missing():
+    outcome = Outcome([], missing=["the rows on x, as `x.gz` is not there."])
+    shown = page.page(Report(False, [Entry("x-table-1", "X", "Of X", outcome)]))
+    assert "\nNot measured:\n\n- `x-table-1`: the rows on x, as `x.gz` is not there.\n" in shown
 
 
 def test_page_of_computed_findings():
@@ -453,7 +462,7 @@ def test_drawing(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"format": 7}, "format must be 1, not 7"),
+        ({"format": 7}, "format must be 2, not 7"),
         ({"studies": [{}]}, "it lacks 'findings'"),
         ({"studies": 3}, "it is malformed: 'int' object is not iterable"),
         (None, "Expecting value: line 1 column 1"),
@@ -488,7 +497,7 @@ def test_command(command, log, tmp_path):
     done = command("squares", "--jobs", 1)
     assert done.exit_code == 0
     assert re.search("numbers: sum of squares +14 +14 +\N{EN DASH} +met", done.stdout)
-    assert "1 met, 0 near, 0 not met, 0 ours alone" in done.stdout
+    assert "1 met, 0 near, 0 undecided, 0 not met, 0 copied, 0 ours alone\n" in done.stdout
     assert done.stderr == ""
     assert os.listdir(tmp_path / "cache") == ["reproduction"]
 
@@ -504,7 +513,7 @@ def test_command_json(command, tmp_path):
         0,
         [],
     )
-    assert found["counts"] == {"met": 0, "near": 0, "not met": 1, "ours alone": 0}
+    assert {name: count for name, count in found["counts"].items() if count} == {"not met": 1}
     (entry,) = found["studies"]
     assert entry["findings"] == [
         {
@@ -515,6 +524,7 @@ def test_command_json(command, tmp_path):
             "high": None,
             "verdict": "not met",
             "note": "",
+            "within": None,
         }
     ]
     written = load(tmp_path / "out" / "reproduction.json")
@@ -539,6 +549,14 @@ def test_command_reports_failures_after_the_findings(command):
     (line,) = done.stderr.splitlines()
     assert line.startswith("lately: error: failing at ")
     assert line.endswith(": no such stream")
+
+
+def test_what_could_not_be_measured_is_told(capsys):
+    outcome = Outcome([], missing=["the rows on x, as `x.gz` is not there."])
+    report = Report(False, [Entry("x-table-1", "X", "Of X", outcome)])
+    print_reproduction(Reproduction(report), as_json=False)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.endswith("not measured: x-table-1: the rows on x, as `x.gz` is not there.")
 
 
 @pytest.mark.parametrize(

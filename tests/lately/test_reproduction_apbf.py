@@ -9,9 +9,9 @@ from pages import reproduction
 from lately.golden import analysis
 from lately.papers import apbf_accuracy, apbf_duplicates, apbf_figures, apbf_runs
 from lately.papers.registry import select
+from lately.studies.criteria import Verdict
 from lately.studies.records import load
 from lately.studies.store import plain
-from lately.studies.study import Verdict
 
 STUDIES = {study.name: study for study in select(["apbf-*"])}
 
@@ -37,6 +37,7 @@ def test_names():
     assert [*STUDIES] == [
         *(f"apbf-table-{number}" for number in (1, 2, 3, 4)),
         *(f"apbf-figure-{number}" for number in (2, 4, 6, 7, 8)),
+        "apbf-zipf",
     ]
 
 
@@ -93,7 +94,7 @@ def test_expected_rate_falls_with_duplicates():
 
 @pytest.mark.parametrize(
     ("number", "verdicts"),
-    [(1, [14, 6, 0, 0]), (2, [139, 6, 5, 25]), (3, [112, 0, 0, 0])],
+    [(1, [14, 6, 0, 0, 0, 0]), (2, [139, 6, 0, 5, 0, 25]), (3, [112, 0, 0, 0, 0, 0])],
 )
 def test_tables(number, verdicts):
     found = outcome(f"apbf-table-{number}")
@@ -111,7 +112,11 @@ def test_table_4():
     for one in swamp:
         assert one.ours == pytest.approx(float(one.paper), rel=0.02)
         assert one.verdict is Verdict.NEAR
-    assert {one.verdict for one in found.findings if one not in swamp} == {Verdict.MET}
+    assert {one.verdict for one in bits} == {Verdict.MET}
+    others = [one for one in found.findings if one not in swamp + bits]
+    assert {one.verdict for one in others} == {Verdict.COPIED}
+    assert len(others) == 12
+    assert all(one.note for one in others)
     # The paper's own figures lie on a line, to half a unit of their last digit.
     assert "they lie on 2.25 log2(1 / rate) + 19.27" in " ".join(found.notes[-1].split())
 
@@ -193,8 +198,19 @@ def test_accuracy():
         assert probed.ours == pytest.approx(peak.ours, rel=0.15)
         assert mean.ours < peak.ours
         assert 0.4 < swing.ours < 0.6
+    less = finding(found, "neighbours of which the one with the lower rate has less of a zig-zag")
+    assert less.note == "Of 1."
     assert finding(found, "keys of the window: share not reported").paper == "0"
     assert found.findings[-1].ours == 0
+
+
+def test_mean_rate_is_of_all_phases():
+    """At equal distances of 50, generations of 200 would have four phases."""
+    moments = [sorted(apbf_accuracy._moments(seed)) for seed in range(10)]
+    assert all([(m - 1) // 50 for m in one] == list(range(200)) for one in moments)
+    assert len({tuple(one) for one in moments}) == 10
+    phases = {moment % 200 for one in moments for moment in one}
+    assert phases == set(range(200))
 
 
 def test_accuracy_is_the_same_on_every_call():
@@ -227,11 +243,22 @@ def test_duplicates(number, shares):
     assert [len(series.x) for series in found.charts[0].series] == [3, 3, 36, 36]
 
 
+def test_duplicates_after_zipf():
+    keys = apbf_runs.zipf_universe(0.5)
+    chances = 1 / np.arange(1, keys + 1)
+    unique = -np.expm1(1000 * np.log1p(-chances / chances.sum())).sum()
+    assert unique == pytest.approx(500, abs=0.5)
+    points = [{"k": k, "l": l, "seeds": 2} for k, l in apbf_duplicates.LOWEST[:2]]
+    for one in outcome("apbf-zipf", points).findings:
+        assert (one.low, one.verdict) != (None, Verdict.MET)
+        assert 1 < one.ours < 2.5
+
+
 def test_fall_under_duplicates_gets_steeper():
     rates = {0.0: [1.0, 1.01], 0.25: [0.1, 0.1], 0.5: [0.001, 0.0011]}
     bend = apbf_duplicates._bend((4, 3), rates)
     assert bend.ours == pytest.approx(2, rel=0.05)
-    assert bend.verdict is Verdict.NEAR
+    assert bend.verdict is Verdict.NOT_MET
     even = {0.0: [1.0, 1.01], 0.25: [0.1, 0.1], 0.5: [0.01, 0.0101]}
     assert apbf_duplicates._bend((4, 3), even).verdict is Verdict.MET
     flat = {0.0: [1.0, 1.001], 0.25: [0.1, 0.1], 0.5: [0.05, 0.0501]}

@@ -48,7 +48,7 @@ def test_only_studies_that_use_a_module_are_measured_again(change, module, begin
 @pytest.mark.parametrize(
     ("module", "name", "beginning"),
     [
-        ("lately.papers.apbf_runs", "stream", ("apbf-figure-7", "apbf-figure-8")),
+        ("lately.papers.apbf_runs", "stream", ("apbf-figure-7", "apbf-figure-8", "apbf-zipf")),
         ("lately.papers.apbf_accuracy", "_probe", ("apbf-figure-6",)),
         ("lately.papers.real_streams", "distances", ("btbf", "cuckoo-figure")),
         ("lately.papers.gebf_readings", "_on_stream", ("gebf-readings",)),

@@ -1,0 +1,198 @@
+"""Criteria: what a value must be for a figure or a sentence of a paper to be met.
+
+Each can be missed on both sides: its ranges are finite.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from enum import StrEnum
+
+DIFFERENCE = 0.1
+"""Share of a printed figure that a measurement must be able to exclude as an error."""
+
+FAR = 100_000.0
+"""A quotient beyond this, or beyond 1 over this, is taken for an error of measurement."""
+
+Range = tuple[float, float]
+"""Least and greatest value, both included."""
+
+
+class Verdict(StrEnum):
+    """How our value stands to the paper's."""
+
+    MET = "met"
+    """What the paper says, and the interval is narrow enough to exclude anything else."""
+    NEAR = "near"
+    """Not what the paper says, but beside it, as the criterion has it."""
+    UNDECIDED = "undecided"
+    """What the paper says lies in the interval, and so does what would contradict it."""
+    NOT_MET = "not met"
+    """Another; the note says why."""
+    COPIED = "copied"
+    """Not computed for this figure but taken from elsewhere, or so by definition."""
+    OURS = "ours alone"
+    """The paper says nothing of it, or prints no number, as in a figure."""
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """Values with which something that a paper says is met.
+
+    An interval must hold a value of `reach`, which is by default `within`, and all of it must lie
+    `within`. A value of `rounded` reaches whatever its interval holds. The value alone decides
+    whether one that does not reach is `near`.
+
+    Raises
+    ------
+    ValueError
+        If a range is not finite or is empty, or if `reach` or `rounded` is not all `within`.
+    """
+
+    within: Range
+    reach: Range | None = None
+    rounded: Range | None = None
+    near: Range | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("within", "reach", "rounded", "near"):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            if not -math.inf < given[0] <= given[1] < math.inf:
+                raise ValueError(f"{name}: must be a finite range, not {given!r}")
+            if name != "near" and not self.within[0] <= given[0] <= given[1] <= self.within[1]:
+                raise ValueError(f"{name}: must be in {self.within!r}, not {given!r}")
+
+    def judge(self, value: float, low: float | None = None, high: float | None = None) -> Verdict:
+        """Return how a value with its interval, or a computed one without, stands to this."""
+        low, high = value if low is None else low, value if high is None else high
+        least, most = self.reach or self.within
+        if (low <= most and high >= least) or _in(value, self.rounded):
+            decided = self.within[0] <= low and high <= self.within[1]
+            return Verdict.MET if decided else Verdict.UNDECIDED
+        return Verdict.NEAR if _in(value, self.near) else Verdict.NOT_MET
+
+
+def _in(value: float, values: Range | None) -> bool:
+    return values is not None and values[0] <= value <= values[1]
+
+
+# Figures
+
+
+def digits(printed: str) -> Criterion:
+    """Return the criterion of a computed value: the printed digits, half a unit rounded either way.
+
+    Near is one unit off in the last digit.
+
+    Raises
+    ------
+    ValueError
+        If what is printed is no number.
+    """
+    return Criterion(_around(printed, "0.5"), near=_around(printed, "1.5"))
+
+
+def figure(printed: str) -> Criterion:
+    """Return the criterion of a measured value whose decimal figure is printed.
+
+    The interval holds the figure, or the value is the same in the printed digits; and it excludes
+    `DIFFERENCE` of the figure as an error, or of a printed 0 half a unit. Near is one unit off in
+    the last digit.
+
+    Raises
+    ------
+    ValueError
+        If what is printed is no number, or a 0 without decimals: see `none`.
+    """
+    value = float(number(printed))
+    half, near = _around(printed, "0.5"), _around(printed, "1.5")
+    if not value and unit(printed) == 1:
+        raise ValueError("printed: must have decimals if it is 0")
+    ends = sorted(_off(value, DIFFERENCE)) if value else half
+    within = ends[0], ends[1]
+    rounded = max(half[0], within[0]), min(half[1], within[1])
+    return Criterion(within, (value, value), rounded, near)
+
+
+def cut_off(printed: str) -> Criterion:
+    """Return the criterion of a whole number that was cut off; near is one more or less."""
+    value = float(printed)
+    return Criterion((value, math.nextafter(value + 1, 0)), near=(value - 1, value + 2))
+
+
+def exactly(value: float) -> Criterion:
+    """Return the criterion of a value that is counted."""
+    return Criterion((value, value))
+
+
+def every(count: int) -> Criterion:
+    """Return the criterion of all of some pairs; near is all but one."""
+    return Criterion((count, count), near=(count - 1, count))
+
+
+# Sentences
+
+
+def none(least: float) -> Criterion:
+    """Return the criterion of a share of events that never happen: none, and `least` excluded."""
+    return Criterion((0.0, least), (0.0, 0.0))
+
+
+def equal(value: float) -> Criterion:
+    """Return the criterion of a value above 0 that is no figure: `DIFFERENCE` off is excluded."""
+    return Criterion(around(value, DIFFERENCE).within, (value, value))
+
+
+def around(value: float, share: float, near: float = 0) -> Criterion:
+    """Return the criterion of being about a value above 0: off by a share, or by that of `near`."""
+    return Criterion(_off(value, share), near=_off(value, near) if near else None)
+
+
+def between(least: float, most: float) -> Criterion:
+    """Return the criterion of a whole interval that lies between two values."""
+    return Criterion((least, most))
+
+
+def above(least: float) -> Criterion:
+    """Return the criterion of a quotient above a value, up to `FAR`."""
+    return between(least, FAR)
+
+
+# Numbers
+
+
+def number(printed: str) -> Decimal:
+    """Return a printed number.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    try:
+        value = Decimal(printed)
+    except InvalidOperation:
+        value = Decimal("nan")
+    if not value.is_finite():
+        raise ValueError(f"printed: must be a decimal number, not {printed!r}")
+    return value
+
+
+def unit(printed: str) -> Decimal:
+    """Return one in the last digit of a printed number; errors as `number`."""
+    exponent = number(printed).as_tuple().exponent
+    assert isinstance(exponent, int)
+    return Decimal(1).scaleb(exponent)
+
+
+def _off(value: float, share: float) -> Range:
+    """Return the values that are off by a share, without errors of rounding."""
+    least, most = (float(f"{value * (1 + sign * share):.12g}") for sign in (-1, 1))
+    return least, most
+
+
+def _around(printed: str, units: str) -> Range:
+    value, off = number(printed), unit(printed) * Decimal(units)
+    return float(value - off), float(value + off)
