@@ -116,10 +116,11 @@ class Run:
 @pytest.mark.parametrize(
     ("stall", "action"),
     [
-        ((0, 0, 0), Action.DROP),
-        ((0.5, 0, 0.5), Action.COUNT),
+        pytest.param((0, 0, 0), Action.DROP, marks=pytest.mark.slow),
+        ((0.5, 0, 0.5), Action.MARK),
+        pytest.param((0.5, 0.5, 0), Action.COUNT, marks=pytest.mark.slow),
         ((0, 0.7, 0), Action.DROP),
-        ((0, 0, 0.95), Action.MARK),
+        pytest.param((0, 0, 0.95), Action.MARK, marks=pytest.mark.slow),
     ],
 )
 def test_frames_leave_whole_and_in_order(stall, action):

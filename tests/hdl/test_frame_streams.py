@@ -38,7 +38,7 @@ def there(widener, sent, stall=(0, 0), seed=1):
     return taken
 
 
-@pytest.mark.parametrize("stall", [(0, 0), (0.4, 0.4)])
+@pytest.mark.parametrize("stall", [pytest.param((0, 0), marks=pytest.mark.slow), (0.4, 0.4)])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_byte_comes_in(width, stall):
     choose = seeded(3)
@@ -81,7 +81,7 @@ def test_a_transfer_without_its_byte_damages_its_frame():
     assert [bool(one.error) for one in taken if one.last] == [True, False]
 
 
-@pytest.mark.parametrize("stall", [(0, 0), (0.4, 0.4)])
+@pytest.mark.parametrize("stall", [pytest.param((0, 0), marks=pytest.mark.slow), (0.4, 0.4)])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_every_byte_goes_out(width, stall):
     choose, taken = seeded(4), []
