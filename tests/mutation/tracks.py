@@ -24,6 +24,7 @@ def users() -> dict[str, set[str]]:
         for name in names:
             path = found[f"lately.golden.{home}"].path
             found[f"lately.golden.{name}"] = Module(path, imports={f"lately.golden.{home}"})
+            found["lately.golden"].imports.add(f"lately.golden.{name}")
     for path in (ROOT / "tests" / "helpers").glob("*.py"):
         found[path.stem] = Module(path)
     for path in (ROOT / "tests").rglob("test_*.py"):
