@@ -47,14 +47,15 @@ def drawn(options: argparse.Namespace) -> tuple[dict[str, Source], list[Mutant],
     ValueError
         If a module or a mutant does not exist.
     """
-    known = modules()
+    known, results = modules(), Results(options.results)
+    if options.survivors or options.again:
+        known = [path for path in known if path in results.modules]
     paths = options.module or [name.split(":")[0] for name in options.names] or known
     for path in paths:
         if path not in known:
             raise ValueError(f"module: must be one of golden or hdl as hdl/queue.py, not {path!r}")
     sources = {path: read(path) for path in dict.fromkeys(paths)}
     every = {path: list(source.mutants()) for path, source in sources.items()}
-    results = Results(options.results)
     for path, source in sources.items():
         results.renew(source, every[path])
     found = [mutant for mutants in every.values() for mutant in mutants]
