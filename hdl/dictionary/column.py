@@ -73,6 +73,8 @@ class Column(wiring.Component):
         self.memory = memory
         # Whether the sweep has a row in hand, or takes one.
         self._sweeping = None
+        # Rows to be swept.
+        self._due = Signal(range(4 * LATE_ROWS), name="due")
         time, row = spec.timestamp_bits, range(spec.rows)
         super().__init__(
             {
@@ -171,7 +173,7 @@ class Column(wiring.Component):
 
     def _elaborate_sweep(self, m, swept):
         """Return whether the cell in the row `swept` is erased if no operation writes."""
-        due = Signal(range(4 * LATE_ROWS))
+        due = self._due
         # Read, and so many clocks later.
         flight = Signal(self.memory.LATENCY + 3)
         start, done, erase, ready = Signal(), Signal(), Signal(), Signal()

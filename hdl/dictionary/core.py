@@ -98,6 +98,9 @@ class DictionaryCore(wiring.Component):
     def _column(self, index, **options):
         return Column(spec=self._spec, **options)
 
+    def _placement(self):
+        return Placement(columns=self._spec.columns)
+
     def _stash(self):
         return Stash(spec=self._spec)
 
@@ -107,7 +110,7 @@ class DictionaryCore(wiring.Component):
         control = pipe.enter(self.control, "control", stage=CONTROL_LAG)
         digest, rows = self._elaborate_digest(m, pipe)
         number = self._elaborate_number(m, pipe, control)
-        m.submodules.placement = placement = Placement(columns=self._spec.columns)
+        m.submodules.placement = placement = self._placement()
         m.submodules.stash = stash = self._stash()
         self._elaborate_hazards(m, pipe, digest, rows, placement, stash)
         clearing, cleared_row = self._elaborate_clear(m)

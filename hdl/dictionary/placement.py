@@ -55,6 +55,8 @@ class Placement(wiring.Component):
     Parameters
     ----------
     columns : int
+    further
+        Further members.
 
     Members
     -------
@@ -85,7 +87,7 @@ class Placement(wiring.Component):
     near_distance : Out(NEAR_BITS)
     """
 
-    def __init__(self, *, columns):
+    def __init__(self, *, columns, **further):
         self._columns = columns
         super().__init__(
             {
@@ -105,6 +107,7 @@ class Placement(wiring.Component):
                 "near": Out(1),
                 "near_distance": Out(NEAR_BITS),
             }
+            | further
         )
 
     def elaborate(self, platform):

@@ -7,16 +7,25 @@ from amaranth.hdl import Cat, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from ..pipeline import registered
+from ..memory.cells import CellMemory
+from ..pipeline import delayed, registered
 from .column import Cell, Column, agreeing_pairs
-from .dictionary_figures import HAZARDS
+from .dictionary_figures import LATE_ROWS
 
-SETTLED = HAZARDS + 3
-"""Clocks from an entry's arrival until each operation under way has been compared with its row, or
-it is known what that has done to the stash."""
+BEHIND_ROWS = LATE_ROWS // 2
+"""Rows by which the sweep of a column may be late until no more entries come there: fewer than
+those with which the input would rest."""
+
+WATCHED = 3
+"""Clocks from an entry's arrival until operations are compared with its row."""
 
 KNOWN = 3
 """Clocks from what a cell held to its digest, and whether it is of the window."""
+
+EARLIEST = WATCHED + 1 + CellMemory.LATENCY + KNOWN + 2
+"""Clocks from an entry's arrival to its exchange, at least: one until the sweep has left the port,
+and two in which it asks. An operation that was under way when the entry came has been compared with
+its row by then, on leaving, `HAZARDS` clocks after it read."""
 
 
 class Entry(data.StructLayout):
@@ -70,21 +79,22 @@ class RingColumn(Column):
     reading_row : In
         Row of the operation that reads two clocks later, if one does.
     arrives : In(1)
-        With `entry` and `place`, while not `busy`: an entry comes.
+        With `entry` and `place`, while not `closed`: an entry comes.
     entry : In(Entry)
     place : In
         Its place of the stash, one bit of those that there are.
-    changed : In
-        Places of the stash that changed the clock before.
+    barred : In
+        Places of the stash that changed the clock before, or are about to be given away.
     pushes : In(1)
         An operation goes to the stash in the next clock.
-    busy : Out(1)
-        An entry is here.
+    closed : Out(1)
+        An entry is here, or the sweep is behind.
     holds : Out
-        Its place, or 0.
+        Its place; 0 if there is none, or if it was barred when the entry arrived.
     asks : Out(1)
-        It may be written if that is `granted`.
+        It is to be written.
     granted : In(1)
+        It may be written in the next clock; not in two clocks one after the other.
     done : Out(1)
         It is written, in place of `left`.
     left : Out(Entry)
@@ -101,9 +111,9 @@ class RingColumn(Column):
             arrives=In(1),
             entry=In(Entry(spec=spec)),
             place=In(spec.stash),
-            changed=In(spec.stash),
+            barred=In(spec.stash),
             pushes=In(1),
-            busy=Out(1),
+            closed=Out(1),
             holds=Out(spec.stash),
             asks=Out(1),
             granted=In(1),
@@ -114,59 +124,77 @@ class RingColumn(Column):
         self._terms = terms
         self._arrived = Signal(range(spec.rows), reset_less=True)
         self._newcomer = Signal(Cell(spec=spec), reset_less=True)
-        # The sweep leaves the port alone from the clock after the cell is read.
-        self._visits = Signal()
+        self._busy, self._ended = Signal(), Signal()
+        # The sweep begins no row; it has left the port.
+        self._wants, self._visits = Signal(), Signal()
 
     def _elaborate_port(self, m, swept, erase):
         memory = self.memory
         m.d.comb += [
             memory.b_address.eq(
-                Mux(self.write, self.write_row, Mux(self._sweeping, swept, self._arrived))
+                Mux(self.write, self.write_row, Mux(self._visits, self._arrived, swept))
             ),
             memory.write.eq(self.write | erase | self.done),
-            # Of a cell that is erased the rest does not matter.
+            # Of a cell that is erased, which is none that is visited, the rest does not matter.
             memory.value.eq(
                 Cat(
-                    Mux(self.write, self.written.used, self.done),
+                    Mux(self.write, self.written.used, self._visits),
                     Mux(self.write, self.written.as_value(), self._newcomer.as_value())[1:],
                 )
             ),
         ]
 
     def _may_start(self):
-        return super()._may_start() & ~self._visits
+        return super()._may_start() & ~self._wants
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
-        met = self._elaborate_meetings(m)
-        place = Signal.like(self.place)
-        age = Signal(range(SETTLED + 1))
-        gone, begins, spoiled = Signal(), Signal(), Signal()
-        # Read, and so many clocks later.
-        flight = Signal(self.memory.LATENCY + KNOWN - 1)
-        known = Signal()
+        reads, leaves = self._elaborate_meetings(m)
+        fails, may = Signal(), Signal()
+        spoiled = self._elaborate_spoiling(m)
+        self._elaborate_visit(m, delayed(m, self.arrives, WATCHED - 1, "came"))
+        behind = registered(m, self._due >= BEHIND_ROWS, "behind")
         m.d.comb += [
-            self.holds.eq(place & self.busy.replicate(len(place))),
-            # Comparisons are of this row from the third clock on.
-            gone.eq(spoiled | ((age > 1) & met)),
-            begins.eq(self.busy & (age > 1) & ~self._visits & ~self._sweeping & ~self.write),
-            self.asks.eq(known & (age == SETTLED)),
-            self.done.eq(self.asks & self.granted & ~self.write & ~self.pushes & ~gone),
+            self.closed.eq(self._busy | behind),
+            fails.eq(spoiled | (self._wants & (reads | leaves))),
+            self.done.eq(may & ~reads & ~self.write & ~self.pushes),
         ]
         m.d.sync += [
-            flight.eq(Cat(begins, flight)),
-            known.eq(known | flight[-1]),
-            spoiled.eq((self.holds & self.changed).any()),
-            self._visits.eq(self._visits | begins),
-            age.eq(Mux(age == SETTLED, age, age + 1)),
+            may.eq(self.asks & self.granted & ~fails & ~self._ended),
+            self._ended.eq(self._busy & ~self._ended & (fails | self.done)),
         ]
-        with m.If(~self.busy | gone | self.done):
-            m.d.sync += [self.busy.eq(0), self._visits.eq(0), flight.eq(0), known.eq(0)]
+        with m.If(self._ended):
+            m.d.sync += [self._busy.eq(0), self.holds.eq(0)]
         with m.If(self.arrives):
-            m.d.sync += [self.busy.eq(1), place.eq(self.place), age.eq(0)]
+            m.d.sync += [self._busy.eq(1), self.holds.eq(self.place & ~self.barred)]
             self._elaborate_arrival(m)
-        self._elaborate_departure(m, flight[self.memory.LATENCY - 1])
         return m
+
+    def _elaborate_spoiling(self, m):
+        """Return whether an entry was here the clock before whose place changed before that."""
+        kept = self.holds & ~self.barred
+        kept = Cat(kept[low : low + 4].any() for low in range(0, len(kept), 4))
+        return registered(m, self._busy, "was_busy") & ~registered(m, kept, "kept").any()
+
+    def _elaborate_visit(self, m, watched):
+        """Read the cell, and ask to be written when it is about to be known what it held."""
+        # Read, and so many clocks later.
+        flight = Signal(self.memory.LATENCY + KNOWN - 2)
+        begins, begun, known = Signal(), Signal(), Signal()
+        m.d.comb += begins.eq(self._visits & ~begun & ~self.write)
+        m.d.sync += [
+            self._wants.eq(self._wants | watched),
+            self._visits.eq(self._visits | (self._wants & ~self._sweeping)),
+            flight.eq(Cat(begins, flight)),
+            begun.eq(begun | begins),
+            known.eq(known | flight[-1]),
+            self.asks.eq(known),
+        ]
+        with m.If(self._ended):
+            m.d.sync += [
+                each.eq(0) for each in (self._wants, self._visits, flight, begun, known, self.asks)
+            ]
+        self._elaborate_departure(m, flight[self.memory.LATENCY - 1])
 
     def _elaborate_arrival(self, m):
         low, rest = self._parts(self.entry.digest)
@@ -178,11 +206,12 @@ class RingColumn(Column):
         ]
 
     def _elaborate_meetings(self, m):
-        """Return whether an operation reads the row, or writes it."""
-        reads = registered(m, agreeing_pairs(self.reading_row, self._arrived), "reads_pairs")
-        writes = registered(m, agreeing_pairs(self.coming_row, self._arrived), "writes_pairs")
-        reads = registered(m, reads.all(), "reads")
-        return reads | (registered(m, writes.all(), "writes") & self.write)
+        """Return whether an operation of the row reads, and whether one writes or could have."""
+        meetings = []
+        for name, row in (("reads", self.reading_row), ("leaves", self.coming_row)):
+            pairs = registered(m, agreeing_pairs(row, self._arrived), f"{name}_pairs")
+            meetings.append(registered(m, pairs.all(), name))
+        return meetings
 
     def _elaborate_departure(self, m, read):
         """Tell which entry the cell held, and whether it is of the window still."""

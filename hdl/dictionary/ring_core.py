@@ -4,12 +4,39 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Signal
+from amaranth.lib.wiring import Out
 
 from ...golden.hash.functions import offset_terms
 from ..latencies import DEFAULT_LEVELS
+from ..pipeline import registered
 from .core import DictionaryCore
+from .placement import Placement
 from .ring_column import RingColumn
-from .ring_stash import RingStash
+from .ring_stash import RingStash, lowest
+from .stash import selected
+
+
+class RingPlacement(Placement):
+    """Placement that tells a clock ahead what it pushes, in a register for the columns alone.
+
+    Parameters
+    ----------
+    columns : int
+
+    Members
+    -------
+    As those of `Placement`, and:
+
+    pushes : Out(1)
+        The operation that was decided the clock before goes to the stash.
+    """
+
+    def __init__(self, *, columns):
+        super().__init__(columns=columns, pushes=Out(1))
+
+    def _elaborate_decision(self, m, told, hit):
+        super()._elaborate_decision(m, told, hit)
+        m.d.sync += self.pushes.eq(self.insert & ~hit & ~told.free.any())
 
 
 class RingCore(DictionaryCore):
@@ -34,6 +61,9 @@ class RingCore(DictionaryCore):
     def _column(self, index, **options):
         return RingColumn(spec=self._spec, terms=self._terms[index], **options)
 
+    def _placement(self):
+        return RingPlacement(columns=self._spec.columns)
+
     def _stash(self):
         return self.stash
 
@@ -46,15 +76,10 @@ class RingCore(DictionaryCore):
     def _elaborate_columns(self, m, pipe, digest, rows, number, placement, *clear):
         distance = super()._elaborate_columns(m, pipe, digest, rows, number, placement, *clear)
         stash = self.stash
-        inserted = Signal()
-        # The column that is granted its write, which another may have next.
+        # The column that may write in the next clock, and another in the clock after that.
         granted, asks = Signal(len(self.columns)), Cat(column.asks for column in self.columns)
-        waits = asks & ~granted
-        m.d.sync += [
-            inserted.eq(placement.insert),
-            granted.eq((waits & -waits)[: len(granted)]),
-        ]
-        arrivals = stash.offers & ~Cat(column.busy for column in self.columns)
+        m.d.sync += granted.eq(lowest(asks & ~granted))
+        arrivals = stash.offers & ~Cat(column.closed for column in self.columns)
         m.d.comb += [
             stash.held.eq(reduce(or_, [column.holds for column in self.columns])),
             stash.takes.eq(arrivals.any()),
@@ -65,32 +90,24 @@ class RingCore(DictionaryCore):
                 column.arrives.eq(arrivals[index]),
                 column.entry.eq(stash.entry),
                 column.place.eq(stash.place),
-                column.changed.eq(stash.changed),
-                column.pushes.eq(inserted & ~placement.filled),
+                column.barred.eq(stash.barred),
+                column.pushes.eq(placement.pushes),
                 column.granted.eq(granted[index]),
             ]
-        self._elaborate_exchange(m, stash)
+        self._elaborate_exchange(m, stash, registered(m, granted, "allowed"))
         return distance
 
-    def _elaborate_exchange(self, m, stash):
+    def _elaborate_exchange(self, m, stash, allowed):
         """Put what a column's cell held in the stash, the clock after."""
 
-        def given(member):
-            values = [getattr(column, member) for column in self.columns]
-            values = [
-                value if member in ("holds", "lives") else value.as_value() for value in values
-            ]
-            return reduce(
-                or_,
-                [
-                    value & column.done.replicate(len(value))
-                    for value, column in zip(values, self.columns, strict=True)
-                ],
-            )
+        def given(values):
+            return selected(allowed, list(values))
 
+        columns = self.columns
         m.d.sync += [
-            stash.exchanges.eq(Cat(column.done for column in self.columns).any()),
-            stash.exchanged.eq(given("holds")),
-            stash.comer.as_value().eq(given("left")),
-            stash.lives.eq(given("lives")),
+            stash.exchanges.eq(Cat(column.done for column in columns).any()),
+            # Of the column that was allowed to write, whether it did or not.
+            stash.exchanged.eq(given(column.holds for column in columns)),
+            stash.comer.as_value().eq(given(column.left.as_value() for column in columns)),
+            stash.lives.eq(given(column.lives for column in columns)),
         ]

@@ -82,8 +82,7 @@ class Stash(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         oldest = self._oldest(m)
-        held = self._match.any()
-        chosen = Mux(held, self._match, oldest)
+        chosen, displaces = self._choice(oldest)
         m.d.comb += [
             self._taken.eq(self._match & self.acts.replicate(self._spec.stash)),
             self._written.eq(chosen & self.push.replicate(self._spec.stash)),
@@ -94,8 +93,13 @@ class Stash(wiring.Component):
         ]
         self._elaborate_match(m)
         self._elaborate_places(m, self._elaborate_expiry(m))
-        self._elaborate_answer(m, (self._valid & oldest).any() & ~held, oldest)
+        self._elaborate_answer(m, displaces, oldest)
         return m
+
+    def _choice(self, oldest):
+        """Return the place to which a digest is pushed, and whether that displaces another."""
+        held = self._match.any()
+        return Mux(held, self._match, oldest), (self._valid & oldest).any() & ~held
 
     def _elaborate_places(self, m, expired):
         """Change the places as the operation that is performed does."""
@@ -173,14 +177,21 @@ class Stash(wiring.Component):
             m.d.sync += looked.eq(looked.rotate_left(1))
         return looked & ~self._wrote & (expired & ~kept).replicate(places)
 
-    def _elaborate_answer(self, m, displaces, least):
+    def _elaborate_times(self, m, least):
+        """Return the times of the match and of the place `least`, the clock before."""
         time, oldest = Signal.like(self.number), Signal.like(self.number)
+        m.d.sync += [
+            time.eq(selected(self._match, self._times)),
+            oldest.eq(selected(least, self._times)),
+        ]
+        return time, oldest
+
+    def _elaborate_answer(self, m, displaces, least):
+        m.d.sync += self.hit.eq(self._match.any())
+        time, oldest = self._elaborate_times(m, least)
         number, displaced, later = Signal.like(self.number), Signal(), Signal()
         gone = Signal.like(self.number)
         m.d.sync += [
-            self.hit.eq(self._match.any()),
-            time.eq(selected(self._match, self._times)),
-            oldest.eq(selected(least, self._times)),
             number.eq(self.number),
             self.distance.eq(number - time),
             displaced.eq(self.push & displaces),

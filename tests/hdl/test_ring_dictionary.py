@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from mutants import broken
 from ring_bench import RingBench
 
 from lately.golden import (
@@ -15,16 +14,14 @@ from lately.golden import (
     dictionary_preset,
 )
 from lately.hdl.build import unit_profile
-from lately.hdl.dictionary import ring_core, unit
 from lately.hdl.dictionary.dictionary_figures import (
+    HAZARDS,
     PATIENCE,
     RECOVERY,
     block_rams,
     crowded_stash,
 )
-from lately.hdl.dictionary.ring_column import RingColumn
-from lately.hdl.dictionary.ring_core import RingCore
-from lately.hdl.dictionary.ring_stash import RingStash
+from lately.hdl.dictionary.ring_column import EARLIEST, WATCHED
 from lately.hdl.dictionary.unit import DictionaryUnit
 
 NONE, QUERY, INSERT, CHECK, CLEAR, REMOVE = (
@@ -123,55 +120,11 @@ STREAMS = {
 }
 
 
-def wrong(streams=STREAMS):
-    """Whether a stream tells the unit from an exact list."""
-    for name in streams:
-        spec, operations, idle = STREAMS[name]
-        try:
-            RingBench(spec, idle=idle).run(operations)
-        except AssertionError as error:
-            print(name, str(error)[:200])
-            return True
-    return False
-
-
 @pytest.mark.slow
-def test_streams_are_right_without_a_defect():
-    assert not wrong()
-
-
-def break_one(monkeypatch, component, old, new):
-    home = unit if component is RingCore else ring_core
-    monkeypatch.setattr(home, component.__name__, broken(component, old, new))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("streams", "component", "old", "new"),
-    [
-        # An operation that is under way when the exchange happens.
-        ("repeats", RingColumn, "gone.eq(spoiled | ((age > 1) & met))", "gone.eq(spoiled)"),
-        ("pauses", RingColumn, "known & (age == SETTLED)", "known"),
-        # One that writes the cell after that has been read.
-        ("many", RingColumn, '(registered(m, writes.all(), "writes") & self.write)', "0"),
-        # What has become of the entry in the stash meanwhile.
-        ("repeats", RingColumn, "gone.eq(spoiled | ((age > 1) & met))", "gone.eq((age > 1) & met)"),
-        ("steady", RingStash, "(self.place & (self.changed | self._spare)).any()",
-                               "(self.place & self._spare).any()"),
-        # An operation that goes to the stash at the same time.
-        ("overfull", RingColumn, "& ~self.pushes & ~gone", "& ~gone"),
-        # A place that is given to another entry while a column holds it.
-        ("recent", RingStash, "(other & ~self.held).any()", "other.any()"),
-        # The sweep and the exchange share a port.
-        ("many", RingColumn, "super()._may_start() & ~self._visits", "super()._may_start()"),
-        ("repeats", RingColumn, "& ~self._sweeping & ~self.write", "& ~self.write"),
-        # The youngest of those that are given up counts.
-        ("overfull", RingCore, "stash.lost & ~(count < stash.lost_distance)", "stash.lost"),
-    ],
-)  # fmt: skip
-def test_defect_is_found(monkeypatch, streams, component, old, new):
-    break_one(monkeypatch, component, old, new)
-    assert wrong([streams]) or wrong()
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams(name):
+    spec, operations, idle = STREAMS[name]
+    RingBench(spec, idle=idle).run(operations)
 
 
 @pytest.mark.slow
@@ -201,6 +154,7 @@ def test_input_rests_for_some_clocks_while_little_room_is_left():
 
 
 def test_figures():
+    assert EARLIEST >= WATCHED + HAZARDS
     assert [block_rams(dictionary_preset(f"ring-{name}")) for name in (1000, 10000)] == [6, 24]
     assert unit_profile(TINY).latency == DictionaryUnit(TINY).latency
     assert [crowded_stash(replace(TINY, stash=stash)) for stash in (4, 5, 16)] == [3, 4, 12]
