@@ -49,6 +49,18 @@ def test_bench_with_inverted_garbage(tmp_path, capfd):
     check(run_filter_bench(TINY, "icarus", tmp_path, **options), TESTS["h3"])
 
 
+RING = "latency|clear|blocked|reset|into=0.0/out=0.5"
+"""Tests in which nothing is given up, and none asks where an entry lies."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("simulator", SIMULATORS)
+def test_ring(simulator, tmp_path, capfd):
+    spec = dictionary_preset("ring-tiny")
+    options = {"seed": SEED, "memory": "ecp5", "testcase": RING}
+    check(run_filter_bench(spec, simulator, tmp_path, **options), 5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("component", "old", "new", "testcase"),
