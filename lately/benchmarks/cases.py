@@ -153,6 +153,8 @@ def _units() -> Iterator[Case]:
             yield Case(unit=f"{unit}-span", spec=timed, device=gowin.name)
     for name, blocks in (("dictionary-1000", 10), ("dictionary-10000", 30)):
         yield _case(name, any_preset(name), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
+    ring = "dictionary-ring-1000"
+    yield Case(unit=ring, spec=any_preset(ring), device="ecp5-25k-6", goals={"bram": 6})
     yield _case("timing", any_preset("timing-default"), "ecp5-25k-6", lut=1900, ff=2800, bram=32)
     yield _case("timing-counted", any_preset("timing-counted-default"), "ecp5-25k-6", bram=36)
     for name in ("dictionary-1000", "dictionary-10000", "timing-default"):
