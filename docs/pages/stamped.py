@@ -94,10 +94,11 @@ def features(row):
 
 
 def runs():
-    """Return the units of results/performance.json on ECP5 that are planned, each once."""
+    """Return the units of results/performance.json on ECP5 that the planner offers, each once."""
     found = {}
     for entry in measurements():
-        where, moves = device(entry.report.device).family, getattr(entry.spec, "moves", None)
+        where = device(entry.report.device).family
+        moves = getattr(entry.spec, "moves", None)
         if entry.spec.family in DRAWS and where in STAMPED_ON and not moves:
             row = {"spec": entry.spec.to_dict(), "device": entry.report.device}
             row |= {kind: getattr(entry.report, kind) for kind in ("lut", "ff", "bram")}
