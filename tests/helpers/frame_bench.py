@@ -262,7 +262,7 @@ async def full_store(dut):
     await bench.set(Action.MARK)
     bench.pause(0, 0.995)
     # Shorter ones may wait for their digests.
-    frames = [bytes([number]) * bench.choose.randint(60, 200) for number in range(80)]
+    frames = [bytes([number]) * bench.choose.randint(60, 198) for number in range(80)]
     stopped = []
 
     async def watch():
