@@ -63,8 +63,9 @@ class FrameReader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         beats, found = self._elaborate_queues(m)
-        # Slots of a frame that were, but for the last.
+        # Slots of a frame that were, but for the last; and whether there were none.
         index = Signal(range(LEAST_SLOTS))
+        fresh = Signal(init=1)
         ended = Signal()
         begins, reads, done = Signal(), Signal(), Signal()
         go = registered(m, self.go, "may_begin")
@@ -72,16 +73,20 @@ class FrameReader(wiring.Component):
         last = beat.last
         late = index == LEAST_SLOTS - 1
         m.d.comb += [
-            begins.eq((index == 0) & beats.valid & found.valid & go),
-            reads.eq(Mux(index == 0, begins, beats.valid & ~ended)),
+            begins.eq(fresh & beats.valid & found.valid & go),
+            reads.eq(beats.valid & Mux(fresh, found.valid & go, ~ended)),
             done.eq(late & (ended | (reads & last))),
             beats.ready.eq(reads),
             found.ready.eq(begins),
         ]
         with m.If(done):
-            m.d.sync += [index.eq(0), ended.eq(0)]
+            m.d.sync += [index.eq(0), fresh.eq(1), ended.eq(0)]
         with m.Elif(reads | ended):
-            m.d.sync += [index.eq(index + (index != LEAST_SLOTS - 1)), ended.eq(ended | last)]
+            m.d.sync += [
+                index.eq(index + (index != LEAST_SLOTS - 1)),
+                fresh.eq(0),
+                ended.eq(ended | last),
+            ]
         slot = self.slot
         m.d.sync += [
             Cat(slot.valid, slot.first, slot.done).eq(Cat(reads, begins, done)),
