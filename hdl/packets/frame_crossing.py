@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.fifo import AsyncFIFO
+from amaranth.lib.fifo import AsyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from .axis_beats import AxisBeat
@@ -20,7 +20,7 @@ class FrameCrossing(wiring.Component):
     domain : str
         Clock domain of `i`; that of `o` is ``sync``.
     depth : int
-        Bytes that can wait. Power of two.
+        Bytes that can wait, besides one that is ready to leave. Power of two.
 
     Members
     -------
@@ -41,9 +41,9 @@ class FrameCrossing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         width = len(self.i.p.as_value())
-        fifo = AsyncFIFO(
+        fifo = AsyncFIFOBuffered(
             width=width,
-            depth=self._depth,
+            depth=self._depth + 1,
             r_domain="sync",
             w_domain=self._domain,
             exact_depth=True,
