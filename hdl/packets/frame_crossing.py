@@ -28,7 +28,7 @@ class FrameCrossing(wiring.Component):
     o : Out(stream.Signature(AxisBeat(8)))
     """
 
-    def __init__(self, *, domain, depth=32):
+    def __init__(self, *, domain, depth=16):
         self._domain = domain
         self._depth = depth
         super().__init__(
