@@ -100,6 +100,7 @@ def test_draw_depends_on_the_function_alone():
     assert drawn != draw(whole, seed=6, each=3)
 
 
+@pytest.mark.slow
 def test_all_modules_have_mutants_that_can_be_found():
     paths = modules()
     assert {"golden/times.py", "hdl/queue.py", "hdl/frontend/gate.py"} <= set(paths)

@@ -452,7 +452,7 @@ def test_slowest_clock():
     ("name", "target"),
     [
         ("tiny", "ecp5-25k-6"),
-        ("tiny", "ice40-up5k"),
+        pytest.param("tiny", "ice40-up5k", marks=pytest.mark.slow),
         pytest.param("tiny", "gowin-gw1nr-9c", marks=pytest.mark.slow),
         pytest.param("small", "ice40-hx8k", marks=pytest.mark.slow),
     ],
@@ -527,6 +527,7 @@ def test_organisation_that_the_family_cannot_have(run_cli):
     assert "organisation: must be separate for family apbbf" in result.output
 
 
+@pytest.mark.slow
 def test_filter_unit_does_not_fit():
     with pytest.raises(DoesNotFitError, match=r"^ice40-hx8k: needs \d+ block RAMs, has 32$"):
         synthesize_unit(preset("default"), device=device("ice40-hx8k"))
@@ -555,6 +556,7 @@ def test_command_lists_devices(run_cli):
         assert name in run_cli("--list").stdout
 
 
+@pytest.mark.slow
 def test_command_prints_figures(run_cli):
     result = run_cli("--preset", "tiny", "--device", "ice40-hx8k", "--seed", "3", "--json")
     figures = json.loads(result.stdout)

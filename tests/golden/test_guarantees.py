@@ -139,7 +139,13 @@ def test_window_holds_within_one_call(name, phase):
     assert not np.delete(seen, again).any()
 
 
-@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "blocked-gebf" else [])
+        for name in SPARSE
+    ],
+)
 def test_no_trace_after_window_and_slack(name):
     """Two filters that differ in one key are in the same state exactly from the bound on."""
     spec = SPARSE[name]

@@ -521,6 +521,7 @@ def test_progress_on_a_terminal(keys, options, texts):
     assert figures["operations"] == 2000
 
 
+@pytest.mark.slow
 def test_watch_a_deduplication(tmp_path):
     taps, out = str(tmp_path / "taps.pcap"), str(tmp_path / "out.pcap")
     tap = ["tap", "generator", taps, "--packets", "500", "--json"]

@@ -31,6 +31,7 @@ def test_files_and_figures(tmp_path):
     assert f"1 lane, latency {told['latency']} clocks, specification {told['digest']}" in text
 
 
+@pytest.mark.slow
 def test_deduplicator_of_frames(tmp_path):
     """Its test bench finds what the golden model lets through."""
     SPEC.to_toml(tmp_path / FRAMES)

@@ -436,6 +436,7 @@ def test_address_wrong_for_a_command(tmp_path, monkeypatch):
     assert line.startswith("lately: error: scheduler: must be the address of a Dask scheduler")
 
 
+@pytest.mark.slow
 def test_planner_is_validated_by_a_cluster(tmp_path, workers, monkeypatch):
     arguments = ["plan", "validate", "--points", "2", "--seed", "5", "--json"]
     texts = []

@@ -217,6 +217,7 @@ def real(monkeypatch):
     monkeypatch.setattr(kept_calls, "calls", graph)
 
 
+@pytest.mark.slow
 def test_real_run(tmp_path, real):
     """One run through the tools: what is told of it is what was asked for."""
     store, stages = Store(tmp_path / "results.json"), []

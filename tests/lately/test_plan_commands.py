@@ -189,13 +189,13 @@ def test_nothing_is_left_of_what_fails(tmp_path):
 def test_validate_timestamps(monkeypatch, tmp_path):
     monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
     arguments = ("validate", "--timestamps", "--points", 3, "--seed", 5, "--jobs", 1)
-    assert "3 met, 0 near, 0 not met" in run(*arguments)
+    assert "3 met, 0 near, 0 undecided, 0 not met" in run(*arguments)
 
 
 def test_validate(monkeypatch, tmp_path):
     monkeypatch.setenv("LATELY_CACHE", str(tmp_path))
     text = run("validate", "--points", 2, "--seed", 5, "--jobs", 1)
-    assert "2 met, 0 near, 0 not met, 0 ours alone" in text
+    assert "2 met, 0 near, 0 undecided, 0 not met, 0 copied, 0 ours alone" in text
     found = json.loads(run("validate", "--points", 2, "--seed", 5, "--jobs", 1, "--json"))
     assert (found["measured"], found["found"]) == (0, 2)
 

@@ -43,7 +43,7 @@ def assert_same_state(unit, golden):
 @pytest.mark.parametrize(
     ("name", "count"),
     [
-        ("default", 400_000),
+        pytest.param("default", 400_000, marks=pytest.mark.slow),
         ("tiny", 100_000),
         ("apbf-tiny", 50_000),
         ("gebf-tiny", 50_000),
@@ -226,6 +226,7 @@ def test_golden_does_not_need_the_simulator():
     assert output.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_all_bits_of_a_secret_count():
     spec = preset("siphash-tiny")
     random = np.random.default_rng(SEED)

@@ -77,6 +77,7 @@ def test_bench(spec, memory, simulator, tmp_path):
 
 
 @pytest.mark.rtl
+@pytest.mark.slow
 def test_bench_of_wide_words(tmp_path):
     outcomes = run_filter_bench(
         COLUMNS,
