@@ -93,7 +93,7 @@ def build(
     spec: Specification | None = None,
     clock_mhz: float | None = None,
     baud: int | None = None,
-    seeds: Sequence[int] = (1,),
+    seeds: Sequence[int] | None = None,
     strict: bool = False,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
@@ -118,8 +118,8 @@ def build(
         board's.
     baud : int, optional
         Rate of the serial port; by default the board's.
-    seeds : sequence of int
-        Seeds of placement, tried in turn until the clock is reached.
+    seeds : sequence of int, optional
+        Seeds of placement, tried in turn until the clock is reached; by default the board's.
     strict : bool
         Whether no bit of a word is used of which another port writes a bit.
     time_limit : float
@@ -158,7 +158,7 @@ def build(
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
-        figures = made.run(plan, seeds)
+        figures = made.run(plan, seeds or board.seeds)
         logs = ("yosys.log", f"{board.device.place_and_route[0]}.log")
         files = (board.bitstream, FILTER_FILE, PINS_FILE[board.family], *logs, REPORT_FILE)
         report = BuildReport(spec=spec.to_dict(), baud=baud, files=files, **figures)

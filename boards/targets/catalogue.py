@@ -53,6 +53,8 @@ class Board:
         those that were seen lately. None for a link.
     period : int or None
         Clocks of a tick of the filter between two PHYs.
+    seeds : tuple of int
+        Seeds of placement, tried in turn until the clock is reached.
     reset : str or None
         Button, likewise.
     high : str or None
@@ -79,6 +81,7 @@ class Board:
     fault: str | None = None
     rgmii: tuple[str, ...] = ()
     period: int | None = None
+    seeds: tuple[int, ...] = (1,)
     baud: int | None = 1_000_000
     reset: str | None = None
     resources: Callable[[Any], list[Any]] | None = None
@@ -184,6 +187,7 @@ def _board(
     spec: dict[str, Any],
     pack: Sequence[str] = (),
     rgmii: Sequence[str] = (),
+    seeds: Sequence[int] = (1,),
     **fields: Any,
 ) -> Board:
     """Return the board that a table of `boards.toml` describes."""
@@ -194,6 +198,7 @@ def _board(
         resources=_RESOURCES.get(name),
         pack=tuple(pack),
         rgmii=tuple(rgmii),
+        seeds=tuple(seeds),
         **({"baud": None} if rgmii else {}) | fields,
     )
 

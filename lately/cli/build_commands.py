@@ -36,9 +36,8 @@ LOADER = "openFPGALoader"
 @click.option(
     "--seeds",
     metavar="LIST",
-    default="1",
-    show_default=True,
-    help="Placement seeds, such as 1-5 or 1,3, tried in turn until timing is met.",
+    help="Placement seeds, such as 1-5 or 1,3, tried in turn until timing is met.  "
+    "[default: the board's]",
 )
 @strict_option
 @time_limit_option
@@ -53,7 +52,7 @@ def build(
     spec: str | None,
     preset: str | None,
     clock: float | None,
-    seeds: str,
+    seeds: str | None,
     out: str | None,
     list_boards: bool,
     as_json: bool,
@@ -80,7 +79,10 @@ def build(
         return
     target = _board(name)
     given = spec is not None or preset is not None
-    flow |= {"spec": choose_unit(spec, preset) if given else None, "seeds": parse_seeds(seeds)}
+    flow |= {
+        "spec": choose_unit(spec, preset) if given else None,
+        "seeds": parse_seeds(seeds) if seeds else None,
+    }
     from ..boards.flow.build import build as build_board
 
     flow |= {"directory": out or _default_directory(target), "clock_mhz": clock}

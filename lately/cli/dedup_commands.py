@@ -83,7 +83,7 @@ def dedup(
     from ..dedup.window import dedup_spec
     from ..golden import from_spec
     from ..golden.packets.packet_digest import parse_fields
-    from .watch import DedupView, live_view
+    from .watch import dedup_view, live_view
 
     long = _nanoseconds("span", span)
     compared = parse_fields(fields)
@@ -96,7 +96,7 @@ def dedup(
         marks = None if mark is None else stack.enter_context(_open_marks(mark))
         waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
         heard = stack.enter_context(interruptible())
-        view = DedupView(packets.name, model, oracle)
+        view = dedup_view(packets.name, model, oracle)
         progress = stack.enter_context(live_view(waiting, view) if watch else _dedup_bar(waiting))
         source = _UntilInterrupted(packets, heard)
         result = deduplicate(

@@ -145,10 +145,10 @@ def _run(
     **how: Any,
 ) -> "RunResult":
     from ..replay.run import run
-    from .watch import RunView, live_view
+    from .watch import live_view, run_view
 
     waiting = "Compiling the RTL" if how["engine"] == "rtl" else "Starting"
-    with live_view(waiting, RunView()) if watch else _run_bar(waiting) as progress:
+    with live_view(waiting, run_view(trace.name)) if watch else _run_bar(waiting) as progress:
         return run(trace, spec, progress=progress, sink=sink, **how)
 
 

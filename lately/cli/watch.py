@@ -4,6 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -56,13 +57,27 @@ def live_view(waiting: str, view: "View") -> Iterator[Callable[[Any, float | Non
             live.update(view.table(*last), refresh=True)
 
 
+@dataclass
 class View:
-    """What is shown of a result, with the course of rate and repeats in its last stretches."""
+    """What is shown of a result, with the course of rate and repeats in its last stretches.
 
+    Attributes
+    ----------
+    name, things, repeats : str
+        The stream, what it consists of, and what is counted of that.
+    counts : callable
+        Takes a result; returns how many things are done, how many are such repeats, and seconds.
+    texts : callable
+        Takes a result; yields names and texts of what else is shown.
+    """
+
+    name: str
     things: str
     repeats: str
+    counts: Callable[[Any], tuple[int, int, float]]
+    texts: Callable[[Any], Iterator[tuple[str, str]]]
 
-    def __init__(self) -> None:
+    def __post_init__(self) -> None:
         self._before = (0, 0, 0.0)
         self._rates: deque[float] = deque(maxlen=_HISTORY)
         self._shares: deque[float] = deque(maxlen=_HISTORY)
@@ -83,7 +98,7 @@ class View:
 
         table = Table.grid(padding=(0, 2))
         done = f"{count_text(self._before[0])} {self.things}"
-        table.add_row("stream", self.name(result))
+        table.add_row("stream", self.name)
         table.add_row("done", done if share is None else f"{done}, {share:.0%} of the stream")
         if share is not None:
             table.add_row("", ProgressBar(total=1, completed=share, width=_HISTORY))
@@ -94,93 +109,56 @@ class View:
             table.add_row(name, text)
         return table
 
-    def counts(self, result: Any) -> tuple[int, int, float]:
-        """Return how many things are done, how many were repeats, and the seconds of it."""
-        raise NotImplementedError
 
-    def name(self, result: Any) -> str:
-        """Return the name of the stream."""
-        raise NotImplementedError
-
-    def texts(self, result: Any) -> Iterator[tuple[str, str]]:
-        """Yield names and texts of what else is shown."""
-        raise NotImplementedError
+def run_view(name: str) -> View:
+    """Return the view of a replay of the stream of a `name`."""
+    return View(
+        name, "operations", "repeats", lambda run: (run.operations, run.repeats, run.seconds), _run
+    )
 
 
-class RunView(View):
-    """View of a replay."""
-
-    things = "operations"
-    repeats = "repeats"
-
-    def counts(self, result: "RunResult") -> tuple[int, int, float]:
-        """As `View`."""
-        return result.operations, result.repeats, result.seconds
-
-    def name(self, result: "RunResult") -> str:
-        """As `View`."""
-        return str(result.source["name"])
-
-    def texts(self, result: "RunResult") -> Iterator[tuple[str, str]]:
-        """As `View`."""
-        figures = result.probe_figures()
-        yield "repeats found", f"{result.repeats_found:,} of {result.repeats:,}"
-        measured = rate_text(figures["probe_false_positive_rate"])
-        interval = interval_text(figures["probe_false_positive_interval"])
-        computed = rate_text(figures["estimated_false_positive_rate"])
-        yield "false positives", f"{measured} measured ({interval}), {computed} computed"
-        if result.mismatches is not None:
-            yield "RTL and golden", f"{result.mismatches:,} verdicts differ"
-        if result.checkpoints:
-            fills = result.checkpoints[-1].fill_ratios
-            yield f"{held(result.spec)} by {part_name(result.spec)}", fill_text(fills)
+def _run(result: "RunResult") -> Iterator[tuple[str, str]]:
+    figures = result.probe_figures()
+    yield "repeats found", f"{result.repeats_found:,} of {result.repeats:,}"
+    measured = rate_text(figures["probe_false_positive_rate"])
+    interval = interval_text(figures["probe_false_positive_interval"])
+    computed = rate_text(figures["estimated_false_positive_rate"])
+    yield "false positives", f"{measured} measured ({interval}), {computed} computed"
+    if result.mismatches is not None:
+        yield "RTL and golden", f"{result.mismatches:,} verdicts differ"
+    if result.checkpoints:
+        fills = result.checkpoints[-1].fill_ratios
+        yield f"{held(result.spec)} by {part_name(result.spec)}", fill_text(fills)
 
 
-class DedupView(View):
-    """View of a deduplication.
+def dedup_view(name: str, model: Any, oracle: "PacketOracle | None") -> View:
+    """Return the view of a deduplication of the capture of a `name`.
 
     Parameters
     ----------
     name : str
-        Of the capture.
     model : TimedRing
         That is asked.
     oracle : PacketOracle or None
     """
 
-    things = "packets"
-    repeats = "dropped"
-
-    def __init__(self, name: str, model: Any, oracle: "PacketOracle | None") -> None:
-        super().__init__()
-        self._name = name
-        self._model = model
-        self._oracle = oracle
-
-    def counts(self, result: "DedupResult") -> tuple[int, int, float]:
-        """As `View`."""
-        return result.packets, result.dropped, result.seconds
-
-    def name(self, result: "DedupResult") -> str:
-        """As `View`."""
-        return self._name
-
-    def texts(self, result: "DedupResult") -> Iterator[tuple[str, str]]:
-        """As `View`."""
+    def texts(result: "DedupResult") -> Iterator[tuple[str, str]]:
         yield "bytes written", f"{result.bytes_written:,} of {result.bytes_read:,}"
-        if self._oracle is not None:
-            found = self._oracle.finish().figures()
+        if oracle is not None:
+            found = oracle.finish().figures()
             measured = rate_text(found["false_positive_rate"] or 0.0)
             interval = interval_text(found["false_positive_interval"])
+            passed, duplicates = found["passed_duplicates"], found["duplicates"]
             yield "lost uniques", f"{found['lost_uniques']:,}"
-            yield (
-                "passed duplicates",
-                f"{found['passed_duplicates']:,} of {found['duplicates']:,}",
-            )
+            yield "passed duplicates", f"{passed:,} of {duplicates:,}"
             yield "false positives", f"{measured} measured ({interval})"
         if result.mismatches is not None:
             yield "RTL and golden", f"{result.mismatches:,} answers differ"
-        yield "bits set by segment", fill_text(self._model.fill_ratios())
+        yield "bits set by segment", fill_text(model.fill_ratios())
+
+    return View(
+        name, "packets", "dropped", lambda run: (run.packets, run.dropped, run.seconds), texts
+    )
 
 
 def fill_text(fills: Any) -> str:

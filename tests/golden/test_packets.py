@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import pytest
 from capture_files import RAW, ethernet, ip4, ip6, udp
+from plain_siphash import MASK, plain_round
 
 from lately.golden.packets import compiled_packets as compiled
 from lately.golden.packets.packet_digest import (
@@ -136,24 +137,6 @@ def test_words(size):
 def test_length_is_told_modulo_its_bits():
     frame = bytes((1 << 16) + 5)
     assert message(frame, layers(frame, len(frame), 1), Field.FRAME).closing == 5
-
-
-MASK = (1 << 64) - 1
-
-
-def plain_round(v):
-    """SipRound, as the paper's figure 2.1 has it."""
-    a, b, c, d = v
-    a, c = a + b & MASK, c + d & MASK
-    b, d = turn(b, 13) ^ a, turn(d, 16) ^ c
-    a = turn(a, 32)
-    c, a = c + b & MASK, a + d & MASK
-    b, d = turn(b, 17) ^ c, turn(d, 21) ^ a
-    return a, b, turn(c, 32), d
-
-
-def turn(value, bits):
-    return (value << bits | value >> 64 - bits) & MASK
 
 
 def plain_lane(words, closing, key):

@@ -77,6 +77,23 @@ def test_frames_are_received():
     assert received(line) == [(frame, False) for frame in frames]
 
 
+def test_latency():
+    """A byte is there in the sixth clock after its own."""
+    dut = GmiiReceiver()
+
+    async def bench(ctx):
+        line = on_the_line(random_frames([60])[0])
+        for at, octet in enumerate(line):
+            assert ctx.get(dut.o.valid) == (at >= PREAMBLE_BYTES + 1 + 6)
+            ctx.set(dut.data, octet)
+            ctx.set(dut.valid, 1)
+            await ctx.tick()
+
+    m = Module()
+    m.submodules.dut = dut
+    simulate(m, bench)
+
+
 @pytest.mark.parametrize("size", [1, 5, SHORTEST_FRAME - 1, SHORTEST_FRAME])
 def test_shortest_frame_received(size):
     (frame,) = random_frames([size])

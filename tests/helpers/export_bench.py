@@ -1,10 +1,10 @@
 """cocotb test of an exported unit: the buses of another project's models at its ports."""
 
-import itertools
 import os
 import random
 
 import cocotb
+from axi_pauses import pauses
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import (
@@ -29,10 +29,6 @@ def design():
     """Return the unit that is exported for the test."""
     spec = Specification.from_toml(os.environ["LATELY_SPEC"])
     return Design(spec=spec, name=TOP, last=True, bus="axi4-lite")
-
-
-def pauses(choose, probability):
-    return (choose.random() < probability for _ in itertools.count())
 
 
 async def word_of(master, address):

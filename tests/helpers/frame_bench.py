@@ -1,6 +1,5 @@
 """cocotb tests of a deduplicator of frames, at its buses of another project's models."""
 
-import itertools
 import json
 import os
 import random
@@ -8,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import cocotb
+from axi_pauses import pauses
 from capture_files import ethernet, ip4, ip6, udp
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge
@@ -37,10 +37,6 @@ QUIET = 100
 
 SPACING = 40
 """Clocks from a tick to the next, as the filter needs them."""
-
-
-def pauses(choose, probability):
-    return (choose.random() < probability for _ in itertools.count())
 
 
 def frames_of(path):

@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         sources, mutants, results = drawn(options)
     except ValueError as error:
-        parser().error(str(error))
+        sys.exit(f"python tests/mutation: error: {error}")
     if options.list:
         for mutant in mutants:
             print(f"{mutant.name}: {mutant.old!r} -> {mutant.new!r}")
