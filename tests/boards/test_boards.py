@@ -26,7 +26,8 @@ from lately.boards.flow.pll import LIMITS, TOLERANCE, ClockError, filter_range, 
 from lately.boards.targets.catalogue import BOARDS, PINS_FILE, UnknownBoardError, board
 from lately.boards.targets.top import Startup
 from lately.cli.app import main
-from lately.golden import FilterSpec, GEBFSpec, any_preset, preset
+from lately.golden import FilterSpec, any_preset, preset
+from lately.golden.spec import GEBFSpec
 from lately.hdl.profile import HardwareProfile
 
 BITSTREAM_STARTS = {
