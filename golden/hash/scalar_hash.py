@@ -1,4 +1,8 @@
-"""Scalar twin of the hash functions: one key at a time, in Python integers."""
+"""Scalar twin of the hash functions: one key at a time, in Python integers.
+
+Nothing depends on a key or a secret but arithmetic of such integers, so that a proof can
+have something else in their place.
+"""
 
 from .functions import (
     SHARD_BITS,
@@ -18,8 +22,15 @@ def _rotate(value: int, amount: int, width: int) -> int:
 
 def siphash(message: bytes, secret: bytes, *, c: int = 1, d: int = 3) -> int:
     """SipHash-c-d of a message under a secret of 16 bytes (sections 2.1 to 2.4)."""
+    b = len(message)
+    padded = message + bytes(7 - b % 8) + bytes([b % 256])
+    words = [int.from_bytes(padded[i : i + 8], "little") for i in range(0, len(padded), 8)]
+    return _siphash_of_words(words, int.from_bytes(secret, "little"), c, d)
+
+
+def _siphash_of_words(words: list[int], secret: int, c: int, d: int) -> int:
     mask = (1 << 64) - 1
-    k0, k1 = (int.from_bytes(secret[i : i + 8], "little") for i in (0, 8))
+    k0, k1 = secret & mask, secret >> 64
     v0, v1 = k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D
     v2, v3 = k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573
 
@@ -36,10 +47,7 @@ def siphash(message: bytes, secret: bytes, *, c: int = 1, d: int = 3) -> int:
         v1 = _rotate(v1, 17, 64) ^ v2
         v2 = _rotate(v2, 32, 64)
 
-    b = len(message)
-    padded = message + bytes(7 - b % 8) + bytes([b % 256])
-    for i in range(0, len(padded), 8):
-        m = int.from_bytes(padded[i : i + 8], "little")
+    for m in words:
         v3 ^= m
         for _ in range(c):
             sip_round()
@@ -86,15 +94,15 @@ class ScalarHash:
 
     def _state(self, key: int, secret: int) -> int:
         if self.hash == "siphash":
-            message = key.to_bytes(self.key_bytes, "little")
-            return siphash(message, secret.to_bytes(16, "little"))
+            words = [key >> low & (1 << 64) - 1 for low in range(0, 8 * self.key_bytes + 8, 64)]
+            words[self.key_bytes // 8 :] = [words[self.key_bytes // 8] | self.key_bytes % 256 << 56]
+            return _siphash_of_words(words, secret, 1, 3)
         return self._fold_and_mix(key)
 
     def _fold_and_mix(self, key: int) -> int:
         state = self.constants[0]
         for bit, column in enumerate(self.columns):
-            if key >> bit & 1:
-                state ^= column
+            state ^= column * (key >> bit & 1)
         left, right = state >> 32, state & 0xFFFFFFFF
         for constant in self.constants[1:]:
             mixed = _rotate(left, 1, 32) & _rotate(left, 8, 32) ^ _rotate(left, 2, 32)

@@ -53,7 +53,21 @@ class Reachable(Bounded):
         return f"reached within {self.clocks} clocks"
 
 
-Method = Unbounded | Induction | Bounded | Reachable
+@dataclass(frozen=True)
+class Unrolled:
+    """Nothing fails in `clocks` clocks from any contents of the registers that no reset reaches.
+
+    Of a pipeline without feedback that is all: it forgets what is older. ABC takes the clocks as
+    one circuit and looks for equal places within it, as equivalence checking does.
+    """
+
+    clocks: int
+
+    def __str__(self) -> str:
+        return "equivalence checking"
+
+
+Method = Unbounded | Induction | Bounded | Reachable | Unrolled
 """How a property is proven."""
 
 
@@ -160,7 +174,7 @@ techmap
 opt -fast
 simplemap
 dffunmap
-abc -g AND
+{gates}
 opt_clean
 write_aiger -zinit -no-startoffset design.aig
 """
@@ -220,14 +234,23 @@ def _induction(directory: Path, method: Induction) -> tuple[str, int | None]:
     raise ToolError(f"yosys: {_last_line(output)}")
 
 
-def _abc(directory: Path, method: Unbounded | Bounded | Reachable) -> tuple[str, int | None]:
-    _yosys(directory, _FRONT + _AIGER)
+def _abc(
+    directory: Path, method: Unbounded | Bounded | Reachable | Unrolled
+) -> tuple[str, int | None]:
+    # Equal places are found where they are left as they are.
+    gates = "aigmap" if isinstance(method, Unrolled) else "abc -g AND"
+    _yosys(directory, _FRONT + _AIGER.format(gates=gates))
     if isinstance(method, Unbounded):
         # Registers that are always equal, or steady, are found first; where that leaves nothing
         # to search, it has to start from the whole.
         verdict, depth = _search(directory, f"{_REDUCE}pdr -T {method.seconds}")
         if (verdict, depth) == ("snl_UNK", 0):
             verdict, depth = _search(directory, f"pdr -T {method.seconds}")
+    elif isinstance(method, Unrolled):
+        verdict, _ = _search(
+            directory, f"frames -F {method.clocks} -i\nstrash\norpos\n&get\n&fraig -x\n&put\ndprove"
+        )
+        depth = method.clocks
     else:
         verdict, depth = _search(directory, f"bmc3 -F {method.clocks} -T {method.seconds}")
     if isinstance(method, Reachable):
