@@ -124,7 +124,7 @@ def test_module_that_cannot_be_imported_fails_the_tests(tmp_path):
     changed = tmp_path / "changed.py"
     changed.write_text("raise RuntimeError('changed')\n")
     run = Run(tmp_path, "lately.hdl.target_clocks", changed)
-    told = run_tests(run, "tests/hdl/test_target_clocks.py")
+    told = run_tests(run, ["tests/hdl/test_target_clocks.py"])
     assert told == {
         "failed": "tests/hdl/test_target_clocks.py",
         "error": "RuntimeError",
@@ -139,7 +139,7 @@ def test_endless_process_is_stopped(tmp_path):
 
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory):
-    return run_tests(Run(tmp_path_factory.mktemp("watched")), "tests/hdl/test_target_clocks.py")
+    return run_tests(Run(tmp_path_factory.mktemp("watched")), ["tests/hdl/test_target_clocks.py"])
 
 
 def test_calls_of_tests_are_recorded(watched):

@@ -27,10 +27,12 @@ def parser() -> argparse.ArgumentParser:
     add("--module", action="append", metavar="PATH", help="of these modules only, as hdl/queue.py")
     add("--seed", type=int, default=1, help="of the draw; default: %(default)s")
     add("--each", type=int, default=2, help="mutants of a function; default: %(default)s")
+    add("--share", type=int, help="mutants of a module at most, with those on record")
     add("--count", type=int, help="mutants at most")
     add("--minutes", type=float, help="time after which no other is begun")
     add("--limit", type=float, default=600, help="seconds for a mutant; default: %(default)s")
     add("--near", type=int, metavar="IMPORTS", help="between a module and its tests, at most")
+    add("--recorded", action="store_true", help="only tests whose calls are on record")
     add("--survivors", action="store_true", help="try those again that were not killed")
     add("--again", action="store_true", help="try those again that a test killed, in any order")
     add("--list", action="store_true", help="only list what would be tried")
@@ -72,7 +74,19 @@ def drawn(options: argparse.Namespace) -> tuple[dict[str, Source], list[Mutant],
         random.Random(options.seed).shuffle(kept)
         return sources, kept[: options.count], results
     chosen = draw(found, seed=options.seed, each=options.each)
-    return sources, [m for m in chosen if not results.outcome(m)][: options.count], results
+    new = [m for m in chosen if not results.outcome(m)]
+    return sources, shares(new, results, options.share)[: options.count], results
+
+
+def shares(mutants: list[Mutant], results: Results, share: int | None) -> list[Mutant]:
+    """Leave out what is more than the share of a module, with what is on record of it."""
+    counts = Counter({path: len(one["tried"]) for path, one in results.modules.items()})
+    kept = []
+    for mutant in mutants:
+        counts[mutant.path] += 1
+        if share is None or counts[mutant.path] <= share:
+            kept.append(mutant)
+    return kept
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -87,13 +101,13 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{mutant.name}: {mutant.old!r} -> {mutant.new!r}")
         return 0
     outcomes: Counter[str] = Counter()
-    judge = Judge(options.folder, options.limit, options.near)
+    judge = Judge(options.folder, options.limit, options.near, options.recorded)
     end = time.monotonic() + 60 * (options.minutes or float("inf"))
     try:
         for number, mutant in enumerate(mutants, 1):
             if time.monotonic() > end:
                 break
-            verdict = judge(sources[mutant.path], mutant, results.killer(mutant))
+            verdict = judge(sources[mutant.path], mutant, results.killers(mutant))
             results.add(mutant, verdict)
             outcomes[verdict.outcome] += 1
             line = f"{number}/{len(mutants)} {mutant.name} {verdict.outcome} {verdict.by}"

@@ -5,21 +5,24 @@ import hashlib
 import json
 import time
 import tomllib
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from lately.golden.files import write_json
 
 from .operators import Mutant, Source
-from .processes import ROOT, STARTING, EndlessRunError, Run, build, run_tests
+from .processes import ROOT, EndlessRunError, Run, build, run_tests
 from .tracks import Records, distances, reaching
 
 ROOMS = ("golden", "hdl")
 """Folders of the modules that are changed."""
 
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
+
+LIKELY = 6
+"""Tests that killed other mutants of a module and run before all others, at most."""
 
 NEAR = 2
 """Imports between a module and the tests that run before proofs do, at most.
@@ -109,6 +112,8 @@ class Judge:
         Seconds after which no other test of a mutant is begun.
     near : int or None
         Imports between a module and the tests that run, at most.
+    recorded : bool
+        Whether only tests run of which it is on record what they call.
     reasons : dict
         As `equivalents` returns it.
     """
@@ -116,14 +121,15 @@ class Judge:
     folder: Path
     limit: float = 600
     near: int | None = None
+    recorded: bool = False
     reasons: dict[tuple[str, str, str], str] = field(default_factory=equivalents)
 
     def __post_init__(self) -> None:
         (self.folder / "models").mkdir(parents=True, exist_ok=True)
-        self.records = Records(self.folder)
+        self.records = Records(self.folder, complete=self.recorded)
 
-    def __call__(self, source: Source, mutant: Mutant, before: str = "") -> Verdict:
-        """Return what became of a mutant, which a test killed `before`, if one is given."""
+    def __call__(self, source: Source, mutant: Mutant, before: Sequence[str] = ()) -> Verdict:
+        """Return what became of a mutant, with tests that may well kill it `before` all others."""
         if reason := self.reasons.get(key(source, mutant)):
             return Verdict("equivalent", reason, "reason")
         changed = self.folder / "mutant.py"
@@ -139,16 +145,16 @@ class Judge:
             seconds += time.monotonic() - started
             if verdict is not None:
                 return replace(verdict, seconds=round(seconds, 1))
-        outcome = "survived" if self.near is None else "open"
+        outcome = "survived" if self.near is None and not self.recorded else "open"
         return Verdict(outcome, seconds=round(seconds, 1))
 
     def _checks(
-        self, run: Run, source: Source, mutant: Mutant, before: str
+        self, run: Run, source: Source, mutant: Mutant, before: Sequence[str]
     ) -> Iterator[Callable[[], Verdict | None]]:
         """Yield what may see a mutant, what is near and cheap first."""
-        if before:
-            file = before.partition("::")[0]
-            yield lambda: self._tests(run, file, {before: {"seconds": STARTING}})
+        if likely := self.records.those(before, mutant.path, mutant.function):
+            first = list(dict.fromkeys(name.partition("::")[0] for name in likely))
+            yield lambda: self._tests(run, first, likely)
         files = defaultdict(list)
         for file, distance in distances(module_name(mutant.path)).items():
             if self.near is None or distance <= self.near:
@@ -161,11 +167,11 @@ class Judge:
                     yield lambda: self._netlists(run, mutant)
             for file, tests in self._chosen(files[distance], mutant.path, mutant.function):
                 ran += 1
-                yield lambda file=file, tests=tests: self._tests(run, file, tests)
+                yield lambda file=file, tests=tests: self._tests(run, [file], tests)
         # Functions that only other processes call, or that are compiled.
         for distance in sorted(files) if not ran else ():
             for file, tests in self._chosen(files[distance], mutant.path, ""):
-                yield lambda file=file, tests=tests: self._tests(run, file, tests)
+                yield lambda file=file, tests=tests: self._tests(run, [file], tests)
 
     def _chosen(
         self, files: Iterable[str], path: str, function: str
@@ -175,11 +181,11 @@ class Judge:
             if tests := reaching(self.records.tests(file), path, function):
                 yield file, tests
 
-    def _tests(self, run: Run, file: str, tests: dict[str, dict]) -> Verdict | None:
+    def _tests(self, run: Run, files: list[str], tests: dict[str, dict]) -> Verdict | None:
         try:
-            told = run_tests(run, file, tests)
+            told = run_tests(run, files, tests)
         except EndlessRunError:
-            return Verdict("killed", file, "time")
+            return Verdict("killed", files[0], "time")
         if told["failed"]:
             return Verdict("killed", told["failed"], "test", told["error"])
         return None
@@ -243,6 +249,14 @@ class Results:
         """Return the test that killed a mutant; nothing if none did."""
         known = self._tried(mutant)
         return known["by"] if known.get("kind") == "test" else ""
+
+    def killers(self, mutant: Mutant) -> list[str]:
+        """Return the test that killed a mutant, or those that killed most of its module."""
+        if own := self.killer(mutant):
+            return [own]
+        tried = self.modules[mutant.path]["tried"].values()
+        found = Counter(one["by"] for one in tried if one["kind"] == "test")
+        return [name for name, _ in found.most_common(LIKELY)]
 
     def add(self, mutant: Mutant, verdict: Verdict) -> None:
         """Record what became of a mutant."""

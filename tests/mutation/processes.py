@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -58,13 +60,13 @@ class EndlessRunError(Exception):
     """A process took too long and was killed."""
 
 
-def run_tests(run: Run, file: str, chosen: Mapping[str, dict] | None = None) -> dict:
-    """Run chosen tests of a file until one fails; or all, and record what they call.
+def run_tests(run: Run, files: list[str], chosen: Mapping[str, dict] | None = None) -> dict:
+    """Run chosen tests of some files until one fails; or all, and record what they call.
 
     Parameters
     ----------
     run : Run
-    file : str
+    files : list of str
     chosen : dict of str to dict, optional
         Tests with their seconds; quick ones run first.
 
@@ -79,8 +81,8 @@ def run_tests(run: Run, file: str, chosen: Mapping[str, dict] | None = None) -> 
     EndlessRunError
         If it takes much longer than is usual.
     """
-    arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "watched", "-q", file]
-    arguments += ["-m", "not slow"]
+    arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "watched", "-q", *files]
+    arguments += ["-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     limit = None
     with temporary_folder(run) as folder:
         told, names = Path(folder, "told.json"), Path(folder, "chosen.json")
@@ -93,7 +95,7 @@ def run_tests(run: Run, file: str, chosen: Mapping[str, dict] | None = None) -> 
         output = start([*arguments, f"--basetemp={folder}/tests"], environment, limit)
         if told.exists():
             return json.loads(told.read_text())
-    return {"failed": file, "error": output.strip().rpartition("\n")[2], "tests": {}}
+    return {"failed": files[0], "error": output.strip().rpartition("\n")[2], "tests": {}}
 
 
 def build(run: Run, kind: str, known: Mapping[str, str] | str, *, limit=None) -> dict:
@@ -127,26 +129,64 @@ def temporary_folder(run: Run) -> Iterator[str]:
         yield folder
 
 
+class Starter:
+    """Has processes started by one that has imported already what the package needs."""
+
+    def __init__(self) -> None:
+        environment = Run(ROOT).environment(tempfile.gettempdir())
+        self._process = subprocess.Popen(
+            [sys.executable, str(INSIDE / "forked.py")],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def _answered(self, limit: float | None) -> int | None:
+        """Return the number of a process; None if there is no answer within so many seconds."""
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], limit)[0]:
+            return None
+        return int(self._process.stdout.readline())
+
+    def __call__(
+        self, arguments: list[str], environment: dict[str, str], limit: float | None
+    ) -> str:
+        """Run Python until it ends; return what it said.
+
+        Raises
+        ------
+        EndlessRunError
+            If it has not ended after so many seconds.
+        """
+        assert self._process.stdin is not None
+        with tempfile.NamedTemporaryFile() as output:
+            asked = json.dumps([arguments, environment, str(ROOT), output.name])
+            self._process.stdin.write(f"{asked}\n".encode())
+            self._process.stdin.flush()
+            process = self._answered(None)
+            assert process is not None
+            ended = None
+            try:
+                ended = self._answered(limit)
+            finally:
+                # Simulators and compilers that it started.
+                with suppress(ProcessLookupError):
+                    os.killpg(process, signal.SIGKILL)
+                if ended is None:
+                    self._answered(None)
+            if ended is None:
+                raise EndlessRunError
+            return output.read().decode(errors="replace")
+
+
+@cache
+def starter() -> Starter:
+    """Return what starts all processes."""
+    return Starter()
+
+
 def start(arguments: list[str], environment: dict[str, str], limit: float | None) -> str:
     """Run Python until it ends; return what it said."""
-    process = subprocess.Popen(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        return process.communicate(timeout=limit)[0]
-    except subprocess.TimeoutExpired:
-        raise EndlessRunError from None
-    finally:
-        # Simulators and compilers that it started.
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.stdout.close()
-        process.wait()
+    return starter()(arguments, environment, limit)
