@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from mutation.__main__ import RESULTS, main
+from mutation.__main__ import RESULTS, main, shares
 from mutation.campaign import (
     Judge,
     Results,
@@ -184,6 +184,65 @@ def test_results_are_kept_until_the_source_changes(tmp_path):
     assert (kept.outcome(mutants[1]), kept.killer(mutants[1])) == ("", "")
     kept.renew(Source(source.path, source.source + b"\n"), mutants)
     assert kept.outcome(mutants[0]) == ""
+
+
+def test_what_killed_others_runs_first(tmp_path):
+    source = read("hdl/target_clocks.py")
+    mutants = list(source.mutants())
+    results = Results(tmp_path / "results.json")
+    results.renew(source, mutants)
+    for mutant, name in zip(mutants, ["one", "two", "two"], strict=False):
+        results.add(mutant, Verdict("killed", f"tests/a.py::{name}", "test"))
+    results.add(mutants[3], Verdict("killed", "a proof", "proof"))
+    assert results.killers(mutants[0]) == ["tests/a.py::one"]
+    assert results.killers(mutants[4]) == ["tests/a.py::two", "tests/a.py::one"]
+    # A test of which it is on record that it calls other functions cannot see the mutant.
+    judge = Judge(tmp_path)
+    calls = {"two": ["hdl/a.py:f"], "one": ["hdl/b.py:f"]}
+    judge.records._kept = {
+        "tests/a.py": {
+            "tests": {
+                f"tests/a.py::{name}": {"calls": called, "seconds": 1}
+                for name, called in calls.items()
+            }
+        }
+    }
+    names = ["tests/a.py::one", "tests/a.py::two", "tests/b.py::one"]
+    assert [*judge.records.those(names, "hdl/a.py", "f")] == names[1:]
+
+
+def test_quick_tests_of_all_files_run_first(tmp_path):
+    seconds = {"tests/a.py": [30, 1, 0.5], "tests/b.py": [3, 3, 3], "tests/c.py": [0.1]}
+    judge = Judge(tmp_path)
+    judge.records.tests = lambda file: {
+        f"{file}::{number}": {"calls": ["hdl/a.py:f"], "seconds": one}
+        for number, one in enumerate(seconds[file])
+    }
+    judge.records.cost = lambda file, *_: sum(seconds[file])
+    told = [(file[6], [*tests]) for file, tests in judge._chosen(seconds, "hdl/a.py", "f")]
+    assert [(file, [int(name[-1]) for name in names]) for file, names in told] == [
+        ("c", [0]), ("b", [0]), ("a", [2, 1]), ("b", [1, 2]), ("a", [0]),
+    ]  # fmt: skip
+
+
+def test_shares_of_modules(tmp_path):
+    sources = [read("hdl/target_clocks.py"), read("hdl/queue.py")]
+    every = [list(source.mutants()) for source in sources]
+    results = Results(tmp_path / "results.json")
+    for source, mutants in zip(sources, every, strict=True):
+        results.renew(source, mutants)
+    results.add(every[0][0], Verdict("killed"))
+    kept = shares([*every[0][1:], *every[1]], results, 3)
+    assert kept == [*every[0][1:3], *every[1][:3]]
+    assert shares(every[1], results, None) == every[1]
+
+
+def test_only_tests_on_record(tmp_path, monkeypatch):
+    monkeypatch.setattr("mutation.tracks.run_tests", lambda *_: pytest.fail("recorded"))
+    source = read("hdl/target_clocks.py")
+    judge = Judge(tmp_path, recorded=True)
+    judge.records.hardware = lambda kind: {}
+    assert judge(source, next(source.mutants())).outcome == "open"
 
 
 def test_equivalent_mutants_exist():

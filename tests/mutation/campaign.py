@@ -8,6 +8,7 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from lately.golden.files import write_json
@@ -20,6 +21,9 @@ ROOMS = ("golden", "hdl")
 """Folders of the modules that are changed."""
 
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
+
+FIRST = 2
+"""Seconds of the tests of a file that run before those of others."""
 
 LIKELY = 6
 """Tests that killed other mutants of a module and run before all others, at most."""
@@ -176,10 +180,15 @@ class Judge:
     def _chosen(
         self, files: Iterable[str], path: str, function: str
     ) -> Iterator[tuple[str, dict[str, dict]]]:
-        """Yield the tests that reach a function by their files, the cheapest file first."""
+        """Yield the tests that reach a function by their files, some quick ones of each first."""
+        left = []
         for file in sorted(files, key=lambda file: self.records.cost(file, path, function)):
             if tests := reaching(self.records.tests(file), path, function):
-                yield file, tests
+                first, *others = portions(tests)
+                yield file, first
+                left.append([(file, other) for other in others])
+        for turn in zip_longest(*left):
+            yield from filter(None, turn)
 
     def _tests(self, run: Run, files: list[str], tests: dict[str, dict]) -> Verdict | None:
         try:
@@ -209,6 +218,19 @@ class Judge:
         if all(built.get(name, {}).get("digest") == digests[name] for name in digests):
             return Verdict("equivalent", f"same netlist in all {len(digests)} units", "netlist")
         return None
+
+
+def portions(tests: dict[str, dict]) -> list[dict[str, dict]]:
+    """Return tests in the order of their seconds, in portions of a few seconds and ever more."""
+    made: list[dict[str, dict]] = []
+    left = 0.0
+    for name in sorted(tests, key=lambda name: tests[name]["seconds"]):
+        left -= tests[name]["seconds"]
+        if left < 0:
+            left = FIRST * 4 ** len(made)
+            made.append({})
+        made[-1][name] = tests[name]
+    return made
 
 
 class Results:
