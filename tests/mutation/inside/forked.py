@@ -14,12 +14,14 @@ import amaranth.back.rtlil
 import amaranth.lib.wiring
 import amaranth.sim
 import hypothesis
+import numba.core.config
 import numpy as np
 import pytest
+import scipy.stats
 import sitecustomize
 import xdist.plugin
 
-USED = (amaranth, hypothesis, np, pytest, xdist)
+USED = (amaranth, hypothesis, np, pytest, scipy.stats, xdist)
 
 
 def run(arguments):
@@ -49,6 +51,7 @@ def become(environment, folder, output):
     os.environ.update(environment)
     os.chdir(folder)
     tempfile.tempdir = None
+    numba.core.config.reload_config()
     sitecustomize.install()
 
 
