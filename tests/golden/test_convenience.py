@@ -124,6 +124,11 @@ def test_options_reach_the_constructor():
     ("arguments", "error", "message"),
     [
         ((0,), SpecificationError, "window: must be at least 1, not 0"),
+        (
+            ((1 << 40) + 1,),
+            SpecificationError,
+            "window: must be at most 1099511627776, not 1099511627777",
+        ),
         ((1.5,), TypeError, "window: must be an integer, not 1.5"),
         ((10, 1), SpecificationError, "fpr: must be above 0 and below 1, not 1"),
         ((10, 0.0), SpecificationError, "fpr: must be above 0 and below 1, not 0.0"),

@@ -37,6 +37,42 @@ VALUES = {
     "swamp": {"window": 20, "fingerprint_bits": 12},
 }  # fmt: skip
 
+# Least and most of the integers; where nothing is said, they are counts.
+COUNT, CELLS, TIME = (1, 1 << 48), (2, 1 << 32), (1, (1 << 62) - 1)
+RING = {"span": TIME, "generation_span": (1, 1 << 62)}
+AGED = RING | {"k": (1, 4096), "l": (1, (1 << 15) - 1)}
+EPOCHS = RING | {"epochs": (1, (1 << 15) - 1), "hashes": (1, 4096)}
+STAMPED = {"window": (1, 1 << 30), "cells": (1, 1 << 30), "hashes": (1, 1024)}
+BLOCKS = {"padding": (0, 1 << 30), "block": (1, 1 << 30)}
+PARTS = {"stamp_bits": (2, 64), "classes": (1, 4096), "phase_bits": (0, 31)}
+LIMITS = {
+    "apbf": AGED,
+    "apbbf": AGED | {"hashes_per_block": (1, 4096)},
+    "gebf": EPOCHS,
+    "blocked-gebf": EPOCHS,
+    "time-limited-apbf": {"span": TIME, "slice_bits_limit": CELLS},
+    "pooled-time-limited-apbf": RING | {"slice_bits": (1, 1 << 32)},
+    "timing": STAMPED | BLOCKS,
+    "block-timing": STAMPED | BLOCKS,
+    "partitioned-timing": STAMPED | BLOCKS | PARTS,
+    "timed-timing": STAMPED | PARTS | {"span": TIME, "period": TIME},
+    "inferential": STAMPED | BLOCKS,
+    "cuckoo": {"signature_bits": (0, 32), "positions": (1, 1 << 30)},
+    "window-dictionary": {
+        "window": (1, 1 << 30), "columns": (1, 64), "rows": (2, 1 << 30), "digest_bits": (1, 62),
+        "stash": (1, 256), "moves": (1, 1 << 16),
+    },
+    "bloom": {"bits": CELLS},
+    "partitioned-bloom": {"bits": CELLS},
+    "blocked-bloom": {"bits": CELLS, "block_bits": (2, 1 << 48)},
+    "counting-bloom": {"counters": CELLS, "counter_bits": (1, 8)},
+    "stable-bloom": {"cells": CELLS, "cell_bits": (1, 8)},
+    "double-buffering": {"bits": (4, 1 << 33)},
+    "a2-buffering": {"bits": (4, 1 << 33)},
+    "forgetful-bloom": {},
+    "swamp": {"fingerprint_bits": (1, 64)},
+}  # fmt: skip
+
 
 @pytest.fixture(params=VALUES)
 def spec(request):
@@ -100,6 +136,14 @@ def test_required_field_missing(spec):
         assert refusal({"family": spec.family, **rest}) == (
             f"{name}: must be given for family {spec.family}, not None"
         )
+
+
+def test_limits(spec):
+    known = {"key_bits": (1, 4096), "seed": (0, None)} | LIMITS[spec.family]
+    ranged = [field for field in fields(spec) if "range" in field.metadata]
+    assert {field.name: field.metadata["range"] for field in ranged} == {
+        field.name: known.get(field.name, COUNT) for field in ranged
+    }
 
 
 def test_integer_out_of_its_range(spec):

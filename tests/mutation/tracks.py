@@ -111,6 +111,8 @@ class Records:
 
     def hardware(self, kind: str) -> dict[str, dict]:
         """Return the units or the proofs, with the digests of what is built and their calls."""
+        if kind not in self._kept and self._complete:
+            return {}
         if kind not in self._kept:
             self._kept[kind] = build(Run(self._folder), kind, "all")["built"]
             self._save()
