@@ -160,7 +160,7 @@ def test_verdicts(tmp_path, watched, monkeypatch):
     judge = Judge(tmp_path)
     judge.records.tests = lambda file: watched["tests"] if file == "tests/a.py" else {}
     judge.records.hardware = lambda kind: {}
-    judge.records.cost = lambda *_: 0
+    judge.records.cost = lambda *_: (0,)
     reached = [m for m in mutants if reaching(watched["tests"], m.path, m.function)]
     assert judge(source, reached[0]).outcome == "survived"
     killed = replace(judge(source, reached[0]), seconds=0)
@@ -215,14 +215,28 @@ def test_quick_tests_of_all_files_run_first(tmp_path):
     seconds = {"tests/a.py": [30, 1, 0.5], "tests/b.py": [3, 3, 3], "tests/c.py": [0.1]}
     judge = Judge(tmp_path)
     judge.records.tests = lambda file: {
-        f"{file}::{number}": {"calls": ["hdl/a.py:f"], "seconds": one}
+        f"{file}::{number}": {"calls": ["hdl/x.py:f"], "seconds": one}
         for number, one in enumerate(seconds[file])
     }
-    judge.records.cost = lambda file, *_: sum(seconds[file])
-    told = [(file[6], [*tests]) for file, tests in judge._chosen(seconds, "hdl/a.py", "f")]
+    judge.records.cost = lambda file, *_: (sum(seconds[file]),)
+    told = [(file[6], [*tests]) for file, tests in judge._chosen(seconds, "hdl/x.py", "f")]
     assert [(file, [int(name[-1]) for name in names]) for file, names in told] == [
         ("c", [0]), ("b", [0]), ("a", [2, 1]), ("b", [1, 2]), ("a", [0]),
     ]  # fmt: skip
+
+
+def test_files_named_like_the_module_run_first(tmp_path):
+    judge = Judge(tmp_path)
+    called = {"calls": ["hdl/timing/core.py:f"], "seconds": 1}
+    judge.records.tests = lambda file: {f"{file}::f": called}
+    judge.records.cost = lambda *_: (0,)
+    files = [
+        "tests/golden/test_timing.py",
+        "tests/hdl/test_hdl.py",
+        "tests/hdl/test_timing_core.py",
+    ]
+    told = [file for file, _ in judge._chosen(files, "hdl/timing/core.py", "f")]
+    assert told == [files[2], files[0], files[1]]
 
 
 def test_shares_of_modules(tmp_path):

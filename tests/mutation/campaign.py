@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import json
+import re
 import time
 import tomllib
 from collections import Counter, defaultdict
@@ -180,9 +181,16 @@ class Judge:
     def _chosen(
         self, files: Iterable[str], path: str, function: str
     ) -> Iterator[tuple[str, dict[str, dict]]]:
-        """Yield the tests that reach a function by their files, some quick ones of each first."""
+        """Yield the tests that reach a function by their files, some quick ones of each first.
+
+        Files that are named like the module are the first, of these the cheapest.
+        """
         left = []
-        for file in sorted(files, key=lambda file: self.records.cost(file, path, function)):
+
+        def order(file: str) -> tuple[float, ...]:
+            return -alike(file, path), *self.records.cost(file, path, function)
+
+        for file in sorted(files, key=order):
             if tests := reaching(self.records.tests(file), path, function):
                 first, *others = portions(tests)
                 yield file, first
@@ -218,6 +226,13 @@ class Judge:
         if all(built.get(name, {}).get("digest") == digests[name] for name in digests):
             return Verdict("equivalent", f"same netlist in all {len(digests)} units", "netlist")
         return None
+
+
+def alike(file: str, path: str) -> int:
+    """Return how many words a file of tests and a module have in common in their paths."""
+    names = [Path(one).with_suffix("").as_posix() for one in (file, path)]
+    words = [set(re.split(r"[/_]", name)) for name in names]
+    return len(words[0] & words[1])
 
 
 def portions(tests: dict[str, dict]) -> list[dict[str, dict]]:
