@@ -8,6 +8,7 @@ import pytest
 
 import lately.golden as golden
 from lately.golden import GEBF, BloomFilter, InferentialFilter, SpecificationError
+from lately.golden.sizing import expected_keys
 from lately.golden.timestamp.timing_sizes import timing_bits
 
 COUNTED = (
@@ -59,6 +60,39 @@ def inserted(model, keys):
     else:
         model.insert(keys)
     return model
+
+
+# For 20,000 insertions and a rate of 0.001. The search is for the least memory, and whoever builds
+# by a window only keeps bitstreams and states as long as it ends with these.
+SIZES = {
+    "APBF": {"k": 14, "l": 32, "generation": 625, "slice_bits": 12224},
+    "APBBF": {"k": 2, "l": 27, "hashes_per_block": 8, "generation": 741, "blocks": 68},
+    "GEBF": {"epochs": 9, "hashes": 13, "bits": 421850},
+    "BlockedGEBF": {"epochs": 10, "hashes": 16, "block_bits": 512, "bits": 506880},
+    "TimingBloomFilter": {"cells": 287554, "hashes": 10},
+    "BlockTimingBloomFilter": {"cells": 324652, "hashes": 18, "block": 625},
+    "PartitionedTimingFilter": {"block": 625, "cells": 29653, "hashes": 10},
+    "CuckooDictionary": {"signature_bits": 0},
+    "WindowDictionary": {"columns": 11, "rows": 4096, "digest_bits": 25},
+    "CountingBloomFilter": {"counters": 287554, "hashes": 10},
+    "Swamp": {"fingerprint_bits": 25},
+    "DoubleBuffering": {"generation": 20000, "bits": 1150214, "hashes": 10},
+    "A2Buffering": {"generation": 20000, "bits": 632794, "hashes": 11},
+    "ForgetfulBloomFilter": {"generation": 1250, "past": 16, "bits": 601920, "hashes": 11},
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_sizes_of_a_window(name):
+    spec = getattr(golden, name).for_window(20_000, 0.001).spec
+    assert {field: getattr(spec, field) for field in SIZES[name]} == SIZES[name]
+
+
+def test_most_keys_that_are_expected():
+    assert expected_keys(1 << 20, 1 << 20) == 1 << 40
+    with pytest.raises(SpecificationError, match=r"^rate: .* at most 2\*\*40 keys"):
+        expected_keys(1 << 20, (1 << 20) + 1)
+    assert expected_keys(1, 0.001) == 1
 
 
 @pytest.mark.parametrize("window", [1, 2, 10, 1000, 20_000])
