@@ -255,6 +255,20 @@ def test_stable_point_wrong(function, change, message):
         stable_false_negative_rate(**sizes, distances=[1])
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ((3, 3, 1), "cells: must be at least 4, not 3"),
+        ((4, 0, 1), "hashes: must be at least 1, not 0"),
+        ((4, 3, 0), "cell_bits: must be at least 1, not 0"),
+    ],
+)
+def test_stable_decrements_wrong(sizes, message):
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        stable_decrements(*sizes, 0.1)
+    assert stable_decrements(4, 3, 1, 0.1) >= 1
+
+
 @pytest.mark.parametrize("rate", [0, 1, -1, math.nan])
 def test_stable_rate_wrong(rate):
     message = f"false_positive_rate: must be above 0 and below 1, not {rate!r}"

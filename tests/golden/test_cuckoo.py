@@ -428,6 +428,21 @@ def test_error_bound():
     assert cuckoo_error_bound(positions=1, signature_bits=0) == 1
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"positions": 0}, "positions: must be at least 1, not 0"),
+        ({"positions": (1 << 30) + 1}, "positions: must be at most 1073741824, not 1073741825"),
+        ({"signature_bits": -1}, "signature_bits: must be at least 0, not -1"),
+        ({"signature_bits": 33}, "signature_bits: must be at most 32, not 33"),
+    ],
+)
+def test_error_bound_wrong(sizes, message):
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        cuckoo_error_bound(**{"positions": 1000, "signature_bits": 4} | sizes)
+    assert cuckoo_error_bound(positions=1 << 30, signature_bits=32) == 2.0**-61
+
+
 def test_space_bound():
     bound = time_decaying_space_bound(window=1000, universe=100_000, error_rate=0.001)
     assert bound == pytest.approx(900 * math.log2(900))

@@ -146,6 +146,13 @@ def test_limits(spec):
     }
 
 
+@pytest.mark.parametrize("family", ["partitioned-timing", "timed-timing"])
+def test_slack_of_stamped_parts(family):
+    """All but one of the insertions, or units of time, of the block in which a key came."""
+    spec = Specification.from_dict({"family": family, **VALUES[family]})
+    assert (spec.block_units, spec.slack) == (4, 3)
+
+
 def test_integer_out_of_its_range(spec):
     for field in fields(spec):
         if "range" not in field.metadata:

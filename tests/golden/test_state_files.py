@@ -26,6 +26,7 @@ from lately.golden import (
     load,
     preset,
 )
+from lately.golden.files import write_json
 from lately.golden.states import FORMATS, read_state, write_state
 
 STATES = Path(__file__).parents[1] / "data" / "states"
@@ -611,3 +612,12 @@ def test_directory_in_the_way(tmp_path):
     with pytest.raises(OSError, match=r"filter\.state"):
         from_spec(preset("tiny")).save(target)
     assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_json_has_no_value_that_is_not_a_number(value, tmp_path):
+    path = tmp_path / "figures.json"
+    write_json({"rate": 1}, path)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json({"rate": value}, path)
+    assert path.read_bytes() == b'{\n "rate": 1\n}\n'
