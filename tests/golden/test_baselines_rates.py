@@ -233,6 +233,7 @@ def test_stable_filter_of_decrements_that_wrap():
     model = StableBloomFilter(cells=10, hashes=1, decrements=10, cell_bits=2)
     model.insert([1])
     assert sorted(model.memory.tolist()) == [0] * 9 + [3]
+    assert model.zero_fraction == 0.9
     model.insert([2])
     assert sorted(model.memory.tolist())[-2:] in ([2, 3], [0, 3])
 

@@ -8,7 +8,7 @@ import pytest
 
 import lately.golden as golden
 from lately.golden import GEBF, BloomFilter, InferentialFilter, SpecificationError
-from lately.golden.sizing import expected_keys
+from lately.golden.sizing import best_hashes, expected_keys
 from lately.golden.timestamp.timing_sizes import timing_bits
 
 COUNTED = (
@@ -93,6 +93,11 @@ def test_most_keys_that_are_expected():
     with pytest.raises(SpecificationError, match=r"^rate: .* at most 2\*\*40 keys"):
         expected_keys(1 << 20, (1 << 20) + 1)
     assert expected_keys(1, 0.001) == 1
+
+
+def test_best_hashes():
+    assert [best_hashes(cells, 100) for cells in (1, 72, 73, 1000)] == [1, 1, 1, 7]
+    assert [best_hashes(cells, 2) for cells in (4, 5)] == [1, 2]
 
 
 @pytest.mark.parametrize("window", [1, 2, 10, 1000, 20_000])
