@@ -12,18 +12,23 @@ BY = {"test": "a test", "proof": "a proof", "time": "running for ever"}
 """What kills, as told in the header."""
 
 
+def killed_share(found: Counter[str]) -> str:
+    """Return the share of the mutants that are killed; undecided ones count as if they were not."""
+    others = found.total() - found["equivalent"]
+    return f"{found['killed'] / others:.1%}" if others else NOTHING
+
+
 def room_line(room: str, modules: dict[str, Any]) -> str:
-    """Sum up the modules of a room in a sentence."""
+    """Sum up the modules of a room in a sentence; those of all rooms if it has no name."""
     own = [module for path, module in modules.items() if path.startswith(room)]
-    tried = [one for module in own for one in module["tried"].values()]
-    found = Counter(one["outcome"] for one in tried)
-    decided = found["killed"] + found["survived"]
-    share = f"{found['killed'] / decided:.1%}" if decided else NOTHING
+    found = Counter(one["outcome"] for module in own for one in module["tried"].values())
     there = sum(module["mutants"] for module in own)
     return (
-        f"`{room}`: {len(tried):,} tried of the {there:,} mutants of {len(own)} modules; "
-        f"{found['equivalent']} are equivalent, {found['open']} undecided; "
-        f"of the other {decided:,}, {found['killed']:,} are killed ({share}).\n"
+        f"{f'`{room}`' if room else 'Both'}: "
+        f"{found.total():,} tried of the {there:,} mutants of {len(own)} modules; "
+        f"{found['equivalent']} are equivalent; of the other "
+        f"{found.total() - found['equivalent']:,}, {found['killed']:,} are killed "
+        f"({killed_share(found)}), {found['survived']} survived, {found['open']} are undecided.\n"
     )
 
 
@@ -38,9 +43,12 @@ def module_table(modules: dict[str, Any]) -> str:
         figures = [module["mutants"], len(tried), *(kinds[kind] for kind in BY)]
         figures += [found[outcome] for outcome in ("equivalent", "survived", "open")]
         seconds = f"{median(one['seconds'] for one in killed):.0f} s" if killed else NOTHING
-        rows.append([f"`{path}`", *counts(figures), seconds])
+        rows.append([f"`{path}`", *counts(figures), killed_share(found), seconds])
     header = ["module", "mutants", "tried", *(f"killed by {name}" for name in BY.values())]
-    return table([*header, "equivalent", "survived", "undecided", "median time of a kill"], rows)
+    return table(
+        [*header, "equivalent", "survived", "undecided", "share killed", "median time of a kill"],
+        rows,
+    )
 
 
 def left_table(modules: dict[str, Any]) -> str:
@@ -63,5 +71,5 @@ def _code(text: str) -> str:
 def block() -> str:
     """Return what the page tells of the campaign."""
     modules = load(DATA)["modules"]
-    rooms = [room_line(room, modules) for room in ("golden", "hdl")]
+    rooms = [room_line(room, modules) for room in ("golden", "hdl", "")]
     return "\n".join([*rooms, module_table(modules), left_table(modules)])
