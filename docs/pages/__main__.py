@@ -20,6 +20,7 @@ from pages import (
     planner,
     readme,
     reproduction,
+    security,
     speed,
     verification,
 )
@@ -35,6 +36,7 @@ MODULES = (
     planner,
     readme,
     reproduction,
+    security,
     speed,
     verification,
 )

@@ -2,6 +2,7 @@
 
 import click
 
+from .attack_commands import bench_attack
 from .figures import Figures, figures_command
 from .hardware_commands import bench_hardware
 from .lanes_commands import bench_lanes
@@ -16,7 +17,14 @@ def bench() -> None:
     """Measure how fast the hardware is, and how fast its replay and the models run here."""
 
 
-for _command in (bench_hardware, bench_lanes, bench_golden, bench_stream, bench_dedup):
+for _command in (
+    bench_hardware,
+    bench_lanes,
+    bench_golden,
+    bench_stream,
+    bench_dedup,
+    bench_attack,
+):
     bench.add_command(_command)
 
 

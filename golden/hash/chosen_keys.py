@@ -1,0 +1,222 @@
+"""Keys chosen by one who knows the constants of the hash "h3": why it is no hash against enemies.
+
+Fold and expand are linear over GF(2), and the mix between them is a permutation without a key. So
+whoever knows the seed can ask for cells and solve for the key: any 64 linearly independent bits of
+indices can be had, in one segment or in several. Keys of more than 64 bits have, besides, a kernel
+of the fold: differences that no cell of any filter with that seed shows.
+
+Nothing here searches. Tests and experiments use it (`lately.benchmarks.attacks`).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .functions import STATE_BITS, KeyHash
+from .keys import Keys
+
+Vectors = list[int]
+"""Vectors of GF(2), each a mask of 64 bits."""
+
+_HALF = np.uint64(STATE_BITS // 2)
+_LOW = np.uint64((1 << STATE_BITS // 2) - 1)
+
+
+class ChosenKeys:
+    """Keys with chosen cells, for a hash whose constants are known.
+
+    Parameters
+    ----------
+    key_hash : KeyHash
+        "h3", with keys of at least 64 bits. Sizes are powers of two.
+
+    Raises
+    ------
+    ValueError
+        If the hash is another, its keys are narrower, or a size is no power of two.
+    """
+
+    def __init__(self, key_hash: KeyHash) -> None:
+        if key_hash.hash != "h3":
+            raise ValueError(f"hash: must be h3, not {key_hash.hash}")
+        if key_hash.key_bits < STATE_BITS:
+            raise ValueError(f"key_bits: must be at least {STATE_BITS}, not {key_hash.key_bits}")
+        for field in key_hash.fields:
+            if not field.power_of_two:
+                raise ValueError(f"sizes: must be powers of two, not {field.size}")
+        self._hash = key_hash
+        self._unfold, _ = solutions(_transposed(key_hash.columns[:STATE_BITS]))
+
+    def keys_of(self, states: NDArray[np.uint64], above: Keys = 0) -> NDArray[np.uint64]:
+        """Return the keys, shape (n, words), whose states are `states`, shape (n,).
+
+        Of keys of more than 64 bits the lowest 64 are chosen. The others are those of the keys
+        `above`, one for all or shape (n, words), of which the lowest 64 bits do not matter.
+        """
+        keys = self._hash.check_keys(above)
+        keys = np.broadcast_to(keys, (len(states), keys.shape[1])).copy()
+        keys[:, 0] = 0
+        wanted = self._unmixed(states) ^ self._unmixed(self._hash.state(keys))
+        keys[:, 0] = _combine(wanted, self._unfold)
+        return keys
+
+    def with_indices(
+        self,
+        indices: Mapping[int, Sequence[NDArray[np.intp]]],
+        random: np.random.Generator,
+        above: Keys = 0,
+    ) -> NDArray[np.uint64]:
+        """Return keys, shape (n, words), with the `indices` that each function is to give.
+
+        Parameters
+        ----------
+        indices : mapping
+            By the number of a function: an array of shape (n,) per size.
+        random : Generator
+            Draws what the indices leave open.
+        above : array_like of int, shape (n, words)
+            As for `keys_of`.
+
+        Raises
+        ------
+        ValueError
+            If the bits of the indices are linearly dependent, as more than 64 always are.
+        """
+        rows = [row for function in indices for row in index_rows(self._hash, function)]
+        basis, kernel = solutions(rows)
+        arrays = [array for each in indices.values() for array in each]
+        states = np.zeros(len(arrays[0]), np.uint64)
+        fields = self._hash.fields * len(indices)
+        start = 0
+        for array, field in zip(arrays, fields, strict=True):
+            states ^= _combine(array.astype(np.uint64), basis[start : start + field.bits])
+            start += field.bits
+        states ^= _combine(random.integers(0, 1 << 63, len(states), np.uint64), kernel)
+        return self.keys_of(states, above)
+
+    def with_cells_of(
+        self, keys: Keys, functions: Sequence[int], random: np.random.Generator
+    ) -> NDArray[np.uint64]:
+        """Return other keys than `keys` with the same cells, both of shape (n, words).
+
+        The indices that the `functions` give are the same. Above 64 bits the keys are equal. The
+        `random` generator is as for `with_indices`.
+
+        Raises
+        ------
+        ValueError
+            If the bits of the indices are linearly dependent, or leave no other key.
+        """
+        checked = self._hash.check_keys(keys)
+        rows = [row for function in functions for row in index_rows(self._hash, function)]
+        _, kernel = solutions(rows)
+        if not kernel:
+            raise ValueError(
+                "functions: must leave some of the 64 bits of the state open, not none"
+            )
+        choices = random.integers(1, 1 << len(kernel), len(checked), np.uint64)
+        return self.keys_of(self._hash.state(checked) ^ _combine(choices, kernel), checked)
+
+    def kernel(self) -> NDArray[np.uint64]:
+        """Differences of keys that no state shows: a basis, shape (key_bits - 64, words)."""
+        columns = np.array(self._hash.columns[STATE_BITS:], np.uint64)
+        count, words = len(columns), -(-self._hash.key_bits // 64)
+        differences = np.zeros((count, words), np.uint64)
+        place = np.arange(STATE_BITS, STATE_BITS + count)
+        differences[np.arange(count), place // 64] = np.uint64(1) << (place % 64).astype(np.uint64)
+        differences[:, 0] = _combine(columns, self._unfold)
+        return differences
+
+    def _unmixed(self, states: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return states as they were before the mix."""
+        left, right = states >> _HALF, states & _LOW
+        for constant in self._hash.constants[:0:-1]:
+            mixed = _rotate(right, 1) & _rotate(right, 8) ^ _rotate(right, 2)
+            left, right = right, left ^ mixed ^ np.uint64(constant)
+        return left << _HALF | right
+
+
+def index_rows(key_hash: KeyHash, function: int) -> Vectors:
+    """Masks of the state bits whose sum is each bit of each index, for a `function`.
+
+    The indices are those of sizes that are powers of two, the least significant bit first.
+
+    Parameters
+    ----------
+    key_hash : KeyHash
+    function : int
+    """
+    units = np.uint64(1) << np.arange(STATE_BITS, dtype=np.uint64)
+    indices = key_hash.indices(units, function)
+    return [
+        sum(1 << int(unit) for unit in np.flatnonzero(index >> bit & 1))
+        for index, field in zip(indices, key_hash.fields, strict=True)
+        for bit in range(field.bits)
+    ]
+
+
+def solutions(rows: Vectors) -> tuple[Vectors, Vectors]:
+    """Solve linear equations over GF(2) by elimination.
+
+    Parameters
+    ----------
+    rows : list of int
+        Left sides, of 64 bits each.
+
+    Returns
+    -------
+    basis : list of int
+        For each row, a vector for which that row gives 1 and all others 0.
+    kernel : list of int
+        Basis of the vectors for which all rows give 0.
+
+    Raises
+    ------
+    ValueError
+        If the rows are linearly dependent.
+    """
+    reduced: list[tuple[int, int, int]] = []
+    for number, row in enumerate(rows):
+        used = 1 << number
+        for pivot, other, other_used in reduced:
+            if row >> pivot & 1:
+                row, used = row ^ other, used ^ other_used
+        if row == 0:
+            raise ValueError(f"rows: must be independent, but {len(rows)} have rank {number}")
+        pivot = row.bit_length() - 1
+        reduced = [
+            (at, other ^ row, other_used ^ used) if other >> pivot & 1 else (at, other, other_used)
+            for at, other, other_used in reduced
+        ]
+        reduced.append((pivot, row, used))
+    basis = [
+        sum(1 << pivot for pivot, _, used in reduced if used >> number & 1)
+        for number in range(len(rows))
+    ]
+    free = set(range(STATE_BITS)) - {pivot for pivot, _, _ in reduced}
+    kernel = [
+        1 << bit | sum(1 << pivot for pivot, row, _ in reduced if row >> bit & 1)
+        for bit in sorted(free)
+    ]
+    return basis, kernel
+
+
+def _transposed(columns: Sequence[int]) -> Vectors:
+    return [
+        sum((column >> bit & 1) << place for place, column in enumerate(columns))
+        for bit in range(STATE_BITS)
+    ]
+
+
+def _combine(values: NDArray[np.uint64], vectors: Vectors) -> NDArray[np.uint64]:
+    """Sum of the vectors of the set bits of each value."""
+    total = np.zeros(len(values), np.uint64)
+    for bit, vector in enumerate(vectors):
+        total ^= (values >> np.uint64(bit) & np.uint64(1)) * np.uint64(vector)
+    return total
+
+
+def _rotate(value: NDArray[np.uint64], amount: int) -> NDArray[np.uint64]:
+    """Rotate the low half of each value."""
+    return (value << np.uint64(amount) | value >> _HALF - np.uint64(amount)) & _LOW
