@@ -249,13 +249,24 @@ class Filter(Convenience):
         """Whether the state holds a secret."""
         return False
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, secrets: bool = False) -> None:
         """Write the whole state to an npz file at `path`, which appears complete or not at all.
 
-        A state with secrets holds them unencrypted: whoever reads the file can choose
-        keys that collide. Its mode lets none but the owner read it. OSError if the file
-        cannot be written.
+        The state of a filter with the hash "siphash" says nothing without its `secrets`,
+        so that they have to be asked for. The file holds them unencrypted: whoever reads
+        it can choose keys that collide. Its mode lets none but the owner read it.
+
+        Raises
+        ------
+        ValueError
+            If the filter has secrets, and they are not asked for.
+        OSError
+            If the file cannot be written.
         """
+        if self._private and not secrets:
+            raise ValueError(
+                "secrets: must be True for the hash siphash, whose state file holds them, not False"
+            )
         numbers, arrays = self._state()
         header = {
             "format": FORMATS[-1],

@@ -89,7 +89,7 @@ class FrameDeduplicator:
 
     spec: Specification
     fields: Field = DEFAULT_FIELDS
-    secret: int = 0
+    secret: int = field(default=0, repr=False)
     action: Action = Action.DROP
     longest: int = LONGEST_FRAME
     counts: FrameCounts = field(default_factory=FrameCounts)

@@ -6,7 +6,7 @@ by that segment's own secret. Hence a new secret forgets no key. The spare is
 empty, so its secret is irrelevant.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..hash.siphash import check_secret
@@ -29,10 +29,10 @@ class RingPosition:
     filled: int = 0
     base: int = 0
     """Physical segment that is the youngest."""
-    secret: int = 0
-    older_secret: int = 0
+    secret: int = field(default=0, repr=False)
+    older_secret: int = field(default=0, repr=False)
     older: int = 0
-    waiting: int | None = None
+    waiting: int | None = field(default=None, repr=False)
     """Secret that was loaded and is not used yet."""
     insertions: int = 0
     shifts: int = 0

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from secrets import randbits
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
@@ -82,13 +83,16 @@ def dedup(
     from ..dedup.packet_oracle import PacketOracle
     from ..dedup.window import dedup_spec
     from ..golden import from_spec
+    from ..golden.hash.siphash import SECRET_BITS
     from ..golden.packets.packet_digest import parse_fields
     from .watch import dedup_view, live_view
 
     long = _nanoseconds("span", span)
     compared = parse_fields(fields)
     spec, tick = dedup_spec(long, window, fpr)
-    what = Deduplication(spec=spec, tick=tick, fields=compared, engine=engine)
+    what = Deduplication(
+        spec=spec, tick=tick, fields=compared, secret=randbits(SECRET_BITS), engine=engine
+    )
     model, oracle = from_spec(spec), PacketOracle(spec, long, window) if check else None
     with ExitStack() as stack:
         packets = stack.enter_context(CaptureReader(capture))

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from secrets import randbits
 from typing import Any, BinaryIO, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..captures import capture_loops as loops
 from ..captures.capture_reader import Packets
 from ..captures.digested import Digests, digest
 from ..golden import FilterSpec, Operation, from_spec
+from ..golden.hash.siphash import SECRET_BITS
 from ..golden.packets.packet_digest import DEFAULT_FIELDS, Field
 from ..golden.packets.packet_layers import Fault, Version
 from ..golden.ring.turn_policy import PoolStatus
@@ -23,8 +25,6 @@ from .packet_oracle import PacketOracle
 
 ENGINES = ("golden", "rtl")
 """What can tell duplicates: the golden model, or the compiled hardware checked against it."""
-
-_OTHER_SECRET = 0x9E3779B97F4A7C15F39CC0605CEDC835
 
 
 class Capture(Protocol):
@@ -63,7 +63,7 @@ class Deduplication:
     spec: FilterSpec
     tick: int
     fields: Field = DEFAULT_FIELDS
-    secret: int = 0
+    secret: int = field(default=0, repr=False)
     engine: str = ENGINES[0]
 
 
@@ -210,6 +210,7 @@ class _Course:
         self._what = what
         self._unit = unit
         self._oracle = oracle
+        self._other_secret = randbits(SECRET_BITS)
         self._golden = model
         self._clock = TickCounter(what.tick)
         self.result = DedupResult(mismatches=None if unit is None else 0)
@@ -230,7 +231,7 @@ class _Course:
             self.result.mismatches = (self.result.mismatches or 0) + int(differing.sum())
             seen = rtl.seen
         if self._oracle is not None and len(ticks):
-            other = digest(packets, fields=self._what.fields, secret=_OTHER_SECRET)
+            other = digest(packets, fields=self._what.fields, secret=self._other_secret)
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
             self._oracle.add(other.values, elapsed, ticks, seen, rate)
         return seen

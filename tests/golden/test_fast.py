@@ -262,7 +262,7 @@ def test_secrets_go_from_one_path_to_the_other(tmp_path):
         model.insert(keys)
         model.rekey(1 << 127)
         model.insert(keys + 1000)
-        model.save(tmp_path / str(model.compiled))
+        model.save(tmp_path / str(model.compiled), secrets=True)
     assert same(fast, slow)
     with taking("compiled"):
         fast = load(tmp_path / "False")

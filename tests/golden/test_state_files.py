@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lately.dedup.deduplicate import Deduplication
 from lately.golden import (
     APBBF,
     APBF,
@@ -19,14 +20,17 @@ from lately.golden import (
     LatelyError,
     Operation,
     PooledTimeLimitedAPBF,
+    RekeyError,
     SlidingFilter,
     StateFileError,
     Swamp,
+    WindowDictionary,
     from_spec,
     load,
     preset,
 )
 from lately.golden.files import write_json
+from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.states import FORMATS, read_state, write_state
 
 STATES = Path(__file__).parents[1] / "data" / "states"
@@ -91,7 +95,7 @@ def path(tmp_path):
 
 
 def test_round_trip(model, path):
-    model.save(path)
+    model.save(path, secrets=True)
     for read in (load, SlidingFilter.load, type(model).load):
         copy = read(path)
         assert type(copy) is type(model)
@@ -107,7 +111,7 @@ def test_round_trip(model, path):
 
 
 def test_continues_bit_for_bit(model, path):
-    model.save(str(path))
+    model.save(str(path), secrets=True)
     copy = load(str(path))
     rng = np.random.default_rng(3)
     for _ in range(30):
@@ -123,7 +127,7 @@ def test_generation_under_way_keeps_its_length(path):
     model = from_spec(preset("gebf-tiny"))
     model.insert(np.arange(3))
     model.generation = 2
-    model.save(path)
+    model.save(path, secrets=True)
     copy = load(path)
     copy.insert(np.arange(5))
     assert copy.shifts == 0
@@ -133,18 +137,18 @@ def test_generation_under_way_keeps_its_length(path):
 
 def test_fresh_filter(path):
     model = from_spec(preset("default"))
-    model.save(path)
+    model.save(path, secrets=True)
     assert load(path) == model
     assert path.stat().st_size < 4000
 
 
 def test_saving_changes_nothing(model, path):
     memory, counters = model.memory, counters_of(model)
-    model.save(path)
+    model.save(path, secrets=True)
     assert np.array_equal(model.memory, memory)
     assert counters_of(model) == counters
     first = path.read_bytes()
-    model.save(path)
+    model.save(path, secrets=True)
     assert load(path) == model
     assert len(path.read_bytes()) == len(first)
 
@@ -194,7 +198,7 @@ def test_file_of_an_earlier_format(name, build, path):
     copy, model = load(STATES / f"{name}.npz"), build()
     assert copy == model
     assert copy.insertions == model.insertions
-    copy.save(path)
+    copy.save(path, secrets=True)
     assert load(path) == model
 
 
@@ -215,7 +219,7 @@ def rekeyed(shifts):
 @pytest.mark.parametrize("shifts", range(6))
 def test_secrets_are_part_of_the_state(path, shifts):
     model = rekeyed(shifts)
-    model.save(path)
+    model.save(path, secrets=True)
     copy = load(path)
     assert copy == model
     assert copy.secrets == model.secrets
@@ -247,8 +251,51 @@ def test_filters_that_differ_in_a_secret_only():
 def test_file_with_secrets_is_its_owner_s(path, shifts):
     path.write_bytes(b"")
     path.chmod(0o666)
-    rekeyed(shifts).save(path)
+    rekeyed(shifts).save(path, secrets=True)
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("options", [{}, {"secrets": False}])
+def test_secrets_must_be_asked_for(path, options):
+    path.write_bytes(b"what was there")
+    with pytest.raises(ValueError, match="secrets: must be True for the hash siphash") as caught:
+        rekeyed(2).save(path, **options)
+    assert not shows(str(caught.value), 1 << 100)
+    assert path.read_bytes() == b"what was there"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def shows(text, secret):
+    """Whether a text has a secret, in decimal or hexadecimal digits."""
+    return str(secret) in text or f"{secret:x}" in text.lower()
+
+
+def test_nothing_shows_a_secret():
+    """Neither filters nor what they and deduplications are made of; nor an error."""
+    secret, other = 0xF1E2D3C4B5A697887766554433221100, 0x0123456789ABCDEFF1E2D3C4B5A69788
+    spec = preset("siphash-tiny")
+    timed = replace(spec, span=100)
+    model, ring = from_spec(spec, secret=secret), from_spec(timed, secret=secret)
+    dictionary = WindowDictionary.for_window(100, hash="siphash", secret=secret)
+    for each in (model, ring, dictionary):
+        each.insert(*([5], [0])[: 2 if each is ring else 1])
+        each.rekey(other)
+    holders = [
+        *(model, model._ring, ring, dictionary, vars(dictionary)["_hash"]),
+        FrameDeduplicator(spec=replace(timed, key_bits=64), secret=secret),
+        Deduplication(spec=timed, tick=1, secret=secret),
+    ]
+    texts = [text for holder in holders for text in (repr(holder), str(holder))]
+    for each in (model, ring):
+        with pytest.raises(RekeyError) as caught:
+            each.rekey(secret)
+        texts.append(str(caught.value))
+    for wrong in (-secret, secret << 64, float(secret)):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            from_spec(spec, secret=wrong)
+        texts.append(str(caught.value))
+    for text in texts:
+        assert not any(shows(text, each) for each in (secret, other, secret << 64)), text
 
 
 @pytest.mark.parametrize(
@@ -292,7 +339,7 @@ def test_state_of_before_there_were_keyed_hashes(craft, path):
 
 
 def test_mode_is_that_of_an_ordinary_file(path):
-    from_spec(preset("tiny")).save(path)
+    from_spec(preset("tiny")).save(path, secrets=True)
     ordinary = path.with_name("ordinary")
     ordinary.write_bytes(b"")
     assert path.stat().st_mode == ordinary.stat().st_mode
@@ -316,7 +363,7 @@ def saved(tmp_path_factory):
     """Content of a state file, the filter in it, and a path to write to."""
     model = used(from_spec(preset("tiny")))
     path = tmp_path_factory.mktemp("states") / "filter.state"
-    model.save(path)
+    model.save(path, secrets=True)
     return path.read_bytes(), model, path
 
 
@@ -449,7 +496,7 @@ def craft(request):
     """Write a state file whose digest is right and whose header is not the usual one."""
 
     def write(path, name="tiny", **changes):
-        from_spec(preset(name)).save(path)
+        from_spec(preset(name)).save(path, secrets=True)
         header, arrays = read_state(path, FORMATS)
         for field, value in changes.items():
             place = nested(header)[field]
@@ -548,7 +595,7 @@ def test_bits_of_another_size(craft, path):
 
 
 def test_family_wrong(model, path):
-    model.save(path)
+    model.save(path, secrets=True)
     for cls in (APBF, APBBF, GEBF, BlockedGEBF):
         if cls is not type(model):
             assert refusal(path, cls.load) == (
@@ -565,7 +612,7 @@ def test_absent(tmp_path):
     with pytest.raises(IsADirectoryError):
         load(tmp_path)
     with pytest.raises(FileNotFoundError):
-        from_spec(preset("tiny")).save(tmp_path / "none" / "filter.state")
+        from_spec(preset("tiny")).save(tmp_path / "none" / "filter.state", secrets=True)
 
 
 # Atomicity
@@ -573,7 +620,7 @@ def test_absent(tmp_path):
 
 @pytest.mark.parametrize("failing", ["replace", "savez_compressed"])
 def test_failed_save_leaves_the_original(model, path, failing, monkeypatch):
-    model.save(path)
+    model.save(path, secrets=True)
     before = path.read_bytes()
     state = load(path)
 
@@ -583,7 +630,7 @@ def test_failed_save_leaves_the_original(model, path, failing, monkeypatch):
     monkeypatch.setattr(*((os, "replace", full) if failing == "replace" else (np, failing, full)))
     model.insert(keys_for(model, 8))
     with pytest.raises(OSError, match="no space left"):
-        model.save(path)
+        model.save(path, secrets=True)
     monkeypatch.undo()
     assert path.read_bytes() == before
     assert load(path) == state
@@ -592,7 +639,7 @@ def test_failed_save_leaves_the_original(model, path, failing, monkeypatch):
 
 def test_interrupted_save_leaves_the_original(path, monkeypatch):
     model = from_spec(preset("tiny"))
-    model.save(path)
+    model.save(path, secrets=True)
     before = path.read_bytes()
 
     def interrupted(file, **_):
@@ -601,7 +648,7 @@ def test_interrupted_save_leaves_the_original(path, monkeypatch):
 
     monkeypatch.setattr(np, "savez_compressed", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        model.save(path)
+        model.save(path, secrets=True)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
@@ -610,7 +657,7 @@ def test_directory_in_the_way(tmp_path):
     target = tmp_path / "filter.state"
     target.mkdir()
     with pytest.raises(OSError, match=r"filter\.state"):
-        from_spec(preset("tiny")).save(target)
+        from_spec(preset("tiny")).save(target, secrets=True)
     assert list(tmp_path.iterdir()) == [target]
 
 

@@ -403,7 +403,7 @@ def test_secrets(tmp_path):
     assert model.secrets == [1 << 100] + [3] * (spec.ring_segments - 1)
     model.insert([2], [6])
     assert model.query([1, 2], 6).all()
-    model.save(tmp_path / "state")
+    model.save(tmp_path / "state", secrets=True)
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o600
     assert load(tmp_path / "state") == model
 

@@ -550,7 +550,7 @@ def test_round_trip(tmp_path, options):
     model = used(**options)
     if model.hash == "siphash":
         model.rekey(8)
-    model.save(tmp_path / "state")
+    model.save(tmp_path / "state", secrets=True)
     copy = load(tmp_path / "state")
     assert copy == model
     assert (copy.lost, copy.guaranteed_window) == (model.lost, model.guaranteed_window)

@@ -7,7 +7,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import stream, wiring
 from amaranth.lib.data import StructLayout
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from bus_masters import MASTERS
 
@@ -185,6 +185,36 @@ def test_streams():
             assert await master.access(place, 0) == (False, None)
 
     simulate(unit, bench)
+
+
+@pytest.mark.parametrize("bus", MASTERS)
+def test_secrets_do_not_come_back(bus):
+    """No word of one is on any output behind the bus, at any clock, whatever is read."""
+    unit = behind(bus, AllPorts())
+    secrets = [0x13579BDF + 0x01010101 * number for number in range(8)]
+    outputs = [value for _, member, value in unit.signature.flatten(unit) if member.flow is Out]
+    seen = set()
+
+    async def watch(ctx):
+        async for _, _, *values in ctx.tick().sample(*outputs):
+            seen.update(values)
+
+    async def bench(ctx):
+        master = MASTERS[bus](ctx, unit)
+        places = [*range(0x30, 0x40, 4), *range(0x50, 0x60, 4)]
+        for taken in (0, 1):
+            ctx.set(unit.unit.secret.ready, taken)
+            ctx.set(unit.unit.digest_secret.ready, taken)
+            for address, word in zip(places, secrets, strict=True):
+                assert await master.access(address, word) == (False, None)
+            # What may be read is seen.
+            assert await master.access(0x24, 0x123456) == (False, None)
+            for address in range(0, 1 << ADDRESS_BITS, 4):
+                seen.add((await master.access(address))[1])
+
+    simulate(unit, bench, watch)
+    assert 0x123456 in seen
+    assert not seen & {*secrets}
 
 
 def test_orders_of_a_clock():

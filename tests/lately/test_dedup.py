@@ -358,6 +358,18 @@ def test_command(tmp_path):
     assert out.read_bytes() == before
 
 
+def test_every_run_has_a_secret_of_its_own(tmp_path):
+    """No packet can be made whose digest will be that of another; what is dropped is the same."""
+    path = write(tmp_path, pcap([(0, frame(1)), (0, frame(2)), (1, frame(1))]))
+    runs = []
+    for name in ("one", "other"):
+        command("dedup", path, tmp_path / "out", "--mark", tmp_path / name)
+        runs.append([*csv.DictReader((tmp_path / name).read_text().splitlines())])
+    one, other = ([line["number"] for line in lines] for lines in runs)
+    assert one == other == ["3"]
+    assert runs[0][0]["digest"] != runs[1][0]["digest"]
+
+
 def test_through_pipes(tmp_path, monkeypatch, capfdbinary):
     path = write(tmp_path, pcap([(0, frame(1)), (1000, frame(1))]))
     with path.open() as source:

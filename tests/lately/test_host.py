@@ -11,6 +11,7 @@ import struct
 import threading
 import time
 import tty
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -259,6 +260,28 @@ def test_secrets(boards, keyed):
         with pytest.raises(ValueError, match=r"secret"):
             host.configure(secret=1 << 128)
         assert host.self_test() == Check(0)
+
+
+@pytest.mark.slow
+def test_secret_does_not_come_back(boards, keyed):
+    """No two bytes of it are in any answer, whatever is asked then: requests of all types."""
+    line = Line(boards(keyed))
+    secret = bytes(range(0xC1, 0xD1))
+    line.hello()
+    assert line.request(Request.SECRET, secret) == (Status.OK, b"")
+    told = []
+    for payload in (b"", bytes(4), bytes(16), secret[::2] * 2):
+        for request in [*Request, 15]:
+            if request != Request.SECRET:
+                line.sequence += request != Request.HELLO
+                told.append(line.ask(encode_request(request, line.sequence % 256, payload)).body)
+    # Answered again, as a repetition.
+    told.append(line.ask(encode_request(Request.SECRET, line.sequence % 256, bytes(16))).body)
+    line.close()
+    assert len(told) > 20
+    assert max(map(len, told)) > 40
+    for pair in pairwise(secret):
+        assert not any(bytes(pair) in body for body in told)
 
 
 @pytest.mark.slow
