@@ -62,8 +62,8 @@ class UnitKind:
     specification : type
         Class of the specifications that they are for.
     profile : callable
-        Takes a specification, and ``organisation``, ``memory`` and ``levels``; returns the figures
-        of the unit.
+        Takes a specification, and ``organisation``, ``memory``, ``levels`` and ``protect``; returns
+        the figures of the unit.
     build : callable
         Takes the same and further options of the unit; returns it.
     memories : tuple of str
@@ -90,19 +90,23 @@ def _ring(spec: FilterSpec, *, organisation: str, **options: Any) -> Any:
     return LaneUnit(spec, **options)
 
 
-def _dictionary(spec: WindowDictionarySpec, *, organisation: str, **options: Any) -> Any:
+def _dictionary(
+    spec: WindowDictionarySpec, *, organisation: str, protect: str, **options: Any
+) -> Any:
     from .dictionary.unit import DictionaryUnit
 
     return DictionaryUnit(spec, **options)
 
 
-def _timing(spec: TimedTimingSpec, *, organisation: str, **options: Any) -> Any:
+def _timing(spec: TimedTimingSpec, *, organisation: str, protect: str, **options: Any) -> Any:
     from .timing.unit import TimingUnit
 
     return TimingUnit(spec, **options)
 
 
-def _counted_timing(spec: PartitionedTimingSpec, *, organisation: str, **options: Any) -> Any:
+def _counted_timing(
+    spec: PartitionedTimingSpec, *, organisation: str, protect: str, **options: Any
+) -> Any:
     from .timing.unit import CountedTimingUnit
 
     return CountedTimingUnit(spec, **options)
@@ -155,7 +159,7 @@ def unit_profile(
     levels : int
         As for `filter_unit`.
     options
-        ``organisation`` and ``memory``, as for `filter_unit`.
+        ``organisation``, ``memory`` and ``protect``, as for `filter_unit`.
 
     Errors: as `unit_kind`.
     """
@@ -169,6 +173,7 @@ def filter_unit(
     memory: str = "portable",
     organisation: str = "separate",
     levels: int = DEFAULT_LEVELS,
+    protect: str = "none",
     **options: Any,
 ) -> Any:
     """Return the unit that a specification asks for, of one of `KINDS`.
@@ -185,6 +190,8 @@ def filter_unit(
         As for `FilterUnit`; several lanes and dictionaries have separate memories.
     levels : int
         As for `FilterUnit`; at most those of the kind.
+    protect : str
+        As for `FilterUnit`; dictionaries have "none".
     options
         As for the units.
 
@@ -195,6 +202,6 @@ def filter_unit(
     """
     kind = unit_kind(spec)
     levels = min(levels, kind.most_levels)
-    shape = {"memory": memory, "organisation": organisation, "levels": levels}
+    shape = {"memory": memory, "organisation": organisation, "levels": levels, "protect": protect}
     kind.profile(spec, **shape).check_buildable()
     return kind.build(spec, **shape, **options)

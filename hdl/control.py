@@ -80,7 +80,7 @@ class CoreSignature(wiring.Signature):
     clean : Out(1)
         Whether everything that was to be cleared is, as far as the core can tell.
     fault : Out(1)
-        Whether the core has found an error in its memory. Always low in cores without a check.
+        Whether the core has found an error in its memory. Always low in cores without protection.
 
     Errors: as `require_integer`.
     """

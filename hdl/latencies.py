@@ -16,6 +16,12 @@ from ..golden.hash.siphash import COMPRESSION_ROUNDS, FINALIZATION_ROUNDS, messa
 ORGANISATIONS = ("separate", "bit-sliced")
 """Organisations of the memory."""
 
+PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "ecc": 3}
+"""Protections of a unit's memories, and how many of each memory a ring has for it."""
+
+VOTE_LATENCY = 1
+"""Cycles by which an answer of several copies of a memory comes later."""
+
 FAN_IN = 4
 """Inputs of the look-up tables that a step of a pipeline is cut for."""
 

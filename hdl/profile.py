@@ -17,12 +17,14 @@ from .latencies import (
     MINIMUM_BEATS,
     ORGANISATIONS,
     PAUSE,
+    PROTECTIONS,
     QUEUE_LATENCY,
     SECRET_SETTLE,
     SHARD_PLACES,
     SHIFT_PAUSE,
     TICKS_WAITING,
     TIMED_GENERATION,
+    VOTE_LATENCY,
     WATCHED_GENERATION,
     WORD_LATENCY,
     address_registers,
@@ -49,17 +51,20 @@ class HardwareProfile:
         Variant of the memories; only `check_buildable` asks for it.
     levels : int
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
+    protect : str
+        What an upset of a memory may cost, one of `PROTECTIONS`.
 
     Raises
     ------
     ValueError
-        If there is no such organisation, or no level.
+        If there is no such organisation or protection, or no level.
     """
 
     spec: FilterSpec
     organisation: str = "separate"
     memory: str = "portable"
     levels: int = DEFAULT_LEVELS
+    protect: str = "none"
 
     def __post_init__(self) -> None:
         if self.organisation not in ORGANISATIONS:
@@ -68,6 +73,10 @@ class HardwareProfile:
             )
         if self.levels < 1:
             raise ValueError(f"Levels must be at least 1, not {self.levels}")
+        if self.protect not in PROTECTIONS:
+            raise ValueError(
+                f"Protection must be one of {', '.join(PROTECTIONS)}, not {self.protect!r}"
+            )
 
     @property
     def lanes(self) -> int:
@@ -92,6 +101,11 @@ class HardwareProfile:
         return self.spec.shards * self.spec.segments * self.spec.parts
 
     @property
+    def copies(self) -> int:
+        """Copies of each memory, which answer as one."""
+        return PROTECTIONS[self.protect]
+
+    @property
     def memory_shape(self) -> tuple[int, int]:
         """Columns and rows of the block RAMs of one memory, as the pipeline counts them."""
         return memory_shape(bits=self.spec.shard_bits, clear=self.spec.clear)
@@ -100,9 +114,10 @@ class HardwareProfile:
     def block_rams(self) -> int:
         """Block RAMs of an ECP5 that the memory takes."""
         if self.sliced:
-            return self.spec.parts * self.banks * -(-self.spec.segments // BANK_COLUMNS)
+            blocks = self.spec.parts * self.banks * -(-self.spec.segments // BANK_COLUMNS)
+            return blocks * self.copies
         columns, rows = self.memory_shape
-        return self.memories * int(columns) * int(rows)
+        return self.memories * int(columns) * int(rows) * self.copies
 
     @property
     def address_registers(self) -> int:
@@ -260,10 +275,15 @@ class HardwareProfile:
     @property
     def _memory_latency(self) -> int:
         """Cycles from addresses to bits; with two hashes, a register behind their selection."""
+        vote = VOTE_LATENCY if self.copies > 1 else 0
         if self.sliced:
-            return COLUMN_RING_LATENCY + 1 + WORD_LATENCY + ceil_log(2, self.banks)
-        return self.spec.rekey + memory_latency(
-            bits=self.spec.shard_bits, clear=self.spec.clear, registers=self.address_registers
+            return COLUMN_RING_LATENCY + 1 + WORD_LATENCY + vote + ceil_log(2, self.banks)
+        return (
+            self.spec.rekey
+            + vote
+            + memory_latency(
+                bits=self.spec.shard_bits, clear=self.spec.clear, registers=self.address_registers
+            )
         )
 
     # Limits

@@ -46,6 +46,8 @@ class Holder(Enum):
     """Registers of exported units only."""
     FRAMES = "frames"
     """Deduplicator of frames."""
+    PROTECTION = "protection"
+    """Unit whose memories are protected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +211,9 @@ REGISTERS = (
                                    needs="overfilled",
                                    meaning="A generation got more insertions than its capacity."),
                      RegisterField(name="lost", place=3, access=Access.STICKY, needs="lost",
-                                   meaning="An entry was given up."))),
+                                   meaning="An entry was given up."),
+                     RegisterField(name="upsets", place=4, access=Access.STICKY, needs="upsets",
+                                   meaning="A memory was found upset."))),
     Register(name="guaranteed", width=None, holder=Holder.DIGESTS, address=0x2C, reset=None,
              meaning="Largest window for which answers are exact."),
     Register(name="table", access=Access.WRITE, width=None, holder=Holder.BUS, address=0x40,
@@ -251,6 +255,8 @@ REGISTERS = (
              meaning="Other frames that were asked for, by all their bytes."),
     Register(name="frames_malformed", event="malformed", holder=Holder.FRAMES, address=0xF0,
              meaning="Frames that were asked for whose headers contradict themselves."),
+    Register(name="upsets", event="upset", holder=Holder.PROTECTION, address=0xF8,
+             meaning="Clocks in which a memory was found upset."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 

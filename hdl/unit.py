@@ -65,6 +65,11 @@ class FilterUnit(wiring.Component):
         least what `lately.hdl.latencies.stamp_bits` says.
     tells_covered : bool
         Whether results of a window in time have the field ``covered``.
+    protect : str
+        What an upset of a memory may cost, one of `lately.hdl.latencies.PROTECTIONS`: "none" for
+        anything; "parity" for false positives, as there are two copies of each memory and what is
+        set in either counts; "ecc" for nothing, if it is alone in its bit until that is cleared,
+        as there are three and most of them count.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 
@@ -96,6 +101,8 @@ class FilterUnit(wiring.Component):
         The counters of `lately.hdl.registers` that units hold: events since reset, counted as
         the results leave the core. They are exact once the unit has been idle for its own
         latency and that of an `EventCounter`.
+    upsets : Out(statistics_bits)
+        With protection only: clocks in which an operation read what copies of a memory differ in.
 
     Raises
     ------
@@ -104,7 +111,7 @@ class FilterUnit(wiring.Component):
     TypeError
         If a width is not an integer.
     ValueError
-        If a width is negative, or there is no such organisation.
+        If a width is negative, or there is no such organisation or protection.
     """
 
     families = ("apbf", "apbbf", "gebf", "blocked-gebf")
@@ -136,10 +143,11 @@ class FilterUnit(wiring.Component):
         ticks="tick",
         time_bits=None,
         tells_covered=False,
+        protect="none",
         core=None,
     ):
         self._profile = HardwareProfile(
-            spec, organisation=organisation, memory=memory, levels=levels
+            spec, organisation=organisation, memory=memory, levels=levels, protect=protect
         )
         if spec.family not in self.families:
             raise SpecificationError(
@@ -174,6 +182,7 @@ class FilterUnit(wiring.Component):
         if secrets := self._core.signature.secrets:
             self._secrets = Secrets(pipelines=secrets, ring_segments=spec.ring_segments)
         held = counters(Holder.UNIT) + (counters(Holder.WINDOW) if spec.timed else [])
+        held += counters(Holder.PROTECTION) if protect != "none" else []
         super().__init__(
             UnitSignature.from_spec(
                 spec,
@@ -211,7 +220,12 @@ class FilterUnit(wiring.Component):
     @property
     def memory_map(self):
         """Memories of the unit, and where each bit lies in them: a `MemoryMap`."""
-        return memory_map(self._spec, memory=self._memory, organisation=self._organisation)
+        return memory_map(
+            self._spec,
+            memory=self._memory,
+            organisation=self._organisation,
+            protect=self._profile.protect,
+        )
 
     @property
     def profile(self):
@@ -275,6 +289,8 @@ class FilterUnit(wiring.Component):
             self._elaborate_secrets(m)
         events = {one.event: getattr(core, one.event) for one in counters(Holder.UNIT)}
         count_events(m, self, events)
+        if self._profile.protect != "none":
+            count_events(m, self, {"upset": core.fault}, holder=Holder.PROTECTION)
         return m
 
     @property

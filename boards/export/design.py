@@ -90,6 +90,8 @@ class Design:
         Whether the streams have TLAST.
     levels : int
         As for `lately.hdl.unit.FilterUnit`.
+    protect : str
+        As for `lately.hdl.unit.FilterUnit`.
     options : dict
         Further options of the unit, or of the deduplicator.
     models : sequence of str
@@ -114,6 +116,7 @@ class Design:
     tag_bits: int = 8
     last: bool = False
     levels: int = DEFAULT_LEVELS
+    protect: str = "none"
     options: dict[str, Any] = field(default_factory=dict)
     models: Sequence[str] = ()
 
@@ -177,8 +180,7 @@ class Design:
             return self._deduplicator(options)
         unit = filter_unit(
             self.spec,
-            memory=self.memory,
-            levels=self.levels,
+            **self._shape,
             tag_bits=self.tag_bits + self.last + MARK_BITS * has_bus,
             **options,
         )
@@ -194,9 +196,7 @@ class Design:
         )
 
     def _deduplicator(self, options: dict[str, Any]) -> Any:
-        unit = Deduplicator(
-            self.spec, width=FRAMES[self.wrap], memory=self.memory, levels=self.levels, **options
-        )
+        unit = Deduplicator(self.spec, width=FRAMES[self.wrap], **self._shape, **options)
         if self.bus == NO_BUS:
             return unit
         return ControlledDeduplicator(unit, bus=self.bus, version=release())
@@ -223,7 +223,11 @@ class Design:
     @property
     def profile(self) -> UnitProfile:
         """Figures of the unit."""
-        return unit_profile(self.spec, memory=self.memory, levels=self.levels)
+        return unit_profile(self.spec, **self._shape)
+
+    @property
+    def _shape(self) -> dict[str, Any]:
+        return {"memory": self.memory, "levels": self.levels, "protect": self.protect}
 
     @cached_property
     def verilog(self) -> str:

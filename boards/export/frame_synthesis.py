@@ -17,7 +17,13 @@ LINE_MHZ = {8: 125.0, 64: 156.25}
 
 
 def synthesize_frames(
-    spec: Specification, *, width: int, device: Device, strict: bool = False, **options: Any
+    spec: Specification,
+    *,
+    width: int,
+    device: Device,
+    strict: bool = False,
+    protect: str = "none",
+    **options: Any,
 ) -> SynthesisReport:
     """Synthesise, place and route a deduplicator with a filter in it, and time it.
 
@@ -30,6 +36,8 @@ def synthesize_frames(
     device : Device
     strict : bool
         As for `lately.boards.flow.synthesis.own_memory`.
+    protect : str
+        As for `lately.hdl.build.filter_unit`.
     options
         ``seed``, ``directory``, ``target_mhz``, ``time_limit`` and ``progress``, as for
         `lately.boards.flow.synthesis.synthesize`.
@@ -47,6 +55,7 @@ def synthesize_frames(
         width=width,
         memory=own_memory(device, spec, strict=strict),
         levels=levels(device.name, clock),
+        protect=protect,
         statistics_bits=COUNTER_BITS,
     )
     controlled = ControlledDeduplicator(unit, bus="axi4-lite", version=release())

@@ -95,6 +95,7 @@ def build(
     baud: int | None = None,
     seeds: Sequence[int] | None = None,
     strict: bool = False,
+    protect: str = "none",
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> BuildReport:
@@ -122,6 +123,8 @@ def build(
         Seeds of placement, tried in turn until the clock is reached; by default the board's.
     strict : bool
         Whether no bit of a word is used of which another port writes a bit.
+    protect : str
+        As for `lately.hdl.build.filter_unit`.
     time_limit : float
         Seconds after which a run of one tool is ended.
     progress : callable, optional
@@ -153,8 +156,8 @@ def build(
         wanted_hz=round((clock_mhz or board.clock_mhz) * 1e6),
     )
     unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
-    memory = own_memory(board.device, spec, strict=strict)
-    link = _make_inside(board, spec, setting, baud=baud, memory=memory)
+    shape = {"memory": own_memory(board.device, spec, strict=strict), "protect": protect}
+    link = _make_inside(board, spec, setting, baud=baud, shape=shape)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
         made = _Build(Path(at), board, setting, progress or (lambda stage, share: None), time_limit)
@@ -170,19 +173,19 @@ def build(
 
 
 def _make_inside(
-    board: Board, spec: Specification, setting: Setting, *, baud: int | None, memory: str
+    board: Board, spec: Specification, setting: Setting, *, baud: int | None, shape: dict[str, str]
 ) -> wiring.Component:
     """Return what is on the device besides clock, reset and pins."""
     if not board.rgmii:
         assert baud is not None
-        return _make_link(board, spec, setting, baud=baud, memory=memory)
+        return _make_link(board, spec, setting, baud=baud, shape=shape)
     if baud is not None:
         raise BaudError(f"baud: must not be given, as {board.name} has no serial port")
-    return _make_deduplicator(board, spec, setting, memory=memory)
+    return _make_deduplicator(board, spec, setting, shape=shape)
 
 
 def _make_link(
-    board: Board, spec: Specification, setting: Setting, *, baud: int, memory: str
+    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, str]
 ) -> wiring.Component:
     """Return the link, whose complaints are told of where they come from: `baud` and clock."""
     try:
@@ -190,7 +193,7 @@ def _make_link(
             spec,
             clock_hz=round(setting.output_hz),
             baud=baud,
-            memory=memory,
+            **shape,
             levels=levels(board.device.name, float(setting.output_hz) / 1e6),
         )
     except LatelyError:
@@ -200,7 +203,7 @@ def _make_link(
 
 
 def _make_deduplicator(
-    board: Board, spec: Specification, setting: Setting, *, memory: str
+    board: Board, spec: Specification, setting: Setting, *, shape: dict[str, str]
 ) -> wiring.Component:
     """Return what is between two PHYs."""
     if setting.output_hz != CLOCK_HZ:
@@ -209,7 +212,7 @@ def _make_deduplicator(
     deduplicator = Deduplicator(
         spec,
         width=8,
-        memory=memory,
+        **shape,
         levels=levels(board.device.name, CLOCK_HZ / 1e6),
         when_full="drop",
         period=board.period,

@@ -287,6 +287,7 @@ def synthesize_unit(
     memory: str | None = None,
     strict: bool = False,
     organisation: str = "separate",
+    protect: str = "none",
     **options: Any,
 ) -> SynthesisReport:
     """Synthesise the unit of a specification, with registers as the target clock asks for.
@@ -301,6 +302,8 @@ def synthesize_unit(
         Whether that is the one that uses no bit of a word of which another port writes a bit.
     organisation : str
         Organisation of the memory, as for `FilterUnit`.
+    protect : str
+        As for `FilterUnit`.
     device
         As `synthesize`, and so are the errors.
     options
@@ -317,6 +320,7 @@ def synthesize_unit(
         memory=memory or own_memory(device, spec, strict=strict),
         organisation=organisation,
         levels=levels(device.name, clock),
+        protect=protect,
     )
     figures = {"lanes": unit_profile(spec).lanes, "latency_cycles": unit.latency}
     return synthesize(unit, device=device, **figures, **options)

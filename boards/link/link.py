@@ -47,6 +47,8 @@ class Link(wiring.Component):
         Variant of the memories.
     levels : int
         As for `lately.hdl.build.filter_unit`.
+    protect : str
+        As for `lately.hdl.build.filter_unit`.
     slots : int
         Requests that may be under way: a power of two, 2 to 16. Each
         takes 256 bytes of memory for itself and 128 for its answer.
@@ -77,16 +79,25 @@ class Link(wiring.Component):
         If the rate cannot be made, or the slots are not as required.
     """
 
-    def __init__(self, spec, *, clock_hz, baud, memory="portable", levels=DEFAULT_LEVELS, slots=4):
+    def __init__(
+        self,
+        spec,
+        *,
+        clock_hz,
+        baud,
+        memory="portable",
+        levels=DEFAULT_LEVELS,
+        protect="none",
+        slots=4,
+    ):
         check_spec(spec)
         check_slots(slots)
         self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
         self._second = (clock_hz - 1).bit_length()
-        self._profile = unit_profile(spec, memory=memory, levels=levels)
+        shape = {"memory": memory, "levels": levels, "protect": protect}
+        self._profile = unit_profile(spec, **shape)
         ticks: Any = {"time_bits": TIME_BITS} if self._profile.least_period else {}
-        self.unit = filter_unit(
-            spec, statistics_bits=WORD_BITS, memory=memory, levels=levels, **ticks
-        )
+        self.unit = filter_unit(spec, statistics_bits=WORD_BITS, **shape, **ticks)
         windows = "window" in self.unit.signature.request.members
         test = CellTest if windows else SelfTest
         self._test = test(spec=spec, unit=self.unit, profile=self._profile)

@@ -114,7 +114,7 @@ class Controlled(wiring.Component):
         for name in ("secret", "table"):
             if name in members:
                 m.d.comb += getattr(bank, f"status_{name}").eq(getattr(bank, name).valid)
-        for name in ("shortened", "overfilled", "lost"):
+        for name in ("shortened", "overfilled", "lost", "upsets"):
             if f"faults_{name}" in members:
                 before = Signal(name=f"{name}_before")
                 count = getattr(unit, name)

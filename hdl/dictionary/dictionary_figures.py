@@ -133,12 +133,15 @@ class DictionaryProfile:
         Variant of the memories, one of `CELL_VARIANTS`; only `check_buildable` asks for it.
     levels : int
         Levels of look-up tables between two registers of the hash.
+    protect : str
+        "none": nothing tells an upset of a memory.
     """
 
     spec: WindowDictionarySpec
     organisation: str = "separate"
     memory: str = "portable"
     levels: int = DEFAULT_LEVELS
+    protect: str = "none"
 
     @property
     def lanes(self) -> int:
@@ -176,8 +179,13 @@ class DictionaryProfile:
         Raises
         ------
         SpecificationError
-            As `check_buildable`, or if there is no such organisation or memory for dictionaries.
+            As `check_buildable`, or if there is no such organisation, memory or protection for
+            dictionaries.
         """
+        if self.protect != "none":
+            raise SpecificationError(
+                f"protect: must be none for family {self.spec.family}, not {self.protect!r}"
+            )
         if self.organisation != "separate":
             raise SpecificationError(
                 f"organisation: must be separate for family {self.spec.family}, "

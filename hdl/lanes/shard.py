@@ -47,6 +47,8 @@ class Shard(wiring.Component):
     results : Out(lanes * verdict bits)
         Of each lane ``seen``, then ``age``, if its operation was one of the shard's; `latency`
         cycles after `slot`.
+    upset : Out(1)
+        If memories are protected: as `fault` of a `lately.hdl.control.CoreSignature`.
 
     Raises
     ------
@@ -95,6 +97,7 @@ class Shard(wiring.Component):
                 "slot": In(range(slots)),
                 "results": Out(spec.lanes * self._verdict_bits),
             }
+            | ({"upset": Out(1)} if profile.protect != "none" else {})
         )
 
     @property
@@ -120,6 +123,8 @@ class Shard(wiring.Component):
             queue.o.ready.eq(sequencer.i.ready),
         ]
         m.d.comb += self.taken.eq(sequencer.takes)
+        if "upset" in self.signature.members:
+            m.d.comb += self.upset.eq(core.fault)
         pipeline = Pipeline(m, levels=self._profile.levels)
         key = self._elaborate_states(m, pipeline, sequencer)
         control = pipeline.enter(sequencer.control, "control", stage=sequencer.LATENCY)

@@ -52,6 +52,8 @@ class LaneUnit(wiring.Component):
         Variant of the segment memories, one of `lately.hdl.memory.variants.VARIANTS`.
     levels : int
         Of hashes and detectors, as for `FilterUnit`.
+    protect : str
+        As for `FilterUnit`.
 
     Members
     -------
@@ -66,6 +68,8 @@ class LaneUnit(wiring.Component):
         From its acceptance to that of this beat the unit takes a beat in `SECRET_PACE` cycles.
     operations, ... : Out(statistics_bits)
         The counters of `lately.hdl.registers` that units hold, as for `FilterUnit`.
+    upsets : Out(statistics_bits)
+        As for `FilterUnit`.
 
     Raises
     ------
@@ -86,26 +90,35 @@ class LaneUnit(wiring.Component):
     """Cycles between two beats while a secret waits: keys of the one before need theirs so long."""
 
     def __init__(
-        self, spec, *, tag_bits=8, statistics_bits=32, memory="portable", levels=DEFAULT_LEVELS
+        self,
+        spec,
+        *,
+        tag_bits=8,
+        statistics_bits=32,
+        memory="portable",
+        levels=DEFAULT_LEVELS,
+        protect="none",
     ):
         if spec.lanes == 1:
             raise SpecificationError("lanes: must be 2 or 4 for LaneUnit, not 1")
         self._spec = spec
         self._memory = memory
-        self._profile = HardwareProfile(spec, memory=memory, levels=levels)
+        self._profile = HardwareProfile(spec, memory=memory, levels=levels, protect=protect)
         self._profile.check_buildable()
         self.generation_bits = spec.generation.bit_length() + 1
         slots = self._profile.lane_slots
         self._secrets = None
         if spec.hash == "siphash":
             self._secrets = Secrets(pipelines=1, ring_segments=spec.ring_segments)
+        held = counters(Holder.UNIT)
+        held += counters(Holder.PROTECTION) if protect != "none" else []
         signature = UnitSignature.from_spec(
             spec,
             tag_bits=tag_bits,
             generation_bits=self.generation_bits,
             generation=spec.generation,
             secret_bits=SECRET_BITS if self._secrets else 0,
-            counters={one.name: statistics_bits for one in counters(Holder.UNIT)},
+            counters={one.name: statistics_bits for one in held},
         )
         self._record = BeatRecord(
             lanes=spec.lanes, shards=spec.shards, slots=slots, tag_bits=tag_bits
@@ -142,7 +155,7 @@ class LaneUnit(wiring.Component):
     @property
     def memory_map(self):
         """Memories of the unit, and where each bit lies in them: a `MemoryMap`."""
-        return memory_map(self._spec, memory=self._memory)
+        return memory_map(self._spec, memory=self._memory, protect=self._profile.protect)
 
     @property
     def floorplan_groups(self):
@@ -198,6 +211,10 @@ class LaneUnit(wiring.Component):
         events = {"valid": dispatcher.performed, "insert": dispatcher.inserted,
                   "shift": dispatcher.shifted, "hit": collector.hit}  # fmt: skip
         count_events(m, self, events)
+        if self._profile.protect != "none":
+            upset = Cat(registered(m, shard.upset, f"upset{number}")
+                        for number, shard in enumerate(self._shards)).any()  # fmt: skip
+            count_events(m, self, {"upset": upset}, holder=Holder.PROTECTION)
         answered = self.o.valid & self.o.ready
         credits = [
             self._elaborate_credits(m, name, limit - 1 - self.LAG, accepted, refund)

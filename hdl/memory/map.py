@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...golden.spec import FilterSpec
-from ..latencies import BANK_COLUMNS, BLOCK_CLEAR_BITS, memory_shape
+from ..latencies import BANK_COLUMNS, BLOCK_CLEAR_BITS, PROTECTIONS, memory_shape
 from ..profile import HardwareProfile
 
 
@@ -141,6 +141,23 @@ class MemoryMap:
                 bits = held[place.memory, place.word, place.bit + bit].astype(np.uint64)
                 found[segment, part] |= bits << np.uint64(bit)
         return found.astype(np.bool_) if self.cell_bits == 1 else found
+
+    def copied(self, copies: int) -> "MemoryMap":
+        """Return the map of as many copies as there are, whose cells are those of the first.
+
+        Parameters
+        ----------
+        copies : int
+            1 for the map as it is.
+        """
+        if copies == 1:
+            return self
+        memories = tuple(
+            replace(memory, path=(*memory.path[:-1], f"copy{copy}", memory.path[-1]))
+            for copy in range(copies)
+            for memory in self.memories
+        )
+        return replace(self, memories=memories)
 
     def below(self, *path: str) -> tuple[PhysicalMemory, ...]:
         """Return the memories as a component sees them that has this store at `path`."""
@@ -318,17 +335,22 @@ def sliced_map(spec: FilterSpec, variant: str) -> MemoryMap:
 
 
 def memory_map(
-    spec: FilterSpec, *, memory: str = "portable", organisation: str = "separate"
+    spec: FilterSpec,
+    *,
+    memory: str = "portable",
+    organisation: str = "separate",
+    protect: str = "none",
 ) -> MemoryMap:
     """Return the map of a unit's memories.
 
     Parameters
     ----------
     spec : FilterSpec
-    memory, organisation : str
+    memory, organisation, protect : str
         As for `lately.hdl.unit.FilterUnit`.
     """
-    return (separate_map if organisation == "separate" else sliced_map)(spec, memory)
+    found = (separate_map if organisation == "separate" else sliced_map)(spec, memory)
+    return found.copied(PROTECTIONS[protect])
 
 
 def floorplan_groups(memories: Iterable[PhysicalMemory]) -> tuple[tuple[str, ...], ...]:

@@ -90,7 +90,7 @@ class SegmentMemory(wiring.Component):
 
 
 class PortableSegmentMemory(SegmentMemory):
-    """Variant for simulation, proofs and any device: one plain memory of words.
+    """Variant for simulation, proofs and any device: one plain memory of words, `words`.
 
     An access reads its word in one clock and writes it back with the bit set
     in the next. The only hazard is the same word in two clocks running; one
@@ -98,11 +98,16 @@ class PortableSegmentMemory(SegmentMemory):
     outcome of a read that meets a write does not matter.
     """
 
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        width = self._clear_bits
+        self.words = memory.Memory(shape=width, depth=self._depth // width, init=[])
+
     def elaborate(self, platform):
         m = Module()
         width = self._clear_bits
         low = width.bit_length() - 1
-        m.submodules.words = words = memory.Memory(shape=width, depth=self._depth // width, init=[])
+        m.submodules.words = words = self.words
         read = words.read_port()
         write = words.write_port()
 

@@ -192,10 +192,14 @@ class WordBank(wiring.Component, ABC):
 
 
 class PortableWordBank(WordBank):
-    """Variant for simulation, proofs and any device: one plain memory."""
+    """Variant for simulation, proofs and any device: one plain memory, `words`."""
+
+    def __init__(self, *, rows, columns):
+        super().__init__(rows=rows, columns=columns)
+        self.words = memory.Memory(shape=columns, depth=rows, init=[])
 
     def _elaborate_memory(self, m, *, read_row, word, write_row, write, written):
-        m.submodules.words = words = memory.Memory(shape=self._columns, depth=self._rows, init=[])
+        m.submodules.words = words = self.words
         read_port = words.read_port()
         write_port = words.write_port()
         m.d.comb += [

@@ -26,7 +26,7 @@ from .frames import kept_bytes
 DIGEST_BITS = 64
 """Width of the digest of a frame, which is the filter's key."""
 
-FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "secret")
+FILTER_PORTS = ("hits", "shortened", "overfilled", "covered", "upsets", "secret")
 """Ports of the filter's unit that are the deduplicator's too, as far as there are any."""
 
 
@@ -88,7 +88,7 @@ class Deduplicator(wiring.Component):
         Likewise the secret of the digest; 0 after reset.
     period, or tick : In
         As of the filter's unit.
-    hits, shortened, overfilled, covered, secret
+    hits, shortened, overfilled, covered, upsets, secret
         As of the filter's unit.
     frames_in, ... : Out(statistics_bits)
         As `lately.golden.packets.frame_deduplicator.FrameCounts`.
@@ -212,7 +212,7 @@ class Deduplicator(wiring.Component):
                 wiring.connect(m, wiring.flipped(getattr(self, name)), getattr(unit, name))
             else:
                 m.d.comb += getattr(unit, name).eq(getattr(self, name))
-        for name in ("hits", "shortened", "overfilled", "covered"):
+        for name in ("hits", "shortened", "overfilled", "covered", "upsets"):
             m.d.comb += getattr(self, name).eq(getattr(unit, name))
 
     def _elaborate_questions(self, m):

@@ -112,6 +112,8 @@ class FilterCore(wiring.Component):
             self.hit.eq(flags["valid"].value & seen),
             *(getattr(self, name).eq(flag.value) for name, flag in flags.items()),
         ]
+        if "upset" in store.signature.members:
+            m.d.comb += self.fault.eq(store.upset)
         pipe.leave(verdict, latency=self.latency)
         return m
 

@@ -1,11 +1,14 @@
 """Stores of a ring's segments: addresses in, bits out. Here, with a memory for each part."""
 
+from functools import partial
+
 from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..control import Control
 from ..hash.key import Addresses
+from ..memory.copies import protected
 from ..memory.variants import segment_memory
 from ..pipeline import Pipeline
 from .ring import Ring
@@ -24,6 +27,8 @@ class StoreSignature(wiring.Signature):
     hashes : int
         Hashes that there are addresses of at one time.
     latency : int
+    upsets : bool
+        Whether upsets are found.
 
     Members
     -------
@@ -36,9 +41,12 @@ class StoreSignature(wiring.Signature):
         Physical segment that was the youngest when the operation came.
     clean : Out(1)
         Whether the spare is clean. High all the time where clearing takes a fixed time.
+    upset : Out(1)
+        If upsets are found: an operation has read what copies of a memory differ in; some clocks
+        after its bits.
     """
 
-    def __init__(self, *, spec, latency, hashes=1):
+    def __init__(self, *, spec, latency, hashes=1, upsets=False):
         self.latency = latency
         self.hashes = hashes
         addresses = Addresses(spec=spec)
@@ -50,6 +58,7 @@ class StoreSignature(wiring.Signature):
                 "clean": Out(1, init=1),
             }
             | {f"addresses{number}": In(addresses) for number in range(hashes)}
+            | ({"upset": Out(1)} if upsets else {})
         )
 
 
@@ -86,16 +95,18 @@ class SegmentStore(wiring.Component):
             "clear_bits": spec.clear,
             "address_registers": profile.address_registers,
         }
+        build = memory if callable(memory) else partial(segment_memory, memory)
+        build = partial(build, **shape)
         self.memories = [
-            [
-                memory(**shape) if callable(memory) else segment_memory(memory, **shape)
-                for _ in range(spec.parts)
-            ]
+            [protected(build, copies=profile.copies, answers=["bit"]) for _ in range(spec.parts)]
             for _ in range(spec.segments)
         ]
         # With two hashes, a register behind their selection.
         self.latency = (hashes > 1) + self.memories[0][0].latency
-        super().__init__(StoreSignature(spec=spec, latency=self.latency, hashes=hashes))
+        self._upsets = profile.copies > 1
+        super().__init__(
+            StoreSignature(spec=spec, latency=self.latency, hashes=hashes, upsets=self._upsets)
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -125,6 +136,19 @@ class SegmentStore(wiring.Component):
         base = pipe.enter(ring.base, "base", reset_less=True).at(pipe.stage(*bits))
         m.d.comb += [self.bits.eq(Cat(bit.value for bit in bits)), self.base.eq(base.value)]
         pipe.leave(base, *bits, latency=self.latency)
+        if self._upsets:
+            # While a segment is cleared, what is read of it means nothing.
+            cleared = clear.at(base.stage)
+            found = pipe.combine(
+                "found",
+                lambda cleared: Cat(
+                    bank.upset & ~cleared[segment]
+                    for segment, parts in enumerate(self.memories)
+                    for bank in parts
+                ),
+                cleared,
+            )
+            m.d.comb += self.upset.eq(told_upset(pipe, found, control).value)
         return m
 
     def _elaborate_address(self, pipe, segment, part):
@@ -148,3 +172,19 @@ class SegmentStore(wiring.Component):
             *candidates,
             reset_less=True,
         )
+
+
+def told_upset(pipe, found, control):
+    """Return whether an operation read what copies of a memory differ in.
+
+    Parameters
+    ----------
+    pipe : Pipeline
+    found : Staged
+        Bits, one for each pair of answers that may differ.
+    control : Staged
+        Of the operation, a `Control`.
+    """
+    upset = ~pipe.all_of("upset", ~found, steps=1)
+    asked = (control["query"] | control["insert"]).at(upset.stage)
+    return (upset & asked).at(upset.stage + 1)

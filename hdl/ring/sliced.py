@@ -4,16 +4,19 @@ It needs one hash function for all segments, as the guarded-epoch families
 have: an operation then reads one word of each part.
 """
 
+from functools import partial
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..latencies import COLUMN_RING_LATENCY, FAN_IN, ceil_log
+from ..memory.copies import protected
 from ..memory.ecp5 import ECP5WordBank
 from ..memory.words import PortableWordBank
 from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline, delayed
-from .separate import StoreSignature
+from .separate import StoreSignature, told_upset
 
 VARIANTS = {"portable": PortableWordBank, "ecp5": ECP5WordBank}
 """Variants of the banks, by name."""
@@ -115,6 +118,8 @@ class SlicedPart(wiring.Component):
         Power of two, at most half of `cells`.
     columns : int
         Bits of a word.
+    copies : int
+        Of each bank.
 
     Members
     -------
@@ -125,13 +130,15 @@ class SlicedPart(wiring.Component):
         `latency` clocks after `cell`.
     clean : Out(1)
         All sweeps are over.
+    upset : Out(1)
+        If there are several copies, with `word`: they differ in it.
 
     Errors: as `require_integer`.
     """
 
     MASK_LAG = PortableWordBank.MASK_LAG - 1
 
-    def __init__(self, *, memory, cells, banks, columns):
+    def __init__(self, *, memory, cells, banks, columns, copies=1):
         if memory not in VARIANTS:
             raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {memory!r}")
         require_power_of_two("Cells", cells, least=2)
@@ -139,8 +146,10 @@ class SlicedPart(wiring.Component):
         require_integer("Banks", banks, most=cells // 2)
         require_integer("Columns", columns, least=1)
         self._bank_bits = (banks - 1).bit_length()
-        self._banks = [VARIANTS[memory](rows=cells // banks, columns=columns) for _ in range(banks)]
-        self.latency = 1 + PortableWordBank.LATENCY + self._bank_bits
+        build = partial(VARIANTS[memory], rows=cells // banks, columns=columns)
+        self._banks = [protected(build, copies=copies, answers=["word"]) for _ in range(banks)]
+        self._copies = copies
+        self.latency = 1 + self._banks[0].LATENCY + self._bank_bits
         self.clean_latency = 1 + 1 + ceil_log(FAN_IN, banks)
         """Clocks from `start` to the fall of `clean`."""
         super().__init__(
@@ -154,6 +163,7 @@ class SlicedPart(wiring.Component):
                 "word": Out(columns),
                 "clean": Out(1),
             }
+            | ({"upset": Out(1)} if copies > 1 else {})
         )
 
     def elaborate(self, platform):
@@ -188,10 +198,13 @@ class SlicedPart(wiring.Component):
                 },
             )
             m.d.comb += [bank.start.eq(start), bank.set.eq(set), bank.wipe.eq(wipe)]
-            words.append(pipe.enter(bank.word, f"word{index}", stage=come + bank.LATENCY))
+            word = Cat(bank.word, bank.upset) if self._copies > 1 else bank.word
+            words.append(pipe.enter(word, f"word{index}", stage=come + bank.LATENCY))
         clean = pipe.enter(Cat(bank.clean for bank in self._banks), "clean", stage=None)
         word = pipe.select(words, number.at(words[0].stage), "word")
         m.d.comb += [self.clean.eq(pipe.all_of("clean", clean).value), self.word.eq(word.value)]
+        if self._copies > 1:
+            m.d.comb += self.upset.eq(word.value[-1])
         pipe.leave(word, latency=self.latency)
         return m
 
@@ -234,11 +247,13 @@ class SlicedStore(wiring.Component):
                 cells=spec.part_bits,
                 banks=profile.banks,
                 columns=spec.segments,
+                copies=profile.copies,
             )
             for _ in range(spec.parts)
         ]
         self.latency = ColumnRing.LATENCY + self.parts[0].latency
-        super().__init__(StoreSignature(spec=spec, latency=self.latency))
+        self._upsets = profile.copies > 1
+        super().__init__(StoreSignature(spec=spec, latency=self.latency, upsets=self._upsets))
 
     def elaborate(self, platform):
         m = Module()
@@ -273,4 +288,8 @@ class SlicedStore(wiring.Component):
             self.clean.eq(pipe.all_of("clean", clean).value),
         ]
         pipe.leave(base, *words, latency=self.latency)
+        if self._upsets:
+            found = Cat(part.upset for part in self.parts)
+            found = pipe.enter(found, "found", stage=base.stage)
+            m.d.comb += self.upset.eq(told_upset(pipe, found, control).value)
         return m

@@ -52,12 +52,15 @@ class TimingProfile:
         `EXCHANGE_VARIANTS`; or a class of them.
     levels : int
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
+    protect : str
+        "none": nothing tells an upset of a memory.
     """
 
     spec: StampedPartsSpec
     organisation: str = "separate"
     memory: Any = "portable"
     levels: int = DEFAULT_LEVELS
+    protect: str = "none"
 
     @property
     def decides(self) -> bool:
@@ -147,6 +150,7 @@ class TimingProfile:
         named = f"for family {spec.family}"
         require(self.organisation == "separate", "organisation", f"must be separate {named}",
                 self.organisation)  # fmt: skip
+        require(self.protect == "none", "protect", f"must be none {named}", self.protect)
         variants = (*CELL_VARIANTS, *(EXCHANGE_VARIANTS if self.counted else ()))
         known = not isinstance(self.memory, str) or self.memory in variants
         rule = f"must be {' or '.join(variants)} {named}"

@@ -11,6 +11,7 @@ from .options import (
     choose_unit,
     json_option,
     parse_seeds,
+    protect_option,
     strict_option,
     time_limit_option,
 )
@@ -40,6 +41,7 @@ LOADER = "openFPGALoader"
     "[default: the board's]",
 )
 @strict_option
+@protect_option
 @time_limit_option
 @click.option(
     "--out", metavar="DIR", help="Folder for bitstream and report.  [default: build/BOARD]"

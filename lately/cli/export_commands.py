@@ -5,7 +5,14 @@ from typing import Any
 import click
 
 from .figures import show
-from .options import choice_option, choose_unit, count_option, filter_options, json_option
+from .options import (
+    choice_option,
+    choose_unit,
+    count_option,
+    filter_options,
+    json_option,
+    protect_option,
+)
 
 FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "full": "when_full"}
 """Options of a deduplicator of frames, and what its parameters are called."""
@@ -32,6 +39,7 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     show_default=True,
     help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with -strict.",
 )
+@protect_option
 @click.option(
     "--device",
     "target",

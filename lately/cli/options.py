@@ -68,6 +68,16 @@ strict_option = click.option(
 """--strict, of commands that put a unit on a device."""
 
 
+protect_option = choice_option(
+    "--protect",
+    # As `lately.hdl.latencies.PROTECTIONS`, whose module loads numpy.
+    ["none", "parity", "ecc"],
+    "What an upset of a memory bit may cost: any answer; a false positive, never a false negative; "
+    "or nothing. Takes more block RAMs.",
+)
+"""--protect, of commands that build a unit."""
+
+
 def workers(what: str) -> Callable[[Command], Command]:
     """Return a decorator that adds --jobs, "`what` at a time", and --scheduler.
 

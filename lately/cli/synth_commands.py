@@ -11,6 +11,7 @@ from .options import (
     count_option,
     filter_options,
     json_option,
+    protect_option,
     strict_option,
     time_limit_option,
 )
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     help="Infer the segment memories instead of using the device's own block RAMs.",
 )
 @strict_option
+@protect_option
 @click.option(
     "--read-before-write",
     "exchange",

@@ -34,6 +34,7 @@ def compiled_model(
     spec: FilterSpec,
     organisation: str = "separate",
     memory: str = "portable",
+    protect: str = "none",
     *,
     optimisation: int = 3,
 ) -> Path:
@@ -46,7 +47,7 @@ def compiled_model(
     Parameters
     ----------
     spec : FilterSpec
-    organisation, memory : str
+    organisation, memory, protect : str
         As for `lately.hdl.unit.FilterUnit`; explicit block RAMs are simulated with the models
         that answer with garbage what vendors leave undefined.
     optimisation : int
@@ -59,49 +60,57 @@ def compiled_model(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    unit = unit_verilog(spec, organisation=organisation, memory=memory)
+    unit = unit_verilog(spec, organisation=organisation, memory=memory, protect=protect)
     blocks = models(memory)
     return cached_model(
         "\n".join([unit, *(path.read_text() for path in blocks)]),
         top=TOP,
         driver=DRIVER,
-        header=unit_header(spec, organisation, memory),
+        header=unit_header(spec, organisation, memory, protect),
         optimisation=optimisation,
         # Otherwise the driver finds no block RAM under its name.
         options=["--flatten"] if blocks else [],
     )
 
 
-def unit_header(spec: FilterSpec, organisation: str = "separate", memory: str = "portable") -> str:
+def unit_header(
+    spec: FilterSpec,
+    organisation: str = "separate",
+    memory: str = "portable",
+    protect: str = "none",
+) -> str:
     """Return the header that describes a unit to the driver.
 
     Parameters
     ----------
     spec : FilterSpec
-    organisation, memory : str
+    organisation, memory, protect : str
         As for `lately.hdl.unit.FilterUnit`.
     """
-    memories = memory_map(spec, organisation=organisation, memory=memory).memories
-    paths = ((TOP, *held.path, *(["words"] if held.cell else [])) for held in memories)
+    held = memory_map(spec, organisation=organisation, memory=memory, protect=protect)
+    paths = ((TOP, *one.path, *(["words"] if one.cell else [])) for one in held.memories)
     rows = " ".join(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
     )
     return defines(
         *UnitSignature.from_spec(spec, tag_bits=TAG_BITS, **time_options(spec)).macros(),
         f"MEMORIES {rows}",
-        counter_macro(unit_counters(spec)),
+        counter_macro(unit_counters(spec, protect)),
         *(["KEYED"] if spec.hash == "siphash" else []),
     )
 
 
-def unit_counters(spec: FilterSpec) -> list[str]:
+def unit_counters(spec: FilterSpec, protect: str = "none") -> list[str]:
     """Return the names of the counters that a unit has.
 
     Parameters
     ----------
     spec : FilterSpec
+    protect : str
+        As for `lately.hdl.unit.FilterUnit`.
     """
     held = counters(Holder.UNIT) + (counters(Holder.WINDOW) if spec.timed else [])
+    held += counters(Holder.PROTECTION) if protect != "none" else []
     return [register.name for register in held]
 
 
@@ -112,8 +121,8 @@ class CompiledModel(DrivenModel):
     ----------
     spec : FilterSpec
         What to build.
-    organisation, memory : str
-        Organisation and variant of the memory, as for `FilterUnit`.
+    organisation, memory, protect : str
+        Organisation, variant and protection of the memory, as for `FilterUnit`.
     optimisation : int
         Level of the C++ compiler: 1 for a few thousand operations, of which compiling takes
         longer than performing them.
@@ -140,6 +149,7 @@ class CompiledModel(DrivenModel):
         *,
         organisation: str = "separate",
         memory: str = "portable",
+        protect: str = "none",
         optimisation: int = 3,
         progress: Progress | None = None,
     ) -> None:
@@ -149,13 +159,14 @@ class CompiledModel(DrivenModel):
                 f"not {spec.lanes}"
             )
         self.spec = spec
-        self.profile = HardwareProfile(spec, organisation=organisation)
-        self._map = memory_map(spec, organisation=organisation, memory=memory)
+        build: Any = {"organisation": organisation, "memory": memory, "protect": protect}
+        self.profile = HardwareProfile(spec, **build)
+        self._map = memory_map(spec, **build)
         self._hash = Layout.of(spec, partitioned=True).hash
         super().__init__(
-            compiled_model(spec, organisation, memory, optimisation=optimisation),
+            compiled_model(spec, **build, optimisation=optimisation),
             lanes=spec.lanes,
-            counters=unit_counters(spec),
+            counters=unit_counters(spec, protect),
             keyed=spec.hash == "siphash",
             latency=self.profile.latency,
             progress=progress,

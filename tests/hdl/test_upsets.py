@@ -1,0 +1,197 @@
+"""Upsets of memories: what they cost without protection, and with it.
+
+All bits of the memories of tiny units are flipped under full load, one after another.
+"""
+
+import numpy as np
+import pytest
+from amaranth.sim import Simulator
+from upsets import upset_ring
+
+from lately.golden import SpecificationError, any_preset, from_spec, preset
+from lately.golden.hash.keys import random_keys
+from lately.hdl import filter_unit
+from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY
+from lately.hdl.memory.copies import Copies
+from lately.hdl.memory.segment import PortableSegmentMemory
+from lately.hdl.memory.words import PortableWordBank
+from lately.hdl.profile import HardwareProfile
+from lately.sim import compiled_unit
+
+SEED = 1959
+
+
+# Rings
+
+
+def check(outcome, protect):
+    """What is promised, and that the upsets have mattered."""
+    print(f"seed {SEED}: {outcome}")
+    assert (outcome.negatives > 0) == (protect == "none")
+    assert protect != "ecc" or outcome.positives == 0
+    assert (outcome.upsets > 0) == (protect != "none")
+
+
+@pytest.mark.parametrize("protect", PROTECTIONS)
+def test_some_bits_of_a_ring(protect):
+    check(upset_ring(preset("tiny"), protect=protect, seed=SEED, flips=48), protect)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protect", PROTECTIONS)
+@pytest.mark.parametrize(
+    ("name", "organisation"),
+    [
+        ("tiny", "separate"),
+        ("apbf-tiny", "separate"),
+        ("gebf-tiny", "separate"),
+        ("gebf-tiny", "bit-sliced"),
+        ("blocked-gebf-tiny", "bit-sliced"),
+    ],
+)
+def test_every_bit_of_a_ring(name, organisation, protect):
+    spec = preset(name)
+    outcome = upset_ring(spec, protect=protect, seed=SEED, organisation=organisation)
+    check(outcome, protect)
+    assert (outcome.positives > 0) == (protect != "ecc")
+
+
+def simulate(component, stream):
+    """Run a coroutine that takes a context."""
+    simulator = Simulator(component)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(stream)
+    simulator.run()
+
+
+def make(copies):
+    memories = [PortableSegmentMemory(depth=16, clear_bits=8) for _ in range(copies)]
+    return Copies(memories, answers=["bit"], latency=memories[0].latency)
+
+
+async def access(ctx, memory, address, *, set=0, clear=0):
+    """Let an access come; return its bit and whether it is told upset."""
+    ctx.set(memory.address, address)
+    ctx.set(memory.set, set)
+    ctx.set(memory.clear, clear)
+    ctx.set(memory.clear_address, address // 8)
+    await ctx.tick()
+    ctx.set(memory.set, 0)
+    ctx.set(memory.clear, 0)
+    await ctx.tick().repeat(memory.latency - 1)
+    return ctx.get(memory.bit), ctx.get(memory.upset)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("gained", [False, True])
+def test_a_bit_that_one_copy_has_lost_or_gained(copies, gained):
+    """Set counts with two copies, most of them with three; the next clear makes it good."""
+    memory = make(copies)
+    assert memory.latency == memory.copies[0].latency + VOTE_LATENCY
+
+    async def stream(ctx):
+        await access(ctx, memory, 5, set=not gained)
+        assert await access(ctx, memory, 5) == (not gained, 0)
+        for copy in memory.copies:
+            word = copy.words.data[0]
+            right = ctx.get(word)
+            ctx.set(word, right ^ 1 << 5)
+            assert await access(ctx, memory, 5) == (copies == 2 or not gained, 1)
+            assert await access(ctx, memory, 6) == (0, 0)
+            assert await access(ctx, memory, 13) == (0, 0)
+            ctx.set(word, right)
+        ctx.set(memory.copies[0].words.data[0], 1 << 5)
+        await access(ctx, memory, 5, clear=1)
+        assert await access(ctx, memory, 5) == (0, 0)
+
+    simulate(memory, stream)
+
+
+def test_setting_a_bit_mends_it():
+    memory = make(2)
+
+    async def stream(ctx):
+        await access(ctx, memory, 5, set=1)
+        ctx.set(memory.copies[1].words.data[0], 0)
+        assert await access(ctx, memory, 5, set=1) == (1, 1)
+        assert await access(ctx, memory, 5) == (1, 0)
+
+    simulate(memory, stream)
+
+
+def test_copies_of_a_bank_are_clean_if_all_are():
+    banks = [PortableWordBank(rows=2, columns=3) for _ in range(2)]
+    bank = Copies(banks, answers=["word"], latency=PortableWordBank.LATENCY)
+    assert bank.LATENCY == PortableWordBank.LATENCY + VOTE_LATENCY
+
+    async def stream(ctx):
+        ctx.set(bank.start, 1)
+        await ctx.tick()
+        ctx.set(bank.start, 0)
+        assert not ctx.get(bank.clean)
+        await ctx.tick().repeat(2)
+        assert ctx.get(bank.clean)
+
+    simulate(bank, stream)
+
+
+@pytest.mark.parametrize("copies", [1, 4])
+def test_copies_wrong(copies):
+    with pytest.raises(ValueError, match=rf"^Copies must be 2 or 3, not {copies}$"):
+        make(copies)
+
+
+# Units
+
+
+@pytest.mark.slow
+@pytest.mark.rtl
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize(
+    ("name", "memory", "organisation"),
+    [
+        ("tiny", "ecp5", "separate"),
+        ("apbf-tiny", "ice40-strict", "separate"),
+        ("siphash-tiny", "gowin", "separate"),
+        ("two-lanes-tiny", "ecp5", "separate"),
+        ("gebf-tiny", "ecp5", "bit-sliced"),
+    ],
+)
+def test_nothing_undefined_counts_as_an_upset(name, memory, organisation, protect):
+    """Block RAMs answer with garbage where vendors promise nothing, and each with its own."""
+    spec, draw = preset(name), np.random.default_rng(SEED)
+    codes = draw.choice([1, 2, 3, 4, 5], 20_000, p=[0.2, 0.2, 0.58, 0.01, 0.01])
+    keys = random_keys(draw, 200, spec.key_bits)[draw.integers(0, 200, len(codes))]
+    golden = from_spec(spec)
+    how = {"memory": memory, "organisation": organisation, "protect": protect}
+    with compiled_unit(spec, **how, optimisation=1) as unit:
+        assert (unit.apply(codes, keys).age == golden.apply(codes, keys).age).all()
+        assert (unit.memory == golden.memory).all()
+        assert unit.statistics["operations"] == len(codes)
+        assert unit.statistics["upsets"] == 0
+
+
+@pytest.mark.parametrize("protect", PROTECTIONS)
+@pytest.mark.parametrize("name", ["tiny", "two-lanes-tiny"])
+def test_map_and_profile_know_the_copies(name, protect):
+    unit = filter_unit(preset(name), protect=protect, memory="ecp5")
+    copies, plain = PROTECTIONS[protect], HardwareProfile(preset(name), memory="ecp5")
+    assert unit.profile.copies == copies
+    assert unit.profile.block_rams == copies * plain.block_rams == len(unit.memory_map.memories)
+    # Of many block RAMs, some lie far away.
+    farther = unit.profile.address_registers - plain.address_registers
+    assert farther == (name != "tiny" and copies > 1)
+    assert unit.profile.latency == plain.latency + farther + VOTE_LATENCY * (copies > 1)
+    assert ("upsets" in unit.signature.members) == (copies > 1)
+
+
+def test_protect_wrong():
+    with pytest.raises(
+        ValueError, match=r"^Protection must be one of none, parity, ecc, not 'crc'$"
+    ):
+        filter_unit(preset("tiny"), protect="crc")
+    with pytest.raises(
+        SpecificationError,
+        match=r"^protect: must be none for family window-dictionary, not 'ecc'$",
+    ):
+        filter_unit(any_preset("dictionary-tiny"), protect="ecc")
