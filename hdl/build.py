@@ -98,7 +98,7 @@ def _dictionary(
     return DictionaryUnit(spec, **options)
 
 
-def _timing(spec: TimedTimingSpec, *, organisation: str, protect: str, **options: Any) -> Any:
+def _timing(spec: TimedTimingSpec, *, organisation: str, **options: Any) -> Any:
     from .timing.unit import TimingUnit
 
     return TimingUnit(spec, **options)

@@ -5,7 +5,7 @@ from functools import partial
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import In
+from amaranth.lib.wiring import In, Out
 
 from ..control import PlainCoreSignature
 from ..hash.functions import expand, fold, mix
@@ -34,6 +34,8 @@ class StampedCore(wiring.Component, ABC):
         Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
     levels : int
         See `Pipeline`.
+    protect : str
+        As for `CellPart`.
 
     Members
     -------
@@ -42,6 +44,8 @@ class StampedCore(wiring.Component, ABC):
 
     window : In(range(window_blocks + 1))
         With the key: of the query, in ticks.
+    upset : Out(1)
+        If protected: an operation or the sweep has found a cell upset.
 
     Raises
     ------
@@ -52,14 +56,16 @@ class StampedCore(wiring.Component, ABC):
     PART: type[CellPart]
     MEMORIES = CELL_MEMORIES
 
-    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS):
+    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS, protect="none"):
         self._spec = spec
         self._levels = levels
+        checked = protect == "parity"
+        self._told = protect != "none"
         window = spec.window_blocks
         shape = {"cells": spec.cells, "stamp_bits": spec.stamp_bits, "limit": window + 1}
         build = partial(cell_memory, memory, memories=self.MEMORIES)
-        self.parts = [self.PART(**shape, memory=build) for _ in range(spec.hashes)]
-        self.ticks = TickCount(stamp_bits=spec.stamp_bits, limit=window + 1)
+        self.parts = [self.PART(**shape, memory=build, protect=protect) for _ in range(spec.hashes)]
+        self.ticks = TickCount(stamp_bits=spec.stamp_bits, limit=window + 1, checked=checked)
         self.oldest = OldestCell(window=window, hashes=spec.hashes)
         terms = TimingProfile(spec, levels=levels, memory=memory).latency_terms
         self.hash_latency = terms["hash"]
@@ -71,6 +77,7 @@ class StampedCore(wiring.Component, ABC):
                 key_bits=spec.key_bits,
                 verdict=TimingVerdict(window=window, hashes=spec.hashes),
                 window=In(range(window + 1)),
+                **({"upset": Out(1)} if self._told else {}),
             )
         )
 
@@ -107,6 +114,8 @@ class StampedCore(wiring.Component, ABC):
         coming = Signal()
         m.d.sync += coming.eq(control["clear"].value | coming & ~come.value)
         m.d.comb += self.clean.eq(self._elaborate_sweep(m, control.at(self.hash_latency)) & ~coming)
+        if self._told:
+            self._elaborate_upset(m, pipe, control)
         pipe.leave(verdict, latency=self.latency)
         return m
 
@@ -129,8 +138,17 @@ class StampedCore(wiring.Component, ABC):
             m.submodules[f"part{number}"] = part
             pipe.drive(part, address=address, **flags)
             m.d.comb += [
-                getattr(part, name).eq(getattr(ticks, name)) for name in ("now", "stamp", "restamp")
+                getattr(part, name).eq(getattr(ticks, name))
+                for name in ticks.signature.members
+                if name != "tick"
             ]
+
+    def _elaborate_upset(self, m, pipe, control):
+        """Tell whether a part has found a cell upset, for an operation or the sweep."""
+        found = Cat(part.upset for part in self.parts)
+        renewed = Cat(part.renewed for part in self.parts if "renewed" in part.signature.members)
+        asked = (control["query"] | control["insert"]).at(self.read_latency - 1).value
+        m.d.sync += self.upset.eq(found.any() & asked | renewed.any())
 
     def _elaborate_window(self, m, pipe):
         """Return the window of the query, which waits for the ages."""
@@ -166,7 +184,7 @@ class TimingCore(SelfSweptCore):
         A period is a tick.
     clocks : int
         Clocks from one tick to the next, at least.
-    memory, levels
+    memory, levels, protect
         As for `StampedCore`.
 
     Members
@@ -183,9 +201,9 @@ class TimingCore(SelfSweptCore):
 
     PART = ElidePart
 
-    def __init__(self, spec, *, clocks, memory="portable", levels=DEFAULT_LEVELS):
+    def __init__(self, spec, *, clocks, **options):
         check_elision(spec, clocks=clocks)
-        super().__init__(spec, memory=memory, levels=levels)
+        super().__init__(spec, **options)
 
 
 class CountedTimingCore(StampedCore):
@@ -197,7 +215,7 @@ class CountedTimingCore(StampedCore):
     Parameters
     ----------
     spec : PartitionedTimingSpec
-    memory, levels
+    memory, levels, protect
         As for `StampedCore`.
 
     Members
@@ -214,10 +232,10 @@ class CountedTimingCore(StampedCore):
 
     PART = RestPart
 
-    def __init__(self, spec, *, memory="portable", levels=DEFAULT_LEVELS):
+    def __init__(self, spec, **options):
         check_rest(spec)
         self.sweep = RestSweep(cells=spec.cells, interval=rest_interval(spec))
-        super().__init__(spec, memory=memory, levels=levels)
+        super().__init__(spec, **options)
 
     def _elaborate_sweep(self, m, control):
         m.submodules.sweep = sweep = self.sweep
@@ -244,7 +262,7 @@ class ExchangeCore(SelfSweptCore):
     spec : PartitionedTimingSpec
     memory : str or type
         Variant of the memories, one of `lately.hdl.memory.variants.EXCHANGE_MEMORIES`, or a class.
-    levels : int
+    levels, protect
         As for `StampedCore`.
 
     Members
@@ -262,6 +280,6 @@ class ExchangeCore(SelfSweptCore):
     PART = ExchangePart
     MEMORIES = EXCHANGE_MEMORIES
 
-    def __init__(self, spec, *, memory="portable-rbw", levels=DEFAULT_LEVELS):
+    def __init__(self, spec, *, memory="portable-rbw", **options):
         check_exchange(spec)
-        super().__init__(spec, memory=memory, levels=levels)
+        super().__init__(spec, memory=memory, **options)

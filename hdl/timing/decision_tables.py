@@ -118,6 +118,8 @@ class DecidingCore(wiring.Component):
         operation before it has its answer.
     swap : In(1)
         Operations that come in later clocks are answered by the other bank.
+    upset : Out(1)
+        As of the `core`, if it has one.
 
     Errors: as `require_integer`.
     """
@@ -129,6 +131,7 @@ class DecidingCore(wiring.Component):
         self.entry = Threshold(spec=spec, classes=classes, bits=bits)
         """Layout of an entry of the table."""
         self.latency = core.latency + DecisionTables.LATENCY
+        self._told = "upset" in core.signature.members
         super().__init__(
             PlainCoreSignature(
                 key_bits=spec.key_bits,
@@ -137,6 +140,7 @@ class DecidingCore(wiring.Component):
                 phase=In(bits),
                 table=In(stream.Signature(self.entry)),
                 swap=In(1),
+                **({"upset": Out(1)} if self._told else {}),
             )
         )
 
@@ -169,6 +173,8 @@ class DecidingCore(wiring.Component):
             self.clean.eq(core.clean),
             self.late.eq(core.late),
         ]
+        if self._told:
+            m.d.comb += self.upset.eq(core.upset)
         self._elaborate_answer(m, pipe, tables, verdict, query)
         return m
 

@@ -34,7 +34,7 @@ class ElidePart(CellPart):
 
     Parameters
     ----------
-    cells, stamp_bits, limit, memory
+    cells, stamp_bits, limit, memory, protect
         As for `CellPart`.
 
     Members
@@ -45,10 +45,10 @@ class ElidePart(CellPart):
     clean : Out(1)
     """
 
-    def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory):
-        self.sweep = Sweep(cells=cells, limit=limit, stamp_bits=stamp_bits)
+    def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory, protect="none"):
         shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
-        super().__init__(**shape, memory=memory, clear=In(1), clean=Out(1))
+        self.sweep = Sweep(**shape, checked=protect == "parity")
+        super().__init__(**shape, memory=memory, protect=protect, clear=In(1), clean=Out(1))
 
     def elaborate(self, platform):
         m = Module()
@@ -62,7 +62,8 @@ class ElidePart(CellPart):
         stamp = pipe.enter(memory.a_word, "stamp", stage=1 + memory.LATENCY, reset_less=True)
         met = self._elaborate_met(m, pipe, address, insert, tick, port)
         age = pipe.register("age", self._age, now, stamp.at(4), reset_less=True)
-        need = self._elaborate_answer(m, pipe, age, insert, *met)
+        doubt = self._elaborate_doubt(m, pipe, stamp.at(4), port, *met[1:])
+        need = self._elaborate_answer(m, pipe, age, insert, *met, doubt)
         swept = registered(m, memory.b_word, "swept", reset_less=True)
         swept_age = registered(m, self._age(now.value, swept), "swept_age", reset_less=True)
         m.d.comb += [
@@ -74,9 +75,13 @@ class ElidePart(CellPart):
             sweep.clear.eq(pipe.enter(self.clear, "clear").at(7).value),
             self.clean.eq(sweep.clean),
         ]
+        fresh = need.value
+        if self._checked:
+            fresh = need.value | sweep.renew
+            self._elaborate_renewal(m, port, swept, sweep.write & sweep.renew & ~need.value)
         m.d.sync += [
             port.address.eq(Mux(need.value, address.at(7).value, sweep.address)),
-            port.value.eq(Mux(need.value, self.stamp, self.restamp)),
+            port.value.eq(Mux(fresh, self._word("stamp"), self._word("restamp"))),
             port.write.eq(need.value | sweep.write),
             port.inserts.eq(need.value),
             port.sweeps.eq(sweep.write & ~need.value),
@@ -104,7 +109,7 @@ class ElidePart(CellPart):
         dead = self._elaborate_same(pipe, "dead", address, port.address, port.sweeps)
         return ~fresh, ~known, dead.at(5)
 
-    def _elaborate_answer(self, m, pipe, age, insert, fresh, known, dead):
+    def _elaborate_answer(self, m, pipe, age, insert, fresh, known, dead, doubt):
         """Drive the answer; return whether the operation has to write, of stage 7."""
         low = len(self.age)
         answer = pipe.register(
@@ -121,17 +126,21 @@ class ElidePart(CellPart):
         held = pipe.register("held", lambda known, dead: ~known & ~dead, known, dead)
         open = pipe.register("open", lambda insert, fresh: insert & ~fresh, insert.at(5), fresh)
         need = pipe.register(
-            "need", lambda open, held, zero: open & ~(held & zero.all()), open, held, zero
+            "need",
+            lambda open, held, zero: open & ~(held & zero.all()),
+            open,
+            doubt.vouched(held),
+            zero,
         )
         lost = pipe.register("lost", lambda dead, known: dead & ~known, dead, known)
         expired = pipe.register(
             "expired",
             lambda past, held, lost: is_at_least(past) & held | lost,
             past,
-            held,
-            lost,
+            doubt.vouched(held),
+            doubt.lost(lost),
         )
-        answer = answer.at(self.LATENCY)
+        answer = doubt.told(answer, held)
         m.d.comb += [self.age.eq(answer.value), self.expired.eq(expired.value)]
         pipe.leave(answer, expired, need, latency=self.LATENCY)
         return need

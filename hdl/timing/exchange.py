@@ -1,10 +1,11 @@
 """Part of a timing filter whose operations read a cell and write it in one access of the memory."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Cat, Module, Mux
 from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import PortableReadBeforeWriteMemory
 from ..pipeline import Pipeline, registered
+from .parity import sums
 from .part import CellPart, WritePort
 from .sweep import ExchangeSweep
 from .ticks import TickCount, constant_flags, is_at_least
@@ -33,6 +34,8 @@ class ExchangePart(CellPart):
         As for `CellPart`.
     memory : callable
         Builds the memory, a `ReadBeforeWriteMemory`.
+    protect : str
+        As for `CellPart`.
 
     Members
     -------
@@ -44,10 +47,18 @@ class ExchangePart(CellPart):
 
     LATENCY = EXCHANGE_LATENCY
 
-    def __init__(self, *, cells, stamp_bits, limit, memory=PortableReadBeforeWriteMemory):
-        self.sweep = ExchangeSweep(cells=cells, limit=limit, stamp_bits=stamp_bits)
+    def __init__(
+        self,
+        *,
+        cells,
+        stamp_bits,
+        limit,
+        memory=PortableReadBeforeWriteMemory,
+        protect="none",
+    ):
         shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
-        super().__init__(**shape, memory=memory, clear=In(1), clean=Out(1))
+        self.sweep = ExchangeSweep(**shape, checked=protect == "parity")
+        super().__init__(**shape, memory=memory, protect=protect, clear=In(1), clean=Out(1))
 
     def elaborate(self, platform):
         m = Module()
@@ -60,39 +71,71 @@ class ExchangePart(CellPart):
         # With the operation that has its stamp.
         access = TickCount.NOW
         dead = self._elaborate_same(pipe, "dead", address, port.address, port.sweeps, stage=access)
-        self._elaborate_answer(m, pipe, access + memory.LATENCY, dead)
+        self._elaborate_answer(m, pipe, access + memory.LATENCY, dead, port)
         swept_age = self._age(self.now, memory.b_word)
         told = access - sweep.AHEAD
         m.d.comb += [
             memory.a_address.eq(address.at(access).value),
             memory.a_write.eq(insert.at(access).value),
-            memory.a_value.eq(self.now),
+            memory.a_value.eq(self._word("now")),
             sweep.age.eq(registered(m, swept_age, "swept_age", reset_less=True)),
             sweep.inserted.eq(address.at(told).value),
             sweep.insert.eq(insert.at(told).value),
             sweep.clear.eq(pipe.enter(self.clear, "clear").at(access).value),
             self.clean.eq(sweep.clean),
         ]
+        value = self._word("restamp")
+        if self._checked:
+            value = Mux(sweep.renew, self._word("stamp"), value)
+            self._elaborate_renewal(m, port, memory.b_word, sweep.write & sweep.renew)
         m.d.sync += [
             port.address.eq(sweep.address),
-            port.value.eq(self.restamp),
+            port.value.eq(value),
             port.write.eq(sweep.write),
             port.sweeps.eq(sweep.write),
         ]
         return m
 
-    def _elaborate_answer(self, m, pipe, read, dead):
+    def _elaborate_answer(self, m, pipe, read, dead, port):
         """Drive the answer from the word that the memory gives at stage `read`."""
         low, limit = len(self.age), self._limit
         stamp = pipe.enter(self.memory.a_word, "stamp", stage=read, reset_less=True)
         own = pipe.enter(self.stamp, "own", stage=TickCount.STAMP, reset_less=True)
         age = pipe.register("age", self._age, own, stamp, reset_less=True)
-        answer = pipe.register("answer", lambda age: age[:low], age, reset_less=True)
+        young = self._elaborate_young(m, pipe, stamp, dead, port)
+        answer = pipe.register(
+            "answer",
+            lambda age, *young: age[:low] & ~young[0].replicate(low) if young else age[:low],
+            age,
+            *young,
+            reset_less=True,
+        )
         expired = pipe.register(
             "expired",
-            lambda age, dead: is_at_least(constant_flags(age, limit)) | dead,
+            lambda age, dead, *young: (
+                (is_at_least(constant_flags(age, limit)) | dead) & ~Cat(young).any()
+                if young
+                else is_at_least(constant_flags(age, limit)) | dead
+            ),
             age,
             dead,
+            *young,
         )
         m.d.comb += [self.age.eq(answer.value), self.expired.eq(expired.value)]
         pipe.leave(answer, expired, latency=self.LATENCY)
+
+    def _elaborate_young(self, m, pipe, word, dead, port):
+        """Return, a stage after its word, whether the cell is as young as any; if that can be."""
+        if self._voted:
+            upset = pipe.enter(self.memory.upset[0], "upset", stage=word.stage)
+            found = upset.at(word.stage + 1) & ~dead.at(word.stage + 1)
+            m.d.comb += self.upset.eq(found.at(self.LATENCY).value)
+        if not self._checked:
+            return []
+        added = pipe.register("sums", sums, word)
+        renewed = pipe.enter(port.renews, "renews", stage=TickCount.NOW).at(added.stage)
+        wrong = pipe.combine(
+            "wrong", lambda sums, dead: ~sums.xor() & ~dead, added, dead.at(added.stage)
+        )
+        m.d.comb += self.upset.eq(wrong.at(self.LATENCY).value)
+        return [wrong | renewed & dead.at(added.stage)]

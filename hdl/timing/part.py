@@ -1,11 +1,19 @@
 """What the parts of a timing filter have in common: their ports, and reads that meet writes."""
 
+from functools import partial
+
 from amaranth.hdl import Cat, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import PROTECTIONS
 from ..memory.cells import PortableCellMemory
-from .timing_profile import PART_LATENCY
+from ..memory.copies import protected
+from ..pipeline import registered
+from .doubt import Doubt, NoDoubt, Parity
+from .parity import sums
+from .ticks import stamp_checks
+from .timing_profile import PART_LATENCY, check_bits
 
 
 class CellPart(wiring.Component):
@@ -24,6 +32,12 @@ class CellPart(wiring.Component):
         Age from which on a cell has expired, in ticks.
     memory : callable
         Builds the memory; as the classes of `lately.hdl.memory.cells`.
+    protect : str
+        One of `lately.hdl.latencies.PROTECTIONS`. With "parity" a cell holds that of its stamp. If
+        it is wrong, the age is 0, until the sweep gives the cell the present stamp: no younger one
+        was ever there, so no window misses the key, and in `limit` ticks the cell has expired. With
+        "ecc" there are three copies of the memory, of which most count. Nothing is written back: a
+        cell is written by an insertion, or by the sweep once it has expired.
     others
         Further ports of the part, by name.
 
@@ -35,18 +49,46 @@ class CellPart(wiring.Component):
         A tick comes before the operation, whether there is one or not.
     now, stamp, restamp : In(stamp_bits)
         Of a `TickCount` that has the same ticks.
+    now_check, stamp_check, restamp_check : In(check_bits(stamp_bits))
+        With parity, of the same.
     age : Out(range(limit))
         In ticks, unless expired.
     expired : Out(1)
         Whether the age is `limit` or more.
+    upset : Out(1)
+        If protected: the cell that is read was found upset.
+    renewed : Out(1)
+        With parity: the sweep writes a cell that was found upset.
     """
 
     LATENCY = PART_LATENCY
 
-    def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory, **others):
-        self.memory = memory(depth=cells, width=stamp_bits)
+    def __init__(
+        self,
+        *,
+        cells,
+        stamp_bits,
+        limit,
+        memory=PortableCellMemory,
+        protect="none",
+        **others,
+    ):
+        self._checked, self._voted = protect == "parity", protect == "ecc"
+        self.memory = protected(
+            partial(
+                memory,
+                depth=cells,
+                width=stamp_bits + (check_bits(stamp_bits) if self._checked else 0),
+            ),
+            copies=PROTECTIONS[protect] if self._voted else 1,
+            answers=["a_word", "b_word"],
+            registers=0,
+        )
         self._bits = stamp_bits
         self._limit = limit
+        others |= dict.fromkeys(stamp_checks(self._checked), In(check_bits(stamp_bits)))
+        others |= {"upset": Out(1)} if self._checked or self._voted else {}
+        others |= {"renewed": Out(1)} if self._checked else {}
         super().__init__(
             {
                 "address": In(range(cells)),
@@ -61,8 +103,41 @@ class CellPart(wiring.Component):
             | others
         )
 
-    def _age(self, now, stamp):
+    def _age(self, now, word):
+        stamp = word[: self._bits] if self._checked else word
         return (now - stamp)[: self._bits]
+
+    def _word(self, name):
+        """Return what a cell holds for the stamp of a port."""
+        stamp = getattr(self, name)
+        return Cat(stamp, getattr(self, f"{name}_check")) if self._checked else stamp
+
+    def _elaborate_doubt(self, m, pipe, word, port, known, dead):
+        """Return what there is to doubt of the cell that is read, two stages after its word.
+
+        Known or dead it is a stage after its word, if what was read does not count.
+        """
+        if self._voted:
+            wrong = pipe.enter(self.memory.upset[0], "upset", stage=word.stage - 1)
+            return Doubt(m, self, wrong.at(word.stage + 2))
+        if not self._checked:
+            return NoDoubt()
+        added = pipe.register("sums", sums, word)
+        wrong = pipe.register("wrong", lambda sums: ~sums.xor(), added)
+        renewed = pipe.enter(port.renews, "renews", stage=1).at(dead.stage)
+        met = pipe.register(
+            "met", lambda dead, known, renewed: dead & ~known & renewed, dead, known, renewed
+        )
+        return Parity(m, self, wrong, pipe, met)
+
+    def _elaborate_renewal(self, m, port, swept, renews):
+        """Have a cell written that the sweep finds wrong, two clocks after its word."""
+        added = registered(m, sums(swept), "swept_sums")
+        m.d.comb += [
+            self.sweep.wrong.eq(registered(m, ~added.xor(), "swept_wrong")),
+            self.renewed.eq(renews),
+        ]
+        m.d.sync += port.renews.eq(renews)
 
     def _elaborate_same(self, pipe, name, address, other, flag, *, stage=1):
         """Return whether a flag of a stage is set and its address the operation's, two later."""
@@ -90,6 +165,7 @@ class WritePort:
         self.address = Signal.like(memory.b_address, name="b_address", reset_less=True)
         self.value = Signal.like(memory.value, name="b_value", reset_less=True)
         self.write, self.inserts, self.sweeps = Signal(), Signal(), Signal()
+        self.renews = Signal()
         m.d.comb += [
             memory.b_address.eq(self.address),
             memory.value.eq(self.value),

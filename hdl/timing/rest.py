@@ -26,7 +26,7 @@ class RestPart(CellPart):
 
     Parameters
     ----------
-    cells, stamp_bits, limit, memory
+    cells, stamp_bits, limit, memory, protect
         As for `CellPart`.
 
     Members
@@ -40,9 +40,10 @@ class RestPart(CellPart):
     swept : In(range(cells))
     """
 
-    def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory):
+    def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory, protect="none"):
         shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
-        super().__init__(**shape, memory=memory, sweep=In(1), wipe=In(1), swept=In(range(cells)))
+        ports = {"sweep": In(1), "wipe": In(1), "swept": In(range(cells))}
+        super().__init__(**shape, memory=memory, protect=protect, **ports)
 
     def elaborate(self, platform):
         m = Module()
@@ -57,17 +58,24 @@ class RestPart(CellPart):
         age = pipe.register("age", self._age, now, stamp.at(4), reset_less=True)
         known, since = self._elaborate_known(m, pipe, address, flags["insert"], flags["tick"])
         dead = self._elaborate_same(pipe, "dead", address, port.address, port.sweeps).at(5)
-        expired = self._elaborate_answer(m, pipe, age, known, since, dead)
+        doubt = self._elaborate_doubt(m, pipe, stamp.at(4), port, known, dead)
+        expired = self._elaborate_answer(m, pipe, age, known, since, dead, doubt)
         insert, sweep, wipe = (flags[name].at(self.LATENCY).value
                                for name in ("insert", "sweep", "wipe"))  # fmt: skip
         sweeps = Signal()
+        due, restamps = expired.value | wipe, sweep
+        if self._checked:
+            renews = sweep & ~wipe & self.upset
+            due, restamps = due | self.upset, sweep & ~renews
+            m.d.comb += self.renewed.eq(renews)
+            m.d.sync += port.renews.eq(renews)
         m.d.comb += [
             memory.a_address.eq(address.at(1).value),
-            sweeps.eq(sweep & (expired.value | wipe)),
+            sweeps.eq(sweep & due),
         ]
         m.d.sync += [
             port.address.eq(address.at(self.LATENCY).value),
-            port.value.eq(Mux(sweep, self.restamp, self.stamp)),
+            port.value.eq(Mux(restamps, self._word("restamp"), self._word("stamp"))),
             port.write.eq(insert | sweeps),
             port.sweeps.eq(sweeps),
         ]
@@ -104,14 +112,14 @@ class RestPart(CellPart):
 
         return pipe.register("since", chosen, *same, *passed, reset_less=True)
 
-    def _elaborate_answer(self, m, pipe, age, known, since, dead):
+    def _elaborate_answer(self, m, pipe, age, known, since, dead, doubt):
         """Drive the answer; return whether the cell has expired."""
         low, limit = len(self.age), self._limit
         answer = pipe.register(
             "answer",
             lambda age, known, since: Mux(known, since, age)[:low],
             age, known, since, reset_less=True,
-        ).at(self.LATENCY)  # fmt: skip
+        )  # fmt: skip
         past = pipe.register("past", lambda age: joined_flags(constant_flags(age, limit)), age)
         held = pipe.register("held", lambda known, dead: ~known & ~dead, known, dead)
         lost = pipe.register(
@@ -121,9 +129,10 @@ class RestPart(CellPart):
             "expired",
             lambda past, held, lost: is_at_least(past) & held | lost,
             past,
-            held,
-            lost,
+            doubt.vouched(held),
+            doubt.lost(lost),
         )
+        answer = doubt.told(answer, held)
         m.d.comb += [self.age.eq(answer.value), self.expired.eq(expired.value)]
         pipe.leave(answer, expired, latency=self.LATENCY)
         return expired

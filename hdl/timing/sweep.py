@@ -26,6 +26,8 @@ class Sweep(wiring.Component):
         Age from which on a cell has expired.
     stamp_bits : int
         Width of an age.
+    checked : bool
+        Whether cells have a parity.
 
     Members
     -------
@@ -33,6 +35,8 @@ class Sweep(wiring.Component):
         The port is taken in this clock.
     age : In(stamp_bits)
         Of the cell that was read `READ` clocks ago.
+    wrong : In(1)
+        With parity, a clock later: it is to be written as it is wrong.
     inserted : In(range(cells))
         Cell of an operation that writes, or would, `AHEAD` clocks later.
     insert : In(1)
@@ -42,6 +46,8 @@ class Sweep(wiring.Component):
         Cell in hand.
     write : Out(1)
         It is to be written unless the port is busy.
+    renew : Out(1)
+        With parity and `write`: with the present stamp.
     clean : Out(1)
     """
 
@@ -52,9 +58,10 @@ class Sweep(wiring.Component):
     SETTLE, ASK, DECIDE, NEXT = 0, 1, 8, 9
     """Clocks of a cell at which something happens."""
 
-    def __init__(self, *, cells, limit, stamp_bits):
+    def __init__(self, *, cells, limit, stamp_bits, checked=False):
         self._cells = cells
         self._limit = limit
+        self._checked = checked
         super().__init__(
             {
                 "busy": In(1),
@@ -66,6 +73,7 @@ class Sweep(wiring.Component):
                 "write": Out(1),
                 "clean": Out(1),
             }
+            | ({"wrong": In(1), "renew": Out(1)} if checked else {})
         )
 
     def elaborate(self, platform):
@@ -78,6 +86,8 @@ class Sweep(wiring.Component):
         past = registered(m, constant_flags(self.age, self._limit), "past")
         with m.If(at[self.DECIDE - 1]):
             m.d.sync += expired.eq(is_at_least(past))
+        if self._checked:
+            expired = self._elaborate_renewal(m, at, wiping, expired)
         restamps = expired & ~touched
         waits = self.busy & (at[self.ASK] | at[self.DECIDE] & restamps)
         with m.If(~waits):
@@ -96,6 +106,14 @@ class Sweep(wiring.Component):
         with m.If(self.clear):
             m.d.sync += [wiping.eq(1), self.address.eq(0)]
         return m
+
+    def _elaborate_renewal(self, m, at, wiping, expired):
+        """Return whether the cell in hand has expired or is wrong."""
+        renews = Signal()
+        with m.If(at[self.DECIDE - 1]):
+            m.d.sync += renews.eq(self.wrong)
+        m.d.comb += self.renew.eq(renews & ~wiping)
+        return expired | renews
 
     def _elaborate_touched(self, m, at):
         """Return whether an operation inserts into the cell between its read and its write."""

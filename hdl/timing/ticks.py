@@ -1,11 +1,13 @@
 """The present tick, as the operations that go through a part have it, and ticks by count."""
 
-from amaranth.hdl import Cat, Const, Module
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parameters import require_integer
 from ..pipeline import Pipeline
+from .parity import parity
+from .timing_profile import check_bits
 
 
 class TickCount(wiring.Component):
@@ -17,6 +19,8 @@ class TickCount(wiring.Component):
         Width of a stamp: the number of its tick modulo ``2**stamp_bits``.
     limit : int
         Age that a cell gets from the sweep.
+    checked : bool
+        Whether stamps have a parity.
 
     Members
     -------
@@ -25,14 +29,17 @@ class TickCount(wiring.Component):
         Stamp of the operation that came `NOW` clocks ago.
     stamp, restamp : Out(stamp_bits)
         Stamp of the one that came `STAMP` clocks ago, and one of age `limit` then.
+    now_check, stamp_check, restamp_check : Out(check_bits(stamp_bits))
+        If stamps have a parity: theirs, see `lately.hdl.timing.parity`.
     """
 
     NOW = 4
     STAMP = 7
 
-    def __init__(self, *, stamp_bits, limit):
+    def __init__(self, *, stamp_bits, limit, checked=False):
         self._bits = stamp_bits
         self._limit = limit
+        checks = dict.fromkeys(stamp_checks(checked), Out(check_bits(stamp_bits)))
         super().__init__(
             {
                 "tick": In(1),
@@ -40,6 +47,7 @@ class TickCount(wiring.Component):
                 "stamp": Out(stamp_bits),
                 "restamp": Out(stamp_bits, init=-limit % (1 << stamp_bits)),
             }
+            | checks
         )
 
     def elaborate(self, platform):
@@ -50,7 +58,22 @@ class TickCount(wiring.Component):
             (self.now, self.NOW), (self.stamp, self.STAMP), (self.restamp, self.STAMP)
         ):  # fmt: skip
             m.d.sync += count.eq(count + tick.at(stage - 1).value)
+            if f"{count.name}_check" in self.signature.members:
+                self._elaborate_check(m, count, tick.at(stage - 2).value)
         return m
+
+    def _elaborate_check(self, m, count, tick):
+        """Drive the parity of a count by one that counts a clock ahead of it, at a `tick`."""
+        ahead = Signal(self._bits, name=f"{count.name}_ahead", init=count.init)
+        # After reset, before the first tick comes here.
+        check = Signal(check_bits(self._bits), name=f"{count.name}_parity")
+        m.d.sync += [ahead.eq(ahead + tick), check.eq(parity(ahead))]
+        m.d.comb += getattr(self, f"{count.name}_check").eq(check)
+
+
+def stamp_checks(checked):
+    """Return the names of the ports for the parities of stamps, if they have any."""
+    return [f"{name}_check" for name in ("now", "stamp", "restamp")] if checked else []
 
 
 class BlockCount(wiring.Component):

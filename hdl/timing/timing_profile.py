@@ -10,6 +10,7 @@ from ..latencies import (
     BANK_ROWS,
     CONTROL_LAG,
     DEFAULT_LEVELS,
+    PROTECTIONS,
     QUEUE_LATENCY,
     ceil_log,
     hash_latency,
@@ -33,6 +34,16 @@ DECISION_LATENCY = 3
 """Clocks from the age of a key and the number of its oldest cells to the answer of a table."""
 
 
+def check_bits(stamp_bits: int) -> int:
+    """Return the bits of the parity of a stamp, with which a cell has an even number of bits.
+
+    Parameters
+    ----------
+    stamp_bits : int
+    """
+    return 1 + (stamp_bits + 1) % 2
+
+
 def oldest_latency(hashes: int) -> int:
     """Return the clocks from the ages of as many cells as `hashes` to a verdict."""
     return int(2 * ceil_log(2, hashes)) + (3 if hashes > 1 else 2)
@@ -53,7 +64,8 @@ class TimingProfile:
     levels : int
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
     protect : str
-        "none": nothing tells an upset of a memory.
+        What an upset of a memory may cost, one of `PROTECTIONS`. With "parity" a tick is a clock
+        longer at least, as what is found upset is written once more.
     """
 
     spec: StampedPartsSpec
@@ -111,7 +123,7 @@ class TimingProfile:
     @property
     def least_period(self) -> int:
         """Least cycles between two ticks; 0 if the clock counts insertions."""
-        return 0 if self.counted else elision_period(self.spec)
+        return 0 if self.counted else elision_period(self.spec) + (self.protect == "parity")
 
     @property
     def rest_interval(self) -> int:
@@ -128,10 +140,22 @@ class TimingProfile:
     @property
     def block_rams(self) -> int:
         """Block RAMs of an ECP5 that the cells take."""
-        cells, bits = self.spec.cells, self.spec.stamp_bits
+        cells, bits = self.spec.cells, self.cell_bits
+        memories = self.spec.hashes * self.copies
         if self.exchanges:
-            return self.spec.hashes * -(-cells // BANK_ROWS) * -(-bits // BANK_COLUMNS)
-        return self.spec.hashes * -(-bits // cell_columns(cells))
+            return memories * -(-cells // BANK_ROWS) * -(-bits // BANK_COLUMNS)
+        return memories * -(-bits // cell_columns(cells))
+
+    @property
+    def cell_bits(self) -> int:
+        """Bits of a cell: the stamp, and its parity if there is one."""
+        bits = self.spec.stamp_bits
+        return bits + (check_bits(bits) if self.protect == "parity" else 0)
+
+    @property
+    def copies(self) -> int:
+        """Copies of each memory, which answer as one."""
+        return PROTECTIONS[self.protect] if self.protect == "ecc" else 1
 
     def check_buildable(self) -> None:
         """Refuse what the hardware cannot hold.
@@ -150,7 +174,8 @@ class TimingProfile:
         named = f"for family {spec.family}"
         require(self.organisation == "separate", "organisation", f"must be separate {named}",
                 self.organisation)  # fmt: skip
-        require(self.protect == "none", "protect", f"must be none {named}", self.protect)
+        rule = f"must be {' or '.join(PROTECTIONS)}"
+        require(self.protect in PROTECTIONS, "protect", rule, self.protect)
         variants = (*CELL_VARIANTS, *(EXCHANGE_VARIANTS if self.counted else ()))
         known = not isinstance(self.memory, str) or self.memory in variants
         rule = f"must be {' or '.join(variants)} {named}"

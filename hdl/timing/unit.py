@@ -50,11 +50,13 @@ class StampedUnit(UnitShell):
             **options,
         )
 
-    def _check(self, spec, memory, levels):
+    def _check(self, spec, memory, levels, protect):
         """Refuse what this unit cannot be built for; keep the profile, and return it."""
         rule = f"must be {self.SPECIFICATION.family} for {type(self).__name__}"
         require(isinstance(spec, self.SPECIFICATION), "family", rule, spec.family)
-        self._profile = TimingProfile(spec, memory=memory, levels=levels)
+        self._profile = TimingProfile(spec, memory=memory, levels=levels, protect=protect)
+        if protect != "none":
+            self.COUNTERS = {**self.COUNTERS, "upsets": "upset"}
         self._profile.check_buildable()
         return self._profile
 
@@ -104,7 +106,7 @@ class TimingUnit(StampedUnit):
         Width of the tag.
     statistics_bits : int
         Width of the counters, which wrap around.
-    memory, levels
+    memory, levels, protect
         As for `TimingCore`.
     ticks : str
         Where ticks come from, one of `TICKS`: "tick", a port that is high for a clock for each;
@@ -134,6 +136,8 @@ class TimingUnit(StampedUnit):
         told by the ``time`` of their results.
     operations, insertions, hits : Out(statistics_bits)
         Events since reset.
+    upsets : Out(statistics_bits)
+        With protection only: clocks in which an operation or the sweep found a cell upset.
 
     Raises
     ------
@@ -157,14 +161,15 @@ class TimingUnit(StampedUnit):
         levels=DEFAULT_LEVELS,
         ticks="tick",
         time_bits=None,
+        protect="none",
     ):
-        least = self._check(spec, memory, levels).least_period
+        least = self._check(spec, memory, levels, protect).least_period
         if ticks not in TICKS:
             raise ValueError(f"Ticks must be {' or '.join(TICKS)}, not {ticks!r}")
         time_bits = spec.stamp_bits if time_bits is None else time_bits
         require_integer("Time bits", time_bits, least=1)
         super().__init__(
-            TimingCore(spec, clocks=least, memory=memory, levels=levels),
+            TimingCore(spec, clocks=least, memory=memory, levels=levels, protect=protect),
             tag_bits=tag_bits,
             statistics_bits=statistics_bits,
             result_time_bits=time_bits,
@@ -209,7 +214,7 @@ class CountedTimingUnit(StampedUnit):
     memory : str or type
         As for `CountedTimingCore`; or one of `lately.hdl.memory.variants.EXCHANGE_MEMORIES`, as for
         `ExchangeCore`.
-    tag_bits, statistics_bits, levels
+    tag_bits, statistics_bits, levels, protect
         As for `TimingUnit`.
 
     Members
@@ -219,8 +224,8 @@ class CountedTimingUnit(StampedUnit):
         for `TimingUnit`. Results have no time.
     table, swap : In
         As those of `TimingUnit`.
-    operations, insertions, hits : Out(statistics_bits)
-        Events since reset.
+    operations, insertions, hits, upsets : Out(statistics_bits)
+        As those of `TimingUnit`.
 
     Raises
     ------
@@ -235,11 +240,18 @@ class CountedTimingUnit(StampedUnit):
     SPECIFICATION = PartitionedTimingSpec
 
     def __init__(
-        self, spec, *, tag_bits=8, statistics_bits=32, memory="portable", levels=DEFAULT_LEVELS
+        self,
+        spec,
+        *,
+        tag_bits=8,
+        statistics_bits=32,
+        memory="portable",
+        levels=DEFAULT_LEVELS,
+        protect="none",
     ):
-        self._check(spec, memory, levels)
+        self._check(spec, memory, levels, protect)
         build = ExchangeCore if self._profile.exchanges else CountedTimingCore
-        core = build(spec, memory=memory, levels=levels)
+        core = build(spec, memory=memory, levels=levels, protect=protect)
         super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits)
 
     def _elaborate_core(self, m, control):

@@ -3,10 +3,15 @@
 All bits of the memories of tiny units are flipped under full load, one after another.
 """
 
+import random
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
-from upsets import upset_ring
+from garbage_memory import GarbageExchange, GarbageMemory, with_own_garbage
+from timing_unit_bench import Bench, random_operations
+from upsets import Outcome, cell_words, flips, upset_ring
 
 from lately.golden import SpecificationError, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys
@@ -29,12 +34,13 @@ def check(outcome, protect):
     print(f"seed {SEED}: {outcome}")
     assert (outcome.negatives > 0) == (protect == "none")
     assert protect != "ecc" or outcome.positives == 0
+    assert outcome.left <= 8
     assert (outcome.upsets > 0) == (protect != "none")
 
 
 @pytest.mark.parametrize("protect", PROTECTIONS)
 def test_some_bits_of_a_ring(protect):
-    check(upset_ring(preset("tiny"), protect=protect, seed=SEED, flips=48), protect)
+    check(upset_ring(preset("tiny"), protect=protect, seed=SEED, count=48), protect)
 
 
 @pytest.mark.slow
@@ -139,6 +145,77 @@ def test_copies_of_a_bank_are_clean_if_all_are():
 def test_copies_wrong(copies):
     with pytest.raises(ValueError, match=rf"^Copies must be 2 or 3, not {copies}$"):
         make(copies)
+
+
+# Timing filters
+
+EXCHANGED = replace(any_preset("timing-counted-tiny"), cells=8, stamp_bits=8)
+CELLED = {
+    "by time": (any_preset("timing-tiny"), GarbageMemory),
+    "by count": (any_preset("timing-counted-tiny"), GarbageMemory),
+    "by count, read before write": (EXCHANGED, GarbageExchange),
+}
+
+
+class UpsetBench(Bench):
+    """As `Bench`, of which bits of the memories are flipped."""
+
+    def __init__(self, kind, *, protect, **options):
+        spec, memory = CELLED[kind]
+        self.parity = protect == "parity"
+        super().__init__(spec, memory=with_own_garbage(memory), protect=protect, **options)
+
+    def judge(self):
+        """Leave what came to be judged."""
+        self.wrong = self.errors()
+
+    def upset(self, *, count=None, apart=12, weights=(1, 12, 1, 1)):
+        """Flip bits, one after another, `apart` operations from each other on average."""
+        choose = random.Random(SEED)
+        upset, bits = flips(
+            self.unit,
+            cell_words(self.unit),
+            choose,
+            count=count,
+            clocks=lambda bits: apart * bits,
+            parity=self.parity,
+        )
+        operations = random_operations(SEED, apart * len(bits), keys=24, window=20, weights=weights)
+        self.run(operations, upset)
+        return Outcome(self.negatives, self.positives, self.upsets, len(bits))
+
+
+@pytest.mark.parametrize("protect", PROTECTIONS)
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind == "by time" else pytest.param(kind, marks=pytest.mark.slow) for kind in CELLED],
+)
+def test_some_bits_of_cells(kind, protect):
+    bench = UpsetBench(kind, protect=protect)
+    check(bench.upset(count=40), protect)
+    assert protect != "ecc" or bench.wrong in ([], [-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protect", PROTECTIONS)
+@pytest.mark.parametrize("kind", CELLED)
+def test_every_bit_of_cells(kind, protect):
+    bench = UpsetBench(kind, protect=protect)
+    check(bench.upset(), protect)
+    assert protect != "ecc" or bench.wrong in ([], [-1])
+
+
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize(
+    "kind",
+    [kind if kind == "by time" else pytest.param(kind, marks=pytest.mark.slow) for kind in CELLED],
+)
+def test_cells_without_an_upset(kind, protect):
+    """Verdicts and cells are golden's; what is undefined counts as none."""
+    bench = UpsetBench(kind, protect=protect, idle=0.2)
+    bench.run(random_operations(SEED, 250, keys=12, window=20))
+    assert bench.wrong == []
+    assert bench.upsets == 0
 
 
 # Units

@@ -1,5 +1,7 @@
 """Memories of cells for simulation, with noise wherever their ports promise nothing."""
 
+import itertools
+
 from amaranth.hdl import Cat, Mux, Signal
 
 from lately.hdl.memory.cells import PortableCellMemory, PortableReadBeforeWriteMemory
@@ -12,11 +14,11 @@ def noise(m, seed):
     return word
 
 
-def read(m, port, *writes):
-    """Return what a port reads, which is noise where a write meets it."""
+def read(m, port, *writes, mask=0):
+    """Return what a port reads, which is noise where a write meets it, by a mask another."""
     met, word = Signal(), noise(m, port.addr)
     m.d.sync += met.eq(Cat(write.en & (port.addr == write.addr) for write in writes).any())
-    return Mux(met, word[: len(port.data)], port.data)
+    return Mux(met, (word ^ mask)[: len(port.data)], port.data)
 
 
 class GarbageMemory(PortableCellMemory):
@@ -34,3 +36,18 @@ class GarbageExchange(PortableReadBeforeWriteMemory):
 
     def _written(self, m, value, both):
         return Mux(both, noise(m, self.b_address)[: len(value)], value)
+
+
+def with_own_garbage(kind):
+    """Return a kind of memory each of which answers with garbage of its own."""
+    masks = itertools.count(1)
+
+    class Own(kind):
+        def __init__(self, **shape):
+            super().__init__(**shape)
+            self._mask = next(masks)
+
+        def _read(self, m, port, *writes):
+            return read(m, port, *writes, mask=self._mask)
+
+    return Own

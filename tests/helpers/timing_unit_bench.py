@@ -5,6 +5,7 @@ import random
 import numpy as np
 from garbage_memory import GarbageMemory
 from unit_streams import UnitStreams
+from upsets import copies_of
 
 from lately.golden import Operation, PartitionedTimingFilter, from_spec
 from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
@@ -34,8 +35,11 @@ class Bench:
         self.unit = kind(spec, **{"memory": GarbageMemory, **options})
         self.streams = UnitStreams(self.unit, taken, seed, idle, stall)
 
-    def run(self, operations):
-        """Perform them; compare all results, the cells and the counters with golden."""
+    def run(self, operations, *others):
+        """Perform them; compare all results, the cells and the counters with golden.
+
+        Beside `others`, further test benches.
+        """
         requests = [
             one if isinstance(one, int)
             else {"operation": int(one[0]), "key": one[1], "window": one[2]}
@@ -43,11 +47,16 @@ class Bench:
         ]  # fmt: skip
         self.sent = [one for one in operations if not isinstance(one, int)]
         ticks = [self.tick] if self.timed else []
-        self.results = self.streams.run(requests, *ticks, finish=self.read_back)
+        self.results = self.streams.run(requests, *ticks, *others, finish=self.read_back)
         self.clocks = self.streams.clocks - self.streams.first + 1
+        self.judge()
+        return self
+
+    def judge(self):
+        """Compare what came with golden."""
         wrong = self.errors()
         assert wrong == [], f"seed {self.seed}, operations {wrong[:5]} of {len(wrong)}"
-        return self
+        assert self.counts == self.due
 
     async def tick(self, ctx):
         """Give ticks as close as they may come, and up to `gap` clocks later."""
@@ -72,6 +81,7 @@ class Bench:
         unit = self.spec.period if self.timed else self.spec.block
         clock = [time * unit for time in times]
         due = model.perform(performed, keys.astype(np.uint64), *clock, windows * unit)
+        self.outcome(codes, seen, age, due)
         wrong = seen != due.seen
         with_key = np.isin(codes, HAS_KEY)
         wrong |= with_key & ((age != due.age) | (oldest != due.oldest))
@@ -81,8 +91,15 @@ class Bench:
             found.append(-1)
         inserts = np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
         counts = {"operations": len(codes), "insertions": inserts.sum(), "hits": due.seen.sum()}
-        assert self.counts == counts
+        self.due = counts
         return found
+
+    def outcome(self, codes, seen, age, due):
+        """Count answers that say less than they have to, and those that say more."""
+        # What comes with an operation that asks for nothing is its key's all the same.
+        with_key = np.isin(codes, HAS_KEY)
+        self.negatives = ((due.seen & ~seen.astype(bool)) | with_key & (age > due.age)).sum()
+        self.positives = ((seen & ~due.seen) | with_key & (age < due.age)).sum()
 
     def read_back(self, ctx):
         """Take the age of each cell, as the golden model's memory has them, and the counters."""
@@ -90,12 +107,14 @@ class Bench:
         codes, limit = 1 << spec.stamp_bits, spec.window_blocks + 1
         self.now = now = ctx.get(self.unit.time if self.timed else core.ticks.now)
         self.memory = [
-            [min((now - ctx.get(part.memory.words.data[cell])) % codes, limit)
+            [min((now - ctx.get(copies_of(part.memory)[0].data[cell])) % codes, limit)
              for cell in range(spec.cells)]
             for part in core.parts
         ]  # fmt: skip
         names = ("operations", "insertions", "hits")
         self.counts = {name: ctx.get(getattr(self.unit, name)) for name in names}
+        told = "upsets" in self.unit.signature.members
+        self.upsets = ctx.get(self.unit.upsets) if told else 0
 
 
 def random_operations(seed, count, *, keys, window, weights=(1, 4, 2, 4)):

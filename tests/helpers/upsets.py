@@ -25,6 +25,12 @@ def ring_words(unit):
     return [copies_of(bank) for part in store.parts for bank in part._banks]
 
 
+def cell_words(unit):
+    """Plain memories of a timing filter, as `ring_words`."""
+    core = getattr(unit._core, "_core", unit._core)
+    return [copies_of(part.memory) for part in core.parts]
+
+
 @dataclass
 class Outcome:
     """Answers that are not golden's, and what the unit counted.
@@ -34,34 +40,69 @@ class Outcome:
     negatives, positives : int
         Answers that say less than they have to: nothing, or an older age; and more.
     upsets : int
+    left : int
+        Bits that were not flipped, as their rows still had an upset.
     """
 
     negatives: int
     positives: int
     upsets: int
+    left: int
 
 
 def every_bit(words):
-    """Yield copy, row and bit of each bit of plain memories."""
-    for group in words:
-        for copy in group:
+    """Yield all copies, one of them, row and bit, for each bit of plain memories."""
+    for copies in words:
+        for copy in copies:
             for row in range(copy.depth):
                 for bit in range(copy.shape):
-                    yield copy, row, bit
+                    yield copies, copy, row, bit
 
 
-def flip(ctx, copy, row, bit):
-    """Flip a bit of a plain memory."""
-    ctx.set(copy.data[row], ctx.get(copy.data[row]) ^ 1 << bit)
+def is_sound(ctx, copies, row, *, parity):
+    """Whether no upset of a row is left: copies agree, and the number of ones is odd."""
+    first, *others = (ctx.get(copy.data[row]) for copy in copies)
+    return all(word == first for word in others) and (not parity or first.bit_count() % 2)
 
 
-def upset_ring(spec, *, protect, seed, flips=None, apart=12, organisation="separate", keys=24):
-    """Flip bits of a unit, one after another, `apart` operations from each other on average.
+def flips(unit, words, choose, *, count, clocks, parity=False):
+    """Return a bench that flips bits at random times, and the list of those that are left.
+
+    Each is the only upset of its row: those of a row that still has one come later.
 
     Parameters
     ----------
-    flips : int, optional
-        Bits that are flipped, drawn from all of them; all of them by default.
+    words : list of list of Memory
+        As `ring_words`.
+    choose : random.Random
+    count : int or None
+        Bits that are flipped, drawn from all of them; all of them if None.
+    clocks : callable
+        Takes the number of bits; returns the clocks in which they are flipped.
+    parity : bool
+        Whether words have an odd number of ones.
+    """
+    bits = list(every_bit(words))
+    bits = choose.sample(bits, len(bits) if count is None else count)
+    times = sorted(choose.sample(range(1, clocks(len(bits))), len(bits)))
+    waits = [after - before for before, after in itertools.pairwise([0, *times])]
+
+    async def upset(ctx):
+        # Until all is clear after reset.
+        await ctx.tick().until(unit.i.ready)
+        for wait in waits:
+            await ctx.tick().repeat(wait)
+            sound = (number for number, (copies, _, row, _) in enumerate(bits)
+                     if is_sound(ctx, copies, row, parity=parity))  # fmt: skip
+            if (number := next(sound, None)) is not None:
+                _, copy, row, bit = bits.pop(number)
+                ctx.set(copy.data[row], ctx.get(copy.data[row]) ^ 1 << bit)
+
+    return upset, bits
+
+
+def upset_ring(spec, *, protect, seed, count=None, apart=12, organisation="separate", keys=24):
+    """Flip bits of a ring, one after another, `apart` operations from each other on average.
 
     Returns
     -------
@@ -69,20 +110,10 @@ def upset_ring(spec, *, protect, seed, flips=None, apart=12, organisation="separ
     """
     unit = filter_unit(spec, protect=protect, organisation=organisation)
     choose = random.Random(seed)
-    bits = list(every_bit(ring_words(unit)))
-    bits = choose.sample(bits, len(bits) if flips is None else flips)
+    upset, bits = flips(
+        unit, ring_words(unit), choose, count=count, clocks=lambda bits: apart * bits
+    )
     operations = [(choose.choice(LOAD), choose.randrange(keys)) for _ in range(apart * len(bits))]
-
-    times = sorted(choose.sample(range(1, len(operations)), len(bits)))
-    waits = [after - before for before, after in itertools.pairwise([0, *times])]
-
-    async def upset(ctx):
-        # Until all is clear after reset.
-        await ctx.tick().until(unit.i.ready)
-        for wait, one in zip(waits, bits, strict=True):
-            await ctx.tick().repeat(wait)
-            flip(ctx, *one)
-
     told = []
     found = UnitStreams(unit, ("seen", "age")).run(
         [{"operation": code, "key": key} for code, key in operations],
@@ -98,4 +129,5 @@ def upset_ring(spec, *, protect, seed, flips=None, apart=12, organisation="separ
         negatives=sum(age > right for age, right in ages),
         positives=sum(age < right for age, right in ages),
         upsets=told[0],
+        left=len(bits),
     )
