@@ -19,6 +19,9 @@ ORGANISATIONS = ("separate", "bit-sliced")
 PROTECTIONS: Mapping[str, int] = {"none": 1, "parity": 2, "ecc": 3}
 """Protections of a unit's memories, and how many of each memory a ring has for it."""
 
+VOTES = 3
+"""Copies of which most count, also of the small memories beside those of a protected filter."""
+
 VOTE_LATENCY = 1
 """Cycles by which an answer of several copies of a memory comes later."""
 

@@ -5,6 +5,7 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .latencies import QUEUE_LATENCY
+from .memory.copies import copy_names, vote
 from .parameters import require_integer, require_power_of_two
 
 
@@ -26,6 +27,8 @@ class ResultQueue(wiring.Component):
     distributed : bool
         Whether results must be in look-up tables: wide ones would be in a block RAM otherwise,
         whose output comes late.
+    copies : int
+        Of each word; of three most count.
 
     Members
     -------
@@ -42,13 +45,25 @@ class ResultQueue(wiring.Component):
 
     LATENCY = QUEUE_LATENCY
 
-    def __init__(self, *, depth, tag_bits, verdict_bits, status_bits=0, distributed=False):
+    def __init__(
+        self, *, depth, tag_bits, verdict_bits, status_bits=0, distributed=False, copies=1
+    ):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Tag width", tag_bits)
         require_integer("Verdict width", verdict_bits)
         require_integer("Status width", status_bits)
         self._depth = depth
-        self._attributes = {"ram_style": "distributed"} if distributed else {}
+        attributes = {"ram_style": "distributed"} if distributed else {}
+        self.words = {
+            name: [
+                memory.Memory(shape=width, depth=depth, init=[], attrs=attributes)
+                for _ in range(copies if width else 0)
+            ]
+            for name, width in (
+                ("verdicts", verdict_bits), ("tags", tag_bits), ("statuses", status_bits)
+            )
+        }  # fmt: skip
+        """Memories of the words of each kind."""
         super().__init__(
             {
                 "tag_valid": In(1),
@@ -110,15 +125,17 @@ class ResultQueue(wiring.Component):
         if not len(value):
             return Signal(0)
         place = self._elaborate_count(m, f"{name}_written", came)
-        words = memory.Memory(shape=len(value), depth=self._depth, init=[], attrs=self._attributes)
-        m.submodules[name] = words
-        write_port = words.write_port()
-        read_port = words.read_port()
-        m.d.comb += [
-            write_port.en.eq(came),
-            write_port.addr.eq(place),
-            write_port.data.eq(value),
-            read_port.en.eq(taken),
-            read_port.addr.eq(read),
-        ]
-        return read_port.data
+        found = []
+        for words, number in zip(self.words[name], copy_names(self.words[name]), strict=True):
+            m.submodules[f"{name}{number}"] = words
+            write_port = words.write_port()
+            read_port = words.read_port()
+            m.d.comb += [
+                write_port.en.eq(came),
+                write_port.addr.eq(place),
+                write_port.data.eq(value),
+                read_port.en.eq(taken),
+                read_port.addr.eq(read),
+            ]
+            found.append(read_port.data)
+        return vote(found)

@@ -12,7 +12,7 @@ from .frontend.request_times import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
 from .interface import TICKS, UnitSignature
-from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, PERIOD_BITS, result_places
+from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, PERIOD_BITS, VOTES, result_places
 from .memory.map import memory_map
 from .parameters import require_integer
 from .pipeline import registered
@@ -263,6 +263,7 @@ class FilterUnit(wiring.Component):
             tag_bits=len(self.i.p.tag),
             verdict_bits=len(core.verdict.as_value()),
             status_bits=0 if self._window is None else len(self._told),
+            copies=1 if self._profile.protect == "none" else VOTES,
         )
         accepted = Signal()
         tag = Signal.like(self.i.p.tag, reset_less=True)

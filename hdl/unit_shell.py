@@ -37,6 +37,8 @@ class UnitShell(wiring.Component):
         Width of the counters, which wrap around.
     outputs : mapping of str to int
         Further outputs of the unit, with their widths.
+    copies : int
+        Of the results that wait, as for `lately.hdl.queue.ResultQueue`.
     signature
         Further parameters of `UnitSignature`.
 
@@ -50,9 +52,10 @@ class UnitShell(wiring.Component):
     COUNTERS: Mapping[str, str] = {"operations": "valid", "insertions": "insert", "hits": "hit"}
     """Counters of the unit, with the ports of the core that they count."""
 
-    def __init__(self, core, *, tag_bits, statistics_bits, outputs=None, **signature):
+    def __init__(self, core, *, tag_bits, statistics_bits, outputs=None, copies=1, **signature):
         require_integer("Statistics bits", statistics_bits, least=1)
         self._core = core
+        self._copies = copies
         self._keyed = "secret" in core.signature.members
         super().__init__(
             UnitSignature(
@@ -140,6 +143,7 @@ class UnitShell(wiring.Component):
             tag_bits=len(tag),
             verdict_bits=len(core.verdict.as_value()),
             status_bits=len(beside),
+            copies=self._copies,
         )
         m.d.sync += tag.eq(self.i.p.tag)
         m.d.comb += [

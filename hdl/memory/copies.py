@@ -71,13 +71,21 @@ class Copies(wiring.Component):
 
 
 def vote(values):
-    """Return what counts of two or three values, bit by bit: either, or most."""
-    first, second, *third = values
+    """Return what counts of some values, bit by bit: the one, either of two, or most of three."""
+    first, *others = values
+    if not others:
+        return first
+    second, *third = others
     either = first | second
     return first & second | third[0] & either if third else either
 
 
-def protected(build, *, copies, answers, **options):
+def copy_names(copies):
+    """Return what the names of copies end with: nothing if there is one."""
+    return range(len(copies)) if len(copies) > 1 else [""]
+
+
+def protected(build, *, copies, answers, latency=None, **options):
     """Return the memory that is built, or as many copies of it as there shall be.
 
     Parameters
@@ -86,11 +94,12 @@ def protected(build, *, copies, answers, **options):
         Takes nothing; returns a memory.
     copies : int
         1 for a memory as it is.
-    answers, options
-        As for `Copies`.
+    answers, latency, options
+        As for `Copies`; by default the latency is what the memory says.
     """
     if copies == 1:
         return build()
     built = [build() for _ in range(copies)]
-    each = getattr(built[0], "latency", None) or built[0].LATENCY
-    return Copies(built, answers=answers, latency=each, **options)
+    if latency is None:
+        latency = getattr(built[0], "latency", None) or built[0].LATENCY
+    return Copies(built, answers=answers, latency=latency, **options)

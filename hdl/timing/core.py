@@ -9,7 +9,8 @@ from amaranth.lib.wiring import In, Out
 
 from ..control import PlainCoreSignature
 from ..hash.functions import expand, fold, mix
-from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, PAGE_WORDS, hash_latency
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, PAGE_WORDS, VOTES, hash_latency
+from ..memory.copies import protected
 from ..memory.delay import DelayLine
 from ..memory.variants import CELL_MEMORIES, EXCHANGE_MEMORIES, cell_memory
 from ..pipeline import Pipeline
@@ -155,7 +156,13 @@ class StampedCore(wiring.Component, ABC):
         window = pipe.enter(self.window, "window", reset_less=True)
         while (cycles := min(self.read_latency - window.stage, PAGE_WORDS + 1)) > 1:
             after = window.stage + cycles
-            m.submodules[f"delay{after}"] = delay = DelayLine(width=len(window), cycles=cycles)
+            m.submodules[f"delay{after}"] = delay = protected(
+                partial(DelayLine, width=len(window), cycles=cycles),
+                copies=VOTES if self._told else 1,
+                answers=["o"],
+                latency=cycles,
+                registers=0,
+            )
             pipe.drive(delay, i=window)
             window = pipe.enter(delay.o, "window", stage=after, reset_less=True)
         return window

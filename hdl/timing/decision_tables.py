@@ -5,7 +5,8 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..control import PlainCoreSignature
-from ..latencies import CONTROL_LAG
+from ..latencies import CONTROL_LAG, VOTES
+from ..memory.copies import copy_names, vote
 from ..parameters import require_integer
 from ..pipeline import Pipeline
 from .timing_profile import DECISION_LATENCY
@@ -40,6 +41,8 @@ class DecisionTables(wiring.Component):
     Parameters
     ----------
     entry : Threshold
+    copies : int
+        Of the tables; of three most count.
 
     Members
     -------
@@ -57,8 +60,9 @@ class DecisionTables(wiring.Component):
 
     LATENCY = DECISION_LATENCY
 
-    def __init__(self, *, entry):
+    def __init__(self, *, entry, copies=1):
         self._entry = entry
+        self._copies = copies
         super().__init__(
             {
                 "i": In(stream.Signature(entry, always_ready=True)),
@@ -73,20 +77,28 @@ class DecisionTables(wiring.Component):
         m = Module()
         # All fields but the last, which is the threshold.
         at = self._entry["least"].offset
-        words = memory.Memory(shape=self._entry.size - at, depth=2 << at, init=[])
-        m.submodules.words = words
-        write, read = words.write_port(), words.read_port()
+        copies = [
+            memory.Memory(shape=self._entry.size - at, depth=2 << at, init=[])
+            for _ in range(self._copies)
+        ]
+        ports = []
+        for words, number in zip(copies, copy_names(copies), strict=True):
+            m.submodules[f"words{number}"] = words
+            write, read = words.write_port(), words.read_port()
+            ports.append((write, read))
         pipe = Pipeline(m)
         cells = pipe.enter(self.where.least, "cells", reset_less=True)
-        least = pipe.enter(read.data, "least", stage=1, reset_less=True)
+        found = vote([read.data for _, read in ports])
+        least = pipe.enter(found, "least", stage=1, reset_less=True)
         enough = pipe.register("enough", lambda cells, least: cells >= least, cells, least.at(2))
-        m.d.comb += [
-            write.addr.eq(Cat(self.i.p.as_value()[:at], self.loads)),
-            write.data.eq(self.i.p.least),
-            write.en.eq(self.i.valid),
-            read.addr.eq(Cat(self.where.as_value()[:at], self.bank)),
-            self.enough.eq(enough.value),
-        ]
+        for write, read in ports:
+            m.d.comb += [
+                write.addr.eq(Cat(self.i.p.as_value()[:at], self.loads)),
+                write.data.eq(self.i.p.least),
+                write.en.eq(self.i.valid),
+                read.addr.eq(Cat(self.where.as_value()[:at], self.bank)),
+            ]
+        m.d.comb += self.enough.eq(enough.value)
         pipe.leave(enough, latency=self.LATENCY)
         return m
 
@@ -147,7 +159,9 @@ class DecidingCore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.core = core = self._core
-        m.submodules.tables = tables = DecisionTables(entry=self.entry)
+        m.submodules.tables = tables = DecisionTables(
+            entry=self.entry, copies=VOTES if self._told else 1
+        )
         pipe = Pipeline(m)
         loads = self._elaborate_load(m, tables)
         bank, told = Signal(), core.latency

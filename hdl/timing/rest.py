@@ -120,6 +120,8 @@ class RestPart(CellPart):
             lambda age, known, since: Mux(known, since, age)[:low],
             age, known, since, reset_less=True,
         )  # fmt: skip
+        # The order of registers is part of what is recorded of units.
+        answer.at(self.LATENCY)
         past = pipe.register("past", lambda age: joined_flags(constant_flags(age, limit)), age)
         held = pipe.register("held", lambda known, dead: ~known & ~dead, known, dead)
         lost = pipe.register(

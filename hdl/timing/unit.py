@@ -10,7 +10,7 @@ from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, Ti
 from ..frontend.prescaler import Prescaler
 from ..frontend.tick_spacing import TickSpacing
 from ..interface import PERIOD_BITS
-from ..latencies import DEFAULT_LEVELS
+from ..latencies import DEFAULT_LEVELS, VOTES
 from ..parameters import require_integer
 from ..unit_shell import UnitShell
 from .core import CountedTimingCore, ExchangeCore, TimingCore
@@ -45,6 +45,7 @@ class StampedUnit(UnitShell):
             options["window_bits"] = spec.window_blocks.bit_length()
         super().__init__(
             core,
+            copies=1 if self._profile.protect == "none" else VOTES,
             generations=spec.window_blocks + 2,
             oldest_bits=spec.hashes.bit_length(),
             **options,

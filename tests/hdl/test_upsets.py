@@ -21,6 +21,7 @@ from lately.hdl.memory.copies import Copies
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.words import PortableWordBank
 from lately.hdl.profile import HardwareProfile
+from lately.hdl.queue import ResultQueue
 from lately.sim import compiled_unit
 
 SEED = 1959
@@ -272,3 +273,36 @@ def test_protect_wrong():
         match=r"^protect: must be none for family window-dictionary, not 'ecc'$",
     ):
         filter_unit(any_preset("dictionary-tiny"), protect="ecc")
+
+
+# What waits beside the memories of a filter
+
+
+def test_results_that_wait_in_three_copies():
+    queue = ResultQueue(depth=4, tag_bits=3, verdict_bits=2, status_bits=1, copies=3)
+
+    async def stream(ctx):
+        ctx.set(queue.o.ready, 0)
+        for number in range(4):
+            ctx.set(queue.tag_valid, 1)
+            ctx.set(queue.tag, number + 2)
+            ctx.set(queue.status_valid, 1)
+            ctx.set(queue.status, number)
+            ctx.set(queue.valid_next, 1)
+            ctx.set(queue.verdict, number - 1)
+            await ctx.tick()
+        for port in (queue.tag_valid, queue.status_valid, queue.valid_next):
+            ctx.set(port, 0)
+        ctx.set(queue.verdict, 3)
+        await ctx.tick().repeat(3)
+        for copies in queue.words.values():
+            for row in range(4):
+                ctx.set(copies[row % 3].data[row], ~ctx.get(copies[row % 3].data[row]))
+        ctx.set(queue.o.ready, 1)
+        for number in range(4):
+            assert ctx.get(queue.o.valid)
+            word = ctx.get(queue.o.payload)
+            assert word == number | (number & 1) << 2 | number + 2 << 3
+            await ctx.tick()
+
+    simulate(queue, stream)
