@@ -9,10 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
+from click.testing import CliRunner
 from garbage_memory import GarbageExchange, GarbageMemory, with_own_garbage
 from timing_unit_bench import Bench, random_operations
 from upsets import Outcome, cell_words, flips, upset_ring
 
+from lately.boards.export.design import Design
+from lately.boards.link.link import Link
+from lately.boards.link.protocol import Information
+from lately.cli.app import main
 from lately.golden import SpecificationError, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys
 from lately.hdl import filter_unit
@@ -273,6 +278,33 @@ def test_protect_wrong():
         match=r"^protect: must be none for family window-dictionary, not 'ecc'$",
     ):
         filter_unit(any_preset("dictionary-tiny"), protect="ecc")
+
+
+def test_command_refuses_a_dictionary():
+    options = ["--preset", "dictionary-tiny", "--device", "ecp5-25k-6", "--protect", "parity"]
+    refused = CliRunner().invoke(main, ["synth", *options])
+    assert refused.exit_code == 1
+    assert "protect: must be none for family window-dictionary, not 'parity'" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("name", ["tiny", "timing-tiny"])
+def test_exported_unit_has_registers_of_upsets(name, protect):
+    design = Design(spec=any_preset(name), name="seen", bus="wishbone", protect=protect)
+    words = {word.name: word for word in design.registers.words}
+    assert words["upsets_0"].address == 0xF8
+    assert "upsets" in [field.name for field in words["faults"].fields]
+    plain = Design(spec=any_preset(name), name="seen", bus="wishbone")
+    assert not any("upsets" in word.name for word in plain.registers.words)
+    votes = PROTECTIONS[protect] > 1 and name == "tiny"
+    assert design.profile.latency == plain.profile.latency + VOTE_LATENCY * votes
+
+
+def test_board_tells_upsets():
+    link = Link(preset("tiny"), clock_hz=48_000_000, baud=3_000_000, protect="ecc")
+    assert link.information.statistics[-1] == "upsets"
+    assert Information.unpack(link.information.pack()) == link.information
 
 
 # What waits beside the memories of a filter
