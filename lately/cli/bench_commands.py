@@ -10,6 +10,7 @@ from .options import choice_option, choose_unit, count_option, filter_options, s
 from .progress import counting_bar
 from .span_options import when_full_option
 from .speed_commands import bench_dedup, bench_golden, bench_stream
+from .upset_commands import bench_upsets
 
 
 @click.group(short_help="Measure how fast hardware, replay and models are.")
@@ -24,6 +25,7 @@ for _command in (
     bench_stream,
     bench_dedup,
     bench_attack,
+    bench_upsets,
 ):
     bench.add_command(_command)
 

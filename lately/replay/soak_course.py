@@ -89,6 +89,11 @@ class Course(ABC):
         }
 
     @property
+    def mismatches(self) -> Mapping[str, int]:
+        """Differences so far, of each kind that is compared."""
+        return self._mismatches
+
+    @property
     @abstractmethod
     def _pool(self) -> int:
         """Keys of the small pool."""

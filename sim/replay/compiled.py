@@ -37,6 +37,7 @@ def compiled_model(
     protect: str = "none",
     *,
     optimisation: int = 3,
+    upsets: bool = False,
 ) -> Path:
     """Return the compiled model of a filter unit, built now if it is not in the cache.
 
@@ -52,6 +53,8 @@ def compiled_model(
         that answer with garbage what vendors leave undefined.
     optimisation : int
         As for `lately.sim.toolchain.verilate`.
+    upsets : bool
+        As for `lately.sim.replay.model.cached_model`.
 
     Raises
     ------
@@ -70,6 +73,7 @@ def compiled_model(
         optimisation=optimisation,
         # Otherwise the driver finds no block RAM under its name.
         options=["--flatten"] if blocks else [],
+        upsets=upsets,
     )
 
 
@@ -128,6 +132,8 @@ class CompiledModel(DrivenModel):
         longer than performing them.
     progress : callable, optional
         Called with the number of operations done since the last call.
+    upsets : bool
+        Whether bits can be flipped, as for `DrivenModel`.
 
     Raises
     ------
@@ -152,6 +158,7 @@ class CompiledModel(DrivenModel):
         protect: str = "none",
         optimisation: int = 3,
         progress: Progress | None = None,
+        upsets: bool = False,
     ) -> None:
         if spec.lanes not in self.LANES:
             raise SpecificationError(
@@ -164,12 +171,13 @@ class CompiledModel(DrivenModel):
         self._map = memory_map(spec, **build)
         self._hash = Layout.of(spec, partitioned=True).hash
         super().__init__(
-            compiled_model(spec, **build, optimisation=optimisation),
+            compiled_model(spec, **build, optimisation=optimisation, upsets=upsets),
             lanes=spec.lanes,
             counters=unit_counters(spec, protect),
             keyed=spec.hash == "siphash",
             latency=self.profile.latency,
             progress=progress,
+            upsets=upsets,
         )
         self.reset()
 

@@ -28,7 +28,7 @@ class CompiledCells(DrivenModel):
         Where its cells are.
     optimisation : int
         As for `lately.sim.replay.model.cached_model`.
-    progress : callable, optional
+    progress, upsets
         As for `DrivenModel`.
     options
         Further options of the unit.
@@ -48,6 +48,7 @@ class CompiledCells(DrivenModel):
         *,
         optimisation: int = 3,
         progress: Progress | None = None,
+        upsets: bool = False,
         **options: Any,
     ) -> None:
         unit = filter_unit(spec, tag_bits=TAG_BITS, memory=blocks.memory, **options)
@@ -56,13 +57,14 @@ class CompiledCells(DrivenModel):
         self._key_bits = spec.key_bits
         ports = unit.signature.members
         super().__init__(
-            _compiled(unit, blocks, optimisation=optimisation),
+            _compiled(unit, blocks, optimisation=optimisation, upsets=upsets),
             lanes=1,
             counters=tuple(unit.COUNTERS),
             keyed="secret" in ports,
             deciding="table" in ports,
             latency=self.profile.latency,
             progress=progress,
+            upsets=upsets,
         )
         self.reset()
 
@@ -90,7 +92,7 @@ class CompiledCells(DrivenModel):
         return Told._make(array[:-1] for array in told)
 
 
-def _compiled(unit: Any, blocks: CellBlocks, *, optimisation: int) -> Any:
+def _compiled(unit: Any, blocks: CellBlocks, *, optimisation: int, upsets: bool) -> Any:
     """Return the compiled model of a unit, built now if it is not in the cache."""
     ports = unit.signature.members
     sources = models(blocks.memory)
@@ -112,4 +114,5 @@ def _compiled(unit: Any, blocks: CellBlocks, *, optimisation: int) -> Any:
         # Otherwise the driver finds no block RAM under its name.
         options=["--flatten"] if sources else [],
         optimisation=optimisation,
+        upsets=upsets,
     )

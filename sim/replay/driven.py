@@ -14,6 +14,7 @@ from ...golden.hash.siphash import check_secret
 from ...golden.operations import Operation
 from ..toolchain import ToolError
 from .model import Closable, Signatures, load_model
+from .upset_runs import UPSET_SIGNATURES, Sent, Upsets
 
 DRIVER = Path(__file__).with_name("driver.cpp")
 """Source of the driver."""
@@ -73,6 +74,13 @@ class DrivenModel(Closable):
         Clocks after which operations under way have left, if results are taken.
     progress : callable, optional
         Called with the number of operations done since the last call.
+    upsets : bool
+        Whether the model was compiled such that bits can be flipped.
+
+    Attributes
+    ----------
+    upsets : Upsets or None
+        Runs with flipped bits of the sequence of operations that was performed last.
     """
 
     def __init__(
@@ -85,13 +93,16 @@ class DrivenModel(Closable):
         deciding: bool = False,
         latency: int,
         progress: Progress | None = None,
+        upsets: bool = False,
     ) -> None:
         self._lanes = lanes
         self._counters = counters
         self._latency = latency
         self._progress = progress
-        self._library = load_model(library, _signatures(keyed, deciding))
+        more = UPSET_SIGNATURES if upsets else {}
+        self._library = load_model(library, _signatures(keyed, deciding) | more)
         self._unit = ctypes.c_void_p(self._library.lately_new())
+        self.upsets = Upsets(self._library, self._unit, lanes) if upsets else None
 
     def close(self) -> None:
         """Free the model; nothing can be asked of it afterwards."""
@@ -189,6 +200,8 @@ class DrivenModel(Closable):
         the time or window.
         """
         self._library.lately_begin(self._unit, seed)
+        if self.upsets is not None:
+            self.upsets.begin(Sent(alone, codes, keys, numbers))
         count = len(codes) + 1
         told = Told(
             np.zeros(count, np.bool_),

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from ...golden.files import replace_file
 from ..toolchain import cache_directory, shared_runtime, verilate, verilator_version
+from .upset_elements import UPSETS, element_macros, opened
 
 HEADER = "generated.h"
 """Name under which a driver includes the header that is generated for it."""
@@ -31,6 +32,7 @@ def cached_model(
     header: str,
     optimisation: int = 3,
     options: Sequence[str] = (),
+    upsets: bool = False,
 ) -> Path:
     """Return a top compiled together with its driver, built now if it is not in the cache.
 
@@ -48,6 +50,9 @@ def cached_model(
         As for `verilate`.
     options : sequence of str
         Further options of Verilator.
+    upsets : bool
+        Whether bits can be flipped, as `lately.sim.replay.upset_runs.Upsets` does; the model is
+        slower.
 
     Raises
     ------
@@ -55,7 +60,13 @@ def cached_model(
         If a tool is missing or fails.
     """
     options = [*_OPTIONS, f"-O{optimisation}", *options]
-    recipe = "\0".join([verilog, driver.read_text(), verilator_version(), header, *options])
+    source = driver.read_text()
+    if upsets:
+        header += defines(*element_macros(verilog))
+        verilog = opened(verilog)
+        source += UPSETS.read_text()
+        options += ["--flatten"]
+    recipe = "\0".join([verilog, source, verilator_version(), header, *options])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"
     if library.exists():
@@ -73,7 +84,7 @@ def cached_model(
         folder = Path(work)
         (folder / "unit.v").write_text(verilog)
         (folder / HEADER).write_text(header)
-        (folder / "driver.cpp").write_text(driver.read_text())
+        (folder / "driver.cpp").write_text(source)
         with shared_runtime(folder / "obj_dir", f"shared library, -O{optimisation}"):
             verilate(
                 [

@@ -1,0 +1,71 @@
+"""Command that flips bits of compiled hardware."""
+
+import os
+from typing import Any
+
+import click
+
+from .figures import Figures, figures_command
+from .options import choose_unit, count_option, filter_options, seed_option
+from .progress import counting_bar
+
+KINDS = ("memory", "buffer", "register")
+"""As `lately.sim.replay.upset_elements.KINDS`, whose package loads more."""
+
+
+@click.command("upsets", short_help="Single bits that flip under load, and what comes of it.")
+@filter_options
+@count_option("--upsets", 100_000, "Number of bits that flip, each in a run of its own.")
+@click.option(
+    "--kind",
+    "kinds",
+    type=click.Choice(KINDS),
+    multiple=True,
+    help="What is struck: the memory of the keys, memories of queues and delays, or flip-flops; "
+    "may be repeated.  [default: all, each bit as likely]",
+)
+@seed_option
+@click.option(
+    "--record",
+    metavar="FILE",
+    help="Keep the figures of each unit in FILE, and resume from those already there.",
+)
+@figures_command("upsets", "mismatches", lambda figures: figures["mismatches"])
+def bench_upsets(
+    *,
+    spec: str | None,
+    preset: str | None,
+    upsets: int,
+    kinds: tuple[str, ...],
+    seed: int,
+    record: str | None,
+) -> Figures:
+    """Flip single bits of compiled hardware under load, and judge what it tells from then on.
+
+    Before a bit flips, at a random clock, the results are those of the golden model; after it,
+    they are compared with those of the same operations without the flip for one and a half
+    windows. An interrupt ends the campaign and reports what was found until then.
+
+    \b
+    Examples:
+      lately bench upsets --preset tiny --upsets 10000
+      lately bench upsets --preset timing-tiny --kind memory --json
+      lately bench upsets --preset dictionary-tiny --record build/upsets.json
+    """
+    chosen = choose_unit(spec, preset)
+    struck = [kind for kind in KINDS if not kinds or kind in kinds]
+    from ..replay.upset_campaign import Campaign, run
+    from ..replay.upset_record import UpsetRecord
+
+    campaign = Campaign(spec=chosen, upsets=upsets, seed=seed, kinds=struck)
+    unit = preset or (os.path.basename(spec) if spec else "default")
+    name = " ".join([unit, *(struck if kinds else [])])
+    store = None if record is None else UpsetRecord(record)
+
+    def keep(figures: dict[str, Any]) -> None:
+        if store is not None:
+            store.keep(name, figures)
+
+    known = None if store is None else store.find(name)
+    with counting_bar("upsets", upsets, "bar", "share", "remaining") as progress:
+        return run(campaign, known, progress=progress, keep=keep)

@@ -1,0 +1,139 @@
+"""Where upsets can strike a unit: the flip-flops and memories of its Verilog, by name."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+UPSETS = Path(__file__).with_name("upsets.cpp")
+"""Source that follows the driver of a model in which bits can be flipped."""
+
+KINDS = ("memory", "buffer", "register")
+"""Kinds of elements: what keeps the keys, other memories, and flip-flops."""
+
+_KEEPS = {"store", "memory"}
+"""Submodules whose memories keep the keys."""
+
+_MODULE = re.compile(r"^module \\?(\S+) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
+_ASSIGNED = re.compile(r"^ +(\\\S+|[^\s\\\[]+)[^=;(]* <= ", re.MULTILINE)
+_DECLARED = re.compile(
+    r"^(  reg (?:\[(?P<high>\d+):0\] )?(?P<name>\\\S+ |[^\s;\[]+)(?: \[(?P<last>\d+):0\])?)"
+    r"(?= =|;)",
+    re.MULTILINE,
+)
+_OPEN = " /*verilator public_flat_rw*/"
+
+
+@dataclass(frozen=True)
+class Element:
+    """A register, or a memory.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Names of the submodules from the unit to it, and its own.
+    words : int
+        1 for a register.
+    width : int
+        Bits of a word.
+    array : bool
+        Whether it is a memory.
+    """
+
+    path: tuple[str, ...]
+    words: int
+    width: int
+    array: bool
+
+    @property
+    def name(self) -> str:
+        """Its path below the unit."""
+        return ".".join(self.path[1:])
+
+    @property
+    def kind(self) -> str:
+        """One of `KINDS`."""
+        if not self.array:
+            return "register"
+        return "memory" if _KEEPS & set(self.path) else "buffer"
+
+    @property
+    def bits(self) -> int:
+        """Bits of all words."""
+        return self.words * self.width
+
+    @property
+    def member(self) -> str:
+        """Name of the member of the compiled model."""
+        return "__DOT__".join(re.sub(r"__|[^A-Za-z0-9_]", _escaped, part) for part in self.path)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    """Return what Verilator makes of characters that names in C++ do not have."""
+    return "___05F" if match[0] == "__" else f"__0{ord(match[0]):02X}"
+
+
+def elements(verilog: str) -> list[Element]:
+    """Return the registers and memories of a unit, in the order in which they are declared.
+
+    Parameters
+    ----------
+    verilog : str
+        As Amaranth writes it.
+    """
+    return [element for module in _MODULE.finditer(verilog) for element, _ in _own(module)]
+
+
+def element_macros(verilog: str) -> list[str]:
+    """Return the macros that tell the driver the elements of a unit.
+
+    Parameters
+    ----------
+    verilog : str
+        As Amaranth writes it.
+    """
+    found = elements(verilog)
+    listed = " ".join(f"ELEMENT({number}, {one.member})" for number, one in enumerate(found))
+    names = json.dumps([astuple(one) for one in found])
+    return [f"ELEMENTS {listed}", f"ELEMENT_NAMES {json.dumps(names)}"]
+
+
+def named_elements(names: str) -> list[Element]:
+    """Return the elements that a compiled model names.
+
+    Parameters
+    ----------
+    names : str
+        What the macro ``ELEMENT_NAMES`` holds.
+    """
+    return [Element(tuple(path), *sizes) for path, *sizes in json.loads(names)]
+
+
+def opened(verilog: str) -> str:
+    """Return the Verilog of a unit such that its compiled model has all elements as members.
+
+    Parameters
+    ----------
+    verilog : str
+        As Amaranth writes it.
+    """
+
+    def open_module(module: re.Match[str]) -> str:
+        text = module[0]
+        for _, end in reversed(list(_own(module))):
+            text = text[:end] + _OPEN + text[end:]
+        return text
+
+    return _MODULE.sub(open_module, verilog)
+
+
+def _own(module: re.Match[str]) -> Iterator[tuple[Element, int]]:
+    """Yield the elements of a module, and where in its text their declarations end."""
+    assigned = {name.removeprefix("\\") for name in _ASSIGNED.findall(module[0])}
+    for match in _DECLARED.finditer(module[0]):
+        name = match["name"].strip().removeprefix("\\")
+        if name in assigned:
+            words, width = (int(match[end] or 0) + 1 for end in ("last", "high"))
+            path = (*module[1].split("."), name)
+            yield Element(path, words, width, match["last"] is not None), match.end()

@@ -1,0 +1,170 @@
+"""Bits that flip in compiled units: where they can, and what comes of them."""
+
+import re
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from amaranth.back import verilog
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from lately.golden import Operation, preset
+from lately.sim import compiled_unit
+from lately.sim.replay.upset_elements import Element, elements, named_elements, opened
+from lately.sim.replay.upset_runs import Upset
+
+TINY = preset("tiny")
+BEATS = 60
+PATIENCE = 300
+
+
+class Store(wiring.Component):
+    """A memory, and registers with names that C++ does not have."""
+
+    def __init__(self):
+        super().__init__({"i": In(5), "o": Out(5), "wide__name": Out(40)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = Memory(shape=5, depth=8, init=[])
+        write, read = memory.write_port(), memory.read_port()
+        single = Signal()
+        dotted = Signal(name="a.b")
+        same, again = (Signal(3, name="same") for _ in range(2))
+        m.d.sync += [single.eq(self.i[0]), dotted.eq(single), self.wide__name.eq(self.i)]
+        m.d.sync += [same.eq(self.i), again.eq(same + dotted)]
+        m.d.comb += [write.data.eq(self.i), write.addr.eq(again), write.en.eq(1),
+                     read.addr.eq(same), read.en.eq(1), self.o.eq(read.data)]  # fmt: skip
+        return m
+
+
+class Parent(wiring.Component):
+    i: In(5)
+    o: Out(5)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.store = store = Store()
+        m.d.comb += [store.i.eq(self.i), self.o.eq(store.o)]
+        return m
+
+
+def test_elements():
+    text = verilog.convert(Parent(), name="top", emit_src=False)
+    found = {one.name: one for one in elements(text)}
+    memories = [one for one in found.values() if one.array]
+    assert [(one.words, one.width, one.bits, one.kind) for one in memories] == [
+        (8, 5, 40, "memory")
+    ]
+    sizes = {name: one.width for name, one in found.items() if not one.array}
+    named = {"store.single": 1, "store.a.b": 1, "store.wide__name": 40, "store.same": 3}
+    assert named.items() <= sizes.items()
+    # One more of the same name, and that of the memory's read port.
+    assert sorted(sizes[name] for name in sizes.keys() - named.keys()) == [3, 5]
+    assert found["store.wide__name"].member == "top__DOT__store__DOT__wide___05Fname"
+    assert found["store.a.b"].member == "top__DOT__store__DOT__a__02Eb"
+    assert opened(text).count("/*verilator public_flat_rw*/") == len(found) == 7
+    assert opened(text).replace(" /*verilator public_flat_rw*/", "") == text
+
+
+@pytest.mark.parametrize(
+    ("path", "array", "kind"),
+    [(("top", "core", "store", "words"), True, "memory"),
+     (("top", "memory", "words"), True, "memory"),
+     (("top", "queue", "tags"), True, "buffer"),
+     (("top", "store", "count"), False, "register")],
+)  # fmt: skip
+def test_kinds(path, array, kind):
+    assert Element(path, 2, 3, array).kind == kind
+
+
+def test_named_elements():
+    assert named_elements('[[["top", "a"], 1, 3, false]]') == [Element(("top", "a"), 1, 3, False)]
+
+
+@cache
+def tiny():
+    return compiled_unit(TINY, upsets=True, optimisation=1)
+
+
+def performed(*operations):
+    """Have the tiny unit perform operations and nothing after them; return golden's answers."""
+    unit = tiny()
+    unit.reset()
+    codes = np.zeros(len(operations) + 2 * BEATS, np.uint8)
+    keys = np.zeros_like(codes, np.uint64)
+    for at, (code, key) in enumerate(operations):
+        codes[at], keys[at] = code, key
+    unit.apply(codes, keys)
+    return unit.upsets
+
+
+def strike(upsets, *struck):
+    return upsets.strike(list(struck), beats=BEATS, patience=PATIENCE)
+
+
+def numbered(upsets, pattern):
+    """The number of the one element of that name."""
+    (found,) = (at for at, one in enumerate(upsets.elements) if re.fullmatch(pattern, one.name))
+    return found
+
+
+@pytest.mark.rtl
+def test_upsets_of_a_memory():
+    """A key is lost with any of the bits that it has set, and with no other bit."""
+    waiting = [(Operation.NONE, 0)] * 30
+    upsets = performed((Operation.INSERT, 77), *waiting, (Operation.QUERY, 77))
+    reference, _ = upsets.reference(1000)
+    assert np.flatnonzero(reference.seen == 2).tolist() == [31]
+    memories = [at for at, one in enumerate(upsets.elements) if one.kind == "memory"]
+    assert sum(upsets.elements[at].bits for at in memories) == TINY.storage_bits
+    places = [
+        (at, word, bit)
+        for at in memories
+        for word, bit in product(range(upsets.elements[at].words), range(upsets.elements[at].width))
+    ]
+    ready = 40 + tiny().profile.longest_pause
+    outcome = strike(upsets, *(Upset(ready, *place) for place in places))
+    assert (outcome.beats == BEATS).all()
+    lost = [
+        row[31 - first] == 1 for row, first in zip(outcome.beheld.seen, outcome.first, strict=True)
+    ]
+    held = tiny().memory.sum()
+    assert sum(lost) == held == TINY.k * TINY.parts
+    # What was lost is not set again; other bits stay until a generation ends.
+    assert not outcome.healed.any()
+    assert not outcome.told.any()
+
+
+@pytest.mark.rtl
+def test_an_upset_is_of_its_run_alone():
+    upsets = performed(*[(Operation.CHECK_AND_INSERT, key) for key in range(100)] * 2)
+    before = tiny().memory
+    reference, (early, late) = upsets.reference(1000, 20, 200)
+    assert early < late
+    element = numbered(upsets, r"operations\$\d+\.digit16")
+    outcome = strike(upsets, *(Upset(clock, element, 0, 3) for clock in range(early, late, 7)))
+    assert outcome.first[0] == 20
+    for number, first in enumerate(outcome.first.tolist()):
+        for found, due in zip(outcome.beheld.part(number), reference, strict=True):
+            assert np.array_equal(found, due[first : first + BEATS])
+    assert not outcome.healed.any()
+    again, marks = upsets.reference(1000, 20, 200)
+    assert marks == [early, late]
+    assert all(map(np.array_equal, again, reference))
+    assert np.array_equal(tiny().memory, before)
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", ["accepted", "queue.o__valid"])
+def test_upsets_that_lose_results(name):
+    upsets = performed(*[(Operation.CHECK_AND_INSERT, key) for key in range(100)] * 2)
+    reference, (clock,) = upsets.reference(1000, 50)
+    outcome = strike(upsets, Upset(clock, numbered(upsets, name), 0, 0))
+    due = reference.tag[50 : 50 + BEATS]
+    assert outcome.beats[0] < BEATS or (outcome.beheld.tag[0] != due).sum() > BEATS // 2
+    assert not outcome.healed[0]
