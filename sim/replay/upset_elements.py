@@ -15,6 +15,9 @@ KINDS = ("memory", "buffer", "register")
 _KEEPS = {"store", "memory"}
 """Submodules whose memories keep the keys."""
 
+_COUNTER = "upsets"
+"""Submodule that counts the upsets that the unit finds."""
+
 _MODULE = re.compile(r"^module \\?(\S+) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"^ +(\\\S+|[^\s\\\[]+)[^=;(]* <= ", re.MULTILINE)
 _DECLARED = re.compile(
@@ -59,6 +62,11 @@ class Element:
         return "memory" if _KEEPS & set(self.path) else "buffer"
 
     @property
+    def tells(self) -> bool:
+        """Whether it counts upsets, so that it is other with one than without."""
+        return len(self.path) > 2 and self.path[1].partition("$")[0] == _COUNTER
+
+    @property
     def bits(self) -> int:
         """Bits of all words."""
         return self.words * self.width
@@ -95,8 +103,9 @@ def element_macros(verilog: str) -> list[str]:
     """
     found = elements(verilog)
     listed = " ".join(f"ELEMENT({number}, {one.member})" for number, one in enumerate(found))
+    kept = " ".join(f"STATE({one.member})" for one in found if not one.tells)
     names = json.dumps([astuple(one) for one in found])
-    return [f"ELEMENTS {listed}", f"ELEMENT_NAMES {json.dumps(names)}"]
+    return [f"ELEMENTS {listed}", f"STATES {kept}", f"ELEMENT_NAMES {json.dumps(names)}"]
 
 
 def named_elements(names: str) -> list[Element]:

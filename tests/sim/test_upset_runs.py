@@ -82,6 +82,13 @@ def test_kinds(path, array, kind):
     assert Element(path, 2, 3, array).kind == kind
 
 
+def test_counters_of_upsets():
+    """They are other with an upset than without, and tell of it alone."""
+    assert Element(("top", "upsets$5", "digit0"), 1, 3, False).tells
+    assert not Element(("top", "upsets"), 1, 3, False).tells
+    assert not Element(("top", "core", "upsets"), 1, 3, False).tells
+
+
 def test_named_elements():
     assert named_elements('[[["top", "a"], 1, 3, false]]') == [Element(("top", "a"), 1, 3, False)]
 
