@@ -73,8 +73,9 @@ def run(
     Returns
     -------
     dict
-        Upsets by outcome, silent and told, of each kind and by element; mismatches with golden
-        without an upset; and what it ran with.
+        Upsets by outcome, silent and told, of each kind and by element, and how many of both had
+        left something at the end of their runs; mismatches with golden without an upset; and what
+        it ran with.
 
     Raises
     ------
@@ -121,12 +122,13 @@ class _Tally:
         self._asked = campaign.upsets
         self._began = time.perf_counter()
         self._mismatches = 0
-        self._counts = np.zeros((len(self._elements), len(OUTCOMES), 2), np.int64)
+        # Of each element and outcome: silent, told, and of both those that last.
+        self._counts = np.zeros((len(self._elements), len(OUTCOMES), 3), np.int64)
 
     @property
     def done(self) -> int:
         """Upsets so far."""
-        return int(self._counts.sum())
+        return int(self._counts[..., :2].sum())
 
     def resume(self, known: Mapping[str, Any] | None) -> None:
         """Go on from figures, if they are of this campaign and hardware."""
@@ -138,12 +140,12 @@ class _Tally:
         self._mismatches = known["mismatches"]
         self._began -= known["seconds"]
         for at in self.targets:
-            silent, told = known["elements"][self._elements[at].name][2:]
-            self._counts[at] = np.transpose([silent, told])
+            self._counts[at] = np.transpose(known["elements"][self._elements[at].name][2:])
 
-    def add(self, struck: Any, ranks: Any, told: Any, mismatches: int) -> None:
+    def add(self, struck: Any, ranks: Any, told: Any, lasts: Any, mismatches: int) -> None:
         """Count the outcomes of upsets of elements."""
         np.add.at(self._counts, (struck, ranks, told.astype(int)), 1)
+        np.add.at(self._counts, (struck, ranks, 2), lasts)
         self._mismatches += mismatches
 
     def figures(self) -> dict[str, Any]:
@@ -169,15 +171,15 @@ class _Tally:
         counts = self._counts[own].sum(axis=0)
         return [
             {"kind": kind, "outcome": outcome, "silent": silent, "told": told,
-             "share": (silent + told) / max(1, int(counts.sum()))}
-            for outcome, (silent, told) in zip(OUTCOMES, counts.tolist(), strict=True)
+             "share": (silent + told) / max(1, int(counts[:, :2].sum())), "lasting": lasting}
+            for outcome, (silent, told, lasting) in zip(OUTCOMES, counts.tolist(), strict=True)
         ]  # fmt: skip
 
 
 def _batch(
     campaign: Campaign, unit: Any, tally: _Tally, upsets: int
-) -> tuple[list[int], NDArray[np.int64], NDArray[np.bool_], int]:
-    """Return the elements struck, ranks, what was told, and mismatches without an upset."""
+) -> tuple[list[int], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_], int]:
+    """Return elements struck, ranks, what was told, what lasts, and mismatches without an upset."""
     spec, runs, profile = campaign.spec, unit.upsets, unit.profile
     random = np.random.default_rng([campaign.seed, tally.done])
     window = window_operations(unit, spec)
@@ -193,7 +195,8 @@ def _batch(
     outcome = runs.strike(struck, beats=beats, patience=patience)
     due = promised(spec, runs.sent, reference)
     ranks, told = judge(runs.sent, reference, due, outcome, beats)
-    return [one.element for one in struck], ranks, told, sum(course.mismatches.values())
+    wrong = sum(course.mismatches.values())
+    return [one.element for one in struck], ranks, told, ~outcome.healed, wrong
 
 
 def _drawn(random: np.random.Generator, elements: Any, targets: list[int], clocks: Any) -> Any:
