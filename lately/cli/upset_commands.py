@@ -9,7 +9,7 @@ from .figures import Figures, figures_command
 from .options import choose_unit, count_option, filter_options, seed_option
 from .progress import counting_bar
 
-KINDS = ("memory", "buffer", "register")
+KINDS = ("memory", "buffer", "register", "counter")
 """As `lately.sim.replay.upset_elements.KINDS`, whose package loads more."""
 
 
@@ -21,8 +21,8 @@ KINDS = ("memory", "buffer", "register")
     "kinds",
     type=click.Choice(KINDS),
     multiple=True,
-    help="What is struck: the memory of the keys, memories of queues and delays, or flip-flops; "
-    "may be repeated.  [default: all, each bit as likely]",
+    help="What is struck: the memory of the keys, memories of queues and delays, flip-flops, or "
+    "those of counters of events; may be repeated.  [default: all, each bit as likely]",
 )
 @seed_option
 @click.option(

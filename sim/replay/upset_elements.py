@@ -6,17 +6,19 @@ from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from ...hdl.registers import REGISTERS
+
 UPSETS = Path(__file__).with_name("upsets.cpp")
 """Source that follows the driver of a model in which bits can be flipped."""
 
-KINDS = ("memory", "buffer", "register")
-"""Kinds of elements: what keeps the keys, other memories, and flip-flops."""
+KINDS = ("memory", "buffer", "register", "counter")
+"""Kinds of elements: what keeps the keys, other memories, flip-flops, and those of counters."""
 
 _KEEPS = {"store", "memory"}
 """Submodules whose memories keep the keys."""
 
-_COUNTER = "upsets"
-"""Submodule that counts the upsets that the unit finds."""
+_COUNTERS = {register.name for register in REGISTERS if register.event}
+"""Submodules that count events, of which the filter knows nothing."""
 
 _MODULE = re.compile(r"^module \\?(\S+) ?\(.*?^endmodule", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"^ +(\\\S+|[^\s\\\[]+)[^=;(]* <= ", re.MULTILINE)
@@ -57,14 +59,11 @@ class Element:
     @property
     def kind(self) -> str:
         """One of `KINDS`."""
+        if len(self.path) > 2 and self.path[1].partition("$")[0] in _COUNTERS:
+            return "counter"
         if not self.array:
             return "register"
         return "memory" if _KEEPS & set(self.path) else "buffer"
-
-    @property
-    def tells(self) -> bool:
-        """Whether it counts upsets, so that it is other with one than without."""
-        return len(self.path) > 2 and self.path[1].partition("$")[0] == _COUNTER
 
     @property
     def bits(self) -> int:
@@ -103,7 +102,7 @@ def element_macros(verilog: str) -> list[str]:
     """
     found = elements(verilog)
     listed = " ".join(f"ELEMENT({number}, {one.member})" for number, one in enumerate(found))
-    kept = " ".join(f"STATE({one.member})" for one in found if not one.tells)
+    kept = " ".join(f"STATE({one.member})" for one in found if one.kind != "counter")
     names = json.dumps([astuple(one) for one in found])
     return [f"ELEMENTS {listed}", f"STATES {kept}", f"ELEMENT_NAMES {json.dumps(names)}"]
 

@@ -91,7 +91,7 @@ class Outcome(NamedTuple):
     told: NDArray[np.bool_]
     """Whether the unit told of a fault of its own."""
     healed: NDArray[np.bool_]
-    """Whether registers and memories were at the end as without it, but for counts of upsets."""
+    """Whether registers and memories were at the end as without it, but for counters."""
     beheld: Beheld
 
 

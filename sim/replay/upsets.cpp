@@ -45,7 +45,7 @@ void digest(uint64_t& sum, const void* data, std::size_t size) {
     }
 }
 
-// A digest of all registers and memories but those that tell of upsets.
+// A digest of all registers and memories but counters of events.
 uint64_t state_of(const Root& root) {
     uint64_t sum = 0;
 #define STATE(name) digest(sum, &root.name, sizeof(root.name));
