@@ -43,7 +43,7 @@ def bench_upsets(
     """Flip single bits of compiled hardware under load, and judge what it tells from then on.
 
     Before a bit flips, at a random clock, the results are those of the golden model; after it,
-    they are compared with those of the same operations without the flip for one and a half
+    they are compared with those of the same operations without the flip for three
     windows. An interrupt ends the campaign and reports what was found until then.
 
     \b

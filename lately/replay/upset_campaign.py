@@ -17,7 +17,7 @@ from .upset_outcomes import OUTCOMES, judge
 BATCH = 1000
 """Upsets in one sequence of operations, each in a run of its own."""
 
-WINDOWS = 1.5
+WINDOWS = 3
 """Windows for which results are compared after an upset."""
 
 LOAD = 3000
@@ -183,7 +183,7 @@ def _batch(
     spec, runs, profile = campaign.spec, unit.upsets, unit.profile
     random = np.random.default_rng([campaign.seed, tally.done])
     window = window_operations(unit, spec)
-    beats = -(-round(WINDOWS * window) // profile.lanes) + 2 * profile.latency
+    beats = -(-WINDOWS * window // profile.lanes) + 2 * profile.latency
     unit.reset()
     course = upset_course(unit, spec, int(random.integers(1 << 63)))
     course.perform(window + LOAD + beats * profile.lanes)
