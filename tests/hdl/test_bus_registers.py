@@ -117,7 +117,7 @@ def test_every_address(bus):
         0x10: 1 << 24 | 4 << 16 | SPEC.key_bits, 0x14: 1, 0x18: 0, 0x1C: 0,
         0x20: GENERATION, 0x24: 0xFFFFFF, 0x28: COVERED, 0x2C: GUARANTEED,
         0x60: 0x102,
-    } | dict.fromkeys([*range(0x68, 0xF8, 4)], 0)  # fmt: skip
+    } | dict.fromkeys([*range(0x68, 0x100, 4)], 0)  # fmt: skip
     written = {0x14, 0x1C, 0x20, 0x24, *range(0x30, 0x48, 4), *range(0x50, 0x64, 4)}
     assert {*expected, *written} == set(words)
 
