@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants fuzz prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -46,6 +46,12 @@ coverage: tools $(DEV) ## Measure what the benches reach and write build/coverag
 # Of all modules, or of one: `make mutants MODULE=hdl/queue.py`.
 mutants: tools icarus $(DEV) ## Change the source in one place at a time and see what notices
 	@$(BIN)/python tests/mutation $(if $(MODULE),--module $(MODULE))
+
+# Seconds for each parser.
+SECONDS ?= 10
+
+fuzz: tools $(DEV) ## Give parsers damaged inputs for SECONDS each; counts in build/fuzz.json
+	@$(BIN)/python tests/fuzz --seconds $(SECONDS)
 
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/lately prove --jobs $(JOBS)

@@ -240,6 +240,12 @@ class Filter(Convenience):
         return {name: getattr(self, name) for name in self.__signature__.parameters}
 
     @classmethod
+    def _specified(cls, parameters: dict[str, Any]) -> Specification:
+        """Return the specification in the result of `parameters`."""
+        names = {item.name for item in fields(cls.specification)}
+        return cls.specification(**{n: v for n, v in parameters.items() if n in names})
+
+    @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
         """Build a filter from the result of `parameters`."""
         return cls(**parameters)
@@ -302,13 +308,23 @@ class Filter(Convenience):
             header = _upgraded(header)
             owner = _CLASSES.get(header["filter"])
             if owner is not None and issubclass(owner, cls):
+                owner._check_room(header["parameters"], arrays)
                 self = owner._build(header["parameters"])
                 self._restore(header["numbers"], arrays)
                 return self
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, MemoryError) as error:
             raise StateFileError(f"{name}: damaged filter state: {error}") from None
         found = header["filter"] if owner else f"{header['filter']}, which is not imported"
         raise StateFileError(f"{name}: expected the state of {cls.__name__}, found {found}")
+
+    @classmethod
+    def _check_room(cls, parameters: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+        """Refuse arrays that cannot fill the memories, before these take room; as `_restore`."""
+        spec = cls._specified(parameters)
+        held = sum(array.nbytes for array in arrays.values())
+        needed = -(-getattr(spec, "storage_bits", 0) // 8)
+        if held < needed:
+            raise ValueError(f"{held} bytes do not fit the specification, which has {needed}")
 
     def _identity(self) -> Any:
         """Return the numbers of the state that answers depend on."""

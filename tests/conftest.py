@@ -17,6 +17,7 @@ os.environ.pop("COLUMNS", None)
 
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("random", derandomize=False)
+settings.register_profile("long", derandomize=False, max_examples=20_000)
 settings.load_profile("repeatable")
 
 
@@ -27,7 +28,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     options = config.option
     # Here and not in each worker, as all are to have the same.
-    if options.hypothesis_profile == "random" and options.hypothesis_seed is None:
+    if options.hypothesis_profile in ("random", "long") and options.hypothesis_seed is None:
         options.hypothesis_seed = str(random.SystemRandom().randrange(1 << 32))
 
 

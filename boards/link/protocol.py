@@ -114,6 +114,9 @@ MAX_SLOTS = 16
 LOWEST_BAUD, HIGHEST_BAUD = 115_200, 3_000_000
 """Rates of the line that a board can be built for, in bits per second."""
 
+LEAST_CLOCK = 8 * LOWEST_BAUD
+"""Clock of a board at least, in Hz: the receiver takes eight samples of a bit."""
+
 NONCE_BYTES = 4
 """Bytes of the nonce of a HELLO."""
 SECRET_BYTES = 16
@@ -320,7 +323,7 @@ class Information:
         Raises
         ------
         ProtocolError
-            If the length or the version is another.
+            If the length or the version is another, or no board can be as it says.
         """
         first, whole = _INFORMATION.size, _INFORMATION.size + _MORE.size
         if len(data) not in (first, whole):
@@ -328,7 +331,21 @@ class Information:
         version, *values = _INFORMATION.unpack(data[:first])
         if version != VERSION:
             raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
-        return cls(*values, *(_MORE.unpack(data[first:]) if len(data) == whole else ()))
+        found = cls(*values, *(_MORE.unpack(data[first:]) if len(data) == whole else ()))
+        found._check()
+        return found
+
+    def _check(self) -> None:
+        """Refuse what no board is: the host would wait for ever, or have no room for a key."""
+        fits = self.record_bytes <= MAX_PAYLOAD and self.verdict_bytes <= MAX_ANSWER
+        for name, value, possible, rule in (
+            ("slots", self.slots, 1 <= self.slots <= MAX_SLOTS, f"1 to {MAX_SLOTS}"),
+            ("key_bits", self.key_bits, self.key_bits >= 1, "at least 1"),
+            ("clock_hz", self.clock_hz, self.clock_hz >= LEAST_CLOCK, f"at least {LEAST_CLOCK:,}"),
+            ("window", self.window, fits, "such that operations and answers fit into frames"),
+        ):
+            if not possible:
+                raise ProtocolError(f"information: {name} must be {rule}, not {value:,}")
 
 
 def whole_bytes(bits: int) -> int:

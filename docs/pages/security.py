@@ -1,4 +1,7 @@
-"""docs/security.md, from results/attacks.json: what `lately bench attack --hardware` measured."""
+"""docs/security.md, from results/attacks.json and results/fuzz.json.
+
+That is what `lately bench attack --hardware --out` measured, and what `make fuzz` counted.
+"""
 
 import math
 from collections.abc import Iterable
@@ -10,6 +13,8 @@ from lately.replay.texts import rate_text
 from .blocks import DOCS, NOTHING, Page, load, read, save, table
 
 RESULT = "attacks.json"
+
+COUNTS = "fuzz.json"
 
 BLOCKS = {
     "rates": ("forged", "filled", "twins"),
@@ -70,6 +75,17 @@ def effort(runs: Iterable[dict[str, Any]]) -> str:
     )
 
 
+def fuzz_table(counts: dict[str, Any]) -> str:
+    """Lay out damaged inputs by what was to read them."""
+    rows = [
+        [name, f"{found['inputs']:,}", f"{found['refused']:,}"]
+        for name, found in counts["parsers"].items()
+    ]
+    rows.append(["all", *(f"{sum(found[of] for found in counts['parsers'].values()):,}"
+                          for of in ("inputs", "refused"))])  # fmt: skip
+    return table(["what is read", "inputs", "of them refused"], rows)
+
+
 def blocks() -> dict[str, str]:
     """Return the blocks of the page."""
     runs = load(RESULT)["runs"]
@@ -77,13 +93,13 @@ def blocks() -> dict[str, str]:
         name: attacks_table(run for run in runs if run["attack"] in attacks)
         for name, attacks in BLOCKS.items()
     }
-    return tables | {"effort": effort(runs)}
+    return tables | {"effort": effort(runs), "inputs": fuzz_table(load(COUNTS))}
 
 
 def take(paths: list[Path]) -> None:
-    """Keep new measurements."""
-    (figures,) = read(paths)
-    save(RESULT, figures)
+    """Keep new measurements of attacks, or counts of inputs."""
+    for figures in read(paths):
+        save(COUNTS if "parsers" in figures else RESULT, figures)
 
 
 PAGE = Page(DOCS / "security.md", blocks, take=take)

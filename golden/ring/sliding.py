@@ -303,9 +303,12 @@ class SlidingFilter(CountedFilter):
         return {"spec": self.spec.to_dict(), "partitioned": self.partitioned}
 
     @classmethod
+    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
+        return FilterSpec.from_dict(parameters["spec"])
+
+    @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
-        spec = FilterSpec.from_dict(parameters["spec"])
-        return cls(spec, partitioned=parameters["partitioned"])
+        return cls(cls._specified(parameters), partitioned=parameters["partitioned"])
 
     @property
     def _private(self) -> bool:

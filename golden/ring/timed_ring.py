@@ -349,8 +349,12 @@ class TimeLimitedRing(TimedRing):
         return {"spec": self.spec.to_dict()}
 
     @classmethod
+    def _specified(cls, parameters: dict[str, Any]) -> FilterSpec:
+        return FilterSpec.from_dict(parameters["spec"])
+
+    @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:
-        return cls(FilterSpec.from_dict(parameters["spec"]))
+        return cls(cls._specified(parameters))
 
     @property
     def _private(self) -> bool:

@@ -252,3 +252,32 @@ def test_span_too_long():
 def test_slots_of_frames_wrong(end, slots):
     with pytest.raises(ValueError, match=rf"^Slots must be a power of two, 2 to 16, not {slots}$"):
         end(slots=slots)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad", "good", "rule"),
+    [
+        ("slots", 0, 1, "1 to 16, not 0"),
+        ("slots", 17, 16, "1 to 16, not 17"),
+        ("key_bits", 0, 1, "at least 1, not 0"),
+        ("clock_hz", 921_599, 921_600, "at least 921,600, not 921,599"),
+    ],
+)
+def test_description_that_no_board_has(name, bad, good, rule):
+    """Else a host would divide by it, or wait for years."""
+    assert (
+        getattr(Information.unpack(dataclasses.replace(INFORMATION, **{name: good}).pack()), name)
+        == good
+    )
+    with pytest.raises(ProtocolError, match=f"^information: {name} must be {rule}$"):
+        Information.unpack(dataclasses.replace(INFORMATION, **{name: bad}).pack())
+
+
+def test_description_of_keys_that_no_frame_holds():
+    most = 8 * (MAX_PAYLOAD - 1)
+    assert (
+        Information.unpack(dataclasses.replace(INFORMATION, key_bits=most).pack()).batch_operations
+        == 1
+    )
+    with pytest.raises(ProtocolError, match="such that operations and answers fit into frames"):
+        Information.unpack(dataclasses.replace(INFORMATION, key_bits=most + 1).pack())

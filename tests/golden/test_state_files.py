@@ -1,8 +1,12 @@
 """Saved states: whole round trips, and one line for everything that is not one."""
 
+import ast
 import io
 import os
+import re
+import tracemalloc
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,10 +29,14 @@ from lately.golden import (
     StateFileError,
     Swamp,
     WindowDictionary,
+    any_preset,
     from_spec,
     load,
     preset,
+    states,
 )
+from lately.golden import filter as filter_module
+from lately.golden import models as models_module
 from lately.golden.files import write_json
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
 from lately.golden.states import FORMATS, read_state, write_state
@@ -346,6 +354,73 @@ def test_mode_is_that_of_an_ordinary_file(path):
 
 
 # Damage
+
+
+@pytest.mark.parametrize(
+    ("model", "changes"),
+    [
+        (lambda: from_spec(preset("tiny")), {"blocks": 1 << 32}),
+        (lambda: from_spec(preset("apbf-tiny")), {"slice_bits": 1 << 32}),
+        (lambda: from_spec(replace(preset("tiny"), span=50)), {"blocks": 1 << 32}),
+        (
+            lambda: WindowDictionary(window=20, columns=2, rows=16, digest_bits=9),
+            {"rows": 1 << 30, "digest_bits": 40},
+        ),
+        (lambda: from_spec(any_preset("timing-tiny")), {"cells": 1 << 30}),
+    ],
+    ids=["apbbf", "apbf", "span", "dictionary", "timing"],
+)
+def test_small_file_of_a_large_filter(path, model, changes):
+    """It is refused before memory is taken for what it says it holds."""
+    model().save(path)
+    header, arrays = read_state(path, FORMATS)
+    values = header["parameters"].get("spec", header["parameters"])
+    values |= changes
+    write_state(path, header, arrays)
+    tracemalloc.start()
+    reason = refusal(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert re.match(r"damaged filter state: \d+ bytes do not fit the specification, which", reason)
+    assert peak < 1 << 22
+
+
+def test_files_in_several_threads(tmp_path):
+    """Each thread gets its own file, whatever the others read; and those that are none, too."""
+    models = []
+    for number in range(8):
+        models.append(from_spec(preset("tiny")))
+        models[-1].insert(np.arange(20 * number, 20 * number + 10))
+        models[-1].save(tmp_path / f"{number}")
+    (tmp_path / "none").write_bytes(b"PK\3\4" + bytes(100))
+
+    def read(number):
+        if number % 9 == 8:
+            return refusal(tmp_path / "none").startswith("expected a filter state")
+        return load(tmp_path / f"{number % 9}") == models[number % 9]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(read, range(180)))
+
+
+def test_nothing_is_run_that_a_file_holds():
+    """Neither pickles nor texts: no call of the modules that read files could do it."""
+    for module in (states, filter_module, models_module):
+        called = {
+            node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute)
+        }
+        assert not called & {
+            "eval",
+            "exec",
+            "compile",
+            "literal_eval",
+            "import_module",
+            "Unpickler",
+        }
+    (loading,) = re.findall(r"np\.load\((.*)\)", Path(states.__file__).read_text())
+    assert "allow_pickle=False" in loading
 
 
 def refusal(path, read=load):

@@ -10,6 +10,8 @@ from amaranth.lib.data import StructLayout
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from bus_masters import MASTERS
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lately.golden import any_preset, from_spec
 from lately.hdl.build import filter_unit
@@ -215,6 +217,34 @@ def test_secrets_do_not_come_back(bus):
     simulate(unit, bench, watch)
     assert 0x123456 in seen
     assert not seen & {*secrets}
+
+
+ACCESSES = st.tuples(
+    st.integers(0, (1 << ADDRESS_BITS) // 4 - 1),
+    st.none() | st.integers(0, (1 << 32) - 1),
+    st.integers(0, 15),
+)
+
+
+@pytest.mark.parametrize("bus", MASTERS)
+@settings(max_examples=max(1, settings().max_examples // 100), deadline=None)
+@given(accesses=st.lists(ACCESSES, min_size=60, max_size=80))
+def test_any_accesses_are_answered(bus, accesses):
+    """Soon; and afterwards all is there that cannot be written."""
+    unit = behind(bus, AllPorts())
+    known = {word.address for word in unit.registers.words}
+
+    async def bench(ctx):
+        master = MASTERS[bus](ctx, unit)
+        for place, data, strobe in accesses:
+            failed, value = await master.access(4 * place, data, strobe)
+            assert failed or 4 * place in known
+            assert failed or data is not None or value is not None
+        assert await master.access(0x00) == (False, 0x4C41544C)
+        assert await master.access(0x04) == (False, 0x00010203)
+        assert await master.access(0x28) == (False, COVERED)
+
+    simulate(unit, bench)
 
 
 def test_orders_of_a_clock():

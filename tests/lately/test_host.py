@@ -16,9 +16,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from fuzz.parsers import PARSERS
+from hypothesis import settings
 
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import (
+    FLAG,
     MAX_PAYLOAD,
     STATISTICS,
     VERSION,
@@ -312,6 +315,18 @@ def test_self_test(boards):
             golden.apply(np.full(100, Operation.CHECK_AND_INSERT), keys),
         )
     assert not board.leds["fault"]
+
+
+def test_any_bytes_leave_the_board_alive(line):
+    """Damaged frames, sealed or not: what comes after them is answered."""
+    parser = PARSERS["frames of the serial line"]
+    draw, samples = random.Random(SEED), parser.samples()
+    for _ in range(max(3, settings().max_examples // 30)):
+        for _ in range(8):
+            line.write(parser.draw(draw, samples) + bytes([FLAG]))
+        line.frames(quiet=0.1)
+        line.hello()
+        assert line.request(Request.SELF_TEST) == (Status.OK, bytes([0]))
 
 
 def test_failed_checks_have_names():

@@ -1,0 +1,42 @@
+"""Command line of the fuzzers."""
+
+import argparse
+import secrets
+import sys
+from pathlib import Path
+
+if not __package__:  # Started as `python tests/fuzz`: find the package that this folder is.
+    sys.path[0] = str(Path(__file__).parents[1])
+    sys.path.insert(1, str(Path(__file__).parents[1] / "helpers"))
+
+import fuzz
+from fuzz.campaign import record, run_parser
+from fuzz.parsers import PARSERS, ROOT
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Give each parser damaged inputs; fail if one is neither read nor refused in a line."""
+    parser = argparse.ArgumentParser(prog="python tests/fuzz", description=fuzz.__doc__)
+    add = parser.add_argument
+    add("--parser", action="append", choices=PARSERS, help="this one only; may be repeated")
+    add("--seconds", type=float, default=10, help="for each parser; default: %(default)s")
+    add("--count", type=int, default=1 << 40, help="inputs of each parser, at most")
+    add("--seed", type=int, help="of the inputs; drawn if it is not given")
+    add("--record", type=Path, default=ROOT / "build" / "fuzz.json", help="counts are added here")
+    options = parser.parse_args(arguments)
+    seed = secrets.randbits(32) if options.seed is None else options.seed
+    failed = 0
+    for name in options.parser or PARSERS:
+        found = run_parser(name, seed=seed, count=options.count, seconds=options.seconds)
+        print(f"{name}: {found.inputs:,} inputs, {found.refused:,} refused, seed {seed}")
+        if found.failure:
+            print(f"{name}: {found.failure}", file=sys.stderr)
+            failed += 1
+        else:
+            record(options.record, name, seed, found)
+        sys.stdout.flush()
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()

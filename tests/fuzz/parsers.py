@@ -1,0 +1,328 @@
+"""Parsers that take bytes from outside, with good inputs of each."""
+
+import gzip
+import io
+import json
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import serial
+from capture_files import RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
+
+from lately.benchmarks.measurements import load as load_measurements
+from lately.boards.link.link import Link
+from lately.boards.link.protocol import (
+    ANSWER,
+    NONCE_BYTES,
+    VERSION,
+    Decoder,
+    Information,
+    Request,
+    encode,
+    encode_request,
+)
+from lately.captures.capture_reader import CaptureReader
+from lately.captures.digested import digest
+from lately.durations import time_seconds
+from lately.golden import (
+    PRESETS,
+    DecisionTable,
+    Specification,
+    WindowDictionary,
+    any_preset,
+    from_spec,
+    load,
+    preset,
+)
+from lately.golden.errors import LatelyError
+from lately.golden.packets.packet_digest import packet_digest, parse_fields
+from lately.golden.packets.packet_layers import ETHERNET
+from lately.golden.states import FORMATS, read_state, write_state
+from lately.host import Host
+from lately.replay.traces import open_trace
+
+from .mutator import mutate
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Parser:
+    """A parser: what it takes, how it is called, and how inputs of it are damaged.
+
+    Attributes
+    ----------
+    parse : callable
+        Takes bytes; raises a `LatelyError` if it refuses them.
+    samples : callable
+        Returns good inputs.
+    seal : callable
+        Makes damaged content an input again whose check sequence is right.
+    """
+
+    parse: Callable[[bytes], object]
+    samples: Callable[[], list[bytes]]
+    seal: Callable[[bytes], bytes] = bytes
+
+    def draw(self, draw: random.Random, samples: list[bytes]) -> bytes:
+        """Return a damaged input."""
+        damaged = mutate(draw.choice(samples), draw, samples)
+        return self.seal(damaged) if draw.random() < 0.75 else damaged
+
+
+def in_file(read: Callable[[str], object]) -> Callable[[bytes], object]:
+    """Return a parser of bytes from one of files, which are in memory where they can be."""
+
+    def parse(data: bytes) -> object:
+        path = _file()
+        with open(path, "wb") as file:
+            file.write(data)
+        return read(path)
+
+    return parse
+
+
+@cache
+def _file() -> str:
+    memory = "/dev/shm"
+    folder = tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None)
+    return os.path.join(folder, "input")
+
+
+# Serial link
+
+
+def _frames() -> list[bytes]:
+    return [
+        encode_request(request, number, bytes(range(3 * number)))
+        for number, request in enumerate(Request)
+    ] + [encode(ANSWER | VERSION << 4 | Request.HELLO, 3, b"\0nons" + _information()[0])]
+
+
+def _seal_frame(data: bytes) -> bytes:
+    content = data.strip(b"\x7e")
+    return encode(content[0], content[1], content[2:]) if len(content) > 2 else data
+
+
+def _feed(data: bytes) -> object:
+    decoder = Decoder()
+    half = len(data) // 2
+    return [*decoder.feed(data[:half]), *decoder.feed(data[half:])]
+
+
+@cache
+def _information() -> list[bytes]:
+    names = ("tiny", "timed-tiny", "dictionary-tiny", "timing-tiny", "siphash-tiny")
+    return [Link(any_preset(name), clock_hz=1 << 24, baud=1 << 20).information.pack()
+            for name in names]  # fmt: skip
+
+
+class _Board:
+    """Stands for a serial port, behind which a board answers with what the input has."""
+
+    in_waiting = 0
+
+    def __init__(self, data: bytes) -> None:
+        self._data = io.BytesIO(data)
+        self._decoder = Decoder()
+        self._answers = b""
+
+    def write(self, data: bytes) -> None:
+        for frame in self._decoder.feed(data):
+            size = int.from_bytes(self._data.read(1), "little")
+            body = self._data.read(size)
+            if frame.type & 15 == Request.HELLO:
+                body = b"\0" + frame.body[:NONCE_BYTES] + body
+            self._answers += encode(frame.type | ANSWER, frame.sequence, body)
+
+    def read(self, count: int) -> bytes:
+        answers, self._answers = self._answers, b""
+        return answers
+
+    def reset_input_buffer(self) -> None:
+        """Nothing has come."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _ask_board(data: bytes) -> object:
+    with patch.object(serial, "serial_for_url", lambda *_, **__: _Board(data)):
+        host = Host("board", baud=10**9, timeout=1e-4, attempts=1)
+    with host:
+        host.information.verdict_bytes, host.information.batch_operations  # noqa: B018
+        told = host.perform([2, 1, 3], [0, 1, 0]), host.statistics()
+        host.clear()
+        # A board may take some time for it, and is waited for.
+        return told, host.self_test() if host.information.self_test_seconds < 0.01 else None
+
+
+def _board_answers() -> list[bytes]:
+    samples = []
+    for information in _information():
+        found = Information.unpack(information)
+        answers = (
+            information,
+            bytes(1 + 3 * found.verdict_bytes),
+            bytes(1 + 4 * len(found.statistics)),
+            bytes(1 + found.verdict_bytes),
+            bytes(2),
+        )
+        samples.append(b"".join(bytes([len(answer)]) + answer for answer in answers))
+    return samples
+
+
+# Files
+
+
+def _specifications() -> list[bytes]:
+    names = ("dictionary-1000", "dictionary-ring-1000", "timing-small", "timing-counted-default")
+    specs: list[Specification] = [*PRESETS.values(), *(any_preset(name) for name in names)]
+    return [spec.toml().encode() for spec in specs]
+
+
+def _states() -> list[bytes]:
+    models = [
+        from_spec(preset("tiny")),
+        from_spec(preset("siphash-tiny"), secret=5),
+        from_spec(preset("timed-tiny")),
+        from_spec(any_preset("timing-counted-tiny")),
+        WindowDictionary(window=20, columns=2, rows=16, digest_bits=9),
+    ]
+    found = []
+    for model in models:
+        model.save(_file(), secrets=True)
+        found.append(Path(_file()).read_bytes())
+    old = sorted((ROOT / "tests" / "data" / "states").glob("*.npz"))
+    return found + [path.read_bytes() for path in old]
+
+
+def _unsealed_states() -> list[bytes]:
+    return [_unsealed(state) for state in _states()]
+
+
+def _unsealed(state: bytes) -> bytes:
+    """Header and arrays of a state file, as bytes that can be damaged."""
+    path = _file()
+    Path(path).write_bytes(state)
+    header, arrays = read_state(path, FORMATS)
+    parts = [json.dumps(header).encode()]
+    for name, array in arrays.items():
+        kind = f"{name}\x1f{array.dtype.str}\x1f{json.dumps(array.shape)}".encode()
+        parts += [kind, array.tobytes()]
+    return b"\x1e\x1e".join(parts)
+
+
+def _seal_state(content: bytes) -> bytes:
+    """Write a state file of damaged content with the right digest, where it is one at all."""
+    head, *parts = content.split(b"\x1e\x1e")
+    try:
+        header = json.loads(head)
+        arrays = {}
+        for kind, data in zip(parts[::2], parts[1::2], strict=False):
+            name, dtype, shape = kind.decode().split("\x1f")
+            array = np.frombuffer(data, np.dtype(dtype))
+            shape = json.loads(shape)
+            arrays[name] = array.reshape(shape) if np.prod(shape) == array.size else array
+        write_state(_file(), header, arrays)
+    except Exception:  # What numpy makes of a damaged name of a type.
+        return content
+    return Path(_file()).read_bytes()
+
+
+def _tables() -> list[bytes]:
+    for hashes in (2, 4):
+        thresholds = np.ones((2, 3, 2), np.uint8)
+        DecisionTable(thresholds, hashes, 1, 1).save(_file())
+    return [Path(_file()).read_bytes()]
+
+
+def _measurements() -> list[bytes]:
+    whole = json.loads((ROOT / "results" / "performance.json").read_text())
+    whole["measurements"] = whole["measurements"][:2]
+    return [json.dumps(whole).encode()]
+
+
+# Streams
+
+
+def _traces() -> list[bytes]:
+    texts = [
+        b"one\ntwo\none\n",
+        b'"key","time"\n"a",1\n"b",2.5\n"a",2013-01-01T00:00:00Z\n',
+        b"key,time\nx,1700000000.5\n\ny,bad\n",
+        b'1.2.3.4 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 7 "-" "Mozilla"\n' * 2,
+    ]
+    return [*texts, gzip.compress(texts[1]), *_captures()[:2]]
+
+
+def _read_trace(path: str) -> object:
+    with open_trace(path) as trace:
+        return [trace.read(100) for _ in range(4)]
+
+
+def _packets() -> list[bytes]:
+    inner = udp(bytes(20))
+    return [ethernet(0x800, ip4(inner)), ethernet(0x86DD, ip6(inner), tags=(5, 6)), bytes(60)]
+
+
+@cache
+def _captures() -> list[bytes]:
+    timed = [(10**9 * number, frame) for number, frame in enumerate(_packets())]
+    return [
+        pcap(timed),
+        pcap(timed, big=True, nano=True),
+        section() + interface() + b"".join(packet(number, frame) for number, frame in timed),
+    ]
+
+
+def _read_capture(path: str) -> object:
+    with CaptureReader(path) as capture:
+        found = []
+        while (packets := capture.read()) is not None:
+            found.append(digest(packets, secret=5).values)
+        return found
+
+
+def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: parse(data.decode("utf-8", "replace"))
+
+
+def _seconds(text: str) -> object:
+    return time_seconds(text, "span")
+
+
+def _packet(data: bytes) -> object:
+    return [packet_digest(data, len(data), link) for link in (ETHERNET, RAW)]
+
+
+PARSERS: dict[str, Parser] = {
+    "frames of the serial line": Parser(_feed, _frames, _seal_frame),
+    "description of a board": Parser(Information.unpack, _information),
+    "answers of a board": Parser(_ask_board, _board_answers),
+    "specifications": Parser(in_file(Specification.from_toml), _specifications),
+    "state files": Parser(in_file(load), _states),
+    "state files, digest right": Parser(in_file(load), _unsealed_states, _seal_state),
+    "tables of thresholds": Parser(in_file(DecisionTable.load), _tables),
+    "measurements": Parser(in_file(load_measurements), _measurements),
+    "traces": Parser(in_file(_read_trace), _traces),
+    "captures": Parser(in_file(_read_capture), _captures),
+    "packets": Parser(_packet, _packets),
+    "durations": Parser(
+        _text(lambda text: time_seconds(text, "span")), lambda: [b"50ms", b"1.5 s", b"10us", b"2h"]
+    ),
+    "fields of a digest": Parser(_text(parse_fields), lambda: [b"tos", b"tos,ttl", b"none"]),
+}
+"""Parsers by what they read."""
+
+REFUSALS = (LatelyError,)
+"""Errors with which a parser refuses an input."""
+
+__all__ = ["PARSERS", "REFUSALS", "Parser", "in_file"]
