@@ -243,7 +243,7 @@ class Filter(Convenience):
     def _specified(cls, parameters: dict[str, Any]) -> Specification:
         """Return the specification in the result of `parameters`."""
         names = {item.name for item in fields(cls.specification)}
-        return cls.specification(**{n: v for n, v in parameters.items() if n in names})
+        return cls.specification(**{n: v for n, v in dict(parameters).items() if n in names})
 
     @classmethod
     def _build(cls, parameters: dict[str, Any]) -> Self:

@@ -145,6 +145,9 @@ class Specification(ABC, metaclass=_Dispatcher):
 
         Errors: as `require`.
         """
+        if not isinstance(values, Mapping):
+            kind = type(values).__name__
+            raise SpecificationError(f"specification: must be a table of fields, not {kind}")
         names, family = cls.field_names(), values.get("family")
         own: type[Specification] = cls.families().get(family, cls) if type(family) is str else cls
         for name, value in values.items():

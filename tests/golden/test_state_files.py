@@ -356,6 +356,21 @@ def test_mode_is_that_of_an_ordinary_file(path):
 # Damage
 
 
+@pytest.mark.parametrize("other", [7, None, "spec", [1, 2], [["k", 2]], {}, True])
+@pytest.mark.parametrize("place", ["parameters", "spec", "numbers"])
+@pytest.mark.parametrize("name", ["tiny", "dictionary-tiny"])
+def test_something_else_in_the_header(path, name, place, other):
+    """Where there are to be tables."""
+    from_spec(any_preset(name)).save(path)
+    header, arrays = read_state(path, FORMATS)
+    if place == "spec":
+        header["parameters"]["spec"] = other
+    else:
+        header[place] = other
+    write_state(path, header, arrays)
+    assert refusal(path).startswith("damaged filter state: ")
+
+
 @pytest.mark.parametrize(
     ("model", "changes"),
     [
