@@ -1,6 +1,7 @@
 """Filters as Python users meet them: `for_window`, printing, `in`, `len`, copies, single keys."""
 
 import copy
+import math
 import pickle
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 import lately.golden as golden
 from lately.golden import GEBF, BloomFilter, InferentialFilter, SpecificationError
+from lately.golden.analysis import apbbf_fills, apbf_false_positive_rate
+from lately.golden.ring.ring_sizes import apbbf_sizes
 from lately.golden.sizing import best_hashes, expected_keys
 from lately.golden.timestamp.timing_sizes import timing_bits
 
@@ -86,6 +89,14 @@ SIZES = {
 def test_sizes_of_a_window(name):
     spec = getattr(golden, name).for_window(20_000, 0.001).spec
     assert {field: getattr(spec, field) for field in SIZES[name]} == SIZES[name]
+
+
+def test_rate_that_a_size_just_meets():
+    """A ring that is the smallest for just its rate does not do for the next lower one."""
+    rate = apbf_false_positive_rate(2, 27, fills=apbbf_fills(2, 27, 256, 8))
+    exact, lower = (apbbf_sizes(20_000, fpr) for fpr in (rate, math.nextafter(rate, 0)))
+    assert (exact["k"], exact["l"], exact["hashes_per_block"]) == (2, 27, 8)
+    assert (lower["k"], lower["l"]) != (2, 27)
 
 
 def test_most_keys_that_are_expected():

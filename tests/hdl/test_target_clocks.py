@@ -36,6 +36,23 @@ def test_levels_at_the_target():
     assert levels("ice40-up5k", 49) == 3
 
 
+@pytest.mark.parametrize(
+    ("device", "highest"),
+    [
+        ("ecp5-25k-6", (225, 150)),
+        ("ecp5-45k-7", (265, 180)),
+        ("ecp5-85k-8", (300, 200)),
+        ("ice40-hx8k", (150, 110, 90)),
+        ("ice40-up5k", (70, 58, 48)),
+        ("gowin-gw1nr-9c", (190, 130)),
+        ("gowin-gw2ar-18c", (380, 200)),
+    ],
+)
+def test_highest_clock_of_each_number_of_levels(device, highest):
+    for number, mhz in enumerate(highest, 2):
+        assert (levels(device, mhz), levels(device, mhz + 1)) == (number, number - 1)
+
+
 def test_unknown_device_wrong():
     with pytest.raises(KeyError):
         target_mhz("ecp5-25k-5")
