@@ -141,7 +141,8 @@ def _log_records(lines: Iterator[str], key: Sequence[str], rejects: Rejects) -> 
             continue
         try:
             entry = parse(line.rstrip("\r\n"))
-        except ValueError:
+        except (ValueError, OverflowError):
+            # The latter of a year that no date has.
             rejects.add(number, f"not an access log line: {_excerpt(line)}")
             continue
         request = _REQUEST.fullmatch(entry.request_line or "")

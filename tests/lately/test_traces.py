@@ -155,6 +155,16 @@ def test_log_malformed(tmp_path):
     assert len(texts(path, key="client")) == 3
 
 
+@pytest.mark.parametrize("year", ["0", "10000", "9" * 30])
+def test_log_year_that_no_date_has(tmp_path, year):
+    """The line is malformed, and those after it are read."""
+    line = COMMON.replace("/2015:", f"/{year}:")
+    assert line != COMMON
+    found, trace = records(write(tmp_path / "log", COMMON + line + COMMON))
+    assert len(found) == 2
+    assert trace.rejects.count == 1
+
+
 def test_log_field_wrong(tmp_path):
     path = write(tmp_path / "log", COMMON)
     with pytest.raises(TraceError, match=r"key: must be among client, user, .* not 'ip'"):
