@@ -131,9 +131,10 @@ def test_speed_of_hardware():
         lanes="two-lanes-tiny", dictionaries=["ring-1000"], operations=4_000
     )
     rates = {(run["attack"], run["hash"]): run["attacked"] for run in runs}
-    assert min(run["usual"] for run in runs if "shard" in run["attack"]) > 1.6
-    assert rates["one shard", KNOWN] < 1.1
-    assert rates["one shard", KEYED] > 1.6
+    # Of so small a unit turning the ring takes a part of the clocks.
+    assert min(run["usual"] for run in runs if "shard" in run["attack"]) > 1.3
+    assert rates["one shard", KNOWN] < 0.9
+    assert rates["one shard", KEYED] > 1.3
     for way in (KNOWN, KEYED):
-        assert rates["one shard, by time", way] < 1.1
-        assert 0.9 < rates["crowded", way] <= 1
+        assert rates["one shard, by time", way] < 0.9
+    assert 0.85 < rates["crowded", KNOWN] < 0.95 < rates["crowded", KEYED] <= 1
