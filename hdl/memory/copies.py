@@ -32,9 +32,9 @@ class Copies(wiring.Component):
     -------
     As those of the copies, and:
 
-    upset : Out(len(answers))
-        With each of the `answers`, whether the copies differ in it. It means nothing where the
-        answer itself is undefined.
+    upset : Out
+        With the `answers`, for each whether the copies differ in it; without registers, for each
+        of its bits. It means nothing where the answer itself is undefined.
 
     Raises
     ------
@@ -49,7 +49,8 @@ class Copies(wiring.Component):
         self._answers = answers
         self._registers = registers
         self.latency = self.LATENCY = latency + registers
-        super().__init__({**copies[0].signature.members, "upset": Out(len(answers))})
+        widths = [1 if registers else len(getattr(copies[0], name)) for name in answers]
+        super().__init__({**copies[0].signature.members, "upset": Out(sum(widths))})
 
     def elaborate(self, platform):
         m = Module()
@@ -63,7 +64,8 @@ class Copies(wiring.Component):
                 m.d.comb += [one.eq(own) for one in each]
             elif name in self._answers:
                 domain += own.eq(vote(each))
-                upsets.append((reduce(or_, each) & ~reduce(and_, each)).any())
+                differs = reduce(or_, each) & ~reduce(and_, each)
+                upsets.append(differs.any() if self._registers else differs)
             else:
                 m.d.comb += own.eq(Cat(each).all())
         domain += self.upset.eq(Cat(upsets))

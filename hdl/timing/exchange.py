@@ -127,9 +127,13 @@ class ExchangePart(CellPart):
     def _elaborate_young(self, m, pipe, word, dead, port):
         """Return, a stage after its word, whether the cell is as young as any; if that can be."""
         if self._voted:
-            upset = pipe.enter(self.memory.upset[0], "upset", stage=word.stage)
-            found = upset.at(word.stage + 1) & ~dead.at(word.stage + 1)
-            m.d.comb += self.upset.eq(found.at(self.LATENCY).value)
+            found = pipe.register(
+                "found",
+                lambda differs, dead: differs.any() & ~dead,
+                self._elaborate_differs(pipe, word.stage),
+                dead,
+            )
+            m.d.comb += self.upset.eq(found.value)
         if not self._checked:
             return []
         added = pipe.register("sums", sums, word)

@@ -11,7 +11,7 @@ from ..memory.cells import PortableCellMemory
 from ..memory.copies import protected
 from ..pipeline import registered
 from .doubt import Doubt, NoDoubt, Parity
-from .parity import sums
+from .parity import DIGIT, sums
 from .ticks import stamp_checks
 from .timing_profile import PART_LATENCY, check_bits
 
@@ -118,8 +118,15 @@ class CellPart(wiring.Component):
         Known or dead it is a stage after its word, if what was read does not count.
         """
         if self._voted:
-            wrong = pipe.enter(self.memory.upset[0], "upset", stage=word.stage - 1)
-            return Doubt(m, self, wrong.at(word.stage + 2))
+            differs = self._elaborate_differs(pipe, word.stage - 1)
+            some = pipe.register(
+                "some",
+                lambda differs: Cat(
+                    differs[at : at + DIGIT].any() for at in range(0, len(differs), DIGIT)
+                ),
+                differs,
+            )
+            return Doubt(m, self, pipe.register("wrong", lambda some: some.any(), some))
         if not self._checked:
             return NoDoubt()
         added = pipe.register("sums", sums, word)
@@ -129,6 +136,11 @@ class CellPart(wiring.Component):
             "met", lambda dead, known, renewed: dead & ~known & renewed, dead, known, renewed
         )
         return Parity(m, self, wrong, pipe, met)
+
+    def _elaborate_differs(self, pipe, stage):
+        """Return, a stage after a word, in which bits its copies differ."""
+        differs = self.memory.upset[: len(self.memory.a_word)]
+        return pipe.enter(differs, "differs", stage=stage).at(stage + 1)
 
     def _elaborate_renewal(self, m, port, swept, renews):
         """Have a cell written that the sweep finds wrong, two clocks after its word."""

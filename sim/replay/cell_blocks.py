@@ -29,6 +29,8 @@ class CellBlocks:
         Variant of the memory: one of `CELL_VARIANTS` or `EXCHANGE_VARIANTS`.
     core : tuple of str
         Names of the submodules from the unit to the core.
+    held : tuple of str
+        Names of the submodules from a part to its memory, or to the first copy of that.
     """
 
     part: str
@@ -37,12 +39,13 @@ class CellBlocks:
     bits: int
     memory: str
     core: tuple[str, ...] = ("core",)
+    held: tuple[str, ...] = ("memory",)
 
     @property
     def names(self) -> list[str]:
         """Names of the arrays of words in compiled Verilog, below the unit, part by part."""
         return [
-            "__DOT__".join([*self.core, f"{self.part}{part}", "memory", *block, "words"])
+            "__DOT__".join([*self.core, f"{self.part}{part}", *self.held, *block, "words"])
             for part in range(self.parts)
             for bank in self._banks
             for block in bank

@@ -49,10 +49,12 @@ class CompiledCells(DrivenModel):
         optimisation: int = 3,
         progress: Progress | None = None,
         upsets: bool = False,
+        protect: str = "none",
         **options: Any,
     ) -> None:
-        unit = filter_unit(spec, tag_bits=TAG_BITS, memory=blocks.memory, **options)
-        self.profile = unit_profile(spec, memory=blocks.memory)
+        shape = {"memory": blocks.memory, "protect": protect}
+        unit = filter_unit(spec, tag_bits=TAG_BITS, **shape, **options)
+        self.profile = unit_profile(spec, **shape)
         self._blocks = blocks
         self._key_bits = spec.key_bits
         ports = unit.signature.members

@@ -42,17 +42,27 @@ class CompiledStamps(CompiledCells):
     memory : str
         Variant of the memory, as for `lately.hdl.timing.unit.TimingUnit`; explicit block RAMs are
         simulated with the models that answer with garbage what vendors leave undefined.
+    protect : str
+        As for `lately.hdl.timing.unit.TimingUnit`.
     options
         As for `CompiledCells`.
 
     Errors: as `CompiledCells`.
     """
 
-    def __init__(self, spec: StampedPartsSpec, *, memory: str = "portable", **options: Any) -> None:
+    def __init__(
+        self,
+        spec: StampedPartsSpec,
+        *,
+        memory: str = "portable",
+        protect: str = "none",
+        **options: Any,
+    ) -> None:
         self._stamps = spec
         core = ("core",) if spec.classes is None else ("core", "core")
-        blocks = CellBlocks("part", spec.hashes, spec.cells, spec.stamp_bits, memory, core)
-        super().__init__(spec, blocks, **options)
+        held = ("memory", "copy0") if protect == "ecc" else ("memory",)
+        blocks = CellBlocks("part", spec.hashes, spec.cells, spec.stamp_bits, memory, core, held)
+        super().__init__(spec, blocks, protect=protect, **options)
 
     def decide_by(self, thresholds: ArrayLike) -> None:
         """Load a table, and have it answer from the next operation on; as the golden model's.

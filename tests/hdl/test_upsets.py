@@ -307,6 +307,30 @@ def test_board_tells_upsets():
     assert Information.unpack(link.information.pack()) == link.information
 
 
+@pytest.mark.slow
+@pytest.mark.rtl
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize(
+    ("name", "memory"), [("timing-tiny", "ecp5"), ("timing-counted-default", "ecp5-rbw")]
+)
+def test_nothing_undefined_counts_as_an_upset_of_cells(name, memory, protect):
+    spec, draw = any_preset(name), np.random.default_rng(SEED)
+    codes = draw.choice([1, 2, 3], 20_000)
+    keys = random_keys(draw, 200, spec.key_bits)[draw.integers(0, 200, len(codes))]
+    golden, scale = from_spec(spec), spec.period if spec.timed else spec.block
+    asked = [draw.integers(1, spec.window_blocks + 1, len(codes)) * scale]
+    if spec.timed:
+        asked = [np.cumsum(draw.random(len(codes)) < 0.1) * scale, *asked]
+    with compiled_unit(spec, memory=memory, protect=protect, optimisation=1) as unit:
+        told, due = (one.perform(codes, keys, *asked) for one in (unit, golden))
+        assert (told.seen == due.seen).all()
+        assert (told.age == due.age).all()
+        cells = golden.memory_at(int(asked[0][-1])) if spec.timed else golden.memory
+        assert (unit.memory == cells).all()
+        assert unit.statistics["operations"] == len(codes)
+        assert unit.statistics["upsets"] == 0
+
+
 # What waits beside the memories of a filter
 
 
