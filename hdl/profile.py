@@ -232,7 +232,7 @@ class HardwareProfile:
             **core,
             "done": 2,
             "check": 8,
-            "results": 4 + paged_latency(self.lane_slots),
+            "results": 3 + paged_latency(self.lane_slots),
             "selection": ceil_log(2, spec.shards),
             "answers": QUEUE_LATENCY,
         }

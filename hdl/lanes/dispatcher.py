@@ -176,7 +176,7 @@ class Dispatcher(wiring.Component):
             self.inserted.eq(beat["insert"].value),
             self.shifted.eq(waits.value),
         ]
-        slot = self._elaborate_slot(m, pipeline, beat["arrived"].at(self.latency - 1))
+        slot = self._elaborate_slot(m, pipeline, arrived)
         shared = {"there": there, "states": states, "shifts": shifts, "turn": command,
                   "waits": waits, "slot": slot}  # fmt: skip
         self._elaborate_share(m, shared | {name: beat[name] for name in ("query", "insert")}, items)
@@ -244,7 +244,7 @@ class Dispatcher(wiring.Component):
         return pipeline.enter(finder.shifts, "shifts", stage=stage + finder.LATENCY)
 
     def _elaborate_slot(self, m, pipeline, arrived):
-        """Number the beats, a cycle ahead: who takes the number need not wait for the sum."""
+        """Number the beats."""
         slot = Signal(self.share.slot.shape())
         with m.If(arrived.value):
             m.d.sync += slot.eq(slot + 1)

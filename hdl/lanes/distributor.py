@@ -151,7 +151,7 @@ class Distributor(wiring.Component):
         left = Signal(signed(self.PLACES.bit_length() + 1), name=f"left{shard}",
                       init=self.PLACES - 2 - self._lag)  # fmt: skip
         m.d.sync += [
-            change.eq(registered(m, self.taken[shard], f"taken{shard}") - self.valid[shard]),
+            change.eq(self.taken[shard] - self.valid[shard]),
             left.eq(left + change),
         ]
         return left >= 0

@@ -79,14 +79,7 @@ class Shard(wiring.Component):
         self._ordered = OrderedEntry(self._entry)
         self._verdict_bits = len(self._core.verdict.as_value())
         self._memories = [
-            # The slot comes from the middle of the chip.
-            PagedMemory(
-                depth=slots,
-                width=self._verdict_bits,
-                number=number,
-                memories=spec.shards,
-                way=1,
-            )
+            PagedMemory(depth=slots, width=self._verdict_bits, number=number, memories=spec.shards)
             for _ in range(spec.lanes)
         ]
         self.latency = self._memories[0].latency

@@ -12,8 +12,8 @@ from ..pipeline import Pipeline
 
 
 @lru_cache(maxsize=16)
-def address_maps(width):
-    """Return all one-to-one maps of addresses to addresses; no two have a bit in common.
+def address_maps(width, count):
+    """Return one-to-one maps of addresses to addresses; no two have a bit in common.
 
     Registers of one map cannot be those of another, so that synthesis keeps
     all of them, and memories with the same addresses may lie apart.
@@ -23,10 +23,15 @@ def address_maps(width):
     list of (list of int, int)
         For each bit of the mapped address the bits that it is the sum of, as a
         mask; and whether all are inverted, as 0 or -1.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many.
     """
     unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
     maps = []
-    while True:
+    while len(maps) < count:
         rows, reduced = [], []
         for mask in unused:
             rest = mask
@@ -38,17 +43,17 @@ def address_maps(width):
             if len(rows) == width:
                 break
         if len(rows) < width:
-            return maps
+            raise ValueError(f"Maps of {width} bits must be at most {len(maps)}, not {count}")
         unused = [mask for mask in unused if mask not in rows]
         maps += [(rows, 0), (rows, -1)]
+    return maps[:count]
 
 
 class PagedMemory(wiring.Component):
     """Words in pages, which are selected two binary digits per clock.
 
     One write and one read per clock. A read sees the writes of all earlier
-    clocks but the last, and of one clock more for each register of `way`. Latency `latency`
-    clocks from `read_address` to `word`.
+    clocks but the last. Latency `latency` clocks from `read_address` to `word`.
 
     Parameters
     ----------
@@ -59,8 +64,6 @@ class PagedMemory(wiring.Component):
     number, memories : int
         Which of how many memories with the same addresses: each has registers of its own for
         them, so that they may lie apart.
-    way : int
-        Further registers on the way of the read address, for one that comes from afar.
 
     Members
     -------
@@ -73,26 +76,22 @@ class PagedMemory(wiring.Component):
     Errors: as `require_integer`.
     """
 
-    SHARE = 64
-    """Bits of all pages that share registers for addresses, if there are maps for as many."""
+    SHARE = 128
+    """Bits of all pages, at most, for each place that share registers for addresses."""
 
-    def __init__(self, *, depth, width, number=0, memories=1, way=0):
+    def __init__(self, *, depth, width, number=0, memories=1):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Width", width, least=1)
-        require_integer("Way", way)
+        require_integer("Memories", memories, least=1)
+        require_integer("Number", number, most=memories - 1)
         self._width = width
         self._depth = depth
-        self._way = way
         self._page = min(depth, PAGE_WORDS)
         self._pages = depth // self._page
-        maps = address_maps((depth - 1).bit_length())
-        require_integer("Memories", memories, least=1, most=len(maps))
-        require_integer("Number", number, most=memories - 1)
-        groups = min(-(-width * self._pages // self.SHARE), len(maps) // memories)
-        self._size = -(-width // groups)
-        self._groups = -(-width // self._size)
+        self._groups = -(-width * self._pages // self.SHARE)
+        maps = address_maps((depth - 1).bit_length(), memories * self._groups)
         self._maps = maps[number * self._groups :]
-        self.latency = paged_latency(depth) + way
+        self.latency = paged_latency(depth)
         super().__init__(
             {
                 "write": In(1),
@@ -105,8 +104,9 @@ class PagedMemory(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        size = -(-self._width // self._groups)
         for group in range(self._groups):
-            part = slice(group * self._size, min((group + 1) * self._size, self._width))
+            part = slice(group * size, min((group + 1) * size, self._width))
             m.d.comb += self.word[part].eq(self._elaborate_group(m, group, self.value[part]))
         return m
 
@@ -124,7 +124,7 @@ class PagedMemory(wiring.Component):
             )
         )
         value = pipeline.enter(value, f"value{group}", reset_less=True).at(2).value
-        address = read.at(1 + self._way)
+        address = read.at(1)
         words = []
         for number in range(self._pages):
             words_of_page = memory.Memory(shape=len(value), depth=self._page, init=[])
@@ -146,11 +146,7 @@ class PagedMemory(wiring.Component):
             ]
             words.append(
                 pipeline.enter(
-                    read_port.data,
-                    f"page{group}_{number}",
-                    stage=address.stage,
-                    reset_less=True,
-                    levels=1,
+                    read_port.data, f"page{group}_{number}", stage=1, reset_less=True, levels=1
                 )
             )
         word = pipeline.select(words, address[low:], f"word{group}_").settled()

@@ -43,11 +43,10 @@ def simulate(component, bench):
 @pytest.mark.parametrize(
     ("depth", "latency"), [(8, 2), (16, 2), (32, 2), (64, 3), (128, 3), (256, 4)]
 )
-@pytest.mark.parametrize(("width", "number", "way"), [(9, 0, 0), (9, 3, 1), (70, 1, 0)])
-def test_paged_memory(depth, latency, width, number, way):
+@pytest.mark.parametrize(("width", "number"), [(9, 0), (9, 3), (70, 1)])
+def test_paged_memory(depth, latency, width, number):
     memories = number + 1
-    memory = PagedMemory(depth=depth, width=width, number=number, memories=memories, way=way)
-    latency += way
+    memory = PagedMemory(depth=depth, width=width, number=number, memories=memories)
     assert memory.latency == latency
     draw = random.Random(SEED)
     held = [0] * depth
@@ -65,12 +64,11 @@ def test_paged_memory(depth, latency, width, number, way):
             ctx.set(memory.write_address, address)
             ctx.set(memory.value, value)
             ctx.set(memory.read_address, reading)
-            writes.append((address, value) if write else None)
-            # A read sees all writes but those of its own clock and the one before, and one of them
-            # more for each register more on its way.
-            if len(writes) > 2 - way and (done := writes[way - 3]):
+            # A read sees all writes but those of its own clock and the one before.
+            if len(writes) > 1 and (done := writes[-2]):
                 held[done[0]] = done[1]
             asked.append(held[reading])
+            writes.append((address, value) if write else None)
             if len(asked) > latency:
                 assert ctx.get(memory.word) == asked[-1 - latency]
             await ctx.tick()
@@ -78,13 +76,11 @@ def test_paged_memory(depth, latency, width, number, way):
     simulate(memory, bench)
 
 
-@pytest.mark.parametrize(("width", "count"), [(1, 2), (3, 4), (5, 12), (7, 34)])
+@pytest.mark.parametrize(("width", "count"), [(1, 2), (3, 4), (5, 8), (7, 20)])
 def test_address_maps(width, count):
     """Each is one-to-one, and no bit of an address is that of another map."""
-    maps = address_maps(width)
-    assert len(maps) == count
     bits = set()
-    for rows, inverted in maps:
+    for rows, inverted in address_maps(width, count):
         addresses = range(1 << width)
         mapped = [
             sum(((address & mask).bit_count() & 1) << bit for bit, mask in enumerate(rows))
@@ -93,6 +89,8 @@ def test_address_maps(width, count):
         assert len(set(mapped)) == 1 << width
         bits |= {(mask, inverted) for mask in rows}
     assert len(bits) == width * count
+    with pytest.raises(ValueError, match=f"Maps of {width} bits must be at most"):
+        address_maps(width, 1 << width + 1)
 
 
 @pytest.mark.parametrize("lanes", [2, 4])
