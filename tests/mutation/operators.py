@@ -275,7 +275,7 @@ def widths(source: Source, node: ast.AST) -> Iterator[Change]:
     if not isinstance(node, ast.Call):
         return
     for keyword in node.keywords:
-        if keyword.arg in {"init", "reset"}:
+        if keyword.arg in {"init", "reset"} and source.text(keyword.value) != "0":
             yield source.replaced("reset", keyword.value, "0")
     sized = called(node) == "Signal" or (called(node) in SHAPES and len(node.args) == 1)
     if sized and node.args and isinstance(node.args[0], ast.BinOp | ast.Name | ast.Attribute):
