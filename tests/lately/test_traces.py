@@ -165,6 +165,24 @@ def test_log_year_that_no_date_has(tmp_path, year):
     assert trace.rejects.count == 1
 
 
+@pytest.mark.parametrize("cut", ["[17/May", "[17/May/2015:10:05:03 +0000] ", '"GET /', "200 "])
+@pytest.mark.parametrize("filler", [rb"\xff", b"\xff", b"\\\\", b" ", b" [", b"] ", b'\\" '])
+def test_log_line_that_takes_long_to_refuse(tmp_path, cut, filler):
+    """Escapes that can be read in two ways took twice the time each."""
+    begun = COMMON[: COMMON.index(cut) + len(cut)].encode() if cut in COMMON else cut.encode()
+    line = begun + 2000 * filler + b"\n"
+    path = write(tmp_path / "log", COMMON.encode() + line + COMMON.encode())
+    found, trace = records(path)
+    assert len(found) == 2
+    assert trace.rejects.count == 1
+
+
+def test_log_common_with_many_escapes(tmp_path):
+    """That it is not of the longer format is known at once."""
+    line = COMMON.replace("/a?x=1", "/" + r"\xc3\xa9" * 500)
+    assert texts(write(tmp_path / "log", line), key="path") == ["/" + "é" * 500]
+
+
 def test_log_field_wrong(tmp_path):
     path = write(tmp_path / "log", COMMON)
     with pytest.raises(TraceError, match=r"key: must be among client, user, .* not 'ip'"):
