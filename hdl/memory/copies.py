@@ -73,7 +73,12 @@ class Copies(wiring.Component):
 
 
 def vote(values):
-    """Return what counts of some values, bit by bit: the one, either of two, or most of three."""
+    """Return what counts of some values, bit by bit: the one, either of two, or most of three.
+
+    Parameters
+    ----------
+    values : list of Value
+    """
     first, *others = values
     if not others:
         return first
@@ -83,7 +88,12 @@ def vote(values):
 
 
 def copy_names(copies):
-    """Return what the names of copies end with: nothing if there is one."""
+    """Return what the names of copies end with: nothing if there is one.
+
+    Parameters
+    ----------
+    copies : list
+    """
     return range(len(copies)) if len(copies) > 1 else [""]
 
 

@@ -191,8 +191,8 @@ class TimingCore(SelfSweptCore):
         A period is a tick.
     clocks : int
         Clocks from one tick to the next, at least.
-    memory, levels, protect
-        As for `StampedCore`.
+    options
+        ``memory``, ``levels`` and ``protect``, as for `StampedCore`.
 
     Members
     -------
@@ -222,8 +222,8 @@ class CountedTimingCore(StampedCore):
     Parameters
     ----------
     spec : PartitionedTimingSpec
-    memory, levels, protect
-        As for `StampedCore`.
+    options
+        ``memory``, ``levels`` and ``protect``, as for `StampedCore`.
 
     Members
     -------
@@ -269,8 +269,8 @@ class ExchangeCore(SelfSweptCore):
     spec : PartitionedTimingSpec
     memory : str or type
         Variant of the memories, one of `lately.hdl.memory.variants.EXCHANGE_MEMORIES`, or a class.
-    levels, protect
-        As for `StampedCore`.
+    options
+        ``levels`` and ``protect``, as for `StampedCore`.
 
     Members
     -------

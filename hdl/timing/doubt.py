@@ -5,15 +5,33 @@ class NoDoubt:
     """Of a cell without protection nothing is doubted."""
 
     def vouched(self, held):
-        """Return whether the word counts that was read, if it was not overtaken."""
+        """Return whether the word counts that was read.
+
+        Parameters
+        ----------
+        held : Staged
+            Whether it does if there is nothing to doubt.
+        """
         return held
 
     def lost(self, lost):
-        """Return whether the cell has expired whatever was read."""
+        """Return whether the cell has expired whatever was read.
+
+        Parameters
+        ----------
+        lost : Staged
+            Whether it has if there is nothing to doubt.
+        """
         return lost
 
     def told(self, answer, held):
-        """Return an age, a stage later."""
+        """Return the age, a stage later.
+
+        Parameters
+        ----------
+        answer, held : Staged
+            The age, and whether the word counts, if there is nothing to doubt.
+        """
         return answer.at(answer.stage + 1)
 
 
@@ -34,7 +52,12 @@ class Doubt(NoDoubt):
         self._m, self._part, self._wrong = m, part, wrong
 
     def told(self, answer, held):
-        """As of `NoDoubt`; tells the part, too."""
+        """As of `NoDoubt`; tells of upsets, too.
+
+        Parameters
+        ----------
+        answer, held : Staged
+        """
         upset = self._wrong & held
         self._m.d.comb += self._part.upset.eq(upset.at(upset.stage + 1).value)
         return super().told(answer, held)
@@ -58,15 +81,30 @@ class Parity(Doubt):
         self._pipe, self._met = pipe, met
 
     def vouched(self, held):
-        """As of `NoDoubt`."""
+        """As of `NoDoubt`.
+
+        Parameters
+        ----------
+        held : Staged
+        """
         return held & ~self._wrong
 
     def lost(self, lost):
-        """As of `NoDoubt`."""
+        """As of `NoDoubt`.
+
+        Parameters
+        ----------
+        lost : Staged
+        """
         return lost & ~self._met
 
     def told(self, answer, held):
-        """As of `Doubt`."""
+        """As of `Doubt`.
+
+        Parameters
+        ----------
+        answer, held : Staged
+        """
         young = self._wrong & held | self._met
         super().told(answer, held)
         return self._pipe.register(

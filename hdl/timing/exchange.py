@@ -1,6 +1,6 @@
 """Part of a timing filter whose operations read a cell and write it in one access of the memory."""
 
-from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import PortableReadBeforeWriteMemory
@@ -105,18 +105,14 @@ class ExchangePart(CellPart):
         young = self._elaborate_young(m, pipe, stamp, dead, port)
         answer = pipe.register(
             "answer",
-            lambda age, *young: age[:low] & ~young[0].replicate(low) if young else age[:low],
+            lambda age, *young: older(age[:low], young),
             age,
             *young,
             reset_less=True,
         )
         expired = pipe.register(
             "expired",
-            lambda age, dead, *young: (
-                (is_at_least(constant_flags(age, limit)) | dead) & ~Cat(young).any()
-                if young
-                else is_at_least(constant_flags(age, limit)) | dead
-            ),
+            lambda age, dead, *young: older(is_at_least(constant_flags(age, limit)) | dead, young),
             age,
             dead,
             *young,
@@ -143,3 +139,8 @@ class ExchangePart(CellPart):
         )
         m.d.comb += self.upset.eq(wrong.at(self.LATENCY).value)
         return [wrong | renewed & dead.at(added.stage)]
+
+
+def older(value, young):
+    """Return a value, or 0 where a flag of `young` says so, if there is one."""
+    return value & ~young[0].replicate(len(value)) if young else value

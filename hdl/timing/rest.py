@@ -63,15 +63,16 @@ class RestPart(CellPart):
         insert, sweep, wipe = (flags[name].at(self.LATENCY).value
                                for name in ("insert", "sweep", "wipe"))  # fmt: skip
         sweeps = Signal()
-        due, restamps = expired.value | wipe, sweep
+        restamps = sweep
         if self._checked:
             renews = sweep & ~wipe & self.upset
-            due, restamps = due | self.upset, sweep & ~renews
+            restamps = sweep & ~renews
+            expired = pipe.combine("due", lambda expired: expired | self.upset, expired)
             m.d.comb += self.renewed.eq(renews)
             m.d.sync += port.renews.eq(renews)
         m.d.comb += [
             memory.a_address.eq(address.at(1).value),
-            sweeps.eq(sweep & due),
+            sweeps.eq(sweep & (expired.value | wipe)),
         ]
         m.d.sync += [
             port.address.eq(address.at(self.LATENCY).value),

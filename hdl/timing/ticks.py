@@ -72,7 +72,13 @@ class TickCount(wiring.Component):
 
 
 def stamp_checks(checked):
-    """Return the names of the ports for the parities of stamps, if they have any."""
+    """Return the names of the ports for the parities of stamps, if they have any.
+
+    Parameters
+    ----------
+    checked : bool
+        Whether they have.
+    """
     return [f"{name}_check" for name in ("now", "stamp", "restamp")] if checked else []
 
 

@@ -30,6 +30,8 @@ class CompiledCells(DrivenModel):
         As for `lately.sim.replay.model.cached_model`.
     progress, upsets
         As for `DrivenModel`.
+    protect : str
+        As for `lately.hdl.build.filter_unit`.
     options
         Further options of the unit.
 
