@@ -54,7 +54,7 @@ class CompiledCells(DrivenModel):
         protect: str = "none",
         **options: Any,
     ) -> None:
-        shape = {"memory": blocks.memory, "protect": protect}
+        shape: Any = {"memory": blocks.memory, "protect": protect}
         unit = filter_unit(spec, tag_bits=TAG_BITS, **shape, **options)
         self.profile = unit_profile(spec, **shape)
         self._blocks = blocks
