@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ..golden.errors import SpecificationError
 from ..golden.spec import FilterSpec
-from ..golden.spec.base import Specification
+from ..golden.spec.base import Specification, require
 from ..golden.spec.dictionary_sizes import WindowDictionarySpec
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from .dictionary.dictionary_figures import DictionaryProfile
@@ -201,6 +201,9 @@ def filter_unit(
         If there is no hardware for the family, or not in this organisation.
     """
     kind = unit_kind(spec)
+    check, several = options.get("check", False), getattr(spec, "lanes", 1) > 1
+    watched = isinstance(spec, FilterSpec) and not several
+    require(watched or not check, "check", "must be False but for a ring of one lane", check)
     levels = min(levels, kind.most_levels)
     shape = {"memory": memory, "organisation": organisation, "levels": levels, "protect": protect}
     kind.profile(spec, **shape).check_buildable()

@@ -63,6 +63,8 @@ class CoreSignature(wiring.Signature):
         Cycles after a shift or clear from which on `clean` can be relied on.
     timed : bool
         Whether only what starts below a limit is reported.
+    checks : bool
+        Whether the state of the core is watched.
 
     Members
     -------
@@ -81,11 +83,15 @@ class CoreSignature(wiring.Signature):
         Whether everything that was to be cleared is, as far as the core can tell.
     fault : Out(1)
         Whether the core has found an error in its memory. Always low in cores without protection.
+    illegal : Out(1)
+        If it is watched: the core is in a state that no operations bring about.
 
     Errors: as `require_integer`.
     """
 
-    def __init__(self, *, key_bits, ages, latency, clear_cycles, secrets=0, timed=False):
+    def __init__(
+        self, *, key_bits, ages, latency, clear_cycles, secrets=0, timed=False, checks=False
+    ):
         require_integer("Key width", key_bits, least=1)
         require_integer("Ages", ages, least=1)
         require_integer("Secrets", secrets)
@@ -107,6 +113,7 @@ class CoreSignature(wiring.Signature):
             }
             | {f"secret{number}": In(SECRET_BITS) for number in range(secrets)}
             | ({"limit": In(range(ages + 1))} if timed else {})
+            | ({"illegal": Out(1)} if checks else {})
         )
 
 

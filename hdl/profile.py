@@ -53,6 +53,8 @@ class HardwareProfile:
         Levels of look-up tables between two registers, see `lately.hdl.pipeline.Pipeline`.
     protect : str
         What an upset of a memory may cost, one of `PROTECTIONS`.
+    check : bool
+        Whether the unit watches its own state.
 
     Raises
     ------
@@ -65,6 +67,7 @@ class HardwareProfile:
     memory: str = "portable"
     levels: int = DEFAULT_LEVELS
     protect: str = "none"
+    check: bool = False
 
     def __post_init__(self) -> None:
         if self.organisation not in ORGANISATIONS:

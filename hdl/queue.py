@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .latencies import QUEUE_LATENCY
 from .memory.copies import copy_names, vote
 from .parameters import require_integer, require_power_of_two
+from .pipeline import registered
 
 
 class ResultQueue(wiring.Component):
@@ -29,6 +30,8 @@ class ResultQueue(wiring.Component):
         whose output comes late.
     copies : int
         Of each word; of three most count.
+    check : bool
+        Whether the places of words are watched.
 
     Members
     -------
@@ -39,6 +42,11 @@ class ResultQueue(wiring.Component):
         Each verdict in the cycle after `valid_next`.
     o : Out(stream.Signature({"verdict", "status", "tag"}))
         Verdict in the low bits.
+    illegal : Out(1)
+        If places are watched: in the cycle before, two were not as far apart as they always are.
+    tagged, given : Out(range(2 * depth))
+        If they are watched: tags that have come, and results that have been taken, modulo twice the
+        depth.
 
     Errors: as `require_integer`.
     """
@@ -46,13 +54,22 @@ class ResultQueue(wiring.Component):
     LATENCY = QUEUE_LATENCY
 
     def __init__(
-        self, *, depth, tag_bits, verdict_bits, status_bits=0, distributed=False, copies=1
+        self,
+        *,
+        depth,
+        tag_bits,
+        verdict_bits,
+        status_bits=0,
+        distributed=False,
+        copies=1,
+        check=False,
     ):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Tag width", tag_bits)
         require_integer("Verdict width", verdict_bits)
         require_integer("Status width", status_bits)
         self._depth = depth
+        self._checks = check
         attributes = {"ram_style": "distributed"} if distributed else {}
         self.words = {
             name: [
@@ -73,6 +90,8 @@ class ResultQueue(wiring.Component):
                 "o": Out(stream.Signature(verdict_bits + status_bits + tag_bits)),
             }
             | ({"status_valid": In(1), "status": In(status_bits)} if status_bits else {})
+            | ({"illegal": Out(1)} if check else {})
+            | (dict.fromkeys(("tagged", "given"), Out(range(2 * depth))) if check else {})
         )
 
     def elaborate(self, platform):
@@ -102,16 +121,19 @@ class ResultQueue(wiring.Component):
             m.d.sync += self.o.valid.eq(load)
         with m.If(load):
             m.d.sync += [read.eq(after), after.eq(after + 1)]
+        places = {}
         words = [
-            self._elaborate_words(m, "verdicts", came, self.verdict, read, taken),
-            self._elaborate_words(m, "tags", self.tag_valid, self.tag, read, taken),
+            self._elaborate_words(m, "verdicts", came, self.verdict, read, taken, places),
+            self._elaborate_words(m, "tags", self.tag_valid, self.tag, read, taken, places),
         ]
         if "status" in self.signature.members:
             status = self._elaborate_words(
-                m, "statuses", self.status_valid, self.status, read, taken
+                m, "statuses", self.status_valid, self.status, read, taken, places
             )
             words.insert(1, status)
         m.d.comb += self.o.p.eq(Cat(words))
+        if self._checks:
+            self._elaborate_check(m, places, written, read, after)
         return m
 
     def _elaborate_count(self, m, name, event):
@@ -120,11 +142,25 @@ class ResultQueue(wiring.Component):
             m.d.sync += count.eq(count + 1)
         return count
 
-    def _elaborate_words(self, m, name, came, value, read, taken):
-        """Store one kind of word as they come; return the one that was read last."""
+    def _elaborate_check(self, m, places, written, read, after):
+        """Watch the places of which one follows from another."""
+        before = registered(m, written, "written_before")
+        apart = [after != (read + 1)[: len(read)]]
+        apart += [places["verdicts"] != before] if "verdicts" in places else []
+        tagged = places.get("tags")
+        if tagged is None:
+            tagged = self._elaborate_count(m, "tagged_count", self.tag_valid)
+        m.d.comb += [
+            self.illegal.eq(registered(m, Cat(apart), "apart").any()),
+            self.tagged.eq(tagged),
+            self.given.eq(read - self.o.valid),
+        ]
+
+    def _elaborate_words(self, m, name, came, value, read, taken, places):
+        """Store one kind of word as they come, at places that are told; return that read last."""
         if not len(value):
             return Signal(0)
-        place = self._elaborate_count(m, f"{name}_written", came)
+        place = places[name] = self._elaborate_count(m, f"{name}_written", came)
         found = []
         for words, number in zip(self.words[name], copy_names(self.words[name]), strict=True):
             m.submodules[f"{name}{number}"] = words

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 from ..golden.errors import SpecificationError
 from ..golden.hash.siphash import SECRET_BITS
@@ -70,6 +71,9 @@ class FilterUnit(wiring.Component):
         anything; "parity" for false positives, as there are two copies of each memory and what is
         set in either counts; "ecc" for nothing, if it is alone in its bit until that is cleared,
         as there are three and most of them count.
+    check : bool
+        Whether the unit watches its own state: the masks of the ring, the places of its results
+        and the count of those that are left.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 
@@ -101,6 +105,9 @@ class FilterUnit(wiring.Component):
         The counters of `lately.hdl.registers` that units hold: events since reset, counted as
         the results leave the core. They are exact once the unit has been idle for its own
         latency and that of an `EventCounter`.
+    fault : Out(1)
+        If it watches its state: since reset, this has been such as no operations bring about. A
+        CLEAR puts the masks of the ring in order, and a reset everything.
     upsets : Out(statistics_bits)
         With protection only: clocks in which an operation read what copies of a memory differ in.
 
@@ -144,10 +151,16 @@ class FilterUnit(wiring.Component):
         time_bits=None,
         tells_covered=False,
         protect="none",
+        check=False,
         core=None,
     ):
         self._profile = HardwareProfile(
-            spec, organisation=organisation, memory=memory, levels=levels, protect=protect
+            spec,
+            organisation=organisation,
+            memory=memory,
+            levels=levels,
+            protect=protect,
+            check=check,
         )
         if spec.family not in self.families:
             raise SpecificationError(
@@ -194,6 +207,7 @@ class FilterUnit(wiring.Component):
                 ticks=ticks,
                 time_bits=time_bits,
                 tells_covered=tells_covered,
+                others={"fault": Out(1)} if check else {},
             )
         )
 
@@ -264,8 +278,10 @@ class FilterUnit(wiring.Component):
             verdict_bits=len(core.verdict.as_value()),
             status_bits=0 if self._window is None else len(self._told),
             copies=1 if self._profile.protect == "none" else VOTES,
+            check=self._profile.check,
         )
         accepted = Signal()
+        room, places = self._elaborate_room(m, accepted)
         tag = Signal.like(self.i.p.tag, reset_less=True)
         i = wiring.flipped(self.i) if self._window is None else self._elaborate_window(m, queue)
         m.d.sync += [accepted.eq(i.valid & i.ready), tag.eq(i.p.tag)]
@@ -273,7 +289,7 @@ class FilterUnit(wiring.Component):
             i.ready.eq(front.i.ready),
             front.i.valid.eq(i.valid),
             front.i.p.eq(i.p.operation),
-            front.credit.eq(self._elaborate_room(m, accepted)),
+            front.credit.eq(room),
             front.clean.eq(core.clean),
             front.generation.eq(self.generation),
             core.control.eq(front.control),
@@ -292,6 +308,8 @@ class FilterUnit(wiring.Component):
         count_events(m, self, events)
         if self._profile.protect != "none":
             count_events(m, self, {"upset": core.fault}, holder=Holder.PROTECTION)
+        if self._profile.check:
+            self._elaborate_check(m, queue, places)
         return m
 
     @property
@@ -351,7 +369,7 @@ class FilterUnit(wiring.Component):
         return result_places(self._latency, lag=self.LAG)
 
     def _elaborate_room(self, m, entered):
-        """Return whether there are places for all results that may still be asked for."""
+        """Return whether there are places for all results that may be asked for; and how many."""
         left = Signal()
         change = Signal(signed(2))
         # Places left, less one and less what the count does not know of yet.
@@ -363,7 +381,25 @@ class FilterUnit(wiring.Component):
             places.eq(places + change),
             room.eq(places >= 0),
         ]
-        return room
+        return room, places
+
+    def _elaborate_check(self, m, queue, places):
+        """Watch the masks of the ring, the places of results, and that none is lost or free twice.
+
+        The count of places knows of tags two cycles late, and of results taken three.
+        """
+        tagged = registered(m, queue.tagged, "tagged_before")
+        given = registered(m, registered(m, queue.given, "given_before"), "given_long_before")
+        most = places.init % (2 * self._depth)
+        total = Signal.like(queue.tagged, init=most)
+        unbalanced = Signal()
+        m.d.sync += [
+            total.eq(places + tagged - given),
+            # What the total does not show: more places than there are, or fewer than none.
+            unbalanced.eq((total != most) | (places[-1] != places[-2])),
+        ]
+        with m.If(unbalanced | queue.illegal | self._core.illegal):
+            m.d.sync += self.fault.eq(1)
 
 
 class APBF(FilterUnit):

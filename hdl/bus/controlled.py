@@ -49,7 +49,8 @@ class Controlled(wiring.Component):
     """
 
     FIELDS = {"enable": "control_enable", "clear": "control_clear", "order": "status_order",
-              "action": "frames_action", "fields": "frames_fields"}  # fmt: skip
+              "fault": "faults_fault", "action": "frames_action",
+              "fields": "frames_fields"}  # fmt: skip
     """Fields of registers, by the names of the ports that they stand for."""
 
     def __init__(self, unit, signature, *, bus, **map):

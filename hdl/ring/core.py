@@ -71,6 +71,7 @@ class FilterCore(wiring.Component):
                 clear_cycles=clear_cycles,
                 secrets=len(hashes) if "secret" in hashes[0].signature.members else 0,
                 timed=timed,
+                checks="illegal" in store.signature.members,
             )
         )
 
@@ -114,6 +115,8 @@ class FilterCore(wiring.Component):
         ]
         if "upset" in store.signature.members:
             m.d.comb += self.fault.eq(store.upset)
+        if "illegal" in store.signature.members:
+            m.d.comb += self.illegal.eq(store.illegal)
         pipe.leave(verdict, latency=self.latency)
         return m
 

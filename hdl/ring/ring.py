@@ -1,10 +1,14 @@
 """The ring of segments: what turns at a shift, and the spare that is cleared meanwhile."""
 
+from functools import reduce
+from operator import or_
+
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..parameters import require_integer, require_power_of_two
+from ..pipeline import registered
 
 
 class Ring(wiring.Component):
@@ -25,6 +29,8 @@ class Ring(wiring.Component):
         Segments that an insertion writes.
     clear_words : int
         Cycles that clearing takes. Power of two.
+    check : bool
+        Whether the masks are watched.
 
     Members
     -------
@@ -42,17 +48,20 @@ class Ring(wiring.Component):
     clear_segments : Out(segments)
         Segments that are being cleared in this cycle.
     clear_address : Out(range(clear_words))
+    illegal : Out(1)
+        If they are watched: in the cycle before, the masks were none that a ring turns to.
 
     Errors: as `require_integer`.
     """
 
-    def __init__(self, *, segments, run, clear_words):
+    def __init__(self, *, segments, run, clear_words, check=False):
         require_integer("Segments", segments, least=2)
         require_integer("Run", run, least=1, most=segments - 1)
         require_power_of_two("Words to clear", clear_words)
         self._segments = segments
         self._run = run
         self._clear_words = clear_words
+        self._checks = check
         super().__init__(
             {
                 "insert": In(1),
@@ -65,6 +74,7 @@ class Ring(wiring.Component):
                 "clear_segments": Out(segments),
                 "clear_address": Out(range(clear_words)),
             }
+            | ({"illegal": Out(1)} if check else {})
         )
 
     def elaborate(self, platform):
@@ -91,6 +101,8 @@ class Ring(wiring.Component):
             m.d.sync += [write.eq(write.init), spare.eq(spare.init)]
         self._elaborate_pipelines(m, spare)
         self._elaborate_clear(m, spare)
+        if self._checks:
+            m.d.comb += self.illegal.eq(illegal_masks(m, write, spare, run=self._run))
         return m
 
     def _elaborate_pipelines(self, m, spare):
@@ -129,3 +141,13 @@ class Ring(wiring.Component):
             # An enable has a shorter way to the registers than a sum.
             with m.If(carry):
                 m.d.sync += high.eq(high + 1)
+
+
+def illegal_masks(m, mask, spare, *, run):
+    """Return whether in the cycle before a mask was not that of the `run` segments after the spare.
+
+    So it is after an upset of any one bit of both, and stays so in each turn until a clear: if the
+    spare is not one segment, the segments after it are more than `run`, or none.
+    """
+    behind = reduce(or_, map(spare.rotate_left, range(1, run + 1)))
+    return registered(m, mask ^ behind, "differs").any()

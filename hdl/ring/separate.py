@@ -29,6 +29,8 @@ class StoreSignature(wiring.Signature):
     latency : int
     upsets : bool
         Whether upsets are found.
+    checks : bool
+        Whether the masks of the ring are watched.
 
     Members
     -------
@@ -44,9 +46,11 @@ class StoreSignature(wiring.Signature):
     upset : Out(1)
         If upsets are found: an operation has read what copies of a memory differ in; some clocks
         after its bits.
+    illegal : Out(1)
+        If they are watched: the masks of the ring are none that operations bring about.
     """
 
-    def __init__(self, *, spec, latency, hashes=1, upsets=False):
+    def __init__(self, *, spec, latency, hashes=1, upsets=False, checks=False):
         self.latency = latency
         self.hashes = hashes
         addresses = Addresses(spec=spec)
@@ -59,6 +63,7 @@ class StoreSignature(wiring.Signature):
             }
             | {f"addresses{number}": In(addresses) for number in range(hashes)}
             | ({"upset": Out(1)} if upsets else {})
+            | ({"illegal": Out(1)} if checks else {})
         )
 
 
@@ -89,7 +94,10 @@ class SegmentStore(wiring.Component):
         if hashes not in (1, 2):
             raise ValueError(f"Hashes must be 1 or 2, not {hashes!r}")
         self._spec = spec
-        self.ring = ring(segments=spec.segments, run=spec.run, clear_words=profile.clear_cycles)
+        checks = {"check": True} if profile.check else {}
+        self.ring = ring(
+            segments=spec.segments, run=spec.run, clear_words=profile.clear_cycles, **checks
+        )
         shape = {
             "depth": spec.part_bits,
             "clear_bits": spec.clear,
@@ -105,7 +113,13 @@ class SegmentStore(wiring.Component):
         self.latency = (hashes > 1) + self.memories[0][0].latency
         self._upsets = profile.copies > 1
         super().__init__(
-            StoreSignature(spec=spec, latency=self.latency, hashes=hashes, upsets=self._upsets)
+            StoreSignature(
+                spec=spec,
+                latency=self.latency,
+                hashes=hashes,
+                upsets=self._upsets,
+                checks=profile.check,
+            )
         )
 
     def elaborate(self, platform):
@@ -149,6 +163,8 @@ class SegmentStore(wiring.Component):
                 cleared,
             )
             m.d.comb += self.upset.eq(told_upset(pipe, found, control).value)
+        if "illegal" in self.signature.members:
+            m.d.comb += self.illegal.eq(ring.illegal)
         return m
 
     def _elaborate_address(self, pipe, segment, part):

@@ -15,7 +15,8 @@ from ..memory.copies import protected
 from ..memory.ecp5 import ECP5WordBank
 from ..memory.words import PortableWordBank
 from ..parameters import require_integer, require_power_of_two
-from ..pipeline import Pipeline, delayed
+from ..pipeline import Pipeline, delayed, registered
+from .ring import illegal_masks
 from .separate import StoreSignature, told_upset
 
 VARIANTS = {"portable": PortableWordBank, "ecp5": ECP5WordBank}
@@ -33,6 +34,8 @@ class ColumnRing(wiring.Component):
     ----------
     segments : int
         Columns, the spare included.
+    check : bool
+        Whether the masks are watched.
 
     Members
     -------
@@ -46,15 +49,18 @@ class ColumnRing(wiring.Component):
         Physical segment that was the youngest when the operation came.
     start : Out(1)
         The operation shifted or cleared.
+    illegal : Out(1)
+        As of `Ring`.
 
     Errors: as `require_integer`.
     """
 
     LATENCY = COLUMN_RING_LATENCY
 
-    def __init__(self, *, segments):
+    def __init__(self, *, segments, check=False):
         require_integer("Segments", segments, least=2)
         self._segments = segments
+        self._checks = check
         super().__init__(
             {
                 "insert": In(1),
@@ -66,6 +72,7 @@ class ColumnRing(wiring.Component):
                 "base": Out(range(segments)),
                 "start": Out(1),
             }
+            | ({"illegal": Out(1)} if check else {})
         )
 
     def elaborate(self, platform):
@@ -100,6 +107,9 @@ class ColumnRing(wiring.Component):
                 position.eq(0),
                 everything.eq(1),
             ]
+        if self._checks:
+            astray = registered(m, ~youngest.bit_select(position, 1), "astray")
+            m.d.comb += self.illegal.eq(illegal_masks(m, youngest, spare, run=1) | astray)
         return m
 
 
@@ -240,7 +250,7 @@ class SlicedStore(wiring.Component):
         if hashes != 1:
             raise ValueError(f"Hashes must be 1, not {hashes!r}")
         self._spec = spec
-        self.ring = ColumnRing(segments=spec.segments)
+        self.ring = ColumnRing(segments=spec.segments, check=profile.check)
         self.parts = [
             SlicedPart(
                 memory=memory,
@@ -253,7 +263,11 @@ class SlicedStore(wiring.Component):
         ]
         self.latency = ColumnRing.LATENCY + self.parts[0].latency
         self._upsets = profile.copies > 1
-        super().__init__(StoreSignature(spec=spec, latency=self.latency, upsets=self._upsets))
+        super().__init__(
+            StoreSignature(
+                spec=spec, latency=self.latency, upsets=self._upsets, checks=profile.check
+            )
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -292,4 +306,6 @@ class SlicedStore(wiring.Component):
             found = Cat(part.upset for part in self.parts)
             found = pipe.enter(found, "found", stage=base.stage)
             m.d.comb += self.upset.eq(told_upset(pipe, found, control).value)
+        if "illegal" in self.signature.members:
+            m.d.comb += self.illegal.eq(ring.illegal)
         return m

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from .figures import Figures, figures_command
-from .options import choose_unit, count_option, filter_options, seed_option
+from .options import choose_unit, count_option, filter_options, protect_option, seed_option
 from .progress import counting_bar
 
 KINDS = ("memory", "buffer", "register", "counter")
@@ -24,6 +24,8 @@ KINDS = ("memory", "buffer", "register", "counter")
     help="What is struck: the memory of the keys, memories of queues and delays, flip-flops, or "
     "those of counters of events; may be repeated.  [default: all, each bit as likely]",
 )
+@protect_option
+@click.option("--check", is_flag=True, help="Have the unit watch its own state.")
 @seed_option
 @click.option(
     "--record",
@@ -37,6 +39,8 @@ def bench_upsets(
     preset: str | None,
     upsets: int,
     kinds: tuple[str, ...],
+    protect: str,
+    check: bool,
     seed: int,
     record: str | None,
 ) -> Figures:
@@ -50,6 +54,7 @@ def bench_upsets(
     Examples:
       lately bench upsets --preset tiny --upsets 10000
       lately bench upsets --preset timing-tiny --kind memory --json
+      lately bench upsets --preset tiny --protect parity --kind memory --kind buffer
       lately bench upsets --preset dictionary-tiny --record build/upsets.json
     """
     chosen = choose_unit(spec, preset)
@@ -57,9 +62,13 @@ def bench_upsets(
     from ..replay.upset_campaign import Campaign, run
     from ..replay.upset_record import UpsetRecord
 
-    campaign = Campaign(spec=chosen, upsets=upsets, seed=seed, kinds=struck)
+    options = ({"protect": protect} if protect != "none" else {}) | (
+        {"check": check} if check else {}
+    )
+    campaign = Campaign(spec=chosen, upsets=upsets, seed=seed, kinds=struck, options=options)
     unit = preset or (os.path.basename(spec) if spec else "default")
-    name = " ".join([unit, *(struck if kinds else [])])
+    told = [protect] * (protect != "none") + ["check"] * check
+    name = " ".join([unit, *told, *(struck if kinds else [])])
     store = None if record is None else UpsetRecord(record)
 
     def keep(figures: dict[str, Any]) -> None:

@@ -195,7 +195,7 @@ def _batch(
     outcome = runs.strike(struck, beats=beats, patience=patience)
     due = promised(spec, runs.sent, reference)
     ranks, told = judge(runs.sent, reference, due, outcome, beats)
-    wrong = sum(course.mismatches.values())
+    wrong = sum(course.mismatches.values()) + runs.told
     return [one.element for one in struck], ranks, told, ~outcome.healed, wrong
 
 

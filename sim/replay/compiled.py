@@ -36,6 +36,7 @@ def compiled_model(
     memory: str = "portable",
     protect: str = "none",
     *,
+    check: bool = False,
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
@@ -51,6 +52,8 @@ def compiled_model(
     organisation, memory, protect : str
         As for `lately.hdl.unit.FilterUnit`; explicit block RAMs are simulated with the models
         that answer with garbage what vendors leave undefined.
+    check : bool
+        As for `lately.hdl.unit.FilterUnit`.
     optimisation : int
         As for `lately.sim.toolchain.verilate`.
     upsets : bool
@@ -63,7 +66,8 @@ def compiled_model(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    unit = unit_verilog(spec, organisation=organisation, memory=memory, protect=protect)
+    checks = {"check": True} if check else {}
+    unit = unit_verilog(spec, organisation=organisation, memory=memory, protect=protect, **checks)
     blocks = models(memory)
     return cached_model(
         "\n".join([unit, *(path.read_text() for path in blocks)]),
@@ -127,6 +131,8 @@ class CompiledModel(DrivenModel):
         What to build.
     organisation, memory, protect : str
         Organisation, variant and protection of the memory, as for `FilterUnit`.
+    check : bool
+        Whether the unit watches its own state, as for `FilterUnit`.
     optimisation : int
         Level of the C++ compiler: 1 for a few thousand operations, of which compiling takes
         longer than performing them.
@@ -156,6 +162,7 @@ class CompiledModel(DrivenModel):
         organisation: str = "separate",
         memory: str = "portable",
         protect: str = "none",
+        check: bool = False,
         optimisation: int = 3,
         progress: Progress | None = None,
         upsets: bool = False,
@@ -171,7 +178,7 @@ class CompiledModel(DrivenModel):
         self._map = memory_map(spec, **build)
         self._hash = Layout.of(spec, partitioned=True).hash
         super().__init__(
-            compiled_model(spec, **build, optimisation=optimisation, upsets=upsets),
+            compiled_model(spec, **build, check=check, optimisation=optimisation, upsets=upsets),
             lanes=spec.lanes,
             counters=unit_counters(spec, protect),
             keyed=spec.hash == "siphash",

@@ -12,7 +12,7 @@ UPSETS = Path(__file__).with_name("upsets.cpp")
 """Source that follows the driver of a model in which bits can be flipped."""
 
 KINDS = ("memory", "buffer", "register", "counter")
-"""Kinds of elements: what keeps the keys, other memories, flip-flops, and those of counters."""
+"""Kinds of elements: what keeps the keys, other memories, flip-flops, and those that only tell."""
 
 _KEEPS = {"store", "memory"}
 """Submodules whose memories keep the keys."""
@@ -59,7 +59,8 @@ class Element:
     @property
     def kind(self) -> str:
         """One of `KINDS`."""
-        if len(self.path) > 2 and self.path[1].partition("$")[0] in _COUNTERS:
+        held = self.path[1].partition("$")[0]
+        if (held in _COUNTERS and len(self.path) > 2) or self.path[1:] == ("fault",):
             return "counter"
         if not self.array:
             return "register"

@@ -141,6 +141,11 @@ class Upsets:
         """Beats of the sequence."""
         return len(self._sent.alone)
 
+    @property
+    def told(self) -> bool:
+        """Whether the unit tells of a fault of its own, or has counted one."""
+        return bool(self._library.lately_told(self._unit))
+
     def reference(self, clocks: int, *marks: int) -> tuple[Beheld, list[int]]:
         """Perform the sequence again as it was performed.
 

@@ -1,0 +1,129 @@
+"""Units that watch their own state: no alarm without an upset, and one at once with it."""
+
+import random
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+
+from lately.golden import Operation, SpecificationError, any_preset, preset
+from lately.hdl import filter_unit
+from lately.hdl.ring.ring import illegal_masks
+from lately.sim import compiled_unit
+from lately.sim.replay.upset_runs import Upset
+
+SEED = 20
+SEGMENTS = 5
+
+
+class Watched(wiring.Component):
+    """Masks of a ring that a test drives."""
+
+    mask: In(SEGMENTS)
+    spare: In(SEGMENTS)
+    illegal: Out(1)
+
+    def __init__(self, run):
+        self._run = run
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.illegal.eq(illegal_masks(m, self.mask, self.spare, run=self._run))
+        return m
+
+
+def simulate(component, stream):
+    simulator = Simulator(component)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(stream)
+    simulator.run()
+
+
+def turned(mask, places):
+    """A mask, so many segments further."""
+    both = mask << places
+    return (both | both >> SEGMENTS) & (1 << SEGMENTS) - 1
+
+
+@pytest.mark.parametrize("run", [1, 2, SEGMENTS - 1])
+def test_masks(run):
+    """Every position of the ring is legal, and with any one bit flipped it is not."""
+    masks, spares = (1 << run) - 1, 1 << SEGMENTS - 1
+    component = Watched(run)
+
+    async def positions(ctx):
+        for places in range(SEGMENTS):
+            mask, spare = turned(masks, places), turned(spares, places)
+            flips = [(0, 0), *((1 << bit, 0) for bit in range(SEGMENTS))]
+            flips += [(0, 1 << bit) for bit in range(SEGMENTS)]
+            for flipped in flips:
+                ctx.set(component.mask, mask ^ flipped[0])
+                ctx.set(component.spare, spare ^ flipped[1])
+                await ctx.tick()
+                assert ctx.get(component.illegal) == (flipped != (0, 0))
+
+    simulate(component, positions)
+
+
+@pytest.mark.parametrize(
+    ("name", "organisation"),
+    [("tiny", "separate"), ("gebf-tiny", "bit-sliced"), ("timed-tiny", "separate")],
+)
+def test_no_alarm(name, organisation):
+    unit = filter_unit(preset(name), organisation=organisation, check=True, tag_bits=3)
+    draw = random.Random(SEED)
+    shares = {Operation.CHECK_AND_INSERT: 30, Operation.SHIFT: 1, Operation.CLEAR: 1}
+
+    async def operations(ctx):
+        results = 0
+        for _ in range(300):
+            ctx.set(unit.i.valid, draw.random() < 0.8)
+            ctx.set(unit.o.ready, draw.random() < 0.7)
+            ctx.set(unit.i.p.operation, draw.choices([*shares], [*shares.values()])[0])
+            ctx.set(unit.i.p.key, draw.randrange(256))
+            results += ctx.get(unit.o.valid) & ctx.get(unit.o.ready)
+            await ctx.tick()
+            assert ctx.get(unit.fault) == 0
+        assert results > 10
+
+    print(f"seed {SEED}")
+    simulate(unit, operations)
+
+
+WATCHED = (
+    r"core\.store\.ring\.(write|spare)|queue\.(verdicts_|tags_)?written|queue\.(read|after)|places"
+)
+"""Registers of which every bit is watched."""
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+def test_alarm_at_once():
+    """Any bit of what is watched raises the alarm within a few clocks, and it stays."""
+    with compiled_unit(preset("tiny"), upsets=True, check=True, optimisation=1) as unit:
+        unit.apply(np.full(300, Operation.CHECK_AND_INSERT, np.uint8), np.arange(300) % 256)
+        assert not unit.upsets.told
+        _, (first, last) = unit.upsets.reference(3000, 60, 200)
+        places = [
+            (number, 0, bit)
+            for number, one in enumerate(unit.upsets.elements)
+            if re.fullmatch(WATCHED, one.name)
+            for bit in range(one.width)
+        ]
+        assert len(places) == 47
+        for beats in (6, 60):
+            struck = [Upset(clock, *place) for clock, place in product((first, last), places)]
+            outcome = unit.upsets.strike(struck, beats=beats, patience=200)
+            assert outcome.told.all()
+
+
+def test_check_wrong():
+    for name in ("two-lanes-tiny", "dictionary-tiny", "timing-tiny"):
+        with pytest.raises(SpecificationError, match="check: must be False but for a ring of one"):
+            filter_unit(any_preset(name), check=True)
