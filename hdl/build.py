@@ -104,9 +104,7 @@ def _timing(spec: TimedTimingSpec, *, organisation: str, **options: Any) -> Any:
     return TimingUnit(spec, **options)
 
 
-def _counted_timing(
-    spec: PartitionedTimingSpec, *, organisation: str, protect: str, **options: Any
-) -> Any:
+def _counted_timing(spec: PartitionedTimingSpec, *, organisation: str, **options: Any) -> Any:
     from .timing.unit import CountedTimingUnit
 
     return CountedTimingUnit(spec, **options)

@@ -38,6 +38,15 @@ def test_unit_and_its_figures(name, unit, levels):
     assert profile.latency == built.latency
 
 
+@pytest.mark.parametrize(
+    "name", ["tiny", "two-lanes-tiny", "timed-tiny", "timing-tiny", "timing-counted-tiny"]
+)
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
+def test_protection_reaches_the_unit(name, protect):
+    assert "upsets" in filter_unit(any_preset(name), protect=protect).signature.members
+    assert "upsets" not in filter_unit(any_preset(name)).signature.members
+
+
 def test_block_rams():
     """Those of the measured units: see also the cases of `lately bench hardware`."""
     names = ("default", "small", "two-lanes", "dictionary-1000", "dictionary-10000")
