@@ -13,10 +13,10 @@ from .frontend.request_times import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
 from .interface import TICKS, UnitSignature
-from .latencies import ACCEPT_LAG, DEFAULT_LEVELS, PERIOD_BITS, VOTES, result_places
+from .latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, PERIOD_BITS, VOTES, result_places
 from .memory.map import memory_map
 from .parameters import require_integer
-from .pipeline import registered
+from .pipeline import delayed, registered
 from .profile import HardwareProfile
 from .queue import ResultQueue
 from .registers import Holder, counters
@@ -73,7 +73,7 @@ class FilterUnit(wiring.Component):
         as there are three and most of them count.
     check : bool
         Whether the unit watches its own state: the masks of the ring, the places of its results
-        and the count of those that are left.
+        and the count of those that are left, and that each operation comes through the core.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 
@@ -384,10 +384,13 @@ class FilterUnit(wiring.Component):
         return room, places
 
     def _elaborate_check(self, m, queue, places):
-        """Watch the masks of the ring, the places of results, and that none is lost or free twice.
+        """Watch the masks of the ring, the places of results, and that none is lost or comes twice.
 
-        The count of places knows of tags two cycles late, and of results taken three.
+        The count of places knows of tags two cycles late, and of results taken three. A verdict
+        comes as long after its operation as every other.
         """
+        due = delayed(m, self._front.control.valid, self._core.latency - CONTROL_LAG - 1, "due")
+        missed = registered(m, due ^ self._core.valid_next, "missed")
         tagged = registered(m, queue.tagged, "tagged_before")
         given = registered(m, registered(m, queue.given, "given_before"), "given_long_before")
         most = places.init % (2 * self._depth)
@@ -398,7 +401,7 @@ class FilterUnit(wiring.Component):
             # What the total does not show: more places than there are, or fewer than none.
             unbalanced.eq((total != most) | (places[-1] != places[-2])),
         ]
-        with m.If(unbalanced | queue.illegal | self._core.illegal):
+        with m.If(unbalanced | missed | queue.illegal | self._core.illegal):
             m.d.sync += self.fault.eq(1)
 
 

@@ -97,7 +97,8 @@ def test_no_alarm(name, organisation):
 
 
 WATCHED = (
-    r"core\.store\.ring\.(write|spare)|queue\.(verdicts_|tags_)?written|queue\.(read|after)|places"
+    r"core\.store\.ring\.(write|spare)|core\.valid_next|places|"
+    r"queue\.((verdicts_|tags_)?written|read|after)"
 )
 """Registers of which every bit is watched."""
 
@@ -116,7 +117,7 @@ def test_alarm_at_once():
             if re.fullmatch(WATCHED, one.name)
             for bit in range(one.width)
         ]
-        assert len(places) == 47
+        assert len(places) == 48
         for beats in (6, 60):
             struck = [Upset(clock, *place) for clock, place in product((first, last), places)]
             outcome = unit.upsets.strike(struck, beats=beats, patience=200)
