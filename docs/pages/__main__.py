@@ -22,6 +22,7 @@ from pages import (
     reproduction,
     security,
     speed,
+    upset_campaign,
     verification,
 )
 from pages.blocks import ROOT
@@ -38,6 +39,7 @@ MODULES = (
     reproduction,
     security,
     speed,
+    upset_campaign,
     verification,
 )
 PAGES = {

@@ -1,0 +1,87 @@
+"""docs/upset-campaign.md is what its data say."""
+
+import pytest
+from pages import upset_campaign
+from pages.upset_campaign import DATA, registers, registers_table, units_table
+
+from lately.golden import Specification
+from lately.replay.upset_outcomes import OUTCOMES
+from lately.replay.upset_record import load
+
+
+@pytest.fixture
+def runs():
+    return load(DATA)
+
+
+def test_campaigns(runs):
+    for name, run in runs.items():
+        assert (run["done"], run["mismatches"]) == (100_000, 0), name
+        assert (
+            sum(sum(silent) + sum(told) for _, _, silent, told, _ in run["elements"].values())
+            == (run["done"])
+        )
+    plain = [run for run in runs.values() if not run["options"]]
+    specs = [Specification.from_dict(run["spec"]) for run in plain]
+    assert {spec.family for spec in specs} == {
+        "apbf", "apbbf", "gebf", "window-dictionary", "timed-timing", "partitioned-timing",
+    }  # fmt: skip
+    assert all({"memory", "register"} <= set(run["kinds"]) for run in plain)
+
+
+def test_protection_keeps_its_promise(runs):
+    protected = {name: run for name, run in runs.items() if "protect" in run["options"]}
+    assert protected
+    for name, run in protected.items():
+        for row in run["found"]:
+            if row["outcome"] in ("false negative", "lost result"):
+                assert (row["silent"], row["told"]) == (0, 0), name
+            elif row["outcome"] not in ("masked", "latent"):
+                assert run["options"]["protect"] == "parity" or not row["silent"] + row["told"], (
+                    name
+                )
+
+
+def test_what_is_watched_is_told(runs):
+    (run,) = (run for run in runs.values() if "check" in run["options"])
+    for name in ("core.store.ring.spare", "core.store.ring.write", "places", "queue.after",
+                 "queue.verdicts_written", "queue.tags_written", "queue.written"):  # fmt: skip
+        _, _, silent, told, _ = run["elements"][name]
+        assert sum(silent) == 0 < sum(told), name
+
+
+def made(silent, told=0, lasting=0, kind="register"):
+    counts = [0] * len(OUTCOMES)
+    worst = list(OUTCOMES).index("false negative")
+    return [kind, 4, [silent if at == worst else 1 for at in range(len(OUTCOMES))],
+            [told if at == worst else 0 for at in range(len(OUTCOMES))],
+            [*counts[:worst], lasting, *counts[worst + 1 :]]]  # fmt: skip
+
+
+def test_registers_of_one_name_are_summed_up():
+    run = {"options": {}, "elements": {"core.a": made(5, 1, 2), "core.a$7": made(6, 2, 3),
+                                       "core.b": made(1), "m": made(9, kind="memory")}}  # fmt: skip
+    groups = registers(run)
+    assert groups["core.a"] == {"bits": 8, "struck": 24, "missed": 11, "lasting": 5, "worst": 5}
+    assert list(groups) == ["core.a", "core.b"]
+    lines = registers_table({"unit": run}).splitlines()
+    assert lines[2] == "| `unit` | `core.a` | 8 | 24 | 45.8% | 20.8% | 91.7% |"
+
+
+def test_none_found_has_an_upper_bound():
+    found = [{"kind": "memory", "outcome": name, "silent": 1000 * (name == "masked"), "told": 0}
+             for name in OUTCOMES]  # fmt: skip
+    run = {"options": {"protect": "parity"}, "kinds": ["memory"], "found": found,
+           "elements": {"core.store.words": ["memory", 16, [1000], [0], [0]]}}  # fmt: skip
+    (row,) = units_table({"unit parity": run}, "protect").splitlines()[2:]
+    assert row.endswith("| 0 | 0 | 0% to 0.368% |")
+    assert units_table({"unit parity": run}).count("\n") <= 2
+
+
+def test_page_takes_records(tmp_path, monkeypatch):
+    monkeypatch.setattr(upset_campaign, "DATA", tmp_path / "upsets.json")
+    path = tmp_path / "new.json"
+    run = {"done": 1, "mismatches": 0, "seconds": 0.5, "found": [], "elements": {}}
+    upset_campaign.UpsetRecord(path).keep("one", run)
+    upset_campaign.take([path])
+    assert load(tmp_path / "upsets.json") == {"one": run}
