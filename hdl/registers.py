@@ -215,7 +215,7 @@ REGISTERS = (
                      RegisterField(name="upsets", place=4, access=Access.STICKY, needs="upsets",
                                    meaning="A memory was found upset."),
                      RegisterField(name="fault", place=5, access=Access.STICKY, needs="fault",
-                                   meaning="The unit found itself in an illegal state."))),
+                                   meaning="The unit was in an illegal state, since reset."))),
     Register(name="guaranteed", width=None, holder=Holder.DIGESTS, address=0x2C, reset=None,
              meaning="Largest window for which answers are exact."),
     Register(name="table", access=Access.WRITE, width=None, holder=Holder.BUS, address=0x40,

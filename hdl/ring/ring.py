@@ -148,6 +148,14 @@ def illegal_masks(m, mask, spare, *, run):
 
     So it is after an upset of any one bit of both, and stays so in each turn until a clear: if the
     spare is not one segment, the segments after it are more than `run`, or none.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    mask, spare : Value
+        A bit for each segment.
+    run : int
     """
     behind = reduce(or_, map(spare.rotate_left, range(1, run + 1)))
     return registered(m, mask ^ behind, "differs").any()

@@ -51,6 +51,7 @@ class AllPorts(wiring.Component):
                     "digest_secret": In(stream.Signature(128)),
                     "action": In(2),
                     "fields": In(5),
+                    "fault": Out(1),
                 },
             )
         )
@@ -300,6 +301,10 @@ def test_faults():
         ctx.set(unit.i.valid, 1)
         assert await master.access(0x1C, 1) == (False, None)
         assert await master.access(0x1C) == (False, 1)
+        # This one lasts till reset, and cannot be cleared before.
+        ctx.set(inner.fault, 1)
+        assert await master.access(0x1C, 1 << 5) == (False, None)
+        assert await master.access(0x1C) == (False, 1 | 1 << 5)
 
     simulate(unit, bench)
 
