@@ -66,7 +66,7 @@ def compiled_model(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    checks = {"check": True} if check else {}
+    checks: dict[str, Any] = {"check": True} if check else {}
     unit = unit_verilog(spec, organisation=organisation, memory=memory, protect=protect, **checks)
     blocks = models(memory)
     return cached_model(
