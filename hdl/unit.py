@@ -281,10 +281,10 @@ class FilterUnit(wiring.Component):
             check=self._profile.check,
         )
         accepted = Signal()
-        room, places = self._elaborate_room(m, accepted)
         tag = Signal.like(self.i.p.tag, reset_less=True)
         i = wiring.flipped(self.i) if self._window is None else self._elaborate_window(m, queue)
         m.d.sync += [accepted.eq(i.valid & i.ready), tag.eq(i.p.tag)]
+        room, places = self._elaborate_room(m, accepted)
         m.d.comb += [
             i.ready.eq(front.i.ready),
             front.i.valid.eq(i.valid),
