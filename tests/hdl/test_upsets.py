@@ -268,6 +268,13 @@ def test_map_and_profile_know_the_copies(name, protect):
     assert ("upsets" in unit.signature.members) == (copies > 1)
 
 
+@pytest.mark.parametrize("name", ["timed-tiny", "timing-tiny", "timing-counted-tiny"])
+def test_every_kind_of_unit_is_protected(name):
+    assert "upsets" not in filter_unit(any_preset(name)).signature.members
+    for protect in ("parity", "ecc"):
+        assert "upsets" in filter_unit(any_preset(name), protect=protect).signature.members
+
+
 def test_protect_wrong():
     with pytest.raises(
         ValueError, match=r"^Protection must be one of none, parity, ecc, not 'crc'$"
