@@ -213,7 +213,8 @@ class Deduplicator(wiring.Component):
             else:
                 m.d.comb += getattr(unit, name).eq(getattr(self, name))
         for name in ("hits", "shortened", "overfilled", "covered", "upsets"):
-            m.d.comb += getattr(self, name).eq(getattr(unit, name))
+            if name in members:
+                m.d.comb += getattr(self, name).eq(getattr(unit, name))
 
     def _elaborate_questions(self, m):
         """Ask the filter for the digests of frames that wait, or to forget what it knows."""

@@ -43,8 +43,9 @@ FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20
 class Echo(wiring.Component):
     """What a board needs of a link, and no more."""
 
-    def __init__(self, spec, *, clock_hz, baud, memory, levels=2):
+    def __init__(self, spec, *, clock_hz, baud, memory, protect="none", levels=2):
         self.arguments = {"spec": spec, "clock_hz": clock_hz, "baud": baud, "memory": memory}
+        self.arguments |= {"protect": protect}
         self.levels = levels
         super().__init__(
             {
@@ -405,6 +406,7 @@ def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch):
         "clock_hz": 48_000_000,
         "baud": 3_000_000,
         "memory": "ice40",
+        "protect": "none",
     }
 
 
