@@ -35,6 +35,10 @@ SEED = 1959
 # Rings
 
 
+# One of the kinds of protection is enough but for a long run.
+SHORT = ["none", "parity", pytest.param("ecc", marks=pytest.mark.slow)]
+
+
 def check(outcome, protect):
     """What is promised, and that the upsets have mattered."""
     print(f"seed {SEED}: {outcome}")
@@ -44,7 +48,7 @@ def check(outcome, protect):
     assert (outcome.upsets > 0) == (protect != "none")
 
 
-@pytest.mark.parametrize("protect", PROTECTIONS)
+@pytest.mark.parametrize("protect", SHORT)
 def test_some_bits_of_a_ring(protect):
     check(upset_ring(preset("tiny"), protect=protect, seed=SEED, count=48), protect)
 
@@ -191,7 +195,7 @@ class UpsetBench(Bench):
         return Outcome(self.negatives, self.positives, self.upsets, len(bits))
 
 
-@pytest.mark.parametrize("protect", PROTECTIONS)
+@pytest.mark.parametrize("protect", SHORT)
 @pytest.mark.parametrize(
     "kind",
     [kind if kind == "by time" else pytest.param(kind, marks=pytest.mark.slow) for kind in CELLED],
@@ -211,7 +215,7 @@ def test_every_bit_of_cells(kind, protect):
     assert protect != "ecc" or bench.wrong in ([], [-1])
 
 
-@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("protect", SHORT[1:])
 @pytest.mark.parametrize(
     "kind",
     [kind if kind == "by time" else pytest.param(kind, marks=pytest.mark.slow) for kind in CELLED],

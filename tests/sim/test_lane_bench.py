@@ -59,18 +59,18 @@ def test_secrets(simulator, tmp_path, capfd):
             "queue.valid_next.eq(coming)",
             "queue.valid_next.eq(coming & (answer.lanes[0].tag != 77))",
             "hot_key",
-            r"result \d+: expected .*, got ", id="lost answer",
+            r"result \d+: expected .*, got ", id="lost answer", marks=pytest.mark.slow,
         ),
         pytest.param(
             LaneUnit,
             "self.o.p.eq(collector.o.p)",
             "self.o.p.eq(collector.o.p.as_value() & self.o.ready.as_signed())",
             "reset_in_mid_stream",
-            r"result \d+ changed while it waited", id="unstable payload",
+            r"result \d+ changed while it waited", id="unstable payload", marks=pytest.mark.slow,
         ),
         pytest.param(
             LaneUnit, "pace.all()", "pace[:2].all()", "secret_comes_in_with_a_clear/into=0.0",
-            r"result \d+: expected ", id="beat too close to the clear",
+            r"result \d+: expected ", id="beat too close to the clear", marks=pytest.mark.slow,
         ),
     ],
 )  # fmt: skip

@@ -24,7 +24,12 @@ def _synthesis(family):
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("family", "memory"),
-    [("ecp5", "ecp5"), ("ecp5", "portable"), ("ice40", "ice40"), ("gowin", "gowin")],
+    [
+        ("ecp5", "ecp5"),
+        pytest.param("ecp5", "portable", marks=pytest.mark.slow),
+        ("ice40", "ice40"),
+        ("gowin", "gowin"),
+    ],
 )
 def test_directed(family, memory, tmp_path):
     outcomes = run_netlist_bench(

@@ -31,8 +31,8 @@ def last_rotation(words):
     ("name", "change"),
     [
         ("fold_columns", last_column),
-        ("mix_constants", last_constant),
-        ("expand_rotations", last_rotation),
+        pytest.param("mix_constants", last_constant, marks=pytest.mark.slow),
+        pytest.param("expand_rotations", last_rotation, marks=pytest.mark.slow),
     ],
 )
 def test_hash_that_differs_in_one_place_is_found_out(name, change, monkeypatch):
