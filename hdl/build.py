@@ -172,6 +172,7 @@ def filter_unit(
     organisation: str = "separate",
     levels: int = DEFAULT_LEVELS,
     protect: str = "none",
+    check: bool = False,
     **options: Any,
 ) -> Any:
     """Return the unit that a specification asks for, of one of `KINDS`.
@@ -190,6 +191,8 @@ def filter_unit(
         As for `FilterUnit`; at most those of the kind.
     protect : str
         As for `FilterUnit`; dictionaries have "none".
+    check : bool
+        As for `FilterUnit`; all other units have False.
     options
         As for the units.
 
@@ -199,9 +202,9 @@ def filter_unit(
         If there is no hardware for the family, or not in this organisation.
     """
     kind = unit_kind(spec)
-    check, several = options.get("check", False), getattr(spec, "lanes", 1) > 1
-    watched = isinstance(spec, FilterSpec) and not several
+    watched = isinstance(spec, FilterSpec) and spec.lanes == 1
     require(watched or not check, "check", "must be False but for a ring of one lane", check)
+    options |= {"check": True} if check else {}
     levels = min(levels, kind.most_levels)
     shape = {"memory": memory, "organisation": organisation, "levels": levels, "protect": protect}
     kind.profile(spec, **shape).check_buildable()

@@ -162,15 +162,7 @@ class FilterUnit(wiring.Component):
             protect=protect,
             check=check,
         )
-        if spec.family not in self.families:
-            raise SpecificationError(
-                f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
-                f"not {spec.family!r}"
-            )
-        if spec.lanes > 1:
-            raise SpecificationError(
-                f"lanes: must be 1 for {type(self).__name__}, not {spec.lanes}"
-            )
+        self._check_kind(spec)
         self._spec = spec
         self._memory = memory
         self._organisation = organisation
@@ -194,8 +186,6 @@ class FilterUnit(wiring.Component):
         self._secrets = None
         if secrets := self._core.signature.secrets:
             self._secrets = Secrets(pipelines=secrets, ring_segments=spec.ring_segments)
-        held = counters(Holder.UNIT) + (counters(Holder.WINDOW) if spec.timed else [])
-        held += counters(Holder.PROTECTION) if protect != "none" else []
         super().__init__(
             UnitSignature.from_spec(
                 spec,
@@ -203,13 +193,28 @@ class FilterUnit(wiring.Component):
                 generation_bits=self.generation_bits,
                 generation=spec.generation,
                 secret_bits=SECRET_BITS if secrets else 0,
-                counters={one.name: statistics_bits for one in held},
+                counters={one.name: statistics_bits for one in self._counters()},
                 ticks=ticks,
                 time_bits=time_bits,
                 tells_covered=tells_covered,
                 others={"fault": Out(1)} if check else {},
             )
         )
+
+    def _check_kind(self, spec):
+        if spec.family not in self.families:
+            raise SpecificationError(
+                f"family: must be {' or '.join(self.families)} for {type(self).__name__}, "
+                f"not {spec.family!r}"
+            )
+        if spec.lanes > 1:
+            raise SpecificationError(
+                f"lanes: must be 1 for {type(self).__name__}, not {spec.lanes}"
+            )
+
+    def _counters(self):
+        held = counters(Holder.UNIT) + (counters(Holder.WINDOW) if self._spec.timed else [])
+        return held + (counters(Holder.PROTECTION) if self._profile.protect != "none" else [])
 
     def _make_window(self, ticks, time_bits):
         spec = self._spec

@@ -62,7 +62,7 @@ def soak(
     began = time.perf_counter()
     interrupted = False
     with compiled_unit(spec, memory=memory) as unit:
-        course = _course(unit, spec, seed)
+        course = course_kind(spec)(unit, spec, seed)
         try:
             while course.done < operations:
                 count = min(CHUNK, operations - course.done)
@@ -92,14 +92,20 @@ def software() -> dict[str, str]:
     return versions | {"python": platform.python_version(), "verilator": verilator_version()}
 
 
-def _course(unit: Any, spec: UnitSpec, seed: int) -> Course:
+def course_kind(spec: UnitSpec) -> Callable[[Any, Any, int], Course]:
+    """Return the kind of comparison for a specification, built as `Course`, less its model.
+
+    Parameters
+    ----------
+    spec : UnitSpec
+    """
     if isinstance(spec, WindowDictionarySpec):
-        return DictionaryCourse(unit, spec, seed)
+        return DictionaryCourse
     if isinstance(spec, TimedTimingSpec):
-        return TimingCourse(unit, spec, seed)
+        return TimingCourse
     if isinstance(spec, PartitionedTimingSpec):
-        return CountedTimingCourse(unit, spec, seed)
-    return (TimedCourse if spec.timed else RingCourse)(unit, spec, seed)
+        return CountedTimingCourse
+    return TimedCourse if spec.timed else RingCourse
 
 
 class RingCourse(Course):

@@ -11,10 +11,9 @@ from ..golden.hash.keys import random_keys
 from ..golden.operations import OperationBit
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ..hdl.build import UnitSpec
-from .dictionary_soak import DictionaryCourse
-from .soak import RingCourse, TimedCourse
+from .soak import course_kind
 from .soak_course import Course
-from .timing_soak import CountedTimingCourse, TimingCourse
+from .timing_soak import TimingCourse
 
 INSERTING = 0.8
 """About the share of the operations that insert, but for filters with a clock of ticks."""
@@ -34,13 +33,10 @@ def upset_course(unit: Any, spec: UnitSpec, seed: int) -> Course:
     unit, spec, seed
         As for `lately.replay.soak_course.Course`.
     """
-    if isinstance(spec, WindowDictionarySpec):
-        return _Dictionary(unit, spec, seed)
-    if isinstance(spec, TimedTimingSpec):
-        return _Timing(unit, spec, seed)
-    if isinstance(spec, PartitionedTimingSpec):
-        return _CountedTiming(unit, spec, seed)
-    return (_TimedRing if spec.timed else _Ring)(unit, spec, seed)
+    kind: Any = course_kind(spec)
+    kind = _Timing if kind is TimingCourse else type(kind.__name__, (_Recurring, kind), {})
+    course: Course = kind(unit, spec, seed)
+    return course
 
 
 def window_operations(unit: Any, spec: UnitSpec) -> int:
@@ -74,22 +70,6 @@ class _Recurring(Course):
 
 def _inserts(codes: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return np.isin(codes, (Operation.INSERT, Operation.CHECK_AND_INSERT))
-
-
-class _Ring(_Recurring, RingCourse):
-    pass
-
-
-class _TimedRing(_Recurring, TimedCourse):
-    pass
-
-
-class _Dictionary(_Recurring, DictionaryCourse):
-    pass
-
-
-class _CountedTiming(_Recurring, CountedTimingCourse):
-    pass
 
 
 class _Timing(_Recurring, TimingCourse):

@@ -66,8 +66,9 @@ def compiled_model(
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    checks: dict[str, Any] = {"check": True} if check else {}
-    unit = unit_verilog(spec, organisation=organisation, memory=memory, protect=protect, **checks)
+    unit = unit_verilog(
+        spec, organisation=organisation, memory=memory, protect=protect, check=check
+    )
     blocks = models(memory)
     return cached_model(
         "\n".join([unit, *(path.read_text() for path in blocks)]),

@@ -157,8 +157,8 @@ def _ask_board(data: bytes) -> object:
     with patch.object(serial, "serial_for_url", lambda *_, **__: _Board(data)):
         host = Host("board", baud=10**9, timeout=1e-4, attempts=1)
     with host:
-        host.information.verdict_bytes, host.information.batch_operations  # noqa: B018
-        told = host.perform([2, 1, 3], [0, 1, 0]), host.statistics()
+        sizes = host.information.verdict_bytes, host.information.batch_operations
+        told = sizes, host.perform([2, 1, 3], [0, 1, 0]), host.statistics()
         host.clear()
         # A board may take some time for it, and is waited for.
         return told, host.self_test() if host.information.self_test_seconds < 0.01 else None
@@ -293,10 +293,6 @@ def _read_capture(path: str) -> object:
 
 def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda data: parse(data.decode("utf-8", "replace"))
-
-
-def _seconds(text: str) -> object:
-    return time_seconds(text, "span")
 
 
 def _packet(data: bytes) -> object:

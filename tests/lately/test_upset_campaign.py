@@ -13,6 +13,7 @@ from lately.cli import upset_commands
 from lately.cli.app import main
 from lately.golden import Operation, any_preset, preset
 from lately.golden.spec.timestamp import TimedTimingSpec
+from lately.hdl.latencies import PROTECTIONS
 from lately.replay import upset_campaign
 from lately.replay.upset_campaign import Campaign
 from lately.replay.upset_course import promised
@@ -219,6 +220,8 @@ def test_command(monkeypatch, tmp_path):
 
 def test_kinds_of_the_command():
     assert upset_commands.KINDS == KINDS
+    (offered,) = (one for one in upset_commands.bench_upsets.params if one.name == "protect")
+    assert list(offered.type.choices) == list(PROTECTIONS)
 
 
 def test_tables_wrong(tmp_path):
