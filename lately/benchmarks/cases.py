@@ -155,7 +155,7 @@ def _units() -> Iterator[Case]:
         yield _case(name, any_preset(name), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
     ring = "dictionary-ring-1000"
     yield Case(unit=ring, spec=any_preset(ring), device="ecp5-25k-6", goals={"bram": 6})
-    yield _case("timing", any_preset("timing-default"), "ecp5-25k-6", lut=1900, ff=2800, bram=32)
+    yield _case("timing", any_preset("timing-default"), "ecp5-25k-6", bram=32)
     yield _case("timing-counted", any_preset("timing-counted-default"), "ecp5-25k-6", bram=36)
     for name in ("dictionary-1000", "dictionary-10000", "timing-default"):
         for device in ("ecp5-25k-8", "ecp5-85k-6"):

@@ -30,6 +30,8 @@ from lately.hdl import FilterUnit
 from lately.hdl.memory.gowin import GowinSegmentMemory
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.target_clocks import levels, target_mhz
+from lately.hdl.timing.core import TimingCore
+from lately.hdl.timing.timing_profile import TimingProfile
 
 
 class Unit(wiring.Component):
@@ -619,3 +621,16 @@ def test_deduplicator_of_frames(width, clock, monkeypatch):
     text = rtlil.convert(module)
     assert "s_axil_awaddr" in text
     assert "DP16KD" in text
+
+
+@pytest.mark.slow
+def test_area_of_the_core_of_a_timing_filter():
+    """4 parts of 8,192 x 16 bits have a goal of their own, without input, results and counters."""
+    target, spec = device("ecp5-25k-6"), timing_preset("default")
+    clocks = TimingProfile(spec, memory="ecp5", levels=1).least_period
+    assert clocks == 8195
+    report = synthesize(TimingCore(spec, clocks=clocks, memory="ecp5", levels=1), device=target)
+    assert report.lut <= 1900
+    assert report.ff <= 2800
+    assert report.bram == 32
+    assert report.timing_mhz >= report.limit_mhz == 212
