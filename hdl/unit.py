@@ -229,7 +229,13 @@ class FilterUnit(wiring.Component):
             time_bits=time_bits,
             stamped=ticks == "time",
             tells=self._tells,
+            copies=self._votes,
         )
+
+    @property
+    def _votes(self):
+        """Copies of the small memories beside those of the ring."""
+        return 1 if self._profile.protect == "none" else VOTES
 
     @property
     def spec(self):
@@ -282,7 +288,7 @@ class FilterUnit(wiring.Component):
             tag_bits=len(self.i.p.tag),
             verdict_bits=len(core.verdict.as_value()),
             status_bits=0 if self._window is None else len(self._told),
-            copies=1 if self._profile.protect == "none" else VOTES,
+            copies=self._votes,
             check=self._profile.check,
         )
         accepted = Signal()

@@ -5,6 +5,7 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..latencies import STATUS_BITS, TICKS_WAITING, stamp_bits
+from ..memory.copies import copy_names, vote
 from ..parameters import require_integer
 from ..pipeline import registered
 
@@ -40,6 +41,8 @@ class TimeWindow(wiring.Component):
         Whether a tick goes on to `target`, instead of to the next number.
     tells : bool
         Whether there is `told`.
+    copies : int
+        Of the times of settled segments; of three most count.
 
     Members
     -------
@@ -83,11 +86,17 @@ class TimeWindow(wiring.Component):
     SETTLE = 5
     """Clocks from a change to what has expired by then."""
 
-    MEMORY = memory.Memory
-    """Holds the times of the settled segments."""
-
     def __init__(
-        self, *, run, generations, span, generation_span, time_bits=None, stamped=False, tells=False
+        self,
+        *,
+        run,
+        generations,
+        span,
+        generation_span,
+        time_bits=None,
+        stamped=False,
+        tells=False,
+        copies=1,
     ):
         require_integer("Run", run, least=1)
         require_integer("Generations", generations, least=1)
@@ -100,6 +109,9 @@ class TimeWindow(wiring.Component):
         self._span = span
         self._generation_span = generation_span
         self._stamped = stamped
+        depth = 1 << generations.bit_length()
+        self.times = [memory.Memory(shape=self._bits, depth=depth, init=[]) for _ in range(copies)]
+        """Memories of the times of the settled segments."""
         time_bits = time_bits or self._bits
         ports = {"target": In(time_bits), "far": In(1)} if stamped else {}
         self._tells = tells
@@ -214,22 +226,24 @@ class TimeWindow(wiring.Component):
 
     def _elaborate_scan(self, m):
         """Look at the oldest of the settled segments until one does not expire with the tick."""
-        depth = 1 << self._generations.bit_length()
-        m.submodules.times = times = self.MEMORY(shape=self._bits, depth=depth, init=[])
-        place = Signal(range(depth))
-        write_port = times.write_port()
-        read_port = times.read_port(domain="comb")
-        m.d.comb += [
-            write_port.en.eq(self._turn),
-            write_port.addr.eq(place),
-            write_port.data.eq(self._last),
-        ]
+        place = Signal(range(self.times[0].depth))
+        address = Signal.like(place, name="address")
+        answers = []
+        for times, number in zip(self.times, copy_names(self.times), strict=True):
+            m.submodules[f"times{number}"] = times
+            write_port = times.write_port()
+            read_port = times.read_port(domain="comb")
+            m.d.comb += [
+                write_port.en.eq(self._turn),
+                write_port.addr.eq(place),
+                write_port.data.eq(self._last),
+                read_port.addr.eq(address),
+            ]
+            answers.append(read_port.data)
         with m.If(self._turn):
             m.d.sync += place.eq(place + 1)
-        address = Signal(range(depth))
         m.d.sync += address.eq(place - Mux(self._turn, self._generations, self._remaining))
-        m.d.comb += read_port.addr.eq(address)
-        self._oldest = read_port.data
+        self._oldest = vote(answers)
         value = registered(m, self._oldest, "oldest_time")
         expired = self._expired(m, "oldest", value, self._span)
         settling = Signal(self.SETTLE)

@@ -73,6 +73,7 @@ class Course:
         self.told = []
         self.ticks = 0
         self.counts = {"shortened": 0, "overfilled": 0}
+        self.each_clock = lambda ctx: None
 
     def run(self, actions):
         """Perform actions: names in `CODES`, "tick", both joined by a plus, or empty ones."""
@@ -126,6 +127,7 @@ class Course:
         for name in self.counts:
             self.counts[name] += ctx.get(getattr(window, name))
         self.ticks += tick
+        self.each_clock(ctx)
         await ctx.tick()
 
     def check(self):
@@ -211,6 +213,33 @@ def test_a_silence_that_would_wrap_the_times_brings_nothing_back():
     limits = [told["limit"] for told in window.told if told["time"] > 9]
     # The limit is a clock ahead of the time.
     assert not any(limits)
+
+
+def struck(copies):
+    """A busy course of a ring one copy of whose times holds anything, now this copy, now that."""
+    choose = random.Random(SEED)
+    busy = [*["insert"] * 21, *[""] * 30, "tick", *[""] * 45]
+    window = course(window=partial(TimeWindow, copies=copies))
+
+    def strike(ctx):
+        times = window.ring.window.times
+        struck = len(window.done) // 50 % copies
+        for row in range(times[0].depth):
+            # What the copy struck before held is made good.
+            right = ctx.get(times[(struck + 1) % copies].data[row])
+            for number, copy in enumerate(times):
+                wrong = choose.randrange(1 << copy.shape)
+                ctx.set(copy.data[row], wrong if number == struck else right)
+
+    window.each_clock = strike
+    return window.run([*busy * 6, *["tick", *[""] * 45] * 12])
+
+
+def test_times_in_three_copies_of_which_one_holds_anything():
+    """Settled segments count for the whole span and no longer; with one copy keys are lost."""
+    struck(copies=3).check()
+    with pytest.raises(AssertionError, match=r"^clock "):
+        struck(copies=1).check()
 
 
 @pytest.mark.parametrize("distance", range(10))
