@@ -256,6 +256,16 @@ def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:
     return 1 << ceil_log(2, latency + lag + 5)
 
 
+def check_bits(held_bits: int) -> int:
+    """Return the bits of the parity of what a cell holds, with which its bits are even in number.
+
+    Parameters
+    ----------
+    held_bits : int
+    """
+    return 1 + (held_bits + 1) % 2
+
+
 def ceil_log(base: int, value: Any) -> Any:
     """Return the smallest n with ``base**n >= value``, element by element for an array."""
     exponent, power = 0 * value, 1

@@ -4,8 +4,8 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import PortableReadBeforeWriteMemory
+from ..memory.parity import sums
 from ..pipeline import Pipeline, registered
-from .parity import sums
 from .part import CellPart, WritePort
 from .sweep import ExchangeSweep
 from .ticks import TickCount, constant_flags, is_at_least

@@ -6,14 +6,14 @@ from amaranth.hdl import Cat, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import PROTECTIONS
+from ..latencies import PROTECTIONS, check_bits
 from ..memory.cells import PortableCellMemory
 from ..memory.copies import protected
+from ..memory.parity import DIGIT, sums
 from ..pipeline import registered
 from .doubt import Doubt, NoDoubt, Parity
-from .parity import DIGIT, sums
 from .ticks import stamp_checks
-from .timing_profile import PART_LATENCY, check_bits
+from .timing_profile import PART_LATENCY
 
 
 class CellPart(wiring.Component):

@@ -4,10 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import check_bits
+from ..memory.parity import parity
 from ..parameters import require_integer
 from ..pipeline import Pipeline
-from .parity import parity
-from .timing_profile import check_bits
 
 
 class TickCount(wiring.Component):
@@ -30,7 +30,7 @@ class TickCount(wiring.Component):
     stamp, restamp : Out(stamp_bits)
         Stamp of the one that came `STAMP` clocks ago, and one of age `limit` then.
     now_check, stamp_check, restamp_check : Out(check_bits(stamp_bits))
-        If stamps have a parity: theirs, see `lately.hdl.timing.parity`.
+        If stamps have a parity: theirs, see `lately.hdl.memory.parity`.
     """
 
     NOW = 4

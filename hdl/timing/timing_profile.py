@@ -13,6 +13,7 @@ from ..latencies import (
     PROTECTIONS,
     QUEUE_LATENCY,
     ceil_log,
+    check_bits,
     hash_latency,
 )
 from ..memory.map import (
@@ -32,16 +33,6 @@ EXCHANGE_LATENCY = 9
 
 DECISION_LATENCY = 3
 """Clocks from the age of a key and the number of its oldest cells to the answer of a table."""
-
-
-def check_bits(stamp_bits: int) -> int:
-    """Return the bits of the parity of a stamp, with which a cell has an even number of bits.
-
-    Parameters
-    ----------
-    stamp_bits : int
-    """
-    return 1 + (stamp_bits + 1) % 2
 
 
 def oldest_latency(hashes: int) -> int:

@@ -1,25 +1,25 @@
-"""Parity of the cells of timing filters: what it is made of, and what tells that it is wrong."""
+"""Parity of cells that are written whole: what it is made of, and what tells that it is wrong."""
 
 from amaranth.hdl import Cat, Const, Value
 
-from .timing_profile import check_bits
+from ..latencies import check_bits
 
 DIGIT = 4
 """Bits of a word that are added up in a clock."""
 
 
-def parity(stamp):
-    """Return the bits that a cell holds beside a stamp, of which the ones are odd in number then.
+def parity(held):
+    """Return the bits beside what a cell holds, of which the ones are odd in number then.
 
     A word of ones alone is wrong, too, as is one of zeros: where the number of its bits would be
     odd, it has a zero more.
 
     Parameters
     ----------
-    stamp : Value
+    held : Value
     """
-    stamp = Value.cast(stamp)
-    return Cat(~stamp.xor(), Const(0, check_bits(len(stamp)) - 1))
+    held = Value.cast(held)
+    return Cat(~held.xor(), Const(0, check_bits(len(held)) - 1))
 
 
 def sums(word):
