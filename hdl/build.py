@@ -90,9 +90,7 @@ def _ring(spec: FilterSpec, *, organisation: str, **options: Any) -> Any:
     return LaneUnit(spec, **options)
 
 
-def _dictionary(
-    spec: WindowDictionarySpec, *, organisation: str, protect: str, **options: Any
-) -> Any:
+def _dictionary(spec: WindowDictionarySpec, *, organisation: str, **options: Any) -> Any:
     from .dictionary.unit import DictionaryUnit
 
     return DictionaryUnit(spec, **options)
@@ -190,7 +188,7 @@ def filter_unit(
     levels : int
         As for `FilterUnit`; at most those of the kind.
     protect : str
-        As for `FilterUnit`; dictionaries have "none".
+        As for `FilterUnit`, `TimingUnit` and `DictionaryUnit`.
     check : bool
         As for `FilterUnit`; all other units have False.
     options

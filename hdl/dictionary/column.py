@@ -6,19 +6,8 @@ from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import CellMemory
 from ..pipeline import delayed, registered
+from .cell_checks import CHECKS
 from .dictionary_figures import LATE_ROWS
-
-
-class Cell(data.StructLayout):
-    """A cell: whether it is in use, the number of the insertion that wrote it, and the rest.
-
-    Parameters
-    ----------
-    spec : WindowDictionarySpec
-    """
-
-    def __init__(self, *, spec):
-        super().__init__({"used": 1, "time": spec.timestamp_bits, "rest": spec.rest_bits})
 
 
 class Column(wiring.Component):
@@ -31,12 +20,18 @@ class Column(wiring.Component):
     is erased or written, when the memory promises nothing, is taken for empty: its
     user knows what operations write.
 
+    With "parity" a cell that was found upset is neither a match nor free, and `doubted`, until the
+    sweep makes it one of an unknown digest, and that has expired. With "ecc" the memory is one of
+    three copies, and the sweep erases empty cells in which these differ.
+
     Parameters
     ----------
     spec : WindowDictionarySpec
     memory : CellMemory
     side : int
         0 or 1: columns of one side share registers of what all are told.
+    protect : str
+        One of `lately.hdl.latencies.PROTECTIONS`.
     further
         Further members.
 
@@ -63,12 +58,17 @@ class Column(wiring.Component):
         A row more is due to be swept.
     late, overdue : Out(1)
         `LATE_ROWS` rows are due, or more; twice as many.
+    doubted : Out(1)
+        With parity, with `match`: the cell may hold the digest.
+    upset, swept_upset : Out(1)
+        If protected: with `match`, the cell was found upset; the sweep has found one to be so.
     """
 
     LATENCY = CellMemory.LATENCY + 2
 
-    def __init__(self, *, spec, memory, side=0, **further):
+    def __init__(self, *, spec, memory, side=0, protect="none", **further):
         self._spec = spec
+        self.checks = CHECKS[protect](self, spec)
         self._side = side
         self.memory = memory
         # Whether the sweep has a row in hand, or takes one.
@@ -89,11 +89,12 @@ class Column(wiring.Component):
                 "same_row": In(1),
                 "write_row": In(row),
                 "coming_row": In(row),
-                "written": In(Cell(spec=spec)),
+                "written": In(self.checks.cell),
                 "tick": In(1),
                 "late": Out(1),
                 "overdue": Out(1),
             }
+            | self.checks.PORTS
             | further
         )
 
@@ -107,8 +108,10 @@ class Column(wiring.Component):
         written = registered(m, self.write & self.same_row, "meets_written")
         erased = registered(m, erase & ~self.write, "erased")
         same = registered(m, agreeing_pairs(self.next_row, swept), "meets_swept")
-        same = registered(m, same.all(), "met_swept")
-        self._elaborate_answer(m, registered(m, written | (erased & same), "met"))
+        swept = erased & registered(m, same.all(), "met_swept")
+        met = registered(m, written | swept, "met")
+        self.checks.elaborate_read(m, met, swept)
+        self._elaborate_answer(m, met)
         return m
 
     def _elaborate_port(self, m, swept, erase):
@@ -118,7 +121,9 @@ class Column(wiring.Component):
             memory.b_address.eq(Mux(self.write, self.write_row, swept)),
             memory.write.eq(self.write | erase),
             # Of a cell that is erased the rest does not matter.
-            memory.value.eq(Cat(written[0] & self.write, written[1:])),
+            memory.value.eq(
+                self.checks.value(written[0] & self.write, written[1:], erase & ~self.write)
+            ),
         ]
 
     def _may_start(self):
@@ -127,15 +132,15 @@ class Column(wiring.Component):
 
     def _elaborate_answer(self, m, met):
         window = self._spec.window
-        cell = data.View(Cell(spec=self._spec), self.memory.a_word)
+        cell = data.View(self.checks.cell, self.memory.a_word)
         used, same = Signal(), Signal(-(-len(self.rest) // 2), reset_less=True)
         held, still_used = Signal(), Signal()
         windows = (window, window - 1)
         distance, young, younger = self._elaborate_age(m, cell.time, self.number, *windows)
         m.d.comb += [
             self.distance.eq(distance),
-            self.match.eq(held & young),
-            self.free.eq(~(still_used & younger)),
+            self.match.eq(self.checks.vouched(held & young)),
+            self.free.eq(self.checks.vouched(~(still_used & younger))),
         ]
         m.d.sync += [
             used.eq(cell.used & ~met),
@@ -178,8 +183,9 @@ class Column(wiring.Component):
         flight = Signal(self.memory.LATENCY + 3)
         start, done, erase, ready = Signal(), Signal(), Signal(), Signal()
         meets, touched = Signal(), Signal()
-        cell = data.View(Cell(spec=self._spec), self.memory.b_word)
+        cell = data.View(self.checks.cell, self.memory.b_word)
         expired = Signal()
+        self.checks.elaborate_sweep(m)
         used = delayed(m, cell.used, 2, "swept_used")
         # Of another register, as many would look at one.
         number = registered(m, self.number, "sweep_number", reset_less=True)
@@ -202,7 +208,7 @@ class Column(wiring.Component):
             touched.eq((touched | (self.write & meets)) & ~start),
         ]
         with m.If(flight[-2]):
-            m.d.sync += expired.eq(used & ~young)
+            self.checks.judge(m, expired, used, young)
         with m.If(done):
             m.d.sync += swept.eq(swept + Const(1))
         return erase

@@ -1,6 +1,6 @@
 """Core of a window dictionary: digests, columns, placement, stash and verdicts, put together."""
 
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -12,10 +12,19 @@ from ..control import PlainCoreSignature
 from ..hash.functions import StateHash, expand
 from ..hash.siphash import SipHash
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS
+from ..memory.copies import protected
+from ..memory.parity import sums
 from ..memory.variants import cell_memory
 from ..pipeline import Pipeline, registered
-from .column import Cell, Column
-from .dictionary_figures import ANSWER, DECISION, HAZARDS, rows_latency, swept_per_row
+from .column import Column
+from .dictionary_figures import (
+    ANSWER,
+    DECISION,
+    HAZARDS,
+    DictionaryProfile,
+    rows_latency,
+    swept_per_row,
+)
 from .placement import NEAR_BITS, Placement
 from .stash import STASH_HAZARDS, Stash
 
@@ -47,6 +56,11 @@ class DictionaryCore(wiring.Component):
         Variant of the memories; as for `lately.hdl.memory.variants.cell_memory`.
     levels : int
         Levels of look-up tables between two registers of the hash, see `Pipeline`.
+    protect : str
+        What an upset of a cell may cost, one of `lately.hdl.latencies.PROTECTIONS`. With "parity"
+        a cell whose parity is wrong holds whatever is asked for, inserted last, and keeps it until
+        all that it can have held has expired. With "ecc" there are three copies of each cell, of
+        which most count.
 
     Members
     -------
@@ -59,6 +73,8 @@ class DictionaryCore(wiring.Component):
         An entry was given up for the operation that leaves.
     guaranteed : Out
         Largest window for which answers are exact, after the operation that left last.
+    upset : Out(1)
+        If protected: an operation or the sweep has found a cell upset.
 
     Raises
     ------
@@ -66,16 +82,24 @@ class DictionaryCore(wiring.Component):
         If there is no such memory.
     """
 
-    def __init__(self, *, spec, memory="portable", levels=DEFAULT_LEVELS):
+    def __init__(self, *, spec, memory="portable", levels=DEFAULT_LEVELS, protect="none"):
         self._spec = spec
+        profile = DictionaryProfile(spec, protect=protect)
+        build = partial(cell_memory, memory, depth=spec.rows, width=profile.cell_bits)
         self.columns = [
             self._column(
                 column,
-                memory=cell_memory(memory, depth=spec.rows, width=spec.cell_bits),
+                memory=protected(
+                    build, copies=profile.copies, answers=["a_word", "b_word"], registers=0
+                ),
                 side=2 * column // spec.columns,
+                protect=protect,
             )
             for column in range(spec.columns)
         ]
+        self._checks = self.columns[0].checks
+        # Whether it is told that cells are upset.
+        self._tells = protect != "none"
         self.hash = (
             SipHash(key_bits=spec.key_bits)
             if spec.hash == "siphash"
@@ -92,6 +116,7 @@ class DictionaryCore(wiring.Component):
                 window=In(range(spec.window + 1)),
                 lost=Out(1),
                 guaranteed=Out(range(spec.window + 1), init=spec.window),
+                **({"upset": Out(1)} if self._tells else {}),
             )
         )
 
@@ -129,6 +154,8 @@ class DictionaryCore(wiring.Component):
         distance = self._elaborate_columns(
             m, pipe, digest, rows, number, placement, clearing, cleared_row
         )
+        if self._tells:
+            self._elaborate_upsets(m, pipe, control)
         self._elaborate_verdict(m, pipe, control, placement, stash, distance)
         return m
 
@@ -252,7 +279,7 @@ class DictionaryCore(wiring.Component):
     def _elaborate_columns(self, m, pipe, digest, rows, number, placement, clearing, cleared_row):
         """Return the distance of the cell that matches, when placement tells whether one does."""
         spec = self._spec
-        written = Signal(Cell(spec=spec))
+        written = Signal(self._checks.cell)
         writing = self._read + DECISION + 2
         writes, used = Signal(spec.columns), Signal()
         # An operation right behind that inserts the same digest will write the same cell.
@@ -269,6 +296,8 @@ class DictionaryCore(wiring.Component):
             placement.match.eq(Cat(column.match for column in self.columns)),
             placement.free.eq(Cat(column.free for column in self.columns)),
         ]
+        if self._checks.CHECKED:
+            self._elaborate_check(m, pipe, digest, number, written, writing)
         for index, (column, row) in enumerate(zip(self.columns, rows, strict=True)):
             m.submodules[f"column{index}"] = column
             write_row = Signal(range(spec.rows), name=f"write_row{index}", reset_less=True)
@@ -286,6 +315,28 @@ class DictionaryCore(wiring.Component):
                 column.written.eq(written),
             ]
         return self._elaborate_distance(pipe)
+
+    def _elaborate_check(self, m, pipe, digest, number, written, writing):
+        """Give what is written the parity that it has if no entry is."""
+        added = pipe.register(
+            "cell_sums",
+            lambda number, digest: sums(Cat(number, digest[self._spec.row_bits :])),
+            number.at(writing - 2),
+            digest.at(writing - 2),
+            reset_less=True,
+        )
+        check = pipe.register("cell_check", lambda added: ~added.xor(), added, reset_less=True)
+        m.d.comb += written.check.eq(check.value)
+
+    def _elaborate_upsets(self, m, pipe, control):
+        """Tell upsets that the sweep has found, and operations, not those that are none."""
+        stage = self._read + Column.LATENCY
+        upset = pipe.enter(Cat(column.upset for column in self.columns), "upset", stage=stage)
+        removes = self._removes(pipe, control)
+        asks = pipe.combine("asks", or_, control["query"] | control["insert"], removes)
+        found = pipe.register("found_upset", lambda upset, asks: upset.any() & asks, upset, asks)
+        swept = registered(m, Cat(column.swept_upset for column in self.columns), "swept_upsets")
+        m.d.sync += self.upset.eq(found.value | swept.any())
 
     def _elaborate_distance(self, pipe):
         stage = self._read + Column.LATENCY
@@ -323,6 +374,8 @@ class DictionaryCore(wiring.Component):
             near,
             reset_less=True,
         )
+        if self._checks.CHECKED:
+            held, distance = self._elaborate_doubt(pipe, held, distance)
         stashed = pipe.enter(stash.hit, "stashed", stage=acted + 1).at(acted + 2)
         other = pipe.enter(stash.distance, "stash_distance", stage=acted + 2)
         distance = pipe.register(
@@ -370,6 +423,24 @@ class DictionaryCore(wiring.Component):
             self.lost.eq(pipe.enter(stash.lost, "lost", stage=acted + 3).at(self.latency).value),
         ]
         pipe.leave(verdict, latency=self.latency)
+
+    def _elaborate_doubt(self, pipe, held, distance):
+        """Return whether a cell may hold the digest, and the distance, that of the last insertion.
+
+        An entry that does hold it is younger than what any doubted cell has lost.
+        """
+        stage = self._read + Column.LATENCY
+        doubted = pipe.enter(Cat(column.doubted for column in self.columns), "doubted", stage=stage)
+        doubted = pipe.register("may_hold", lambda doubted: doubted.any(), doubted)
+        distance = pipe.register(
+            "least_distance",
+            lambda distance, held, doubted: Mux(doubted & ~held, 1, distance),
+            distance,
+            held,
+            doubted,
+            reset_less=True,
+        )
+        return held | doubted.at(held.stage), distance
 
     def _elaborate_guarantee(self, m, pipe, control, stash, asked, *, stage):
         """Count how many insertions ago an entry was given up; return if too few."""

@@ -4,8 +4,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...golden.errors import SpecificationError
+from ...golden.spec.base import require
 from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
-from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, QUEUE_LATENCY, hash_latency
+from ..latencies import (
+    CONTROL_LAG,
+    DEFAULT_LEVELS,
+    PROTECTIONS,
+    QUEUE_LATENCY,
+    check_bits,
+    hash_latency,
+)
 from ..memory.map import BLOCK_KINDS, CELL_VARIANTS, cell_columns
 
 COUNTERS = ("operations", "insertions", "hits", "lost")
@@ -80,8 +88,7 @@ def block_rams(spec: WindowDictionarySpec) -> int:
 
     Parameters, errors: as `check_buildable`.
     """
-    check_buildable(spec, memory="ecp5")
-    return spec.columns * -(-spec.cell_bits // cell_columns(spec.rows))
+    return DictionaryProfile(spec).block_rams
 
 
 def check_buildable(spec: Any, *, memory: str = "portable") -> None:
@@ -120,6 +127,21 @@ def check_buildable(spec: Any, *, memory: str = "portable") -> None:
         )
 
 
+def check_protection(protect: str) -> None:
+    """Refuse a protection that there is not.
+
+    Parameters
+    ----------
+    protect : str
+
+    Raises
+    ------
+    SpecificationError
+        If it is none of `lately.hdl.latencies.PROTECTIONS`.
+    """
+    require(protect in PROTECTIONS, "protect", f"must be {' or '.join(PROTECTIONS)}", protect)
+
+
 @dataclass(frozen=True)
 class DictionaryProfile:
     """Figures of the unit that a specification and build options give.
@@ -134,7 +156,7 @@ class DictionaryProfile:
     levels : int
         Levels of look-up tables between two registers of the hash.
     protect : str
-        "none": nothing tells an upset of a memory.
+        What an upset of a memory may cost, one of `lately.hdl.latencies.PROTECTIONS`.
     """
 
     spec: WindowDictionarySpec
@@ -155,8 +177,20 @@ class DictionaryProfile:
 
     @property
     def block_rams(self) -> int:
-        """Block RAMs of an ECP5 that the cells take."""
-        return block_rams(self.spec)
+        """Block RAMs of an ECP5 that the cells take; errors as `check_buildable`."""
+        check_buildable(self.spec, memory="ecp5")
+        return self.spec.columns * self.copies * -(-self.cell_bits // cell_columns(self.spec.rows))
+
+    @property
+    def cell_bits(self) -> int:
+        """Bits of a cell: the entry, and with parity whether it is known, and the parity."""
+        bits = self.spec.cell_bits
+        return bits + 1 + check_bits(bits + 1) if self.protect == "parity" else bits
+
+    @property
+    def copies(self) -> int:
+        """Copies of each memory, which answer as one."""
+        return PROTECTIONS[self.protect] if self.protect == "ecc" else 1
 
     @property
     def latency(self) -> int:
@@ -182,10 +216,7 @@ class DictionaryProfile:
             As `check_buildable`, or if there is no such organisation, memory or protection for
             dictionaries.
         """
-        if self.protect != "none":
-            raise SpecificationError(
-                f"protect: must be none for family {self.spec.family}, not {self.protect!r}"
-            )
+        check_protection(self.protect)
         if self.organisation != "separate":
             raise SpecificationError(
                 f"organisation: must be separate for family {self.spec.family}, "

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import CellMemory
 from ..pipeline import delayed, registered
-from .column import Cell, Column, agreeing_pairs
+from .column import Column, agreeing_pairs
 from .dictionary_figures import LATE_ROWS
 
 BEHIND_ROWS = LATE_ROWS // 2
@@ -67,8 +67,8 @@ class RingColumn(Column):
     ----------
     spec : WindowDictionarySpec
     memory : CellMemory
-    side : int
-        As for `Column`.
+    side, protect
+        As for `Column`. With "parity", an entry does not take the place of one that is doubted.
     terms : sequence
         Of the column, as of `lately.golden.hash.functions.offset_terms`.
 
@@ -102,11 +102,12 @@ class RingColumn(Column):
         That is an entry of the window.
     """
 
-    def __init__(self, *, spec, memory, terms, side=0):
+    def __init__(self, *, spec, memory, terms, side=0, protect="none"):
         super().__init__(
             spec=spec,
             memory=memory,
             side=side,
+            protect=protect,
             reading_row=In(range(spec.rows)),
             arrives=In(1),
             entry=In(Entry(spec=spec)),
@@ -123,13 +124,15 @@ class RingColumn(Column):
         )
         self._terms = terms
         self._arrived = Signal(range(spec.rows), reset_less=True)
-        self._newcomer = Signal(Cell(spec=spec), reset_less=True)
+        self._newcomer = Signal(self.checks.cell, reset_less=True)
+        self._found = Signal(self.checks.cell, reset_less=True, name="found")
         self._busy, self._ended = Signal(), Signal()
         # The sweep begins no row; it has left the port.
         self._wants, self._visits = Signal(), Signal()
 
     def _elaborate_port(self, m, swept, erase):
-        memory = self.memory
+        memory, written = self.memory, self.written
+        passing = self.checks.from_operation(self.write, erase)
         m.d.comb += [
             memory.b_address.eq(
                 Mux(self.write, self.write_row, Mux(self._visits, self._arrived, swept))
@@ -137,9 +140,10 @@ class RingColumn(Column):
             memory.write.eq(self.write | erase | self.done),
             # Of a cell that is erased, which is none that is visited, the rest does not matter.
             memory.value.eq(
-                Cat(
-                    Mux(self.write, self.written.used, self._visits),
-                    Mux(self.write, self.written.as_value(), self._newcomer.as_value())[1:],
+                self.checks.value(
+                    Mux(self.write, written.used, self._visits),
+                    Mux(passing, written.as_value(), self._newcomer.as_value())[1:],
+                    erase & ~self.write,
                 )
             ),
         ]
@@ -153,10 +157,15 @@ class RingColumn(Column):
         fails, may = Signal(), Signal()
         spoiled = self._elaborate_spoiling(m)
         self._elaborate_visit(m, delayed(m, self.arrives, WATCHED - 1, "came"))
+        self.checks.elaborate_newcomer(m, self._newcomer)
         behind = registered(m, self._due >= BEHIND_ROWS, "behind")
         m.d.comb += [
             self.closed.eq(self._busy | behind),
-            fails.eq(spoiled | (self._wants & (reads | leaves))),
+            fails.eq(
+                self.checks.refused(
+                    m, spoiled | (self._wants & (reads | leaves)), self.asks, self._found
+                )
+            ),
             self.done.eq(may & ~reads & ~self.write & ~self.pushes),
         ]
         m.d.sync += [
@@ -215,7 +224,7 @@ class RingColumn(Column):
 
     def _elaborate_departure(self, m, read):
         """Tell which entry the cell held, and whether it is of the window still."""
-        found = Signal(Cell(spec=self._spec), reset_less=True)
+        found = self._found
         with m.If(read):
             m.d.sync += found.eq(self.memory.b_word)
         distance = (self.number - found.time)[: len(found.time)]

@@ -7,7 +7,6 @@ from amaranth.hdl import Cat, Signal
 from amaranth.lib.wiring import Out
 
 from ...golden.hash.functions import offset_terms
-from ..latencies import DEFAULT_LEVELS
 from ..pipeline import registered
 from .core import DictionaryCore
 from .placement import Placement
@@ -48,15 +47,21 @@ class RingCore(DictionaryCore):
 
     The input rests also while little room is left in the stash.
 
-    Parameters, members, errors: as `DictionaryCore`.
+    Parameters
+    ----------
+    spec : WindowDictionarySpec
+    options
+        As for `DictionaryCore`.
+
+    Members, errors: as `DictionaryCore`.
     """
 
-    def __init__(self, *, spec, memory="portable", levels=DEFAULT_LEVELS):
+    def __init__(self, *, spec, **options):
         self._terms = offset_terms(
             columns=spec.columns, row_bits=spec.row_bits, rest_bits=spec.rest_bits, seed=spec.seed
         )
         self.stash = RingStash(spec=spec)
-        super().__init__(spec=spec, memory=memory, levels=levels)
+        super().__init__(spec=spec, **options)
 
     def _column(self, index, **options):
         return RingColumn(spec=self._spec, terms=self._terms[index], **options)

@@ -1,11 +1,11 @@
 """A window dictionary as a unit: streams in and out, nothing lost under back-pressure."""
 
 from ..interface import operation_bits
-from ..latencies import CONTROL_LAG, DEFAULT_LEVELS
+from ..latencies import CONTROL_LAG, DEFAULT_LEVELS, VOTES
 from ..pipeline import Pipeline
 from ..unit_shell import UnitShell
 from .core import DictionaryCore
-from .dictionary_figures import check_buildable
+from .dictionary_figures import check_buildable, check_protection
 from .ring_core import RingCore
 
 
@@ -33,7 +33,7 @@ class DictionaryUnit(UnitShell):
         Width of the tag.
     statistics_bits : int
         Width of the counters, which wrap around.
-    memory, levels
+    memory, levels, protect
         As for `DictionaryCore`.
 
     Members
@@ -50,11 +50,13 @@ class DictionaryUnit(UnitShell):
         next CLEAR on that is accepted at least `Secrets.LEAD` clocks later.
     operations, insertions, hits, lost : Out(statistics_bits)
         Events since reset; entries that were given up.
+    upsets : Out(statistics_bits)
+        With protection only: clocks in which an operation or the sweep found a cell upset.
 
     Raises
     ------
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot hold the specification, or there is no such protection.
     TypeError
         If a width is not an integer.
     ValueError
@@ -64,16 +66,27 @@ class DictionaryUnit(UnitShell):
     COUNTERS = {**UnitShell.COUNTERS, "lost": "lost"}
 
     def __init__(
-        self, spec, *, tag_bits=8, statistics_bits=32, memory="portable", levels=DEFAULT_LEVELS
+        self,
+        spec,
+        *,
+        tag_bits=8,
+        statistics_bits=32,
+        memory="portable",
+        levels=DEFAULT_LEVELS,
+        protect="none",
     ):
         check_buildable(spec, memory=memory)
+        check_protection(protect)
+        if protect != "none":
+            self.COUNTERS = {**self.COUNTERS, "upsets": "upset"}
         bits = spec.window.bit_length()
         core = RingCore if spec.moves else DictionaryCore
         super().__init__(
-            core(spec=spec, memory=memory, levels=levels),
+            core(spec=spec, memory=memory, levels=levels, protect=protect),
             tag_bits=tag_bits,
             statistics_bits=statistics_bits,
             outputs={"guaranteed": bits},
+            copies=1 if protect == "none" else VOTES,
             generations=spec.window,
             window_bits=bits,
             status_bits=1,

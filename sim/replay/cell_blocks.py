@@ -14,6 +14,17 @@ Read = Callable[[int, int, int], NDArray[np.bool_]]
 """Takes the number of a memory, its words and their width; returns their bits, lowest first."""
 
 
+def first_copy(protect: str) -> tuple[str, ...]:
+    """Return the names of the submodules from a part to its memory, or to the first copy of that.
+
+    Parameters
+    ----------
+    protect : str
+        One of `lately.hdl.latencies.PROTECTIONS`.
+    """
+    return ("memory", "copy0") if protect == "ecc" else ("memory",)
+
+
 @dataclass(frozen=True)
 class CellBlocks:
     """The memories of parts that are alike, each of which has some cells.
@@ -30,7 +41,7 @@ class CellBlocks:
     core : tuple of str
         Names of the submodules from the unit to the core.
     held : tuple of str
-        Names of the submodules from a part to its memory, or to the first copy of that.
+        As of `first_copy`.
     """
 
     part: str

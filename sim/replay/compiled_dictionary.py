@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
+from ...hdl.dictionary.dictionary_figures import DictionaryProfile
 from ...hdl.latencies import PAUSE, SECRET_LEAD
-from .cell_blocks import CellBlocks
+from .cell_blocks import CellBlocks, first_copy
 from .compiled_cells import CompiledCells
 
 
@@ -32,6 +33,8 @@ class CompiledDictionary(CompiledCells):
     memory : str
         Variant of the memory, as for `lately.hdl.DictionaryUnit`; explicit block RAMs are simulated
         with the models that answer with garbage what vendors leave undefined.
+    protect : str
+        As for `lately.hdl.DictionaryUnit`.
     options
         As for `CompiledCells`.
 
@@ -39,11 +42,18 @@ class CompiledDictionary(CompiledCells):
     """
 
     def __init__(
-        self, spec: WindowDictionarySpec, *, memory: str = "portable", **options: Any
+        self,
+        spec: WindowDictionarySpec,
+        *,
+        memory: str = "portable",
+        protect: str = "none",
+        **options: Any,
     ) -> None:
         self.spec = spec
-        blocks = CellBlocks("column", spec.columns, spec.rows, spec.cell_bits, memory)
-        super().__init__(spec, blocks, **options)
+        bits = DictionaryProfile(spec, protect=protect).cell_bits
+        held = first_copy(protect)
+        blocks = CellBlocks("column", spec.columns, spec.rows, bits, memory, held=held)
+        super().__init__(spec, blocks, protect=protect, **options)
 
     def rekey(self, secret: int) -> None:
         """Load a new secret, which applies from the next clear on; as the golden model's method.
@@ -67,7 +77,8 @@ class CompiledDictionary(CompiledCells):
         time = cells >> 1 & (1 << spec.timestamp_bits) - 1
         distance = (now - time) % (1 << spec.timestamp_bits)
         live = (cells & 1 > 0) & (distance <= spec.window)
-        return np.stack([distance * live, (cells >> 1 + spec.timestamp_bits) * live])
+        rest = cells >> 1 + spec.timestamp_bits & (1 << spec.rest_bits) - 1
+        return np.stack([distance * live, rest * live])
 
     def apply(
         self, operations: ArrayLike, keys: ArrayLike, windows: ArrayLike | None = None

@@ -12,7 +12,7 @@ from ...golden.times import Times, check_timestamps
 from ...hdl.latencies import CONTROL_LAG
 from ...hdl.timing.decision_tables import Threshold
 from ...hdl.verilog import TIME_BITS
-from .cell_blocks import CellBlocks
+from .cell_blocks import CellBlocks, first_copy
 from .compiled_cells import CompiledCells
 from .driven import Told
 
@@ -60,8 +60,8 @@ class CompiledStamps(CompiledCells):
     ) -> None:
         self._stamps = spec
         core = ("core",) if spec.classes is None else ("core", "core")
-        held = ("memory", "copy0") if protect == "ecc" else ("memory",)
-        blocks = CellBlocks("part", spec.hashes, spec.cells, spec.stamp_bits, memory, core, held)
+        held, bits = first_copy(protect), spec.stamp_bits
+        blocks = CellBlocks("part", spec.hashes, spec.cells, bits, memory, core, held)
         super().__init__(spec, blocks, protect=protect, **options)
 
     def decide_by(self, thresholds: ArrayLike) -> None:

@@ -232,7 +232,7 @@ def struck(copies):
                 ctx.set(copy.data[row], wrong if number == struck else right)
 
     window.each_clock = strike
-    return window.run([*busy * 6, *["tick", *[""] * 45] * 12])
+    return window.run([*busy * 5, *["tick", *[""] * 45] * 10])
 
 
 def test_times_in_three_copies_of_which_one_holds_anything():

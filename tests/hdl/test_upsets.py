@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth.sim import Simulator
-from click.testing import CliRunner
 from garbage_memory import GarbageExchange, GarbageMemory, with_own_garbage
 from timing_unit_bench import Bench, random_operations
 from upsets import Outcome, cell_words, flips, upset_ring
@@ -17,7 +16,6 @@ from upsets import Outcome, cell_words, flips, upset_ring
 from lately.boards.export.design import Design
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import Information
-from lately.cli.app import main
 from lately.golden import SpecificationError, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys
 from lately.hdl import filter_unit
@@ -272,7 +270,9 @@ def test_map_and_profile_know_the_copies(name, protect):
     assert ("upsets" in unit.signature.members) == (copies > 1)
 
 
-@pytest.mark.parametrize("name", ["timed-tiny", "timing-tiny", "timing-counted-tiny"])
+@pytest.mark.parametrize(
+    "name", ["timed-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"]
+)
 def test_every_kind_of_unit_is_protected(name):
     assert "upsets" not in filter_unit(any_preset(name)).signature.members
     for protect in ("parity", "ecc"):
@@ -285,22 +285,13 @@ def test_protect_wrong():
     ):
         filter_unit(preset("tiny"), protect="crc")
     with pytest.raises(
-        SpecificationError,
-        match=r"^protect: must be none for family window-dictionary, not 'ecc'$",
+        SpecificationError, match=r"^protect: must be none or parity or ecc, not 'crc'$"
     ):
-        filter_unit(any_preset("dictionary-tiny"), protect="ecc")
-
-
-def test_command_refuses_a_dictionary():
-    options = ["--preset", "dictionary-tiny", "--device", "ecp5-25k-6", "--protect", "parity"]
-    refused = CliRunner().invoke(main, ["synth", *options])
-    assert refused.exit_code == 1
-    assert "protect: must be none for family window-dictionary, not 'parity'" in refused.stderr
-    assert refused.stderr.count("\n") == 1
+        filter_unit(any_preset("dictionary-tiny"), protect="crc")
 
 
 @pytest.mark.parametrize("protect", ["parity", "ecc"])
-@pytest.mark.parametrize("name", ["tiny", "timing-tiny"])
+@pytest.mark.parametrize("name", ["tiny", "timing-tiny", "dictionary-tiny"])
 def test_exported_unit_has_registers_of_upsets(name, protect):
     design = Design(spec=any_preset(name), name="seen", bus="wishbone", protect=protect)
     words = {word.name: word for word in design.registers.words}

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from garbage_memory import GarbageMemory
+from garbage_memory import GarbageMemory, with_own_garbage
 from unit_streams import UnitStreams
+from upsets import column_words
 
 from lately.golden import Operation, WindowDictionary
 from lately.hdl.dictionary.unit import DictionaryUnit
@@ -21,12 +22,14 @@ class Bench:
     secret: int = 0
     stall: float = 0.0
     idle: float = 0.0
+    protect: str = "none"
     results: list = field(default_factory=list)
     clocks: int = 0
 
     def run(self, operations):
         """Perform (code, key, window) one after another; compare all results with golden."""
-        self.unit = DictionaryUnit(self.spec, memory=GarbageMemory, tag_bits=8)
+        memory = GarbageMemory if self.protect == "none" else with_own_garbage(GarbageMemory)
+        self.unit = DictionaryUnit(self.spec, memory=memory, tag_bits=8, protect=self.protect)
         self.model = WindowDictionary.from_spec(self.spec)
         expected = self.expect(operations)
         streams = UnitStreams(
@@ -70,16 +73,21 @@ class Bench:
         spec, model, core = self.spec, self.model, self.unit._core
         number = ctx.get(core.columns[0].number)
         found = np.zeros((2, spec.columns, spec.rows), np.int64)
-        for column, each in enumerate(core.columns):
-            for row in range(spec.rows):
-                word = ctx.get(each.memory.words.data[row])
-                time = word >> 1 & (1 << spec.timestamp_bits) - 1
-                distance = (number - time) % (1 << spec.timestamp_bits)
-                if word & 1 and distance <= spec.window:
-                    found[:, column, row] = distance, word >> 1 + spec.timestamp_bits
+        for column, row, time, rest in self.cells(ctx):
+            distance = (number - time) % (1 << spec.timestamp_bits)
+            if distance <= spec.window:
+                found[:, column, row] = distance, rest
         assert np.array_equal(found, model.memory)
         assert ctx.get(self.unit.guaranteed) == model.guaranteed_window
-        self.counts = {
-            name: ctx.get(getattr(self.unit, name))
-            for name in ("operations", "insertions", "hits", "lost")
-        }
+        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in self.unit.COUNTERS}
+
+    def cells(self, ctx):
+        """Column, row, number and rest of every cell in use, live or not."""
+        spec = self.spec
+        for column, (words, *_) in enumerate(column_words(self.unit)):
+            for row in range(spec.rows):
+                word = ctx.get(words.data[row])
+                if word & 1:
+                    time = word >> 1 & (1 << spec.timestamp_bits) - 1
+                    rest = word >> 1 + spec.timestamp_bits & (1 << spec.rest_bits) - 1
+                    yield column, row, time, rest

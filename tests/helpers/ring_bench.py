@@ -42,8 +42,7 @@ class RingBench(Bench):
                 found[digest] = distance
         held = dict(self.exact.entries.tolist())
         guaranteed = ctx.get(self.unit.guaranteed)
-        names = ("operations", "insertions", "hits", "lost")
-        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in names}
+        self.counts = {name: ctx.get(getattr(self.unit, name)) for name in self.unit.COUNTERS}
         assert found.items() <= held.items(), (found, held)
         assert all(held[digest] > guaranteed for digest in held.keys() - found.keys())
         if not self.counts["lost"]:
@@ -52,14 +51,8 @@ class RingBench(Bench):
 
     def celled(self, ctx):
         """Digest and time of every cell in use, live or not."""
-        spec = self.spec
-        for column, each in enumerate(self.unit._core.columns):
-            for row in range(spec.rows):
-                word = ctx.get(each.memory.words.data[row])
-                if word & 1:
-                    rest = word >> 1 + spec.timestamp_bits
-                    digest = digest_of(self.exact, column, row, rest)
-                    yield digest, word >> 1 & (1 << spec.timestamp_bits) - 1
+        for column, row, time, rest in self.cells(ctx):
+            yield digest_of(self.exact, column, row, rest), time
 
     def stashed(self, ctx):
         """Digest and time of every place of the stash in use, after an exchange that is due."""

@@ -4,12 +4,15 @@ import itertools
 import random
 from dataclasses import dataclass
 
+from garbage_memory import GarbageMemory, with_own_garbage
 from unit_streams import UnitStreams
 
 from lately.golden import Operation, from_spec
 from lately.hdl.build import filter_unit
+from lately.hdl.dictionary.unit import DictionaryUnit
 
 LOAD = [Operation.QUERY, *[Operation.CHECK_AND_INSERT] * 3]
+MIXED = [*LOAD * 3, Operation.INSERT, Operation.REMOVE]
 
 
 def copies_of(memory):
@@ -29,6 +32,11 @@ def cell_words(unit):
     """Plain memories of a timing filter, as `ring_words`."""
     core = getattr(unit._core, "_core", unit._core)
     return [copies_of(part.memory) for part in core.parts]
+
+
+def column_words(unit):
+    """Plain memories of a dictionary, as `ring_words`."""
+    return [copies_of(column.memory) for column in unit._core.columns]
 
 
 @dataclass
@@ -125,6 +133,46 @@ def upset_ring(spec, *, protect, seed, count=None, apart=12, organisation="separ
     late = spec.window_generations + 1
     ages = [(age if seen else late, late if right < 0 else right)
             for (seen, age), right in zip(found, due, strict=True)]  # fmt: skip
+    return Outcome(
+        negatives=sum(age > right for age, right in ages),
+        positives=sum(age < right for age, right in ages),
+        upsets=told[0],
+        left=len(bits),
+    )
+
+
+def upset_dictionary(spec, *, protect, seed, count=None, apart=12, keys=24):
+    """As `upset_ring`, of a dictionary, whose memories answer with garbage of their own.
+
+    What is missed with a status that says so is no negative.
+    """
+    memory = with_own_garbage(GarbageMemory)
+    unit = DictionaryUnit(spec, protect=protect, memory=memory)
+    choose = random.Random(seed)
+    parity = protect == "parity"
+    upset, bits = flips(
+        unit,
+        column_words(unit),
+        choose,
+        count=count,
+        clocks=lambda bits: apart * bits,
+        parity=parity,
+    )
+    codes = choose.choices(MIXED, k=apart * len(bits))
+    asked = [choose.randrange(keys) for _ in codes]
+    told = []
+    found = UnitStreams(unit, ("seen", "age", "status")).run(
+        [
+            {"operation": int(code), "key": key, "window": spec.window}
+            for code, key in zip(codes, asked, strict=True)
+        ],
+        upset,
+        finish=lambda ctx: told.append(ctx.get(unit.upsets) if protect != "none" else 0),
+    )
+    due = from_spec(spec).apply(codes, asked).age
+    ages = [(age if seen else spec.window, spec.window if right < 0 else right)
+            for (seen, age, status), right in zip(found, due, strict=True)
+            if seen or not status]  # fmt: skip
     return Outcome(
         negatives=sum(age > right for age, right in ages),
         positives=sum(age < right for age, right in ages),

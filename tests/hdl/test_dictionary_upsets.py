@@ -1,0 +1,271 @@
+"""Upsets of the cells of dictionaries: what they cost without protection, and with it."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from amaranth.sim import Simulator
+from dictionary_bench import Bench
+from garbage_memory import GarbageMemory, with_own_garbage
+from ring_bench import RingBench
+from upsets import column_words, upset_dictionary
+
+from lately.golden import Operation, WindowDictionary, WindowDictionarySpec, any_preset
+from lately.hdl.build import unit_profile
+from lately.hdl.dictionary.dictionary_figures import swept_per_row
+from lately.hdl.dictionary.unit import DictionaryUnit
+from lately.hdl.latencies import PROTECTIONS
+
+SEED = 1959
+NONE, QUERY, INSERT, CHECK, REMOVE = (
+    Operation[name] for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "REMOVE")
+)
+
+slow = pytest.mark.slow
+
+
+def check(outcome, protect):
+    """What is promised, and that the upsets have mattered."""
+    print(f"seed {SEED}: {outcome}")
+    assert (outcome.negatives > 0) == (protect == "none")
+    assert (outcome.positives > 0) == (protect != "ecc")
+    assert (outcome.upsets > 0) == (protect != "none")
+
+
+def test_some_bits():
+    spec = any_preset("dictionary-ring-tiny")
+    check(upset_dictionary(spec, protect="parity", seed=SEED, count=24), "parity")
+
+
+@slow
+@pytest.mark.parametrize("protect", PROTECTIONS)
+@pytest.mark.parametrize("name", ["dictionary-tiny", "dictionary-ring-tiny"])
+def test_every_bit(name, protect):
+    outcome = upset_dictionary(any_preset(name), protect=protect, seed=SEED)
+    check(outcome, protect)
+    # Most others have been mended; those that came last need a sweep more.
+    assert outcome.left < 50
+
+
+@pytest.mark.parametrize(
+    ("bench", "protect"),
+    [
+        (Bench, "ecc"),
+        (RingBench, "parity"),
+        pytest.param(Bench, "parity", marks=slow),
+        pytest.param(RingBench, "ecc", marks=slow),
+    ],
+)
+def test_without_an_upset(bench, protect):
+    """Verdicts and cells are golden's; what is undefined counts as none."""
+    choose = random.Random(SEED)
+    spec = WindowDictionarySpec(
+        window=30, columns=2, rows=16, digest_bits=7, stash=4, key_bits=8, seed=3,
+        moves=64 if bench is RingBench else None,
+    )  # fmt: skip
+    ran = bench(spec, SEED, idle=0.1, protect=protect).run(
+        [(choose.choice((QUERY, INSERT, CHECK, CHECK, REMOVE)), choose.randrange(60), 30)
+         for _ in range(300)]
+    )  # fmt: skip
+    assert ran.counts["upsets"] == 0
+
+
+# One cell
+
+FEW_ROWS = WindowDictionarySpec(
+    window=100, columns=2, rows=2, digest_bits=9, stash=3, moves=None, key_bits=16, seed=2
+)
+"""The sweep comes twice to each row in a window."""
+
+FORMS = {"still": FEW_ROWS, "ring": replace(FEW_ROWS, moves=64)}
+# One of the forms is enough but for a long run.
+SHORT = [pytest.param("still", marks=slow), "ring"]
+LAP = FEW_ROWS.rows * swept_per_row(FEW_ROWS)
+"""Insertions in which the sweep comes to all rows."""
+
+
+class Struck:
+    """A unit that performs operations, and of which a bit is flipped in between."""
+
+    def __init__(self, spec, protect="parity"):
+        self.spec = spec
+        memory = with_own_garbage(GarbageMemory)
+        self.unit = DictionaryUnit(spec, memory=memory, protect=protect)
+        self.words = column_words(self.unit)
+
+    def run(self, script):
+        """Run a coroutine that takes this."""
+
+        async def bench(ctx):
+            self._ctx = ctx
+            # Until all is clear after reset.
+            await ctx.tick().until(self.unit.i.ready)
+            await script(self)
+
+        simulator = Simulator(self.unit)
+        simulator.add_clock(1e-6)
+        simulator.add_testbench(bench)
+        simulator.run()
+
+    async def do(self, operations):
+        """Perform operations, one per clock; return what of (seen, age) each is told."""
+        ctx, unit, told = self._ctx, self.unit, []
+        waiting = list(operations)
+        ctx.set(unit.o.ready, 1)
+        while len(told) < len(operations):
+            if waiting:
+                code, key = waiting[0]
+                ctx.set(unit.i.p.operation, int(code))
+                ctx.set(unit.i.p.key, key)
+                ctx.set(unit.i.p.window, self.spec.window)
+            ctx.set(unit.i.valid, bool(waiting))
+            *_, ready, valid, seen, age = await ctx.tick().sample(
+                unit.i.ready, unit.o.valid, unit.o.p.seen, unit.o.p.age
+            )
+            if ready and waiting:
+                del waiting[0]
+            if valid:
+                told.append((bool(seen), int(age)))
+        await ctx.tick().repeat(20)
+        return told
+
+    def held(self):
+        """Words of all cells, as (column, copy, row)."""
+        return {
+            (column, copy, row): self._ctx.get(words.data[row])
+            for column, copies in enumerate(self.words)
+            for copy, words in enumerate(copies)
+            for row in range(self.spec.rows)
+        }
+
+    async def insert(self, key):
+        """Insert a key that is not in the dictionary; return its cell."""
+        before = self.held()
+        await self.do([(INSERT, key)])
+        (cell,) = {(column, row) for (column, copy, row), word in self.held().items()
+                   if word != before[column, copy, row]}  # fmt: skip
+        return cell
+
+    def flip(self, cell, bit, copy=0):
+        """Flip a bit of a cell."""
+        column, row = cell
+        word = self.words[column][copy].data[row]
+        self._ctx.set(word, self._ctx.get(word) ^ 1 << bit)
+
+
+def sharing(spec, count, *, apart=False):
+    """Keys of different digests that share their cell in the first column, or one apart from it."""
+    model = WindowDictionary.from_spec(spec)
+    digests, _, places = model._digests(model._hash.check_keys(list(range(64))))
+    found = {}
+    for key in range(64):
+        if (places[key][0] == places[0][0]) != apart:
+            found.setdefault(int(digests[key]), key)
+    return [*found.values()][:count]
+
+
+@pytest.mark.parametrize("form", SHORT)
+def test_a_lost_entry_is_seen_for_its_window(form):
+    """Whatever the sweep makes of it: in its last insertion too, and not for ever."""
+
+    async def script(struck):
+        bits = unit_profile(struck.spec, protect="parity").cell_bits
+        await struck.do([(INSERT, 1)] * 150)
+        for key, bit in ((2, 0), (3, bits - 1)):
+            cell = await struck.insert(key)
+            struck.flip(cell, bit)
+            others = [(INSERT, 1), (QUERY, key)] * (struck.spec.window - 1)
+            told = await struck.do(others)
+            assert all(seen and age == 0 for seen, age in told[1::2])
+            await struck.do([(INSERT, 1)] * (2 * LAP + struck.spec.window))
+            assert not struck._ctx.get(struck.words[cell[0]][0].data[cell[1]]) & 1
+            assert await struck.do([(QUERY, key)]) == [(False, 0)]
+
+    Struck(FORMS[form]).run(script)
+
+
+@slow
+@pytest.mark.parametrize("form", FORMS)
+def test_other_keys_leave_a_lost_entry_alone(form):
+    """They neither fill its cell nor empty it, and what is told of them is exact."""
+    spec = replace(FORMS[form], rows=16, digest_bits=12)
+    key, other = sharing(spec, 2)
+
+    async def script(struck):
+        cell = await struck.insert(key)
+        struck.flip(cell, 3)
+        before = struck.held()[cell[0], 0, cell[1]]
+        assert await struck.do([(QUERY, other)]) == [(True, 0)]
+        await struck.do([(INSERT, other), (INSERT, 70), (QUERY, other), (REMOVE, other)])
+        await struck.do([(REMOVE, key), (INSERT, other), (INSERT, 70), (INSERT, 70)])
+        assert await struck.do([(QUERY, key), (QUERY, other)]) == [(True, 0), (True, 2)]
+        assert struck.held()[cell[0], 0, cell[1]] == before
+
+    Struck(spec).run(script)
+
+
+@pytest.mark.parametrize("form", SHORT)
+def test_a_lost_entry_is_seen_while_the_sweep_writes(form):
+    """Queries of every clock meet that, of which the memory promises nothing."""
+
+    async def script(struck):
+        cell = await struck.insert(2)
+        struck.flip(cell, 2)
+        before = struck.held()[cell[0], 0, cell[1]]
+        for _ in range(LAP):
+            told = await struck.do([(INSERT, 1), *[(QUERY, 2)] * 14])
+            assert all(seen for seen, _ in told[1:])
+            if struck.held()[cell[0], 0, cell[1]] != before:
+                return
+        raise AssertionError("the sweep has left the cell as it was")
+
+    Struck(FORMS[form]).run(script)
+
+
+@pytest.mark.parametrize("swept", [True, pytest.param(False, marks=slow)])
+def test_no_entry_takes_the_place_of_a_lost_one(swept):
+    """Entries of the stash come to its cell, before the sweep does or after, and go on."""
+    key, *others = sharing(FORMS["ring"], 5)
+    # What passes must not ask for that cell.
+    (elsewhere,) = sharing(FORMS["ring"], 1, apart=True)
+
+    async def script(struck):
+        cell = await struck.insert(key)
+        struck.flip(cell, struck.spec.timestamp_bits + 1)
+        await struck.do([(INSERT, others[0])] * (LAP if swept else 1))
+        held = struck.held()[cell[0], 0, cell[1]]
+        await struck.do([(INSERT, other) for other in others])
+        await struck.do([(NONE, elsewhere)] * 200)
+        assert struck.held()[cell[0], 0, cell[1]] == held
+        told = await struck.do([(QUERY, each) for each in (key, *others)])
+        assert all(seen for seen, _ in told)
+
+    Struck(FORMS["ring"]).run(script)
+
+
+@slow
+@pytest.mark.parametrize("form", FORMS)
+def test_the_sweep_mends_copies_of_empty_cells(form):
+    async def script(struck):
+        cell = await struck.insert(2)
+        await struck.do([(REMOVE, 2)])
+        for bit in (0, struck.spec.cell_bits - 1):
+            struck.flip(cell, bit, copy=1)
+            assert struck._ctx.get(struck.unit.upsets) == 0 or bit
+            await struck.do([(INSERT, 1)] * LAP)
+            held = struck.held()
+            assert len({held[cell[0], copy, cell[1]] for copy in range(3)}) == 1
+        assert struck._ctx.get(struck.unit.upsets) > 0
+
+    Struck(FORMS[form], "ecc").run(script)
+
+
+@pytest.mark.parametrize("protect", PROTECTIONS)
+@pytest.mark.parametrize("name", ["dictionary-1000", "dictionary-ring-10000"])
+def test_profile_knows_the_protection(name, protect):
+    """A parity is in bits that block RAMs have left, or takes one more."""
+    plain, profile = (unit_profile(any_preset(name), protect=one) for one in ("none", protect))
+    each = plain.block_rams // plain.segments
+    blocks = {"none": each, "parity": 2 if each == 2 else 4, "ecc": 3 * each}[protect]
+    assert profile.block_rams == plain.segments * blocks
+    assert profile.latency == plain.latency
