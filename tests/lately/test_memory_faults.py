@@ -2,6 +2,7 @@
 
 import json
 from contextlib import nullcontext
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -72,11 +73,12 @@ class StuckCells(Fault, PortableCellMemory):
     """The portable memory of cells with such a bit."""
 
 
-def built(name):
+def built(name, protect="none"):
     Fault.built, spec = 0, SPECS[name]
     if name in UNITS:
-        return UNITS[name](spec, memory=StuckCells), spec.columns if name == "dictionary" else 3
-    return filter_unit(spec, memory="stuck"), spec.segments * spec.parts
+        count = spec.columns if name == "dictionary" else 3
+        return UNITS[name](spec, memory=StuckCells, protect=protect), count
+    return filter_unit(spec, memory="stuck", protect=protect), spec.segments * spec.parts
 
 
 def names(name):
@@ -89,8 +91,8 @@ def names(name):
     return [f"{word} {at}" for at in range(getattr(spec, "columns", 0) or spec.hashes)]
 
 
-def results(unit, asked, faults):
-    """What the unit answers to a probe with each fault, one after another."""
+def results(unit, asked, faults, upsets=None):
+    """What the unit answers to a probe with each fault, one after another; `upsets` gets counts."""
     found = []
     fields = ["seen", "age", *({"oldest", "time"} & unit.signature.result.members.keys())]
 
@@ -110,6 +112,8 @@ def results(unit, asked, faults):
             # All that is under way is still the fault's.
             for _ in range(60):
                 await ctx.tick()
+            if upsets is not None:
+                upsets.append(ctx.get(unit.upsets))
 
     async def tick(ctx):
         while "tick" in unit.signature.members:
@@ -159,15 +163,46 @@ def test_each_stuck_bit_is_named(name):
     assert wrong == [[one] for one in names(name) for _ in range(2)]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ring", "counted", "dictionary"])
+def test_copies_hide_a_stuck_bit_and_count_it(name):
+    """Of any of three copies: no memory is named, and upsets are told."""
+    unit, count = built(name, "ecc")
+    asked, upsets = probe(SPECS[name], seed=3), []
+    faults = [
+        (255, 0),
+        *((3 * memory + memory % 3, memory % 2) for memory in range(count)),
+        (255, 0),
+    ]
+    assert all(asked.suspects(told) == [] for told in results(unit, asked, faults, upsets))
+    print(name, upsets)
+    sound, *struck, _ = upsets
+    assert sound == 0
+    assert all(after > before for before, after in pairwise([sound, *struck]))
+
+
+@pytest.mark.slow
+def test_a_stuck_bit_that_one_of_two_copies_shows_is_named():
+    unit, count = built("ring", "parity")
+    asked = probe(SPECS["ring"], seed=3)
+    faults = [(2 * memory + memory % 2, 1) for memory in range(count)]
+    wrong = [asked.suspects(told) for told in results(unit, asked, faults)]
+    assert wrong == [[one] for one in names("ring")]
+
+
 class FaultyBoard:
     """Stands in for the host of a board with a timing filter; a bit of one part is stuck."""
 
     spec = any_preset("timing-counted-tiny")
-    information = SimpleNamespace(digest=spec.digest)
-    failed, part = Check.KEEP | Check.AGE, 1
+    information = SimpleNamespace(digest=spec.digest, statistics=("upsets",))
+    upsets, failed, part = 0, Check.KEEP | Check.AGE, 1
 
     def self_test(self):
+        self.upsets += 17
         return self.failed
+
+    def statistics(self):
+        return {"upsets": self.upsets % 2**32}
 
     def check_spec(self, spec):
         assert spec == self.spec
@@ -205,12 +240,21 @@ def test_command_names_the_part(part, monkeypatch):
 
 def test_command_without_a_fault_or_a_filter(monkeypatch):
     board = FaultyBoard()
-    board.information = SimpleNamespace(digest=b"")
+    board.information = SimpleNamespace(digest=b"", statistics=())
     assert "faulty" not in self_test(monkeypatch, board).stderr
     board.failed = Check(0)
     result = self_test(monkeypatch, board, "--json")
     assert result.exit_code == 0
     assert all(json.loads(result.stdout).values())
+    assert "upsets" not in result.stdout
+
+
+def test_command_tells_upsets_of_a_protected_board(monkeypatch):
+    """That it hides a fault does not make it fail; the counter may come round."""
+    board = FaultyBoard()
+    board.failed, board.upsets = Check(0), 2**32 - 5
+    result = self_test(monkeypatch, board, "--json")
+    assert (result.exit_code, json.loads(result.stdout)["upsets"]) == (0, 17)
 
 
 def test_several_faults_are_no_single_memory():
