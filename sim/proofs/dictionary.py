@@ -6,6 +6,7 @@ from amaranth.hdl import Assume, Cat, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
+from ...hdl.dictionary.cell_checks import Cell
 from ...hdl.dictionary.column import Column
 from ...hdl.dictionary.core import DictionaryCore
 from ...hdl.dictionary.dictionary_figures import ANSWER, DECISION
@@ -28,6 +29,11 @@ class ColumnSizes:
     timestamp_bits: int = 5
     rest_bits: int = 1
 
+    @property
+    def cell_bits(self) -> int:
+        """Bits of a cell without parity."""
+        return 1 + self.timestamp_bits + self.rest_bits
+
 
 class ColumnAnswers(Harness):
     """A column against insertions that are counted without end, for one arbitrary cell.
@@ -41,10 +47,14 @@ class ColumnAnswers(Harness):
 
     LAG = 4
 
+    PROTECT = "none"
+    MEMORY = Undefined
+
     def __init__(self, *, column=Column, goal=None):
         sizes = ColumnSizes()
-        memory = Undefined(depth=sizes.rows, width=1 + sizes.timestamp_bits + sizes.rest_bits)
-        self._column = column(spec=sizes, memory=memory)
+        layout = Cell(spec=sizes, checked=self.PROTECT == "parity")
+        memory = self.MEMORY(depth=sizes.rows, width=layout.size)
+        self._column = column(spec=sizes, memory=memory, protect=self.PROTECT)
         self._sizes = sizes
         super().__init__({}, goal=goal)
 
@@ -96,7 +106,8 @@ class ColumnAnswers(Harness):
         ]
         return insert, tick
 
-    def _elaborate_reference(self, m, column, cell, read, number, rest, written):
+    def _expected(self, m, column, cell, read, number, rest, written):
+        """Return of an operation whether it asks for the cell, and match, free and distance."""
         window = self._sizes.window
         held = Signal()
         since = Signal.like(number)
@@ -115,7 +126,11 @@ class ColumnAnswers(Harness):
         match = own & (distance <= window)
         free = ~held | (distance >= window)
         told = delayed(m, Cat(asked, match, free, distance), column.LATENCY, "expected")
-        asked, match, free, distance = told[0], told[1], told[2], told[3:]
+        return told[0], told[1], told[2], told[3:]
+
+    def _elaborate_reference(self, m, column, *operation):
+        window = self._sizes.window
+        asked, match, free, distance = self._expected(m, column, *operation)
         self.require(
             ~asked | (column.match == match),
             ~asked | (column.free == free),
@@ -126,6 +141,58 @@ class ColumnAnswers(Harness):
         self.reach("an entry is found at the end of the window", ends)
         self.reach("an entry is older than timestamps tell", beyond)
         self.reach("the input rests for the sweep", column.overdue)
+
+
+class Struck(Undefined):
+    """The same of whose bits any one flips, once, and stays wrong until its word is written."""
+
+    def elaborate(self, platform):
+        self._row = Signal.like(self.a_address, name="struck_row")
+        self._bit, self._wrong = Signal(self._width), Signal()
+        m = super().elaborate(platform)
+        strikes, done = Signal(), Signal()
+        m.d.comb += [
+            self._row.eq(AnyConst(len(self._row))),
+            self._bit.eq(AnyConst(self._width)),
+            Assume((self._bit != 0) & ((self._bit & (self._bit - 1)) == 0)),
+            strikes.eq(AnySeq(1) & ~done),
+        ]
+        written = self.write & (self.b_address == self._row)
+        m.d.sync += [
+            done.eq(done | strikes),
+            self._wrong.eq((self._wrong | strikes) & ~written),
+        ]
+        return m
+
+    def _read(self, m, read, *writes):
+        wrong = registered(m, self._wrong & (read.addr == self._row), "wrong")
+        return super()._read(m, read, *writes) ^ (self._bit & wrong.replicate(self._width))
+
+
+class UpsetAnswers(ColumnAnswers):
+    """A column with parity, of whose memory a bit flips."""
+
+    PROTECT = "parity"
+    MEMORY = Struck
+
+    def build(self, m):
+        super().build(m)
+        written = self._column.written
+        m.d.comb += written.check.eq(~Cat(written.time, written.rest).xor())
+
+    def _elaborate_reference(self, m, column, *operation):
+        asked, match, free, distance = self._expected(m, column, *operation)
+        self.require(
+            ~(asked & match) | column.match | column.doubted,
+            ~(asked & column.match) | (match & (column.distance == distance)),
+            ~(asked & column.free) | free,
+            ~(column.doubted & (column.match | column.free)),
+        )
+        memory, renewed = column.memory, Signal()
+        renews = memory.write & ~column.write & memory.value[0]
+        m.d.sync += renewed.eq(renewed | renews)
+        lost = asked & match & column.doubted & (distance == self._sizes.window)
+        self.reach("a lost entry is doubted to the end of the window", lost & renewed)
 
 
 class DigestCore(DictionaryCore):
@@ -222,6 +289,16 @@ PROOFS = (
             "an entry is older than timestamps tell": 62,
             "the input rests for the sweep": 62,
         },
+    ),
+    Proof(
+        name="column of a dictionary, upset",
+        statement="Whatever bit of a column with parity flips, and whenever: an operation is told "
+        "of an entry that has not expired, with its exact distance, or that the cell may hold it; "
+        "never of another, nor that its cell is free.",
+        design="column of 2 cells with a parity, window of 2, timestamps of 5 bits",
+        build=UpsetAnswers,
+        method=Bounded(48),
+        goals={"a lost entry is doubted to the end of the window": 48},
     ),
     Proof(
         name="dictionary, any digest",

@@ -5,18 +5,21 @@ from functools import partial
 import pytest
 from mutants import broken
 
-from lately.hdl.dictionary import core
+from lately.hdl.dictionary import cell_checks, column, core
 from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.placement import Placement
 from lately.hdl.dictionary.stash import Stash
 from lately.sim.proofs import catalogue as proofs
-from lately.sim.proofs.dictionary import ColumnAnswers, DictionaryAnswers
+from lately.sim.proofs.dictionary import ColumnAnswers, DictionaryAnswers, UpsetAnswers
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("name", ["column of a dictionary", "dictionary, any digest"])
+@pytest.mark.parametrize(
+    "name",
+    ["column of a dictionary", "column of a dictionary, upset", "dictionary, any digest"],
+)
 def test_holds(name):
     (proof,) = proofs.select([name])
     assert run_proof(proof).proven
@@ -43,6 +46,23 @@ def status(build, clocks):
 )
 def test_column_without_a_cure_is_found_out(old, new):
     assert status(partial(ColumnAnswers, column=broken(Column, old, new)), 62) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # A cell that is in doubt.
+        ("return flag & ~self._column.doubted", "return flag"),
+        # One that the sweep writes while it is read.
+        ("(cell.used & cell.unknown & ~met) | renewed", "cell.used & cell.unknown & ~met"),
+        # What the sweep makes of it.
+        ("Cat(used | renews, others[: at - 1], renews,", "Cat(used, others[: at - 1], renews,"),
+    ],
+)
+def test_parity_without_a_cure_is_found_out(monkeypatch, old, new):
+    parity = broken(cell_checks.Parity, old, new)
+    monkeypatch.setattr(column, "CHECKS", {"parity": parity})
+    assert status(UpsetAnswers, 48) == "failed"
 
 
 @pytest.mark.parametrize(
