@@ -1,10 +1,11 @@
-"""docs/reproduction.md and its drawings, from what `lately reproduce all --out` leaves."""
+"""docs/reproduction.md and its drawings, from what `lately reproduce NAME... --out` leaves."""
 
-import shutil
+import sys
 from pathlib import Path
 
+from lately.papers.registry import STUDIES
 from lately.studies import page
-from lately.studies.records import Report, load
+from lately.studies.records import Report, load, text
 
 from .blocks import DOCS, RESULTS, Page, write
 
@@ -32,10 +33,15 @@ def _images(report: Report) -> list[Path]:
 
 
 def take(paths: list[Path]) -> None:
-    """Take over a report."""
-    for path in paths:
-        load(path)
-        shutil.copyfile(path, DATA)
+    """Take over the studies of reports; those that they do not have stay as they are."""
+    report = load(DATA)
+    names = [study.name for study in STUDIES]
+    try:
+        for path in paths:
+            report = report.updated(load(path), names)
+    except ValueError as error:
+        sys.exit(str(error))
+    write(DATA, text(report))
 
 
 PAGE = ReproductionPage(DOCS / page.PAGE, dict, take=take)

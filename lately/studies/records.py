@@ -16,6 +16,9 @@ from .thinning import thinned
 FORMAT = 2
 """Version of the file format."""
 
+_FIGURES = {True: 10, False: 6}
+"""Figures of a value in the file, by whether it is computed; the page shows as many at most."""
+
 _FINDING = {"paper": "", "low": None, "high": None, "note": "", "within": None}
 _DEFAULTS = _FINDING.keys() | {"marks", "x_log", "y_log", "missing"}
 """Members that are left out of the file where they say nothing."""
@@ -79,6 +82,24 @@ class Report:
     def charts(self) -> list[Chart]:
         """Charts of all studies."""
         return [chart for entry in self.entries for chart in entry.outcome.charts]
+
+    def updated(self, other: "Report", names: Sequence[str]) -> "Report":
+        """Return the report with the studies of another in the place of those it had.
+
+        The studies are those of the given `names` that either report has, in that order.
+
+        Raises
+        ------
+        ValueError
+            If one report is of the quick form and the other is not.
+        """
+        if other.quick != self.quick:
+            forms = {True: "quick", False: "full"}
+            raise ValueError(
+                f"report: must be of the {forms[self.quick]} form, not of the {forms[other.quick]}"
+            )
+        entries = {entry.name: entry for entry in (*self.entries, *other.entries)}
+        return Report(self.quick, [entries[name] for name in names if name in entries])
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""
@@ -149,8 +170,18 @@ def _without_defaults(values: Any) -> Any:
 def _entry_to_dict(entry: Entry) -> dict[str, Any]:
     names = {"name": entry.name, "title": entry.title, "source": entry.source}
     counts = {verdict.value: count for verdict, count in entry.counts.items()}
-    values = asdict(replace(entry.outcome, charts=[*map(thinned, entry.outcome.charts)]))
+    findings = [*map(_rounded, entry.outcome.findings)]
+    charts = [*map(thinned, entry.outcome.charts)]
+    values = asdict(replace(entry.outcome, findings=findings, charts=charts))
     return names | {"counts": counts} | values
+
+
+def _rounded(finding: Finding) -> Finding:
+    """Return a finding whose values have no more figures than their error leaves meaningful."""
+    figures = _FIGURES[finding.low is None]
+    ends = (finding.low, finding.high)
+    low, high = (None if end is None else float(f"{end:.{figures}g}") for end in ends)
+    return replace(finding, ours=float(f"{finding.ours:.{figures}g}"), low=low, high=high)
 
 
 def _is_default(name: str, value: Any) -> bool:

@@ -20,6 +20,9 @@ _HEIGHT = 0.6
 _DIGITS = 4
 """Digits of numbers on a logarithmic axis; rounding moves points of other axes less than this."""
 
+_END_DIGITS = 3
+"""The same of the ends of intervals: an axis of decades shows no more."""
+
 Floats = NDArray[np.float64]
 """Coordinates of points."""
 
@@ -32,13 +35,14 @@ def thinned(chart: Chart) -> Chart:
     """
     x_digits = _decimals(chart.x_log, (series.x for series in chart.series))
     y_digits = _decimals(chart.y_log, (series.y for series in chart.series))
+    end_digits = None if y_digits is None else y_digits - _DIGITS + _END_DIGITS
     rounded = [
         replace(
             series,
             x=_round(series.x, x_digits),
             y=_round(series.y, y_digits),
-            low=None if series.low is None else _round(series.low, y_digits),
-            high=None if series.high is None else _round(series.high, y_digits),
+            low=_ends(series.low, end_digits),
+            high=_ends(series.high, end_digits),
         )
         for series in chart.series
     ]
@@ -58,10 +62,14 @@ def _decimals(log: bool, values: Iterable[Sequence[float]]) -> int | None:
     return None if log or not span else _DIGITS - round(math.log10(span))
 
 
-def _round(values: Sequence[float], decimals: int | None) -> list[float]:
+def _round(values: Sequence[float], decimals: int | None, digits: int = _DIGITS) -> list[float]:
     if decimals is None:
-        return [float(f"{value:.{_DIGITS}g}") for value in values]
+        return [float(f"{value:.{digits}g}") for value in values]
     return [round(float(value), decimals) for value in values]
+
+
+def _ends(values: Sequence[float] | None, decimals: int | None) -> list[float] | None:
+    return None if values is None else _round(values, decimals, _END_DIGITS)
 
 
 def _scaled(log: bool, values: Sequence[Sequence[float]]) -> list[Floats]:

@@ -69,6 +69,15 @@ def test_digits_follow_the_axis():
     assert thin.y == pytest.approx(given.y, abs=0.0025 / 2000)
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_ends_of_intervals_have_a_digit_less(log):
+    """Half a unit of the last digit is at most half a percent, or that share of the axis."""
+    x, ends = [1.0, 2.0], [1.23456, 977.654]
+    (thin,) = thinned(chart(Series("a", x, ends, ends, ends, marks=True), y_log=log)).series
+    assert thin.y == ([1.235, 977.7] if log else [1.2, 977.7])
+    assert thin.low == thin.high == ([1.23, 978.0] if log else [1.0, 978.0])
+
+
 def test_flat_and_empty():
     flat = Series("a", [1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
     assert thinned(chart(flat)).series[0].y == [0.0, 0.0]

@@ -450,6 +450,27 @@ def test_written_files(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["images", "reproduction.json", "reproduction.md"]
 
 
+def test_studies_of_another_report_take_the_place_of_its_own():
+    def entry(name, value):
+        return Entry(name, name, name, Outcome([computed("a", "", value)]))
+
+    kept = Report(False, [entry("a", 1), entry("c", 1), entry("gone", 1)])
+    now = kept.updated(Report(False, [entry("c", 2), entry("b", 2)]), ["a", "b", "c", "d"])
+    assert [(one.name, one.outcome.findings[0].ours) for one in now.entries] == [
+        ("a", 1), ("b", 2), ("c", 2),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match=r"^report: must be of the full form, not of the quick$"):
+        kept.updated(Report(True, []), ["a"])
+
+
+def test_figures_of_values_in_the_file():
+    """As many as the page shows of a computed value, and fewer of one that was measured."""
+    third, measured = computed("k: a", "0.33", 1 / 3), Finding("b", "", *[1 / 3] * 3, Verdict.OURS)
+    values = report([third, measured]).to_dict()["studies"][0]["findings"]
+    assert (values[0]["ours"], values[0]["low"]) == (0.3333333333, None)
+    assert [values[1][name] for name in ("ours", "low", "high")] == [0.333333] * 3
+
+
 def test_drawing(tmp_path):
     draw(CHART, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
