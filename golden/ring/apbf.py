@@ -33,7 +33,8 @@ class APBF(SlidingFilter):
 class APBBF(SlidingFilter):
     """Age-Partitioned Blocked Bloom Filter (section 6), each block partitioned.
 
-    Window and slack are those of `APBF`.
+    Window and slack are those of `APBF`. With one block, each segment is a
+    partitioned Bloom filter of b slices: the other design of section 6 (Figure 9).
 
     Parameters
     ----------
@@ -42,9 +43,9 @@ class APBBF(SlidingFilter):
     l : int
         Generations in the window.
     block_bits : int
-        Bits of a block (B), a power of two.
+        Bits of a block (B).
     hashes_per_block : int
-        Bits that a key sets in a block (b), a power of two.
+        Bits that a key sets in a block (b), each in a part of B/b bits.
     blocks : int
         Blocks of a segment.
     generation : int, optional

@@ -322,17 +322,16 @@ class APBBFSpec(AgePartitionedSpec, family="apbbf"):
     _shape = "k={0.k} l={0.l} b={0.hashes_per_block}, {0.blocks:,} x {0.block_bits}"
 
     block_bits: int = required()
-    """B."""
+    """B. Hardware needs a power of two in each of the parts of a block."""
     hashes_per_block: int = required(most=_HASHES)
     """b."""
     blocks: int = required()
     """Blocks of a segment."""
 
     def _check_segment(self) -> None:
-        fits = _power_of_two(self.hashes_per_block) and self.hashes_per_block < self.block_bits
-        rule = f"must be a power of two below block_bits = {self.block_bits}"
-        require_power_of_two("block_bits", self.block_bits)
-        self._hold("hashes_per_block", fits, rule)
+        whole = self.block_bits % self.hashes_per_block == 0
+        rule = f"must divide block_bits = {self.block_bits}, and be below it"
+        self._hold("hashes_per_block", whole and self.hashes_per_block < self.block_bits, rule)
         self._check_shards()
 
     def _full(self) -> int:

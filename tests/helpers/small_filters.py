@@ -45,13 +45,13 @@ def specs(draw, families=tuple(CLASSES), lanes=(1, 2, 4)):
             generation=draw(st.integers(1, 9)),
         )
     if family == "apbbf":
-        block_bits = draw(st.sampled_from([2, 4, 8, 16]))
+        parts = draw(st.sampled_from([1, 2, 3, 4, 5, 8]))
         return FilterSpec(
             **shared,
             k=draw(st.integers(1, 3)),
             l=draw(st.integers(1, 4)),
-            block_bits=block_bits,
-            hashes_per_block=draw(st.sampled_from([b for b in (1, 2, 4, 8) if b < block_bits])),
+            block_bits=parts * draw(st.sampled_from([2, 3, 4, 8])),
+            hashes_per_block=parts,
             blocks=shards * draw(st.integers(1, 6)),
             generation=draw(st.integers(1, 9)),
         )

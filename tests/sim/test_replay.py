@@ -111,6 +111,15 @@ def test_any_key_width(key_bits):
     np.testing.assert_array_equal(verdicts, from_spec(spec).check_and_insert(keys))
 
 
+@pytest.mark.slow
+def test_five_parts_of_a_power_of_two_bits():
+    parts = {"block_bits": 5 * 64, "hashes_per_block": 5, "blocks": 1}
+    spec = FilterSpec(family="apbbf", k=2, l=2, **parts)
+    keys = random_keys(spec, 20_000, few=500)
+    verdicts, _ = replay(spec, keys)
+    np.testing.assert_array_equal(verdicts, from_spec(spec).check_and_insert(keys))
+
+
 def test_reset_forgets():
     spec = preset("tiny")
     keys = random_keys(spec, 1000)
