@@ -268,6 +268,19 @@ class SlidingFilter(CountedFilter):
         memory: NDArray[np.bool_] = self.memory[self._ring.ring()[index]]
         return memory
 
+    def matches(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Tell whether each segment of the ring, youngest first, has all the bits of each key.
+
+        Parameters, errors: as `query`. The result is an ndarray of bool, shape (ring_segments, n).
+        """
+        words = self._hash.check_keys(keys)
+        bits, ring = self._segments.bits, self._ring
+        found = np.empty((self.spec.ring_segments, len(words)), np.bool_)
+        for index, segment in enumerate(ring.ring()):
+            states = self._hash.state(words, ring.secret_of(index))
+            found[index] = bits[segment][self._layout.positions(states, segment)].all(axis=0)
+        return found
+
     def fill_ratios(self) -> NDArray[np.float64]:
         """Share of set bits of each segment of the ring, youngest first, shape (ring_segments,)."""
         ratios: NDArray[np.float64] = self._segments.bits[self._ring.ring()].mean(axis=1)

@@ -1,4 +1,4 @@
-"""Figure 6 of the APBF paper: false-positive rates while distinct keys are inserted."""
+"""Section 5.6.1 of the APBF paper: false-positive rates while distinct keys are inserted."""
 
 from itertools import groupby, pairwise
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from ..golden import APBF, analysis
 from ..studies.comparison import SHARES, claim, never, over_seeds, student
-from ..studies.criteria import every
+from ..studies.criteria import between, every
 from ..studies.study import Finding, Outcome, Point, Result, Results, Series
 from .apbf_runs import PAPER, WINDOW, build, distinct
 
@@ -18,6 +18,9 @@ STEP = 50
 
 FILTERS = {1: (4, 3), 2: (7, 5), 3: (10, 7), 4: (14, 11), 5: (17, 13)}
 """k and l by the exponent of the rate that is aimed at: the lowest pairs of Table 2."""
+
+TENTH = ((4, 3), (5, 7), (6, 14), (7, 28), (8, 56))
+"""k and l of all filters of Table 2 that aim at 0.1."""
 
 _CHUNK = 1 << 18
 _STEADY = INSERTIONS // 2
@@ -126,7 +129,7 @@ def _findings(aim: int, runs: Results) -> list[Finding]:
 
     shares = [result["hits"] / point["probes"] for point, result in runs]
     probes = sum(point["probes"] for point, _ in runs)
-    swings = [high / low - 1 for high, low in zip(of("peak"), of("trough"), strict=True)]
+    swings = _swings(runs)
     exact = f"{expected:.4g} with the exact profile of fill ratios"
     return [
         over_seeds(f"{name}: rate before a shift", printed, of("peak"), note=exact),
@@ -138,6 +141,10 @@ def _findings(aim: int, runs: Results) -> list[Finding]:
     ]
 
 
+def _swings(runs: Results) -> list[float]:
+    return [result["peak"] / result["trough"] - 1 for _, result in runs]
+
+
 def _series(aim: int, rates: list[list[float]]) -> list[Series]:
     k, l = FILTERS[aim]
     columns = zip(range(STEP, INSERTIONS + 1, STEP), zip(*rates, strict=True), strict=True)
@@ -147,5 +154,46 @@ def _series(aim: int, rates: list[list[float]]) -> list[Series]:
     return [Series(f"k = {k}, l = {l}", [count for count, _ in drawn], means)]
 
 
-STUDIES = (PAPER.study("apbf-figure-6", points, measure, conclude),)
-"""Figure 6."""
+# Zig-zag of filters of the same rate
+
+
+def tenth_points(quick: bool) -> list[Point]:
+    """Return a point for each filter of `TENTH` and seed, without probes."""
+    return [
+        {"aim": 1, "k": k, "l": l, "probes": 0, "seed": seed}
+        for k, l in TENTH
+        for seed in range(3 if quick else 10)
+    ]
+
+
+def conclude_tenth(results: Results) -> Outcome:
+    """Hold the zig-zag of each filter against that of its neighbour with more slices."""
+    groups = groupby(results, key=lambda entry: (entry[0]["k"], entry[0]["l"]))
+    swings = {pair: _swings(list(group)) for pair, group in groups}
+    findings = []
+    for (k, l), values in swings.items():
+        expected = _expected_swing(k, l)
+        what = f"k = {k}, l = {l}: zig-zag, highest over lowest less 1"
+        findings.append(over_seeds(what, "", values, note=f"expected: {expected:.4g}"))
+    for (low, less), (high, more) in pairwise(swings.items()):
+        quotients = [after / before for before, after in zip(less, more, strict=True)]
+        what = f"k, l = {high[0]}, {high[1]}: zig-zag over that of {low[0]}, {low[1]}"
+        findings.append(claim(what, "increasingly attenuate", student(quotients), between(0, 0.9)))
+    return Outcome(findings, notes=PAPER.notes("apbf-zigzag"))
+
+
+def _expected_swing(k: int, l: int) -> float:
+    """Return the zig-zag of the mean fill ratios just before a shift and at the first key after."""
+    before = analysis.apbf_fills(k, l)
+    rates = (
+        analysis.apbf_false_positive_rate(k, l, fills=f) for f in (before, [0.0, *before[:-1]])
+    )
+    high, low = rates
+    return high / low - 1
+
+
+STUDIES = (
+    PAPER.study("apbf-figure-6", points, measure, conclude),
+    PAPER.study("apbf-zigzag", tenth_points, measure, conclude_tenth),
+)
+"""Figure 6, and the zig-zag of filters of the same rate."""

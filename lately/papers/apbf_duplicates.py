@@ -10,7 +10,7 @@ from ..studies.comparison import claim, over_seeds, student
 from ..studies.criteria import between, equal, exactly
 from ..studies.streams import Keys, zipf
 from ..studies.study import Chart, Finding, Outcome, Point, Result, Results, Series
-from .apbf_accuracy import FILTERS
+from .apbf_accuracy import FILTERS, TENTH
 from .apbf_runs import PAPER, WINDOW, build, expected_rate, spread, stream, zipf_universe
 
 INSERTIONS = 6000
@@ -18,9 +18,6 @@ INSERTIONS = 6000
 
 LOWEST = tuple(FILTERS.values())
 """k and l of Figure 7."""
-
-TENTH = ((4, 3), (5, 7), (6, 14), (7, 28), (8, 56))
-"""k and l of Figure 8, all of some 0.1."""
 
 _HALF = 0.5
 

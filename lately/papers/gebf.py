@@ -1,12 +1,9 @@
 """The GEBF paper's studies: synthetic streams, a log, and what the paper leaves open."""
 
-from ..golden.analysis import gebf_false_positive_rate
-from ..golden.sizing import best_hashes
-from ..studies.comparison import claim, measured, never
-from ..studies.criteria import equal
+from ..studies.comparison import measured, never
 from ..studies.streams import Keys
 from ..studies.study import Chart, Finding, Outcome, Point, Result, Results, Series, chosen
-from . import gebf_readings
+from . import gebf_long, gebf_readings
 from .gebf_readings import FRESH, LIVE, METRICS
 from .gebf_runs import (
     BITS_PER_KEY,
@@ -66,29 +63,10 @@ def conclude_synthetic(results: Results) -> Outcome:
         for name, metric, paper in PAPER.data["printed"]["synthetic"]:
             what, holds = f"{named} streams, {name}: {metric}", _holds(own, name, metric)
             findings.append(beside(what, paper, own, name, METRICS[metric], holds))
-    findings += _closed_form_findings(chosen(results, stream="uniform"))
     findings.append(_never_missed("GEBF, blocked or not", results))
     configurations, kinds = len(results) * len(FILTERS), _kinds_table(printed)
     notes = PAPER.notes("gebf-synthetic", configurations=configurations, kinds=kinds)
     return Outcome(findings, [_budget_chart(results)], notes)
-
-
-def _closed_form_findings(results: Results) -> list[Finding]:
-    """Hold the rates of distinct keys against the paper's closed form."""
-    findings = []
-    for bits in sorted({point["bits_per_key"] for point, _ in results}):
-        own = chosen(results, bits_per_key=bits)
-        for epochs in (4, 8):
-            name = f"GEBF r = {epochs}"
-            size, epoch = WINDOW * bits, -(-WINDOW // epochs)
-            hashes = best_hashes(size // (epochs + 1), epoch)
-            formula = gebf_false_positive_rate(size, WINDOW, epochs, hashes)
-            rates = (median(own, name, "fresh"), *over_seeds(own, name, "fresh"))
-            value = rates[0] / formula, rates[1] / formula, rates[2] / formula
-            what = f"uniform streams, {bits} bits per key, {name}: fresh keys reported over formula"
-            note = f"By the formula {formula:.4g}."
-            findings.append(claim(what, "the closed form", value, equal(1), note))
-    return findings
 
 
 def _never_missed(what: str, results: Results) -> Finding:
@@ -201,6 +179,7 @@ STUDIES = (
         gebf_readings.measure_rotation,
         gebf_readings.conclude_rotation,
     ),
+    *gebf_long.STUDIES,
     PAPER.study("gebf-logs", log_points, measure_log, conclude_logs),
 )
-"""Synthetic streams, readings of the paper, and logs."""
+"""Synthetic streams, readings of the paper, its closed form and long run, and logs."""

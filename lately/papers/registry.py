@@ -7,13 +7,16 @@ from fnmatch import fnmatchcase
 from ..golden.errors import LatelyError
 from ..studies.study import Study
 from . import (
+    apbf_accesses,
     apbf_accuracy,
     apbf_duplicates,
     apbf_figures,
+    apbf_segments,
     apbf_tables,
     cuckoo_bounds,
     cuckoo_real,
     cuckoo_synthetic,
+    cuckoo_work,
     gebf,
     inferential,
     time_limited_rates,
@@ -25,6 +28,8 @@ STUDIES: tuple[Study, ...] = (
     *apbf_figures.STUDIES,
     *apbf_accuracy.STUDIES,
     *apbf_duplicates.STUDIES,
+    *apbf_accesses.STUDIES,
+    *apbf_segments.STUDIES,
     *gebf.STUDIES,
     *time_limited_slices.STUDIES,
     *time_limited_rates.STUDIES,
@@ -32,6 +37,7 @@ STUDIES: tuple[Study, ...] = (
     *cuckoo_synthetic.STUDIES,
     *cuckoo_real.STUDIES,
     *cuckoo_bounds.STUDIES,
+    *cuckoo_work.STUDIES,
 )
 """In the order of the page."""
 

@@ -25,6 +25,8 @@ QUICK = {
     "cuckoo-figure-14": {"count": 14_000},
     "cuckoo-theorem-2": {"insertions": 8000},
     "cuckoo-theorem-3": {},
+    "cuckoo-work": {"measured": 500},
+    "cuckoo-failures": {"turns": 50},
 }
 """What is smaller than in the quick form."""
 

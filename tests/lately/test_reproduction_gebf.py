@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lately.golden import GEBF, SlidingFilter
-from lately.papers import gebf, gebf_readings, gebf_verdicts
+from lately.papers import gebf, gebf_long, gebf_readings, gebf_verdicts
 from lately.papers.gebf_runs import (
     FILTERS,
     QUERIES,
@@ -130,6 +130,9 @@ def test_names():
         "gebf-synthetic",
         "gebf-readings",
         "gebf-rotation",
+        "gebf-closed-form",
+        "gebf-long",
+        "gebf-segments",
         "gebf-logs",
     ]
 
@@ -157,11 +160,40 @@ def test_synthetic_point():
     # Two seeds do not exclude an error of a tenth.
     assert fresh.verdict is Verdict.UNDECIDED
     assert found["GEBF, blocked or not: live keys missed"].verdict is Verdict.MET
-    assert len(outcome.findings) == 13
-    for epochs in (4, 8):
-        what = f"uniform streams, 14 bits per key, GEBF r = {epochs}: fresh keys reported"
-        assert found[f"{what} over formula"].ours == pytest.approx(1, abs=0.1)
+    assert len(outcome.findings) == 11
     assert [series.label for series in outcome.charts[0].series] == [*FILTERS, "printed"]
+
+
+def test_closed_form():
+    study = STUDIES["gebf-closed-form"]
+    points = [point for point in study.points(True) if point["seed"] < 2]
+    outcome = study.conclude([(point, study.measure(point)) for point in points])
+    assert len(outcome.findings) == len(gebf_long.SIZES)
+    for finding in outcome.findings[:4]:
+        assert finding.ours == pytest.approx(1, abs=0.15)
+
+
+def test_long_run_asks_for_what_it_says():
+    """Of half as many live keys as there are queries none is missed; older ones count as fresh."""
+    study = STUDIES["gebf-long"]
+    ((full,), (quick,)) = (study.points(False), study.points(True))
+    assert full["insertions"] == 200_000_000
+    assert full["stops"] * sum(full["queries"].values()) == 20_000_000
+    outcome = study.conclude([(quick, study.measure(quick))])
+    missed, fresh, expired = outcome.findings
+    assert (missed.ours, missed.verdict) == (0, Verdict.MET)
+    assert fresh.ours == pytest.approx(1, abs=0.1)
+    assert expired.ours == pytest.approx(fresh.ours, abs=0.2)
+
+
+def test_segments_of_a_query():
+    study = STUDIES["gebf-segments"]
+    points = [point | {"asked": 2000} for point in study.points(True)]
+    fresh, live = study.conclude([(point, study.measure(point)) for point in points]).findings
+    # All nine, but for false positives; a key of the window is in any of the eight youngest.
+    assert 8.8 < fresh.ours < 9
+    assert fresh.verdict is Verdict.MET
+    assert 4 < live.ours < 4.5
 
 
 def test_readings(monkeypatch):

@@ -1,0 +1,83 @@
+"""Accesses to segments of a query, of the walks that the APBF paper compares (section 5.4).
+
+All take matches, ndarray of bool of shape (ring_segments, n), as `SlidingFilter.matches`
+returns them: whether each segment, youngest first, has the bits of each of n keys.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..analysis.rules import require, require_counts
+
+Accesses = NDArray[np.int64]
+"""Segments that are read for each key, shape (n,)."""
+Matches = NDArray[np.bool_]
+"""Whether segments match keys, shape (ring_segments, n), youngest first."""
+
+
+def backward(matches: Matches, run: int) -> Accesses:
+    """Count accesses of Algorithm 1, which starts `run` segments from the oldest and jumps.
+
+    Parameters
+    ----------
+    matches : ndarray of bool, shape (ring_segments, n)
+        Whether each segment, youngest first, has the bits of each key.
+    run : int
+        Consecutive matches that a report needs: k of an APBF.
+
+    Returns
+    -------
+    ndarray of int64, shape (n,)
+        Segments that are read for each key.
+
+    Raises
+    ------
+    ValueError
+        If `run` is not an integer of at least 1 and at most the number of segments.
+    """
+    segments = _checked(matches, run)
+    count = matches.shape[1]
+    at = np.full(count, segments - run)
+    before, now, accesses = np.zeros((3, count), np.int64)
+    walking = np.arange(count)
+    while len(walking):
+        accesses[walking] += 1
+        hit = matches[at[walking], walking]
+        found, lost = walking[hit], walking[~hit]
+        now[found] += 1
+        at[found] += 1
+        before[lost], now[lost] = now[lost], 0
+        at[lost] -= run
+        walking = walking[(at[walking] >= 0) & (before[walking] + now[walking] < run)]
+    return accesses
+
+
+def forward(matches: Matches, run: int) -> Accesses:
+    """Count accesses of the mirror of Algorithm 1, which starts at the youngest segments.
+
+    It starts `run` segments from the youngest and jumps towards the oldest. Parameters, result and
+    errors are those of `backward`: `matches` of shape (ring_segments, n), accesses of shape (n,).
+    """
+    return backward(matches[::-1], run)
+
+
+def linear(matches: Matches, run: int) -> Accesses:
+    """Count accesses of a scan of one segment after the other, from the youngest on.
+
+    It ends with a `run`, or where the segments left are too few for one. Parameters, result and
+    errors are those of `backward`: `matches` of shape (ring_segments, n), accesses of shape (n,).
+    """
+    segments = _checked(matches, run)
+    accesses, now = np.zeros((2, matches.shape[1]), np.int64)
+    for number, match in enumerate(matches):
+        walking = (now < run) & (now + segments - number >= run)
+        accesses += walking
+        now = np.where(walking, (now + 1) * match, now)
+    return accesses
+
+
+def _checked(matches: Matches, run: int) -> int:
+    require_counts(run=run)
+    segments = len(matches)
+    require(run <= segments, "run", f"must be at most the {segments} segments", run)
+    return segments

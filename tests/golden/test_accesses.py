@@ -1,0 +1,110 @@
+"""Accesses of queries, against the walks of the APBF paper one key at a time."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_filters import as_keys, filters, key_lists, twin_of
+
+from lately.golden import APBBF, analysis
+from lately.golden.ring import accesses
+
+
+def algorithm_1(matches, k, l):
+    """Algorithm 1 of section 5.4: segments read, and whether it found a run."""
+    i, p, c, read = l, 0, 0, 0
+    while i >= 0:
+        read += 1
+        if matches[i]:
+            c, i = c + 1, i + 1
+            if p + c == k:
+                return read, True
+        else:
+            i, p, c = i - k, c, 0
+    return read, False
+
+
+def scanned(matches, k, l):
+    """Segments that a scan reads which stops when F of section 5.3 is 0 or 1."""
+    a = read = 0
+    for i, match in enumerate(matches):
+        if a == k or i > l + a:
+            break
+        read += 1
+        a = a + 1 if match else 0
+    return read
+
+
+def has_run(matches, k, l):
+    return any(all(matches[j : j + k]) for j in range(l + 1))
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.data())
+def test_walks(k, l, data):
+    row = st.lists(st.booleans(), min_size=k + l, max_size=k + l)
+    rows = data.draw(st.lists(row, min_size=1, max_size=20))
+    matches = np.array(rows).T
+    walks = [algorithm_1(row, k, l) for row in rows]
+    assert accesses.backward(matches, k).tolist() == [read for read, _ in walks]
+    assert [found for _, found in walks] == [has_run(row, k, l) for row in rows]
+    mirrored = [algorithm_1(row[::-1], k, l)[0] for row in rows]
+    assert accesses.forward(matches, k).tolist() == mirrored
+    assert accesses.linear(matches, k).tolist() == [scanned(row, k, l) for row in rows]
+
+
+@settings(max_examples=20, deadline=None)
+@given(model=filters(lanes=(1,)), data=st.data())
+def test_matches_are_those_of_the_scalar_twin(model, data):
+    spec, twin = model.spec, twin_of(model)
+    inserted, asked = (data.draw(key_lists(spec.key_bits, 30)) for _ in range(2))
+    model.insert(as_keys(inserted, spec.key_bits))
+    for key in inserted:
+        twin.insert(key)
+    matches = model.matches(as_keys(asked, spec.key_bits))
+    runs = [has_run(column, spec.run, spec.window_generations) for column in matches.T]
+    assert runs == [twin.query(key) for key in asked]
+    if spec.family in ("apbf", "apbbf"):
+        rows = [[twin._matches(i, key) for i in range(spec.ring_segments)] for key in asked]
+        assert matches.T.tolist() == rows
+
+
+def test_runs_of_one_segment_are_read_until_one_matches():
+    matches = np.array([[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 0, 1]], np.bool_)
+    assert accesses.backward(matches, 1).tolist() == [3, 2, 3, 1]
+    assert accesses.forward(matches, 1).tolist() == [1, 2, 3, 1]
+    assert accesses.linear(matches, 1).tolist() == [1, 2, 3, 1]
+
+
+def test_no_keys():
+    nothing = np.empty((5, 0), np.bool_)
+    for walk in (accesses.backward, accesses.forward, accesses.linear):
+        assert walk(nothing, 2).tolist() == []
+    assert APBBF(k=2, l=3, block_bits=8, hashes_per_block=2, blocks=4).matches([]).shape == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (0, "run: must be an integer of at least 1, not 0"),
+        (6, "run: must be at most the 5 segments, not 6"),
+    ],
+)
+def test_run_wrong(run, message):
+    for walk in (accesses.backward, accesses.forward, accesses.linear):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            walk(np.ones((5, 1), np.bool_), run)
+
+
+def test_mean_is_that_of_the_recursion():
+    """Matches drawn with the fill ratios: A(k, l, ...) / (1 - F) of section 5.4."""
+    k, l = 4, 7
+    fills = np.array(analysis.apbf_fills(k, l))
+    rng = np.random.default_rng(1)
+    matches = rng.random((k + l, 100_000)) < fills[:, None]
+    read = accesses.backward(matches, k)
+    found = np.array([has_run(column, k, l) for column in matches.T[:20_000]])
+    for case, chosen in (("false", ~found), ("false positive", found)):
+        mean = read[:20_000][chosen].mean()
+        assert mean == pytest.approx(analysis.apbf_accesses(k, l, case, fills=fills), rel=0.02)
