@@ -56,7 +56,7 @@ def test_column_without_a_cure_is_found_out(old, new):
         # One that the sweep writes while it is read.
         ("(cell.used & cell.unknown & ~met) | renewed", "cell.used & cell.unknown & ~met"),
         # What the sweep makes of it.
-        ("Cat(used | renews, others[: at - 1], renews,", "Cat(used, others[: at - 1], renews,"),
+        ("renews = erase & self._renews", "renews = erase & 0"),
     ],
 )
 def test_parity_without_a_cure_is_found_out(monkeypatch, old, new):
