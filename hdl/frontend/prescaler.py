@@ -8,7 +8,7 @@ from ..parameters import require_integer
 
 
 class Prescaler(wiring.Component):
-    """Makes a tick every `period` clocks, for ever.
+    """Makes a tick every `period` clocks, for ever; the first comes `least` clocks after reset.
 
     Parameters
     ----------

@@ -135,7 +135,7 @@ class SpareTimer(wiring.Component):
     -------
     start : In(1)
     clean : Out(1)
-        Low from the cycle after `start` on, for `words` cycles.
+        Low from the cycle after `start` on, for `words` cycles; so it is after reset.
 
     Errors: as `require_integer`.
     """

@@ -19,7 +19,7 @@ from .frame_reader import Slot
 from .frames import BEAT_BYTES, kept_bytes
 from .header_parser import END_BITS, SHORTEST, TAG_BYTES, FoundLayers
 
-FIELDS = data.StructLayout({field.name.lower(): 1 for field in Field if field})
+FIELDS = data.StructLayout({field.name.lower(): 1 for field in Field})
 """Fields that a digest takes, as `lately.golden.packets.packet_digest.Field` has their bits."""
 
 _PLACE_BITS = (BEAT_BYTES - 1).bit_length()

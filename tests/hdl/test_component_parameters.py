@@ -8,12 +8,14 @@ import pytest
 from lately.hdl.control import CoreSignature
 from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.gate import Gate, Serializer
+from lately.hdl.frontend.prescaler import Prescaler
 from lately.hdl.frontend.schedule import (
     GenerationCounter,
     GenerationLength,
     Schedule,
     SpareTimer,
 )
+from lately.hdl.frontend.tick_spacing import TickSpacing
 from lately.hdl.hash.functions import StateHash
 from lately.hdl.hash.secrets import Secrets
 from lately.hdl.hash.siphash import SipHash
@@ -53,6 +55,10 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (Serializer, {"start": 0}, "Start must be at least 1, not 0"),
         (GenerationLength, {"width": 0, "minimum": 2}, "Width must be at least 1, not 0"),
         (GenerationCounter, {"width": 0}, "Width must be at least 1, not 0"),
+        (Prescaler, {"width": 0, "least": 4}, "Width must be at least 1, not 0"),
+        (Prescaler, {"width": 8, "least": 3}, "Shortest period must be at least 4, not 3"),
+        (Prescaler, {"width": 3, "least": 8}, "Shortest period must be at most 7, not 8"),
+        (TickSpacing, {"least": 1}, "Shortest period must be at least 2, not 1"),
         (SpareTimer, {"words": 0}, "Words must be at least 1, not 0"),
         (state_hash, {"key_bits": 0}, "Key width must be at least 1, not 0"),
         (state_hash, {"seed": -1}, "Seed must be at least 0, not -1"),

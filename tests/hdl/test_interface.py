@@ -118,7 +118,10 @@ def test_packed_bits_are_those_of_the_layout():
 def test_macros_say_where_fields_lie():
     for lanes in (1, 4):
         unit = signature(lanes=lanes, time_bits=5)
-        macros = dict(line.split() for line in unit.macros())
+        lines = [line.split() for line in unit.macros()]
+        macros = dict(lines)
+        assert len(macros) == len(lines)
+        assert all(name.isidentifier() for name in macros)
         assert macros["LANES"] == str(lanes)
         assert ("I_ALONE_AT" in macros) == (lanes > 1)
         for prefix, payload in (("I", unit.request), ("O", unit.result)):

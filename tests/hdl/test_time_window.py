@@ -395,4 +395,5 @@ def test_a_prescaler_ticks_at_its_period(period, real):
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)
     simulator.run()
+    assert ticks[0] == 6 - 1
     assert set(np.diff(ticks[1:])) == {real}

@@ -27,7 +27,7 @@ SHAPES = {"range", "unsigned", "signed"}
 
 # What is in them is no behaviour, or text that a reader sees.
 SKIPPED_CALLS = {"TypeVar", "require_integer", "cast"}
-SYMMETRIC = {"min", "max"}
+SYMMETRIC = {"min", "max", "connect"}
 SKIPPED_NAMES = {"src_loc_at", "name", "attrs", "stacklevel"}
 
 

@@ -14,12 +14,18 @@ from pathlib import Path
 from amaranth.back import rtlil
 from watched import Calls
 
+from lately.golden.spec import GEBFSpec
+from lately.hdl.packets.axis_beats import WIDTHS
+from lately.hdl.packets.deduplicator import Deduplicator
 from lately.hdl.rtlil import units
 from lately.sim.proofs.catalogue import PROOFS
 from lately.sim.proofs.formal import run_proof
 
 SMALL = "tiny"
 """Part of the names of the presets whose units are compared."""
+
+FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+"""Filter of the deduplicators that are compared beside them."""
 
 
 def hardware(kind):
@@ -28,6 +34,8 @@ def hardware(kind):
         for name, unit in units():
             if SMALL in name:
                 yield name, lambda unit=unit: unit
+        for width in WIDTHS:
+            yield f"frames-{width}", lambda width=width: Deduplicator(FRAMES, width=width)
     else:
         for proof in PROOFS:
             yield proof.name, proof.build

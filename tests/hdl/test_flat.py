@@ -1,0 +1,141 @@
+"""Flat ports of units: every bit of every stream goes straight through, to its place."""
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+from amaranth.sim import Simulator
+from frame_streams import seeded
+
+from lately.hdl.bus.flat import AxisUnit, RawUnit
+from lately.hdl.interface import UnitSignature
+from lately.hdl.packets.axis_beats import AxisBeat
+from lately.hdl.packets.axis_frames import AxisFrames
+
+pytestmark = pytest.mark.rtl
+
+
+class Unit(wiring.Component):
+    """Stands for a unit, at whose ports a test is."""
+
+    def elaborate(self, platform):
+        return Module()
+
+
+def unit(**options):
+    fields = {"key_bits": 12, "tag_bits": 7, "generations": 4, "secret_bits": 128}
+    fields |= {"generation_bits": 5, "counters": {"hits": 9}}
+    return Unit(UnitSignature(**fields | options))
+
+
+def check_straight(component, pairs, seed=1):
+    """Set the first of each pair to anything; the second has the same without a clock."""
+    choose = seeded(seed)
+
+    async def bench(ctx):
+        for _ in range(20):
+            expected = []
+            for driven, seen in pairs:
+                value = choose.getrandbits(len(driven))
+                ctx.set(driven, value)
+                expected.append((seen, value))
+            for number, (seen, value) in enumerate(expected):
+                assert (number, ctx.get(seen)) == (number, value)
+
+    simulator = Simulator(component)
+    simulator.add_testbench(bench)
+    simulator.run()
+
+
+def handshakes(outer, inner, taken, given):
+    """Return the pairs of valid and ready of two streams, whose ports begin with some names."""
+    return [
+        (getattr(outer, f"{taken}valid"), inner.i.valid),
+        (inner.i.ready, getattr(outer, f"{taken}ready")),
+        (inner.o.valid, getattr(outer, f"{given}valid")),
+        (getattr(outer, f"{given}ready"), inner.o.ready),
+    ]
+
+
+def others(outer, inner, secret):
+    """Return the pairs of what is not in the streams of requests and results."""
+    return [
+        (outer.generation, inner.generation),
+        (inner.hits, outer.hits),
+        (getattr(outer, f"{secret}data"), inner.secret.payload),
+        (getattr(outer, f"{secret}valid"), inner.secret.valid),
+        (inner.secret.ready, getattr(outer, f"{secret}ready")),
+    ]
+
+
+def test_stream_of_a_unit():
+    """With TLAST, what is behind the tag moves up by a bit."""
+    inner = unit(time_bits=9)
+    outer = AxisUnit(inner, last=True)
+    asked, told = inner.i.p, inner.o.p
+    assert len(outer.s_axis_tdata) == 16
+    assert (len(outer.s_axis_tuser), len(outer.m_axis_tdata), len(outer.m_axis_tuser)) == (18, 8, 6)
+    check_straight(
+        outer,
+        [
+            (outer.s_axis_tdata[:12], asked.key),
+            (outer.s_axis_tuser[:3], asked.operation.as_value()),
+            (outer.s_axis_tuser[3:9], asked.tag[:6]),
+            (outer.s_axis_tlast, asked.tag[6]),
+            (outer.s_axis_tuser[9:], asked.time),
+            (told.seen, outer.m_axis_tdata[0]),
+            (told.age, outer.m_axis_tdata[1:3]),
+            (told.tag[:6], outer.m_axis_tuser),
+            (told.tag[6], outer.m_axis_tlast),
+            *handshakes(outer, inner, "s_axis_t", "m_axis_t"),
+            *others(outer, inner, "s_axis_secret_t"),
+        ],
+    )
+
+
+def test_stream_of_lanes_has_whole_bytes():
+    inner = unit(lanes=2)
+    outer = AxisUnit(inner)
+    asked, told = inner.i.p.lanes, inner.o.p.lanes
+    assert (len(outer.s_axis_tdata), len(outer.m_axis_tdata)) == (32, 16)
+    check_straight(
+        outer,
+        [
+            *((outer.s_axis_tdata[16 * lane :][:12], asked[lane].key) for lane in range(2)),
+            *((told[lane].age, outer.m_axis_tdata[8 * lane :][2:4]) for lane in range(2)),
+            *((told[lane].tag, outer.m_axis_tuser[7 * lane :][:7]) for lane in range(2)),
+        ],
+    )
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_raw_ports(lanes):
+    inner = unit(lanes=lanes)
+    outer = RawUnit(inner)
+    pairs = handshakes(outer, inner, "in_", "out_") + others(outer, inner, "secret_")
+    for lane in range(lanes):
+        asked = inner.i.p if lanes == 1 else inner.i.p.lanes[lane]
+        told = inner.o.p if lanes == 1 else inner.o.p.lanes[lane]
+        number = "" if lanes == 1 else lane
+        for name in ("key", "tag"):
+            pairs.append((getattr(outer, f"in{number}_{name}"), getattr(asked, name)))
+        for name in ("seen", "age", "tag"):
+            pairs.append((getattr(told, name), getattr(outer, f"out{number}_{name}")))
+    if lanes > 1:
+        pairs.append((outer.in_alone, inner.i.p.alone.as_value()))
+    check_straight(outer, pairs)
+
+
+@pytest.mark.parametrize("width", [8, 64])
+def test_streams_of_frames(width):
+    beats = stream.Signature(AxisBeat(width))
+    inner = Unit(wiring.Signature({"i": In(beats), "o": Out(beats)}))
+    outer = AxisFrames(inner)
+    parts = ["data", "last", "user", *(["keep"] if width > 8 else [])]
+    assert set(outer.signature.members) == {
+        "aclk", "aresetn", *(f"{side}_axis_t{part}" for side in "sm"
+                             for part in [*parts, "valid", "ready"]),
+    }  # fmt: skip
+    pairs = [(getattr(outer, f"s_axis_t{part}"), getattr(inner.i.p, part)) for part in parts]
+    pairs += [(getattr(inner.o.p, part), getattr(outer, f"m_axis_t{part}")) for part in parts]
+    check_straight(outer, pairs + handshakes(outer, inner, "s_axis_t", "m_axis_t"))
