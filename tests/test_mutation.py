@@ -88,6 +88,12 @@ def test_texts_and_types_are_left_alone():
     assert found == {}
 
 
+def test_a_reset_that_is_lost_is_a_change_and_one_too_many_is_not():
+    found = changes(b"m.d.sync += a.eq(registered(m, b, reset_less=True))\nf(reset_less=False)\n")
+    assert "1:boolean:0" not in found
+    assert found["2:boolean:0"].new == "True"
+
+
 def test_draw_depends_on_the_function_alone():
     source = read("hdl/queue.py")
     whole = list(source.mutants())

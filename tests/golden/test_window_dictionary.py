@@ -505,6 +505,18 @@ def test_secret_wrong():
             model.rekey(secret)
 
 
+def test_secret_is_zero_unless_given():
+    model = WindowDictionary(**ROOMY, hash="siphash")
+    twin = twin_of(model)
+    model.insert([1, 2])
+    for key in (1, 2):
+        twin.insert(key)
+    assert_same(model, twin)
+    model.clear()
+    model.insert([1, 2])
+    assert_same(model, twin)
+
+
 def test_secret_counts_from_the_next_clear():
     model = WindowDictionary(**ROOMY, hash="siphash", secret=5)
     model.rekey(6)

@@ -99,6 +99,12 @@ def test_generations_as_short_as_a_unit_allows_never_wait():
     assert shortest > WORDS
 
 
+def test_first_generation_after_reset_has_its_length():
+    shortest = FilterUnit(SPEC).minimum_generation
+    found = flags([Operation.INSERT] * 2 * shortest, generation=shortest)
+    assert found["shift"] == [found["insert"][shortest]]
+
+
 @pytest.mark.parametrize("generation", [2, WORDS])
 def test_shorter_generations_wait_for_the_spare(generation):
     found = flags([Operation.INSERT] * 4 * generation, generation=generation)

@@ -32,6 +32,7 @@ def parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, help="time after which no other is begun")
     add("--limit", type=float, default=600, help="seconds for a mutant; default: %(default)s")
     add("--near", type=int, metavar="IMPORTS", help="between a module and its tests, at most")
+    add("--first", action="append", default=[], metavar="FILE", help="tests that run before others")
     add("--recorded", action="store_true", help="only tests whose calls are on record")
     add("--survivors", action="store_true", help="try those again that were not killed")
     add("--again", action="store_true", help="try those again that a test killed, in any order")
@@ -101,7 +102,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{mutant.name}: {mutant.old!r} -> {mutant.new!r}")
         return 0
     outcomes: Counter[str] = Counter()
-    judge = Judge(options.folder, options.limit, options.near, options.recorded)
+    judge = Judge(
+        options.folder, options.limit, options.near, options.recorded, first=options.first
+    )
     end = time.monotonic() + 60 * (options.minutes or float("inf"))
     try:
         for number, mutant in enumerate(mutants, 1):

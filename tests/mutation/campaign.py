@@ -121,6 +121,8 @@ class Judge:
         Whether only tests run of which it is on record what they call.
     reasons : dict
         As `equivalents` returns it.
+    first : list of str
+        Files of tests that run before all others but those that killed mutants of the module.
     """
 
     folder: Path
@@ -128,6 +130,7 @@ class Judge:
     near: int | None = None
     recorded: bool = False
     reasons: dict[tuple[str, str, str], str] = field(default_factory=equivalents)
+    first: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self.folder / "models").mkdir(parents=True, exist_ok=True)
@@ -160,6 +163,8 @@ class Judge:
         if likely := self.records.those(before, mutant.path, mutant.function):
             first = list(dict.fromkeys(name.partition("::")[0] for name in likely))
             yield lambda: self._tests(run, first, likely)
+        for file, tests in self._chosen(self.first, mutant.path, mutant.function):
+            yield lambda file=file, tests=tests: self._tests(run, [file], tests)
         files = defaultdict(list)
         for file, distance in distances(module_name(mutant.path)).items():
             if self.near is None or distance <= self.near:

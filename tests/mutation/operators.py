@@ -166,10 +166,15 @@ def behaviour(node: ast.AST) -> Iterator[ast.AST]:
         if field in {"annotation", "returns", "decorator_list", "bases"}:
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.keyword) and child.arg in SKIPPED_NAMES:
+            if isinstance(child, ast.keyword) and (child.arg in SKIPPED_NAMES or resets(child)):
                 continue
             if isinstance(child, ast.AST) and not is_checking_types(child):
                 yield child
+
+
+def resets(keyword: ast.keyword) -> bool:
+    """Whether all that can change is that a register is reset which need not be."""
+    return keyword.arg == "reset_less" and ast.unparse(keyword.value) == "True"
 
 
 def is_checking_types(node: ast.AST) -> bool:

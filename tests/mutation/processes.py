@@ -87,7 +87,9 @@ def run_tests(run: Run, files: list[str], chosen: Mapping[str, dict] | None = No
     with temporary_folder(run) as folder:
         told, names = Path(folder, "told.json"), Path(folder, "chosen.json")
         environment = run.environment(folder) | {"LATELY_TOLD": str(told)}
-        if chosen is not None:
+        if chosen is None:
+            environment["LATELY_CALLS"] = "1"
+        else:
             names.write_text(json.dumps(sorted(chosen, key=lambda one: chosen[one]["seconds"])))
             environment["LATELY_CHOSEN"] = str(names)
             arguments.append("-x")
@@ -116,7 +118,8 @@ def build(run: Run, kind: str, known: Mapping[str, str] | str, *, limit=None) ->
         if known != "all":
             names.write_text(json.dumps(known))
         arguments = [str(INSIDE / "built.py"), kind, "all" if known == "all" else str(names)]
-        output = start([*arguments, str(told)], run.environment(folder), limit)
+        calls = {"LATELY_CALLS": "1"} if known == "all" else {}
+        output = start([*arguments, str(told)], run.environment(folder) | calls, limit)
         if told.exists():
             return json.loads(told.read_text())
     return {"built": {"error": {"digest": output[-500:]}}, "failed": None}

@@ -12,9 +12,13 @@ import warnings
 from pathlib import Path
 
 from amaranth.back import rtlil
-from watched import Calls
+from watched import taken
 
+from lately.golden import any_preset
 from lately.golden.spec import GEBFSpec
+from lately.hdl.build import filter_unit
+from lately.hdl.bus.controlled import BUSES, ControlledUnit
+from lately.hdl.bus.flat import AxisUnit
 from lately.hdl.packets.axis_beats import WIDTHS
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.hdl.rtlil import units
@@ -28,6 +32,13 @@ FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20
 """Filter of the deduplicators that are compared beside them."""
 
 
+def controlled(bus):
+    """Return a small unit with flat ports and registers behind a bus."""
+    spec = any_preset("siphash-tiny")
+    unit = filter_unit(spec, tag_bits=8)
+    return AxisUnit(ControlledUnit(unit, spec=spec, bus=bus, version=(0, 0, 0), told_bits=7))
+
+
 def hardware(kind):
     """Yield a name and what returns a component."""
     if kind == "units":
@@ -36,6 +47,8 @@ def hardware(kind):
                 yield name, lambda unit=unit: unit
         for width in WIDTHS:
             yield f"frames-{width}", lambda width=width: Deduplicator(FRAMES, width=width)
+        for bus in BUSES:
+            yield bus, lambda bus=bus: controlled(bus)
     else:
         for proof in PROOFS:
             yield proof.name, proof.build
@@ -52,15 +65,15 @@ def digest(build):
 def main(kind, known, told):
     warnings.simplefilter("ignore")
     known = None if known == "all" else json.loads(Path(known).read_text())
-    calls, found = Calls(), {}
+    found = {}
     try:
         for name, build in hardware(kind):
             if known is None or name in known:
-                calls.take()
+                taken()
                 started = time.monotonic()
                 found[name] = {"digest": digest(build)}
                 found[name]["seconds"] = time.monotonic() - started
-                found[name]["calls"] = sorted(calls.take())
+                found[name]["calls"] = sorted(taken())
     except Exception as error:
         found["error"] = {"digest": f"{type(error).__name__}: {error}"}
     failed = None

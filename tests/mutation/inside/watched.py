@@ -1,11 +1,11 @@
 """Plugin of pytest: runs chosen tests, tells the first failure, and records what tests call."""
 
-import cProfile
 import json
 import os
 from pathlib import Path
 
 import pytest
+from sitecustomize import CALLED, CALLS
 
 CHOSEN = "LATELY_CHOSEN"
 """Environment variable: file with the tests to run, in their order; all if it is missing."""
@@ -14,36 +14,12 @@ TOLD = "LATELY_TOLD"
 
 BROKEN = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR)
 
-ROOT = os.path.realpath(Path(__file__).parents[3])
-ROOMS = ("golden", "hdl")
 
-
-def function_of(code) -> str | None:
-    """Return path and qualified name of a function of the rooms that have mutants."""
-    path = os.path.relpath(os.path.realpath(code.co_filename), ROOT)
-    if path.split(os.sep)[0] not in ROOMS:
-        return None
-    # What is defined in a function belongs to it.
-    return f"{path}:{code.co_qualname.partition('.<')[0]}"
-
-
-class Calls:
-    """Functions that are called, as the profiler sees them."""
-
-    def __init__(self) -> None:
-        self._profile = cProfile.Profile()
-        self._names: dict[object, str | None] = {}
-        self._profile.enable()
-
-    def take(self) -> set[str]:
-        """Return what was called since the last time."""
-        self._profile.disable()
-        codes = {entry.code for entry in self._profile.getstats()}
-        self._profile.clear()
-        for code in codes - self._names.keys():
-            self._names[code] = None if isinstance(code, str) else function_of(code)
-        self._profile.enable()
-        return {self._names[code] for code in codes} - {None}
+def taken() -> set[str]:
+    """Return the functions that were called since the last time."""
+    called = set(CALLED)
+    CALLED.clear()
+    return called
 
 
 class Watch:
@@ -54,7 +30,7 @@ class Watch:
         self.error = ""
         self.tests: dict[str, dict] = {}
         self._prepared: set[str] = set()
-        self.calls = Calls() if CHOSEN not in os.environ else None
+        self.calls = CALLS in os.environ
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config, items):
@@ -67,14 +43,14 @@ class Watch:
     def pytest_runtest_setup(self, item):
         yield
         # Fixtures and what is made at the import are for all tests that follow.
-        if self.calls is not None:
-            self._prepared |= self.calls.take()
+        if self.calls:
+            self._prepared |= taken()
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item):
         yield
-        if self.calls is not None:
-            called = self._prepared | self.calls.take()
+        if self.calls:
+            called = self._prepared | taken()
             self.tests[item.nodeid] = {"calls": sorted(called), "seconds": 0.0}
 
     def pytest_exception_interact(self, node, call, report):
