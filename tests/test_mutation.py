@@ -207,6 +207,7 @@ def test_what_killed_others_runs_first(tmp_path):
     calls = {"two": ["hdl/a.py:f"], "one": ["hdl/b.py:f"]}
     judge.records._kept = {
         "tests/a.py": {
+            "digest": "",
             "tests": {
                 f"tests/a.py::{name}": {"calls": called, "seconds": 1}
                 for name, called in calls.items()

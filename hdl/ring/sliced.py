@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import COLUMN_RING_LATENCY, FAN_IN, ceil_log
+from ..latencies import COLUMN_RING_LATENCY
 from ..memory.copies import protected
 from ..memory.ecp5 import ECP5WordBank
 from ..memory.words import PortableWordBank
@@ -160,8 +160,6 @@ class SlicedPart(wiring.Component):
         self._banks = [protected(build, copies=copies, answers=["word"]) for _ in range(banks)]
         self._copies = copies
         self.latency = 1 + self._banks[0].LATENCY + self._bank_bits
-        self.clean_latency = 1 + 1 + ceil_log(FAN_IN, banks)
-        """Clocks from `start` to the fall of `clean`."""
         super().__init__(
             {
                 "access": In(1),

@@ -28,6 +28,7 @@ from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.detector import RingDetector
 from lately.hdl.ring.ring import Ring
 from lately.hdl.ring.sliced import ColumnRing, SlicedPart
+from lately.hdl.timing.ticks import BlockCount
 
 core = partial(CoreSignature, key_bits=8, ages=3, latency=9, clear_cycles=4)
 front = partial(FrontEnd, generation_bits=6, minimum_generation=5, clear_words=4)
@@ -59,6 +60,7 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (Prescaler, {"width": 8, "least": 3}, "Shortest period must be at least 4, not 3"),
         (Prescaler, {"width": 3, "least": 8}, "Shortest period must be at most 7, not 8"),
         (TickSpacing, {"least": 1}, "Shortest period must be at least 2, not 1"),
+        (BlockCount, {"block": 0}, "Block must be at least 1, not 0"),
         (SpareTimer, {"words": 0}, "Words must be at least 1, not 0"),
         (state_hash, {"key_bits": 0}, "Key width must be at least 1, not 0"),
         (state_hash, {"seed": -1}, "Seed must be at least 0, not -1"),

@@ -1,10 +1,11 @@
 """The deduplicator of frames: what it is built from, and settings that change between frames."""
 
 import pytest
-from frame_streams import simulate
+from frame_streams import random_frame, receive, seeded, send, simulate, transfers, whole
 
 from lately.golden import any_preset
 from lately.golden.errors import SpecificationError
+from lately.golden.packets.frame_actions import Action
 from lately.golden.packets.packet_digest import DEFAULT_FIELDS
 from lately.golden.spec import GEBFSpec
 from lately.hdl.packets.deduplicator import Deduplicator
@@ -67,3 +68,29 @@ def test_settings_wait_for_digests():
         assert (await clock())[:3] == (1, 7, 1 << 127)
 
     simulate(settings, bench)
+
+
+def test_no_frame_is_lost_by_a_clear():
+    deduplicator, taken = Deduplicator(SPEC, width=64), []
+    choose = seeded(1)
+    frames = [random_frame(choose, 60, 70) for _ in range(4)]
+    sent = [one for frame in [*frames, *frames] for one in transfers(frame, 64)]
+
+    async def source(ctx):
+        ctx.set(deduplicator.action, Action.MARK)
+        await send(ctx, deduplicator.i, sent, 0, choose)
+        for _ in range(600):
+            if sum(beat.last for beat in taken) < 2 * len(frames):
+                await ctx.tick()
+
+    async def clears(ctx):
+        while True:
+            ctx.set(deduplicator.clear, choose.random() < 0.1)
+            await ctx.tick()
+
+    async def sink(ctx):
+        await receive(ctx, deduplicator.o, taken, 0.1, choose)
+
+    simulate(deduplicator, source, background=[clears, sink])
+    left = [frame for frame, _ in whole(taken, "user", kept=lambda beat: beat.keep.bit_count())]
+    assert left == [*frames, *frames]

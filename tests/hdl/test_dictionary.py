@@ -16,6 +16,7 @@ from lately.golden import (
     dictionary_preset,
     preset,
 )
+from lately.hdl.build import unit_profile
 from lately.hdl.dictionary import core, placement, unit
 from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.core import DictionaryCore
@@ -332,6 +333,8 @@ def test_figures():
 @pytest.mark.parametrize("levels", [1, 2])
 def test_latency(levels):
     built = DictionaryUnit(TINY, levels=levels)
+    # The window counts insertions, and so there are no ticks.
+    assert unit_profile(TINY, levels=levels).least_period == 0
     assert built.latency == rows_latency(TINY, levels=levels) + ANSWER + 2
     assert DictionaryCore(spec=TINY, levels=levels).latency == built.latency - 2
 
@@ -343,6 +346,8 @@ def test_latency(levels):
          "window: must be at least 16 in hardware, where 8 operations are under way, not 15"),
         (lambda: DictionaryUnit(replace(TINY, rows=1 << 15, digest_bits=20), memory="ecp5"),
          SpecificationError,
+         "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
+        (lambda: block_rams(replace(TINY, rows=1 << 15, digest_bits=20)), SpecificationError,
          "rows: must be at most 16384 for ecp5, the bits of a block RAM, not 32768"),
         (lambda: DictionaryUnit(preset("apbf-tiny")), SpecificationError,
          "family: must be window-dictionary for a DictionaryUnit, not 'apbf'"),

@@ -258,6 +258,23 @@ def test_generation_changes_as_a_whole(before, after):
     simulate(counter, bench)
 
 
+def test_full_generation_goes_on_until_it_is_told_to_turn():
+    counter, full = GenerationCounter(width=4, goes_on=True), []
+
+    async def bench(ctx):
+        ctx.set(counter.length, 5)
+        for clock in range(40):
+            ctx.set(counter.event, clock >= 2)
+            ctx.set(counter.turn, clock in (2, 20, 23))
+            full.append(ctx.get(counter.full))
+            await ctx.tick()
+
+    simulate(counter, bench)
+    # A generation may be turned before it is full.
+    expected = {0, 1, 2, *range(7, 21), *range(28, 40)}
+    assert full == [clock in expected for clock in range(40)]
+
+
 @pytest.mark.parametrize("width", [4, 11])
 @pytest.mark.parametrize("minimum", [2, 9, 15])
 def test_short_lengths_are_told_before_they_are_loaded(width, minimum):
@@ -312,14 +329,14 @@ def test_spare_timer_waits_for_the_words(words):
     timer = SpareTimer(words=words)
 
     async def bench(ctx):
-        starts = [2, 2 + words // 2 + 1, 4 * words + 40]
-        last = None
-        for clock in range(6 * words + 80):
+        begin = words + 3
+        starts = [begin, begin + words // 2 + 1, begin + 4 * words + 40]
+        # Reset is a start as well.
+        last = -1
+        for clock in range(begin + 6 * words + 80):
             ctx.set(timer.start, clock in starts)
-            clean = ctx.get(timer.clean)
-            if last is not None:
-                since = clock - last - 1
-                assert clean == (since >= words), f"{since} cycles after the start"
+            since = clock - last - 1
+            assert ctx.get(timer.clean) == (since >= words), f"{since} cycles after the start"
             if clock in starts:
                 last = clock
             await ctx.tick()

@@ -1,5 +1,7 @@
 """Values that know their stage: delayed where they are joined, refused where they do not meet."""
 
+from operator import and_, or_, xor
+
 import pytest
 from amaranth.back import rtlil
 from amaranth.hdl import Module, Signal
@@ -54,6 +56,22 @@ def test_values_of_different_stages_are_joined():
     assert total.stage == pipe.latency == 4
     values = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3]
     assert history(m, a, out, values)[4:] == [2 * value + 1 for value in values[:-4]]
+
+
+@pytest.mark.parametrize("operator", [and_, or_, xor])
+def test_operators_of_bits(operator):
+    m = Module()
+    a, b, out, inverse = Signal(4), Signal(4), Signal(4), Signal(4)
+    pipe = Pipeline(m)
+    joined = operator(pipe.enter(a, "a"), pipe.enter(b, "b"))
+    m.d.comb += [out.eq(joined.value), inverse.eq((~joined).value)]
+
+    async def bench(ctx):
+        ctx.set(a, 0b0011)
+        ctx.set(b, 0b0101)
+        assert (ctx.get(out), ctx.get(inverse)) == (operator(3, 5), 15 - operator(3, 5))
+
+    simulate(m, bench)
 
 
 def test_registers_of_a_delayed_value_are_shared():

@@ -18,7 +18,7 @@ from lately.hdl.frontend.tick_spacing import TickSpacing
 from lately.hdl.latencies import TICKS_WAITING
 from lately.hdl.timing.core import StampedCore
 from lately.hdl.timing.sweep_rules import check_elision, elision_period
-from lately.hdl.timing.timing_profile import TimingProfile
+from lately.hdl.timing.timing_profile import TimingProfile, check_bits
 from lately.hdl.timing.unit import TimingUnit
 
 NONE, QUERY, INSERT, CHECK, CLEAR, SHIFT = (
@@ -155,6 +155,11 @@ def test_least_period(cells, stamp_bits, span):
 
 
 # Figures and parameters
+
+
+@pytest.mark.parametrize("stamp_bits", [*range(1, 20)])
+def test_cells_with_a_parity_have_an_even_number_of_bits(stamp_bits):
+    assert check_bits(stamp_bits) == (1 if stamp_bits % 2 else 2)
 
 
 @pytest.mark.parametrize(("levels", "hashes"), [(1, 4), (2, 1), (9, 2)])

@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     add("--minutes", type=float, help="time after which no other is begun")
     add("--limit", type=float, default=600, help="seconds for a mutant; default: %(default)s")
     add("--near", type=int, metavar="IMPORTS", help="between a module and its tests, at most")
-    add("--first", action="append", default=[], metavar="FILE", help="tests that run before others")
+    add("--first", action="append", default=[], metavar="TEST", help="runs before others; or FILE")
     add("--recorded", action="store_true", help="only tests whose calls are on record")
     add("--survivors", action="store_true", help="try those again that were not killed")
     add("--again", action="store_true", help="try those again that a test killed, in any order")
@@ -102,15 +102,16 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"{mutant.name}: {mutant.old!r} -> {mutant.new!r}")
         return 0
     outcomes: Counter[str] = Counter()
-    judge = Judge(
-        options.folder, options.limit, options.near, options.recorded, first=options.first
-    )
+    named = [name for name in options.first if "::" in name]
+    files = [name for name in options.first if name not in named]
+    judge = Judge(options.folder, options.limit, options.near, options.recorded, first=files)
     end = time.monotonic() + 60 * (options.minutes or float("inf"))
     try:
         for number, mutant in enumerate(mutants, 1):
             if time.monotonic() > end:
                 break
-            verdict = judge(sources[mutant.path], mutant, results.killers(mutant))
+            likely = [*named, *results.killers(mutant)]
+            verdict = judge(sources[mutant.path], mutant, likely)
             results.add(mutant, verdict)
             outcomes[verdict.outcome] += 1
             line = f"{number}/{len(mutants)} {mutant.name} {verdict.outcome} {verdict.by}"

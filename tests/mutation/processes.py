@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 INSIDE = Path(__file__).parent / "inside"
 
-STARTING = 60
+STARTING = 30
 """Seconds that a process may take beside what its tests take."""
 SLOWER = 5
 """How many times as long as recorded a run may take before it counts as endless."""

@@ -89,7 +89,7 @@ class Records:
 
     def those(self, names: Iterable[str], path: str, function: str) -> dict[str, dict]:
         """Return tests by their names, but none of which it is on record that it calls another."""
-        known = {name: self._kept.get(name.partition("::")[0]) for name in names}
+        known = {name: self._current(name.partition("::")[0]) for name in names}
         found = {
             name: file["tests"].get(name, {"calls": []}) if file else None
             for name, file in known.items()
@@ -99,15 +99,20 @@ class Records:
 
     def tests(self, file: str) -> dict[str, dict]:
         """Return the tests of a file that pass, with their seconds and their calls."""
-        digest = hashlib.sha256((ROOT / file).read_bytes()).hexdigest()
-        kept = self._kept.get(file)
-        if kept is None and self._complete:
+        if file not in self._kept and self._complete:
             return {}
-        if kept is None or kept["digest"] != digest:
+        kept = self._current(file)
+        if kept is None:
             told = run_tests(Run(self._folder), [file])
-            kept = self._kept[file] = {"digest": digest, "tests": told.get("tests", {})}
+            kept = {"digest": digest_of(file), "tests": told.get("tests", {})}
+            self._kept[file] = kept
             self._save()
         return kept["tests"]
+
+    def _current(self, file: str) -> dict | None:
+        """Return the record of a file of tests unless it has changed since, or there is none."""
+        kept = self._kept.get(file)
+        return kept if kept and kept["digest"] == digest_of(file) else None
 
     def hardware(self, kind: str) -> dict[str, dict]:
         """Return the units or the proofs, with the digests of what is built and their calls."""
@@ -120,6 +125,12 @@ class Records:
 
     def _save(self) -> None:
         self._path.write_text(json.dumps(self._kept))
+
+
+def digest_of(file: str) -> str:
+    """Return the digest of a file of tests."""
+    path = ROOT / file
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
 
 
 def reaching(records: dict[str, dict], path: str, function: str) -> dict[str, dict]:
