@@ -211,7 +211,7 @@ def test_what_killed_others_runs_first(tmp_path):
             "tests": {
                 f"tests/a.py::{name}": {"calls": called, "seconds": 1}
                 for name, called in calls.items()
-            }
+            },
         }
     }
     names = ["tests/a.py::one", "tests/a.py::two", "tests/b.py::one"]

@@ -324,7 +324,7 @@ def test_held_operation_where_short_generations_begin(first, second):
         simulate(front, bench)
 
 
-@pytest.mark.parametrize("words", [1, 2, 4, 8, 16, 64, 512])
+@pytest.mark.parametrize("words", [1, 2, 4, 7, 8, 16, 64, 512])
 def test_spare_timer_waits_for_the_words(words):
     timer = SpareTimer(words=words)
 

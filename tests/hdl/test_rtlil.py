@@ -1,0 +1,48 @@
+"""RTLIL of all units, which is compared before and after a change."""
+
+import hashlib
+import runpy
+import sys
+
+from lately.golden import any_preset
+from lately.golden.spec import all_presets
+from lately.hdl import rtlil
+from lately.hdl.statistics import EventCounter
+
+
+def test_units_of_every_organisation_and_memory(monkeypatch):
+    gebf, lanes = any_preset("gebf-tiny"), any_preset("two-lanes-tiny")
+    # Those of one specification are built once, under the first of its names.
+    monkeypatch.setattr(rtlil, "ALL_PRESETS", {"one": gebf, "two": lanes, "same": gebf})
+    kinds = ["ecp5", "ice40", "gowin"]
+    separate = ["portable", *kinds, *(f"{kind}-strict" for kind in kinds)]
+    assert [name for name, _ in rtlil.units()] == [
+        *(f"one.separate.{memory}" for memory in separate),
+        *(f"one.bit-sliced.{memory}" for memory in ("portable", "ecp5")),
+        *(f"two.separate.{memory}" for memory in separate),
+    ]
+
+
+def test_files_and_their_digests(monkeypatch, tmp_path, capsys):
+    counters = {f"counter{width}": EventCounter(width=width) for width in (3, 4)}
+    monkeypatch.setattr(rtlil, "units", counters.items)
+    # Also where there were others.
+    for _ in range(2):
+        rtlil.write(tmp_path / "new" / "folder")
+    told = f"2 units in {tmp_path / 'new' / 'folder'}\n"
+    assert capsys.readouterr().out == 2 * told
+    lines = (tmp_path / "new" / "folder" / "SHA256SUMS").read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["counter3.il", "counter4.il"]
+    for line in lines:
+        digest, name = line.split("  ")
+        text = (tmp_path / "new" / "folder" / name).read_bytes()
+        assert digest == hashlib.sha256(text).hexdigest()
+        assert b"src" not in text
+
+
+def test_command(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(all_presets, "ALL_PRESETS", {})
+    monkeypatch.setattr(sys, "argv", ["rtlil", str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "lately.hdl.rtlil")
+    runpy.run_module("lately.hdl.rtlil", run_name="__main__")
+    assert capsys.readouterr().out == f"0 units in {tmp_path}\n"
