@@ -85,7 +85,7 @@ def _flatten(element: Element) -> None:
     for child in element:
         _flatten(child)
     if element.tag == _GROUP and len(element) > 2:
-        for name in {"class", "clip-path"} - element.attrib.keys():
+        for name in sorted({"class", "clip-path"} - element.attrib.keys()):
             values = {child.get(name) for child in element}
             if len(values) == 1 and None not in values:
                 element.set(name, values.pop() or "")

@@ -78,6 +78,13 @@ def test_ends_of_intervals_have_a_digit_less(log):
     assert thin.low == thin.high == ([1.23, 978.0] if log else [1.0, 978.0])
 
 
+def test_shared_attributes_come_in_one_order():
+    """In that of their names, whatever the order in which a process holds a set."""
+    path = '<path d="M0 0L1 1" clip-path="url(#a)" style="fill: red"/>'
+    drawing = f'<svg xmlns="http://www.w3.org/2000/svg"><style/><clipPath id="a"/><g>{path * 3}</g>'
+    assert b'<g class="c0" clip-path="url(#i0)">' in small(f"{drawing}</svg>".encode())
+
+
 def test_flat_and_empty():
     flat = Series("a", [1.0, 2.0, 3.0], [0.0, 0.0, 0.0])
     assert thinned(chart(flat)).series[0].y == [0.0, 0.0]
