@@ -18,6 +18,8 @@ CALLS = "LATELY_CALLS"
 """Environment variable: set if calls are to be noted."""
 
 ROOMS = ("lately.golden.", "lately.hdl.")
+COMPILED = ("golden/cuckoo/window_loop.py",)
+"""Modules whose functions are compiled without a decorator that says so."""
 CALLED: set[str] = set()
 """Functions that were called, each as its path and its name, and modules that were imported."""
 
@@ -49,7 +51,8 @@ class NotedCalls(ast.NodeTransformer):
         return ast.parse(f"_lately_called({f'{self._path}:{name}'!r})").body[0]
 
     def visit_Module(self, node: ast.Module) -> ast.Module:
-        self.generic_visit(node)
+        if self._path not in COMPILED:
+            self.generic_visit(node)
         node.body.append(self._note("<module>"))
         return node
 
