@@ -55,7 +55,7 @@ ACCEPT_LAG = 6
 GENERATION_LEAD = 16
 """Cycles from a change of the generation length to the first acceptance that it applies to."""
 
-SECRET_LEAD = 2
+SECRET_LEAD = 3
 """Cycles from a secret's acceptance to the first acceptance that it applies to."""
 
 SPARE_SETTLE = 3
@@ -100,7 +100,7 @@ LANE_SLOTS = 112
 BEAT_PLACES = 48
 """Beats that wait for room in a shard, at most, beside those whose keys are being hashed."""
 
-SECRET_SETTLE = 2
+SECRET_SETTLE = 3
 """Cycles by which a beat of several lanes waits for the secret that its clear brings in."""
 
 SHARD_PLACES = 32

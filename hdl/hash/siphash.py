@@ -179,7 +179,7 @@ class SipHash(wiring.Component):
     Errors: as `require_integer`.
     """
 
-    SETTLE = 1
+    SETTLE = 2
     """Clocks from a new secret to the first key that may be given."""
 
     HOLD = 6

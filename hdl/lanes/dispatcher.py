@@ -91,7 +91,7 @@ class Dispatcher(wiring.Component):
     shifted : Out(1)
         Operations of a beat, insertions, and whether the ring shifts, to be counted.
     secret : In(128)
-        With siphash only. Must have its value from the second cycle after a beat on.
+        With siphash only. Must have its value from the cycle after a beat on.
     cleared : Out(1)
         With siphash only: this beat begins with a clear.
     """

@@ -18,7 +18,9 @@ from . import (
     lanes,
     rekey,
     results,
+    ring_exchanges,
     segments,
+    siphash,
     thresholds,
     timing,
 )
@@ -34,10 +36,12 @@ PROOFS: tuple[Proof, ...] = tuple(
         rekey,
         results,
         hashes,
+        siphash,
         lanes,
         timing,
         thresholds,
         dictionary,
+        ring_exchanges,
         answers,
         buses,
     )

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Assume, Cat, Mux, Signal
+from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
@@ -47,11 +47,13 @@ class ColumnAnswers(Harness):
 
     LAG = 4
 
+    SIZES = ColumnSizes()
+
     PROTECT = "none"
     MEMORY = Undefined
 
     def __init__(self, *, column=Column, goal=None):
-        sizes = ColumnSizes()
+        sizes = self.SIZES
         layout = Cell(spec=sizes, checked=self.PROTECT == "parity")
         memory = self.MEMORY(depth=sizes.rows, width=layout.size)
         self._column = column(spec=sizes, memory=memory, protect=self.PROTECT)
@@ -93,11 +95,15 @@ class ColumnAnswers(Harness):
         ]
         self._elaborate_reference(m, column, cell, read, number, rest, written)
 
+    def _inserts(self):
+        """Return whether an operation inserts."""
+        return Const(1)
+
     def _elaborate_entry(self, m, column, ready, total):
         """Count the insertions; return whether there is one, and whether a row is due."""
         turn = Signal(self.PERIOD, init=1)
         tick, late = Signal(), Signal()
-        insert = ready & ~delayed(m, late, self.LAG, "rests")
+        insert = ready & self._inserts() & ~delayed(m, late, self.LAG, "rests")
         m.d.sync += [
             total.eq(total + insert),
             turn.eq(Mux(insert, turn.rotate_left(1), turn)),

@@ -38,28 +38,31 @@ class Symbol:
     def _of(self, other):
         return other.value if isinstance(other, Symbol) else Const(other)
 
+    def _with(self, value):
+        return type(self)(self._m, value)
+
     def __and__(self, other):
         pair = self.value, self._of(other)
         bits = min(map(len, pair))
-        return Symbol(self._m, pair[0][:bits] & pair[1][:bits])
+        return self._with(pair[0][:bits] & pair[1][:bits])
 
     def __or__(self, other):
-        return Symbol(self._m, self.value | self._of(other))
+        return self._with(self.value | self._of(other))
 
     def __xor__(self, other):
-        return Symbol(self._m, self.value ^ self._of(other))
+        return self._with(self.value ^ self._of(other))
 
     def __add__(self, other):
-        return Symbol(self._m, self.value + self._of(other))
+        return self._with(self.value + self._of(other))
 
     def __mul__(self, other):
-        return Symbol(self._m, self.value * self._of(other))
+        return self._with(self.value * self._of(other))
 
     def __lshift__(self, bits):
-        return Symbol(self._m, Cat(Const(0, bits), self.value))
+        return self._with(Cat(Const(0, bits), self.value))
 
     def __rshift__(self, bits):
-        return Symbol(self._m, self.value[bits:])
+        return self._with(self.value[bits:])
 
     __rand__, __ror__, __rxor__, __radd__, __rmul__ = __and__, __or__, __xor__, __add__, __mul__
 

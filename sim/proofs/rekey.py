@@ -40,7 +40,8 @@ class AnyKeyedHash(AnyHash):
         m = Module()
         secret = self.secret[:2]
         last = delayed(m, secret, 1, "last")
-        same = Signal(SipHash.SETTLE + SipHash.HOLD)
+        # After a reset the unit clears for longer than a secret takes to settle.
+        same = Signal(SipHash.SETTLE + SipHash.HOLD, init=-1)
         m.d.sync += same.eq(Cat(secret == last, same))
         steady = delayed(m, self.key == 0, self.latency, "own") & same.all()
         width = len(self.own.as_value())

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lately.golden.hash import scalar_hash
-from lately.golden.hash.siphash import check_secret, message_words, siphash
+from lately.golden.hash.siphash import INITIAL, check_secret, message_words, siphash
 from lately.hdl.hash.siphash import SipHash
 from lately.hdl.latencies import siphash_latency
 
@@ -202,6 +202,36 @@ def test_pipeline_equals_golden(key_bits):
     compared = [(got, want) for got, want, use in zip(found, expected, counted, strict=True) if use]
     assert len(compared) == 28
     assert [got for got, _ in compared] == [want for _, want in compared]
+
+
+def secret_with_carry(choose, carry):
+    """Return a secret of which the first sum has this carry from bit 21 to bit 60."""
+    one, other = choose.getrandbits(64), choose.getrandbits(64)
+    low, through = (1 << 22) - 1, (1 << 60) - (1 << 22)
+    one = one | low if carry else one & ~low
+    other = (other & ~through) | (~one & through) | carry
+    return (one ^ INITIAL[0]) | (other ^ INITIAL[1]) << 64
+
+
+def wrong_hashes(settle, *, count=12):
+    """Return how many keys get a wrong hash that come so many clocks after their secret."""
+    choose = random.Random(SEED)
+    inputs, places = [], []
+    for number in range(count):
+        secret = secret_with_carry(choose, number % 2)
+        places.append(len(inputs) + settle)
+        clocks = settle + 1 + SipHash.HOLD
+        inputs += [(choose.getrandbits(64), secret) for _ in range(clocks)]
+    found = simulate(SipHash(key_bits=64), inputs)
+    keys, secrets = zip(*(inputs[place] for place in places), strict=True)
+    expected = siphash(key_words(keys, 64), key_words(secrets, 128), key_bits=64).tolist()
+    return sum(found[place] != want for place, want in zip(places, expected, strict=True))
+
+
+def test_secret_settles_whatever_it_carries():
+    """What is computed of a secret alone has the longest of carries, and that takes time."""
+    assert wrong_hashes(SipHash.SETTLE) == 0
+    assert wrong_hashes(SipHash.SETTLE - 1) > 0
 
 
 @pytest.mark.parametrize("key_bits", [8, 64])

@@ -8,17 +8,24 @@ from mutants import broken
 from lately.hdl.dictionary import cell_checks, column, core
 from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.placement import Placement
+from lately.hdl.dictionary.ring_column import RingColumn
 from lately.hdl.dictionary.stash import Stash
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.dictionary import ColumnAnswers, DictionaryAnswers, UpsetAnswers
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
+from lately.sim.proofs.ring_exchanges import ExchangeAnswers
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
     "name",
-    ["column of a dictionary", "column of a dictionary, upset", "dictionary, any digest"],
+    [
+        "column of a dictionary",
+        "column of a dictionary, upset",
+        "dictionary, any digest",
+        "column of a ring",
+    ],
 )
 def test_holds(name):
     (proof,) = proofs.select([name])
@@ -63,6 +70,24 @@ def test_parity_without_a_cure_is_found_out(monkeypatch, old, new):
     parity = broken(cell_checks.Parity, old, new)
     monkeypatch.setattr(column, "CHECKS", {"parity": parity})
     assert status(UpsetAnswers, 48) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # An operation that has read the cell, or reads it in that very clock.
+        ("spoiled | (self._wants & (reads | leaves))", "spoiled | (self._wants & reads)"),
+        ("spoiled | (self._wants & (reads | leaves))", "spoiled | (self._wants & leaves)"),
+        ("may & ~reads & ~self.write", "may & ~self.write"),
+        # An entry whose place has changed, or is about to.
+        ("spoiled | (self._wants & (reads | leaves))", "self._wants & (reads | leaves)"),
+        ("~self.write & ~self.pushes", "~self.write"),
+        # The last insertion of the window.
+        ("distance < self._spec.window + 1", "distance < self._spec.window"),
+    ],
+)
+def test_column_of_a_ring_without_a_cure_is_found_out(old, new):
+    assert status(partial(ExchangeAnswers, column=broken(RingColumn, old, new)), 32) == "failed"
 
 
 @pytest.mark.parametrize(

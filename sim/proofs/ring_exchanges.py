@@ -1,0 +1,134 @@
+"""What is proven of the columns of a ring: entries take the place of others, and none is lost."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from amaranth.hdl import Assume, Cat, Signal
+from amaranth.hdl._ast import AnySeq
+
+from ...hdl.dictionary.ring_column import RingColumn, moved_row
+from ...hdl.pipeline import delayed, registered
+from .dictionary import WRITING, ColumnAnswers, ColumnSizes
+from .formal import Bounded, Proof
+
+TERMS = ((0,),)
+"""Bits of the rest that are added to that of the row."""
+
+
+@dataclass(frozen=True)
+class RingColumnSizes(ColumnSizes):
+    """What a column of a ring asks of a specification besides, with a stash of one place."""
+
+    row_bits: int = 1
+    digest_bits: int = 2
+    stash: int = 1
+
+
+class ExchangeAnswers(ColumnAnswers):
+    """`ColumnAnswers` of a column of a ring, where entries of the window come from the stash.
+
+    Operations come, entries come and are allowed to be written, and their place changes, whenever
+    it may be.
+    """
+
+    SIZES = RingColumnSizes()
+
+    def __init__(self, *, column=RingColumn, goal=None):
+        super().__init__(column=partial(column, terms=TERMS), goal=goal)
+
+    def _inserts(self):
+        # Most do not, so that entries are of the window when they are met.
+        return AnySeq(1)
+
+    def _elaborate_reference(self, m, column, cell, read, number, rest, written):
+        came = self._elaborate_stash(m, column, number)
+        arrived, newcomer = Signal.like(cell), Signal.like(rest)
+        low, high = column.entry.digest[:1], column.entry.digest[1:]
+        with m.If(column.arrives):
+            m.d.sync += [arrived.eq(moved_row(low, high, TERMS)), newcomer.eq(high)]
+        takes = column.done & (arrived == cell)
+        held, moved, since, holds = Signal(), Signal(), Signal.like(number), Signal.like(rest)
+        writes = column.write & (column.write_row == cell)
+        with m.If(writes):
+            m.d.sync += [held.eq(column.written.used), moved.eq(0), since.eq(written)]
+            m.d.sync += holds.eq(column.written.rest)
+        with m.If(takes):
+            m.d.sync += [held.eq(1), moved.eq(1), since.eq(came), holds.eq(newcomer)]
+        self._require_exchange(m, column, cell, takes, read, held, (number - since), since, holds)
+        distance = Signal.like(number)
+        m.d.comb += distance.eq(number - since)
+        asked = (read == cell) & ~writes
+        match = held & (holds == registered(m, rest, "own_rest"))
+        match = match & (distance <= self.SIZES.window)
+        told = delayed(m, Cat(asked, match, moved, distance), column.LATENCY, "expected")
+        asked, match, moved, distance = told[0], told[1], told[2], told[3:]
+        self.require(
+            ~asked | (column.match == match),
+            ~(asked & match) | (column.distance == distance),
+        )
+        self.reach("an entry that came is found", asked & match & moved)
+
+    def _elaborate_stash(self, m, column, number):
+        """Let entries of the window come; return the number of the insertion of the last."""
+        came, kept = Signal.like(number), Signal.like(number)
+        busy = Signal()
+        changed, allows = AnySeq(1), Signal()
+        m.d.comb += [
+            came.eq(AnySeq(len(came))),
+            Assume((number - came)[: len(number)] < self.SIZES.window),
+            column.reading_row.eq(AnySeq(len(column.row))),
+            Assume(column.next_row == registered(m, column.reading_row, "read_next")),
+            column.arrives.eq(AnySeq(1) & ~column.closed & ~column.write),
+            column.entry.digest.eq(AnySeq(len(column.entry.digest))),
+            column.entry.time.eq(came),
+            column.place.eq(1),
+            column.barred.eq(changed),
+            column.pushes.eq(AnySeq(1)),
+            column.granted.eq(allows),
+        ]
+        m.d.sync += allows.eq(AnySeq(1) & ~allows)
+        spoiled = Signal()
+        with m.If(column.barred):
+            m.d.sync += spoiled.eq(1)
+        with m.If(column.arrives):
+            m.d.sync += [kept.eq(came), busy.eq(1), spoiled.eq(column.barred)]
+        # What is told of a place in a clock counts two clocks later.
+        self.require(~(column.done & registered(m, spoiled, "spoiled_before")), ~column.done | busy)
+        self.reach("a place changes while its entry is here", spoiled & busy & column.asks)
+        return kept
+
+    def _require_exchange(self, m, column, cell, takes, read, held, distance, since, holds):
+        """Require that what leaves is what the cell held, and that no operation relies on it."""
+        left, low = column.left.digest, moved_row(cell, holds, TERMS)
+        young = held & (distance[: len(since)] <= self.SIZES.window)
+        # One that writes elsewhere in this clock has been decided.
+        under_way = Signal(WRITING - 1)
+        m.d.sync += under_way.eq(Cat(read == cell, under_way))
+        same = (left == Cat(low, holds)) & (column.left.time == since[: len(column.left.time)])
+        self.require(
+            ~takes | ~((read == cell) | under_way.any()),
+            ~(takes & column.lives) | (held & same),
+            ~(takes & young) | column.lives,
+            ~(column.done & (column.write | column.pushes)),
+        )
+        self.reach("an entry of the window gives way", takes & young)
+
+
+PROOFS = (
+    Proof(
+        name="column of a ring",
+        statement="When an entry takes the place of another, the one that leaves is what the cell "
+        "holds, with its time; it is not lost while it is of the window; no operation that has "
+        "read the cell is under way; and the entry's place of the stash has not changed. "
+        "Operations are told of the one that came with its exact distance.",
+        design="column of 2 cells, window of 2, timestamps of 5 bits, one place of the stash",
+        build=ExchangeAnswers,
+        method=Bounded(32),
+        goals={
+            "an entry that came is found": 32,
+            "a place changes while its entry is here": 32,
+            "an entry of the window gives way": 32,
+        },
+    ),
+)
+"""Of the columns of a ring."""
