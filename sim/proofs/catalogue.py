@@ -13,6 +13,7 @@ from . import (
     core,
     dictionary,
     expiry,
+    frame_ports,
     frontend,
     hashes,
     lanes,
@@ -44,6 +45,7 @@ PROOFS: tuple[Proof, ...] = tuple(
         ring_exchanges,
         answers,
         buses,
+        frame_ports,
     )
     for proof in module.PROOFS
 )

@@ -4,6 +4,7 @@ import re
 import subprocess
 
 import pytest
+from combinational import assert_registered
 from systemrdl import RDLCompiler
 
 from lately.boards.export.bundle import descriptions, write
@@ -48,6 +49,13 @@ def test_tools_read_it_without_warnings(wrap, bus, tmp_path):
     run(lint, tmp_path / "ip")
     script = "read_verilog dedup.v; hierarchy -check -top dedup; proc; check -assert"
     assert run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip").stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", FRAMES)
+def test_no_output_depends_on_an_input_of_the_same_clock(wrap, tmp_path):
+    write(design(wrap, "axi4-lite", options={"store": 256, "longest": 100}), tmp_path / "ip")
+    assert_registered(tmp_path / "ip", "dedup")
 
 
 @pytest.mark.parametrize("wrap", FRAMES)

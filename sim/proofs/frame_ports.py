@@ -1,0 +1,370 @@
+"""What is proven of frames: the rules of the streams that they come and leave on.
+
+That no output depends on an input in the same clock is found in the netlist by a test.
+"""
+
+from functools import partial
+
+from amaranth.hdl import Assume, Cat, DomainRenamer, Module, Mux, Signal, Value
+from amaranth.hdl._ast import AnySeq
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from ...golden.spec import GEBFSpec
+from ...hdl.packets.axis_beats import WIDTHS, FrameNarrower, FrameWidener
+from ...hdl.packets.deduplicator import Deduplicator
+from ...hdl.packets.frame_crossing import FrameCrossing
+from ...hdl.packets.frame_digest import FrameDigest
+from ...hdl.packets.frame_intake import FrameIntake, beats_of
+from ...hdl.packets.frames import BEAT_BYTES
+from ...hdl.packets.gmii import (
+    CHECK_BYTES,
+    GAP_BYTES,
+    PREAMBLE_BYTES,
+    SHORTEST_FRAME,
+    GmiiReceiver,
+    GmiiTransmitter,
+)
+from ...hdl.packets.line_deduplicator import RECEIVING
+from ...hdl.pipeline import delayed
+from .formal import Bounded, Proof, Unbounded
+from .harness import Harness, opened
+from .results import kept_while_waiting
+
+_SPEC = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+_STORE, _FRAMES, _LONGEST = 64, 4, 16
+_LEAST_RUN = PREAMBLE_BYTES + 1 + SHORTEST_FRAME + CHECK_BYTES
+_QUIET = 3
+"""Clocks after the last byte of a line in which the end of its frame has left the receiver."""
+
+
+class Arbitrary(wiring.Component):
+    """Any component with some ports: what leaves it is anything, in any clock."""
+
+    def elaborate(self, platform):
+        m = Module()
+        for _, member, port in self.signature.flatten(self):
+            if member.flow is Out:
+                value = Value.cast(port)
+                m.d.comb += value.eq(AnySeq(len(value)))
+        return m
+
+
+class FramePorts(Harness):
+    """A deduplicator, whatever its digest and its filter say, and whoever gives and takes."""
+
+    def __init__(self, *, width, deduplicator=Deduplicator, goal=None, **how):
+        self._deduplicator = deduplicator(
+            _SPEC,
+            width=width,
+            store=_STORE,
+            frames=_FRAMES,
+            longest=_LONGEST,
+            digest=Arbitrary(FrameDigest().signature),
+            **how,
+        )
+        self._deduplicator.unit = Arbitrary(self._deduplicator.unit.signature)
+        super().__init__(part=self._deduplicator, goal=goal)
+
+    def build(self, m):
+        m.submodules.deduplicator = part = self._deduplicator
+        o, keep = part.o, part.o.p.keep
+        whole = [~keep[at] | keep[at - 1] for at in range(1, len(keep))]
+        self.require(
+            kept_while_waiting(m, o),
+            ~o.valid | (keep[0] & Cat(whole).all()),
+        )
+        self.reach("a frame leaves after it waited", kept_after_waiting(m, o) & o.p.last)
+
+
+def kept_after_waiting(m, o):
+    """Return whether something is taken of a stream that was not taken at once."""
+    waited = Signal(name="waited")
+    m.d.sync += waited.eq(o.valid & ~o.ready)
+    return waited & o.valid & o.ready
+
+
+def full_but_last(beats):
+    """Return whether a beat of a frame is full unless it is the last."""
+    return ~beats.valid | beats.p.last | (beats.p.size == BEAT_BYTES - 1)
+
+
+class WidenedFrames(Harness):
+    """What makes beats of transfers, whoever gives and takes."""
+
+    def __init__(self, *, width, widener=FrameWidener, goal=None):
+        self._widener = widener(width)
+        super().__init__(part=self._widener, goal=goal)
+
+    def build(self, m):
+        m.submodules.widener = part = self._widener
+        taken = part.i.valid & part.i.ready
+        inside, broken = Signal(), Signal()
+        keep, last = part.i.p.keep, part.i.p.last
+        gaps = [keep[at] & ~keep[at - 1] for at in range(1, len(keep))]
+        wrong = ~keep[0] | Cat(gaps).any() | (~last & ~keep.all())
+        ends = delayed(m, taken & last, 1, "ends")
+        with m.If(taken):
+            m.d.sync += [inside.eq(~last), broken.eq((broken & inside) | wrong)]
+        error = delayed(m, taken & last & part.i.p.user, 1, "error") | broken
+        beat = part.o.p
+        self.require(
+            kept_while_waiting(m, part.o),
+            full_but_last(part.o),
+            ~(part.o.valid & beat.error) | beat.last,
+            ~ends | (part.o.valid & beat.last & (beat.error == error)),
+        )
+        self.reach("a damaged frame waits", part.o.valid & beat.error & ~part.o.ready)
+
+
+class IntakeRules(Harness):
+    """What decides which frames are kept, whoever gives them, and whatever room there is.
+
+    Beats come as `WidenedFrames` requires.
+    """
+
+    def __init__(self, *, intake=FrameIntake, when_full="wait", goal=None):
+        self._waits = when_full == "wait"
+        self._intake = intake(longest=_LONGEST + 4, when_full=when_full)
+        super().__init__(part=self._intake, goal=goal)
+
+    def build(self, m):
+        m.submodules.intake = part = self._intake
+        taken, ends = part.i.valid & part.i.ready, part.i.p.last
+        most = beats_of(_LONGEST + 4)
+        written = Signal(range(most + 2))
+        count = written + part.write
+        m.d.sync += written.eq(Mux(part.keep | part.discard, 0, count))
+        m.d.comb += Assume(full_but_last(part.i))
+        size = BEAT_BYTES * (part.record.beats - 1) + part.record.size + 1
+        self.require(
+            (part.keep | part.discard) == (taken & ends),
+            ~(part.keep & part.discard),
+            ~part.write | (taken & part.room),
+            ~part.keep | (part.write & (part.record.beats == count)),
+            ~part.keep | ((part.record.size == part.i.p.size) & (size <= _LONGEST + 4)),
+            ~part.keep | (part.o.valid & part.o.p.last & ~part.o.p.error),
+            ~(part.discard & part.o.valid) | part.o.p.error,
+            count <= most,
+        )
+        if self._waits:
+            self.require(~part.discard | ~part.fates[2], ~taken | part.o.valid)
+        else:
+            self.require(part.i.ready | ~part.o.ready)
+            self.reach("a frame without room is discarded", part.discard & part.fates[2])
+        self.reach("the longest frame is kept", part.keep & (size == _LONGEST + 4))
+        self.reach("a frame that is too long is discarded", part.discard & part.fates[1])
+
+
+class NarrowedFrames(Harness):
+    """What makes transfers of beats that stay until they are taken, whoever takes them."""
+
+    def __init__(self, *, width, narrower=FrameNarrower, goal=None):
+        self._narrower = narrower(width)
+        super().__init__(part=self._narrower, goal=goal)
+
+    def build(self, m):
+        m.submodules.narrower = part = self._narrower
+        i, o = part.i, part.o
+        m.d.comb += Assume(kept_while_waiting(m, i) & full_but_last(i))
+        came, leaves = i.valid & i.ready, o.valid & o.ready
+        # Bytes of beats that came and have not left.
+        left = Signal(range(BEAT_BYTES + 1))
+        there = Mux(came, i.p.size + 1, 0)
+        gone = sum(o.p.keep[at] & leaves for at in range(len(o.p.keep)))
+        owes = Signal()
+        m.d.sync += [
+            left.eq(left + there - gone),
+            owes.eq(owes ^ (came & i.p.last) ^ (leaves & o.p.last)),
+        ]
+        self.require(
+            kept_while_waiting(m, o),
+            ~o.valid | o.p.last | o.p.keep.all(),
+            gone <= left + there,
+            left + there - gone <= BEAT_BYTES,
+            # A frame ends once, with its last byte, before another beat comes.
+            ~(came & owes) | (leaves & o.p.last),
+            ~(leaves & o.p.last) | owes | (came & i.p.last),
+            ~owes | (left != 0),
+            # Nothing waits for a taker before it is offered.
+            o.valid | ~delayed(m, i.valid & ~o.valid, 1, "offered"),
+        )
+        self.reach("a frame ends after it waited", kept_after_waiting(m, o) & o.p.last)
+
+
+class ReceivedFrames(Harness):
+    """A receiver at any line."""
+
+    def __init__(self, *, receiver=GmiiReceiver, goal=None):
+        self._receiver = receiver()
+        super().__init__({"data": In(8), "valid": In(1), "error": In(1)}, goal=goal)
+
+    def build(self, m):
+        part = self._receiver
+        m.submodules.receiver, signals = opened(part)
+        m.d.comb += [
+            getattr(part, name).eq(getattr(self, name)) for name in ("data", "valid", "error")
+        ]
+        beat, comes = part.o.p, part.o.valid
+        inside, size = Signal(), Signal(range(SHORTEST_FRAME + 1))
+        quiet = Signal(range(_QUIET + 1))
+        m.d.sync += quiet.eq(Mux(part.valid, 0, quiet + (quiet != _QUIET)))
+        with m.If(comes):
+            m.d.sync += [
+                inside.eq(~beat.last),
+                size.eq(Mux(beat.last, 0, size + (size != SHORTEST_FRAME))),
+            ]
+        self.require(
+            ~comes | beat.keep.all(),
+            ~(comes & beat.user) | beat.last,
+            # A frame that has begun is ended, and one that is whole has its length.
+            (quiet != _QUIET) | ~(inside | comes),
+            ~(comes & beat.last & ~beat.user) | (size >= SHORTEST_FRAME - 1),
+            # Why that is so.
+            signals["size"] == Mux(comes & ~beat.last & (size != SHORTEST_FRAME), size + 1, size),
+        )
+        self.reach("a damaged frame ends", comes & beat.user & inside)
+
+
+class SentFrames(Harness):
+    """A transmitter, whoever gives it frames."""
+
+    def __init__(self, *, transmitter=GmiiTransmitter, goal=None):
+        self._transmitter = transmitter()
+        super().__init__(part=self._transmitter, goal=goal)
+
+    def build(self, m):
+        m.submodules.transmitter = part = self._transmitter
+        i = part.i
+        inside, paused, was, damaged = Signal(), Signal(), Signal(), Signal()
+        run, gap = Signal(range(_LEAST_RUN + 1)), Signal(range(GAP_BYTES + 1), init=GAP_BYTES)
+        taken = i.valid & i.ready
+        with m.If(taken):
+            m.d.sync += inside.eq(~i.p.last)
+        with m.If(inside & ~i.valid):
+            m.d.sync += paused.eq(1)
+        m.d.sync += [
+            was.eq(part.valid),
+            damaged.eq(part.valid & (damaged | part.error)),
+            run.eq(Mux(part.valid, run + (run != _LEAST_RUN), 0)),
+            gap.eq(Mux(part.valid, 0, gap + (gap != GAP_BYTES))),
+        ]
+        self.require(
+            ~inside | i.ready,
+            part.valid | ~part.error,
+            part.valid | ~was | damaged | (run == _LEAST_RUN),
+            ~part.valid | was | (gap == GAP_BYTES),
+        )
+        ended = was & ~part.valid
+        self.reach("a whole frame has been sent", ended & ~damaged)
+        self.reach("a frame that did not come in time is ended", ended & damaged & paused)
+
+
+class CrossedFrames(Harness):
+    """What takes frames to another clock, which is the same here, whoever gives and takes."""
+
+    def __init__(self, *, crossing=FrameCrossing, goal=None):
+        self._crossing = crossing(domain=RECEIVING, depth=4)
+        ways = {"data": In(8), "last": In(1), "user": In(1), "valid": In(1), "ready": In(1)}
+        super().__init__(ways, goal=goal)
+
+    def build(self, m):
+        m.submodules.crossing = DomainRenamer({RECEIVING: "sync"})(self._crossing)
+        i, o = self._crossing.i, self._crossing.o
+        m.d.comb += [i.valid.eq(self.valid), i.p.keep.eq(1), o.ready.eq(self.ready)]
+        m.d.comb += [
+            getattr(i.p, name).eq(getattr(self, name)) for name in ("data", "last", "user")
+        ]
+        self.require(kept_while_waiting(m, o))
+        self.reach("a byte leaves after it waited", kept_after_waiting(m, o))
+
+
+PROOFS = (
+    *(
+        Proof(
+            name=f"frames of {width} bits",
+            statement="What is offered stays until it is taken, payload and all; bytes are kept "
+            "from the lowest on, and at least one.",
+            design=f"deduplicator with streams of {width} bits, frames that {how} when it is full; "
+            "any digest, any filter, any giver and taker",
+            build=partial(FramePorts, width=width, when_full=how),
+            method=Unbounded(),
+            goals={"a frame leaves after it waited": 30},
+        )
+        for width, how in ((8, "drop"), (64, "wait"))
+    ),
+    *(
+        Proof(
+            name=f"frames widened from {width} bits",
+            statement="Beats are full but for the last of a frame, and stay until they are taken; "
+            "a frame ends once for each TLAST, and as damaged if TUSER says so, or if bytes were "
+            "kept otherwise than they may be.",
+            design="widener, any giver and taker",
+            build=partial(WidenedFrames, width=width),
+            method=Unbounded(),
+            goals={"a damaged frame waits": 20},
+        )
+        for width in WIDTHS
+    ),
+    *(
+        Proof(
+            name=f"frames kept, {how} when full",
+            statement="Each frame that is taken is kept or discarded at its end, never both; what "
+            "is kept was written whole, where there was room, is as long as is told, no longer "
+            "than allowed, and is digested as undamaged; what is discarded is digested as damaged"
+            + {"wait": ", and none for want of room.", "drop": ", and none has to wait for room."}[
+                how
+            ],
+            design=f"intake, frames of {_LONGEST + 4} bytes at most; any giver and taker, any room",
+            build=partial(IntakeRules, when_full=how),
+            method=Unbounded(),
+            goals={"the longest frame is kept": 10, "a frame that is too long is discarded": 10}
+            | ({"a frame without room is discarded": 10} if how == "drop" else {}),
+        )
+        for how in ("wait", "drop")
+    ),
+    *(
+        Proof(
+            name=f"frames narrowed to {width} bits",
+            statement="As many bytes leave as came; bytes are kept all but in the last transfer of "
+            "a frame, which comes once for each; what is offered does not wait for the taker's "
+            "TREADY, and stays until it is taken.",
+            design="narrower, beats that are full but for the last, any taker",
+            build=partial(NarrowedFrames, width=width),
+            method=Unbounded(),
+            goals={"a frame ends after it waited": 20},
+        )
+        for width in WIDTHS
+    ),
+    Proof(
+        name="frames received",
+        statement="A frame that has begun ends, once; one that is not told to be damaged has "
+        f"{SHORTEST_FRAME} bytes at least.",
+        design="receiver of GMII, any line",
+        build=ReceivedFrames,
+        method=Unbounded(),
+        goals={"a damaged frame ends": 30},
+    ),
+    Proof(
+        name="frames sent",
+        statement="A frame of which a byte was taken is taken without a pause; on the line, it has "
+        f"{_LEAST_RUN} bytes at least, from the preamble to the check sequence, or an error, and "
+        f"{GAP_BYTES} clocks before the next.",
+        design="transmitter of GMII, any giver",
+        build=SentFrames,
+        method=Bounded(160),
+        goals={
+            "a whole frame has been sent": 90,
+            "a frame that did not come in time is ended": 30,
+        },
+    ),
+    Proof(
+        name="frames to another clock",
+        statement="What is offered stays until it is taken.",
+        design="crossing of 4 bytes with one clock on both sides, any giver and taker",
+        build=CrossedFrames,
+        method=Unbounded(),
+        goals={"a byte leaves after it waited": 20},
+    ),
+)
+"""What is proven of frames."""
