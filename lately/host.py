@@ -59,17 +59,23 @@ class Host(Session):
     Raises
     ------
     HostError
-        If the board has another filter than `spec`; else as `Session`.
+        If the board has another filter than `spec`, or a deduplicator of frames, see
+        `lately.frame_host.FrameHost`; else as `Session`.
     """
 
     def __init__(self, port: str, *, spec: Specification | None = None, **options: Any) -> None:
         super().__init__(port, **options)
-        if spec is not None:
-            try:
+        try:
+            if self.information.frames:
+                raise HostError(
+                    f"{port}: must be a board with a filter alone, "
+                    "but it has a deduplicator of frames"
+                )
+            if spec is not None:
                 self.check_spec(spec)
-            except BaseException:
-                self.close()
-                raise
+        except BaseException:
+            self.close()
+            raise
         self._time = 0
 
     # Operations

@@ -55,10 +55,14 @@ GENERATION   insertions, 4 bytes          none
 SECRET       secret, 16 bytes             none
 SELF_TEST    none                         `Check` bits of what failed
 PERIOD       clocks, 4 bytes              none
+READ         address, 1 byte              word, 4 bytes
+WRITE        address; word, 4 bytes       none
 ============ ============================ =================================
 
 A board has the requests that its unit has ports for: GENERATION with a
 generation length, SECRET with a secret, PERIOD with ticks. Others are BAD_TYPE.
+
+A board of frames has HELLO, READ and WRITE alone, and `lately.hdl.registers` at their addresses.
 
 **Operations.** OPERATIONS takes effect as a whole or, with another `Status`
 than OK, not at all. It has `Information.batch_operations` at most, and is of
@@ -148,6 +152,8 @@ class Request(IntEnum):
     SECRET = 5
     SELF_TEST = 6
     PERIOD = 7
+    READ = 8
+    WRITE = 9
 
 
 class Status(IntEnum):
@@ -276,6 +282,11 @@ class Information:
         """Names of the registers that STATISTICS answers, as far as they are known here."""
         rows = enumerate(REGISTERS)
         return [one.name for row, one in rows if self.registers >> row & 1]
+
+    @property
+    def frames(self) -> bool:
+        """Whether the board has a deduplicator of frames, with registers at addresses."""
+        return "frames" in self.statistics
 
     @property
     def window_bytes(self) -> int:

@@ -1,24 +1,16 @@
 """Execution of the requests that a board receives: each once, and in order."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from ...golden.hash.siphash import SECRET_BITS
 from ...hdl.interface import Operation
 from ...hdl.latencies import GENERATION_LEAD, PAUSE, PERIOD_BITS, SECRET_LEAD
 from ...hdl.registers import WORD_BITS, board_registers
-from .frames import REQUESTS, Answer, FrameReceiver
-from .protocol import (
-    ANSWER,
-    MAX_ANSWER,
-    NONCE_BYTES,
-    VERSION,
-    Request,
-    Status,
-    whole_bytes,
-)
+from .protocol import Request, Status, whole_bytes
 from .record_bytes import answer_bytes, is_above, is_bounded, is_unknown
+from .sessions import REGISTER_REQUESTS, SessionRequests
 
 _PORTS = {"generation": Request.GENERATION, "secret": Request.SECRET, "tick": Request.PERIOD}
 """Ports of units for which there are requests."""
@@ -26,13 +18,11 @@ _PORTS = {"generation": Request.GENERATION, "secret": Request.SECRET, "tick": Re
 _VALUE_BYTES = {Request.GENERATION: 4, Request.SECRET: SECRET_BITS // 8, Request.PERIOD: 4}
 
 
-class Requests(wiring.Component):
+class Requests(SessionRequests):
     """Performs requests and answers them, as `lately.boards.link.protocol` has it.
 
     Each request is read twice, so that none of it is performed before all of
-    it has been checked. A byte takes a few cycles, fewer than on the line. An
-    answer is begun once the one before has been sent; its slot may be written
-    from then on.
+    it has been checked. A byte takes a few cycles, fewer than on the line.
 
     Parameters
     ----------
@@ -45,12 +35,6 @@ class Requests(wiring.Component):
 
     Members
     -------
-    pending, length, byte : In
-    address, release : Out
-        As those of `FrameReceiver`.
-    answer : Out(stream.Signature(Answer))
-    write, write_address, write_byte : Out
-        As those of `FrameSender`.
     i, o
         The unit's streams, but during a self-test.
     number, set_generation, set_period, value : Out
@@ -63,25 +47,18 @@ class Requests(wiring.Component):
     start : Out(1)
     running, failed : In
         As those of `SelfTest`.
-    repeated, out_of_order : Out(1)
-        High for one cycle for each such request.
+
+    The others are those of `SessionRequests`.
     """
 
     def __init__(self, *, information, unit, least_period=0):
-        self._information = information
         self._unit = unit
         self._least_period = least_period
-        slots = information.slots
         ports = unit.signature.members
         self._registers = len(board_registers(ports))
         self._has = {request for port, request in _PORTS.items() if port in ports}
         self._settle = unit.latency + 2 * PAUSE + GENERATION_LEAD + SECRET_LEAD + 64
-        members = {name: member.flip() for name, member in REQUESTS.items()}
-        members |= {
-            "answer": Out(stream.Signature(Answer(slots=slots))),
-            "write": Out(1),
-            "write_address": Out(range(MAX_ANSWER * slots)),
-            "write_byte": Out(8),
+        members = {
             "i": Out(stream.Signature(unit.i.p.shape())),
             "o": In(stream.Signature(unit.o.p.shape())),
             "number": Out(range(self._registers)),
@@ -92,24 +69,17 @@ class Requests(wiring.Component):
             "start": Out(1),
             "running": In(1),
             "failed": In(8),
-            "repeated": Out(1),
-            "out_of_order": Out(1),
         }
         if Request.SECRET in self._has:
             members["secret"] = Out(stream.Signature(SECRET_BITS))
         if Request.PERIOD in self._has:
             members["set_period"] = Out(1)
-        super().__init__(members)
+        super().__init__(information=information, members=members)
 
     def elaborate(self, platform):
         m = Module()
         self._declare()
-        m.d.comb += self._here.eq(self._settled.all())
-        m.d.sync += [
-            self._settled.eq(Cat(1, self._settled)),
-            self.repeated.eq(0),
-            self.out_of_order.eq(0),
-        ]
+        self._elaborate_session(m)
         self._elaborate_facts(m)
         self._elaborate_results(m)
         with m.FSM(name="requests"):
@@ -125,21 +95,9 @@ class Requests(wiring.Component):
         return m
 
     def _declare(self):
-        slots = self._information.slots
-        # One cycle more than the byte takes, for the facts that are registered of it.
-        self._settled = Signal(FrameReceiver.READ_LATENCY + 1)
-        self._here = Signal()
-        self._type, self._sequence, self._expected = Signal(8), Signal(8), Signal(8)
-        self._distance = Signal(8)
-        self._session = Signal()
-        # Answers that are held, and how the requests ended.
-        self._held = Signal(range(slots + 1))
-        self._answers = Signal(
-            data.ArrayLayout(data.StructLayout({"status": 4, "length": 8}), slots)
-        )
-        self._status = Signal(4)
-        self._size = Signal(8)
-        self._left = Signal(8)
+        others = {*_PORTS.values(), *REGISTER_REQUESTS} - self._has
+        requests = [request for request in Request if request not in others]
+        self._declare_session(requests, (0, 4, 16))
         self._position = Signal(range(self._information.record_bytes))
         widest = max(WORD_BITS, 8 * (self._information.record_bytes - 1))
         widest = max(widest, SECRET_BITS) if Request.SECRET in self._has else widest
@@ -148,29 +106,21 @@ class Requests(wiring.Component):
         self._offered, self._answered = Signal(8), Signal(8)
         self._cycles = Signal(range(self._settle + 2))
         self._word = Signal(WORD_BITS)
-        self._kinds = {request: Signal(name=f"is_{request.name.lower()}") for request in Request
-                       if request in self._has or request not in _PORTS.values()}  # fmt: skip
-        self._lengths = {count: Signal(name=f"has_{count}") for count in (0, 4, 16)}
-        self._spoken, self._expects, self._holds = Signal(), Signal(), Signal()
         self._at_code, self._at_end = Signal(), Signal()
         self._unknown, self._too_wide = Signal(), Signal()
         self._fits, self._over, self._complete = Signal(), Signal(), Signal()
         self._too_many, self._lasts = Signal(), Signal()
         self._at_key = Signal() if self._information.window else self._at_end
         self._at_window, self._above, self._was_above = Signal(), Signal(), Signal()
+        self._counted = [self._offered, self._answered, self._position]
 
     def _elaborate_facts(self, m):
         """Register the facts that states decide on, which are known well before."""
         key = whole_bytes(self._information.key_bits)
         unused = 8 * key - self._information.key_bits
         m.d.comb += self.value.eq(self._shifted[-WORD_BITS:])
-        m.d.sync += [signal.eq(self._type[:4] == kind) for kind, signal in self._kinds.items()]
-        m.d.sync += [signal.eq(self._left == count) for count, signal in self._lengths.items()]
+        self._elaborate_session_facts(m)
         m.d.sync += [
-            self._distance.eq(self._expected - self._sequence),
-            self._spoken.eq(self._type[4:] == VERSION),
-            self._expects.eq(self._distance == 0),
-            self._holds.eq(self._distance <= self._held),
             self._at_code.eq(self._position == 0),
             self._at_end.eq(self._position == self._information.record_bytes - 1),
             self._unknown.eq(is_unknown(self.byte, self._information)),
@@ -197,79 +147,7 @@ class Requests(wiring.Component):
                 self._above.eq(above),
             ]
 
-    # Steps that several states take
-
-    def _seek(self, address):
-        """Have the byte at an address read; `_here` tells when it has been."""
-        return [self.address.eq(address), self._settled.eq(0)]
-
-    def _end(self, m, status, *, state="REPLY"):
-        m.d.sync += self._status.eq(status)
-        m.next = state
-
-    def _put(self, m, byte):
-        """Append a byte to the answer."""
-        m.d.sync += [
-            self.write.eq(1),
-            self.write_byte.eq(byte),
-            self.write_address.eq(Cat(self._size[: (MAX_ANSWER - 1).bit_length()], self._slot)),
-            self._size.eq(self._size + 1),
-        ]
-
-    @property
-    def _slot(self):
-        return self._sequence[: (self._information.slots - 1).bit_length()]
-
     # States
-
-    def _elaborate_header(self, m):
-        with m.State("IDLE"):
-            m.d.sync += [*self._seek(0), self._status.eq(0), self._size.eq(0)]
-            m.d.sync += [self._offered.eq(0), self._answered.eq(0), self._position.eq(0)]
-            with m.If(self.pending):
-                m.next = "TYPE"
-        with m.State("TYPE"), m.If(self._here):
-            m.d.sync += [self._type.eq(self.byte), *self._seek(1)]
-            m.next = "SEQUENCE"
-        with m.State("SEQUENCE"), m.If(self._here):
-            m.d.sync += [self._sequence.eq(self.byte), *self._seek(2)]
-            m.d.sync += self._left.eq(self.length - 2)
-            m.next = "WAIT"
-        with m.State("WAIT"), m.If(self._here & self.answer.ready):
-            m.next = "JUDGE"
-        with m.State("JUDGE"):
-            with m.If(~self._spoken):
-                self._end(m, Status.BAD_VERSION, state="SEND")
-            with m.Elif(self._kinds[Request.HELLO]):
-                m.next = "NONCE"
-                with m.If(~self._lengths[NONCE_BYTES]):
-                    self._end(m, Status.BAD_LENGTH, state="SEND")
-            with m.Elif(~self._session):
-                self._end(m, Status.NO_SESSION, state="SEND")
-            with m.Elif(self._expects):
-                m.next = "START"
-            with m.Elif(self._holds):
-                m.d.sync += self.repeated.eq(1)
-                m.next = "AGAIN"
-            with m.Else():
-                m.d.sync += self.out_of_order.eq(1)
-                self._end(m, Status.OUT_OF_ORDER, state="SEND")
-
-    def _elaborate_hello(self, m):
-        information = Array(Const(byte, 8) for byte in self._information.pack())
-        size = NONCE_BYTES + len(information)
-        at = (self._size - NONCE_BYTES)[: (len(information) - 1).bit_length()]
-        with m.State("NONCE"), m.If(self._here):
-            self._put(m, self.byte)
-            m.d.sync += self._seek(self.address + 1)
-            with m.If(self._size == NONCE_BYTES - 1):
-                m.next = "INFORMATION"
-        with m.State("INFORMATION"):
-            self._put(m, information[at])
-            with m.If(self._size == size - 1):
-                m.d.sync += [self._session.eq(1), self._expected.eq(self._sequence + 1)]
-                m.d.sync += self._held.eq(0)
-                m.next = "SEND"
 
     def _elaborate_start(self, m):
         lengths = {Request.STATISTICS: 0, Request.SELF_TEST: 0}
@@ -470,30 +348,3 @@ class Requests(wiring.Component):
         with m.State("TESTED"):
             self._put(m, self.failed)
             m.next = "REPLY"
-
-    def _elaborate_reply(self, m):
-        kept = self._answers[self._slot]
-        with m.State("REPLY"):
-            m.d.sync += [
-                kept.status.eq(self._status),
-                kept.length.eq(Mux(self._status == Status.OK.value, self._size, 0)),
-                self._expected.eq(self._expected + 1),
-            ]
-            with m.If(self._held != self._information.slots):
-                m.d.sync += self._held.eq(self._held + 1)
-            m.next = "AGAIN"
-        with m.State("AGAIN"):
-            m.d.sync += [self._status.eq(kept.status), self._size.eq(kept.length)]
-            m.next = "SEND"
-        with m.State("SEND"):
-            m.d.comb += [
-                self.answer.valid.eq(1),
-                self.answer.p.type.eq(ANSWER | VERSION << 4 | self._type[:4]),
-                self.answer.p.sequence.eq(self._sequence),
-                self.answer.p.status.eq(self._status),
-                self.answer.p.slot.eq(self._slot),
-                self.answer.p.length.eq(self._size),
-            ]
-            with m.If(self.answer.ready):
-                m.d.comb += self.release.eq(1)
-                m.next = "IDLE"

@@ -23,8 +23,9 @@ class LineDeduplicator(wiring.Component):
 
     Parameters
     ----------
-    deduplicator : Deduplicator
-        With streams of 8 bits, and "drop" for frames without room: a line does not wait.
+    deduplicator : Deduplicator or ControlledDeduplicator
+        With streams of 8 bits, and "drop" for frames without room: a line does not wait. What is
+        no register keeps the value that it has after reset.
 
     Members
     -------
@@ -36,10 +37,14 @@ class LineDeduplicator(wiring.Component):
         TXD, TX_EN and TX_ER of the other.
     alive : Out(1)
         Turns about once in a second, for an LED.
+    wb_cyc_i, ...
+        Those of the deduplicator's bus, if it has one.
     """
 
     def __init__(self, deduplicator):
         self._deduplicator = deduplicator
+        members = deduplicator.signature.members
+        self._bus = {name: members[name] for name in getattr(deduplicator, "bus_ports", ())}
         super().__init__(
             {
                 "rx_data": In(8),
@@ -50,6 +55,7 @@ class LineDeduplicator(wiring.Component):
                 "tx_error": Out(1),
                 "alive": Out(1),
             }
+            | self._bus
         )
 
     def elaborate(self, platform):
@@ -72,7 +78,11 @@ class LineDeduplicator(wiring.Component):
             time.event.eq(1),
             self.alive.eq(time.count[-1]),
         ]
-        for name in ("action", "fields", "enable", "period"):
-            port = getattr(deduplicator, name)
-            m.d.comb += port.eq(port.init)
+        if not self._bus:
+            for name in ("action", "fields", "enable", "period"):
+                port = getattr(deduplicator, name)
+                m.d.comb += port.eq(port.init)
+        for name, member in self._bus.items():
+            inner, outer = getattr(deduplicator, name), getattr(self, name)
+            m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
         return m

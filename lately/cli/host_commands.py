@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,12 @@ from .options import (
 from .reporting import INTERRUPTED, fail_with
 
 if TYPE_CHECKING:
+    from ..frame_host import FrameHost
     from ..host import Host
 
-Board = Callable[[], Any]
-"""Opens the port, as a context manager of a `lately.host.Host`."""
+Board = Callable[..., Any]
+"""Opens the port, as a context manager of a `lately.host.Host`; with `frames` set, it may be that
+of a `lately.frame_host.FrameHost`."""
 
 SIMULATED = "sim"
 """First part of the name of a port that is a simulated board."""
@@ -58,19 +61,29 @@ def host(ctx: click.Context, *, port: str, baud: int, timeout: float | None) -> 
       lately host --port sim:tiny self-test
       lately host --port sim:dictionary-tiny query 17 --window 10
     """
-    ctx.obj = lambda: _open(port, baud, timeout)
+    ctx.obj = partial(_open, port, baud, timeout)
 
 
 @contextmanager
-def _open(port: str, baud: int, timeout: float | None) -> "Iterator[Host]":
+def _open(
+    port: str, baud: int, timeout: float | None, *, frames: bool = False
+) -> "Iterator[Host | FrameHost]":
     """Open the port; the board of a simulated one lives as long."""
+    from ..frame_host import FrameHost
     from ..host import Host
+    from ..session import Session
 
     with ExitStack() as stack:
         if port.partition(":")[0] == SIMULATED:
             port = stack.enter_context(_simulated(port.partition(":")[2] or "tiny")).port
             baud, timeout = _SIMULATED_BAUD, timeout or 10
-        yield stack.enter_context(Host(port, baud=baud, timeout=timeout or 0.5))
+        how: dict[str, Any] = {"baud": baud, "timeout": timeout or 0.5}
+        if frames:
+            with Session(port, **how) as session:
+                frames = session.information.frames
+        opened = FrameHost(port, **how) if frames else Host(port, **how)
+        with opened:
+            yield opened
 
 
 def _simulated(preset: str) -> Any:
@@ -109,10 +122,11 @@ def info(board: Board, *, as_json: bool) -> None:
     """Show which filter the board holds and, of a window in time, its tick and what it covers."""
     from ..host import preset_of, window_seconds
 
-    with board() as opened:
+    with board(frames=True) as opened:
         found = opened.information
         window = window_seconds(found, opened.statistics()) if found.timed else {}
     figures = vars(found) | {"digest": found.digest.hex(), "preset": preset_of(found)}
+    figures |= {"frames": True} if found.frames else {}
     del figures["registers"]
     _print(figures | window, as_json)
 
@@ -173,7 +187,7 @@ def shift(board: Board) -> None:
 @click.pass_obj
 def clear(board: Board) -> None:
     """Forget everything."""
-    with board() as opened:
+    with board(frames=True) as opened:
         opened.clear()
 
 
@@ -184,10 +198,11 @@ def statistics(board: Board, *, as_json: bool) -> None:
     """Show the board's counters since its reset; they include the operations of self-tests.
 
     With a window in time also the ticks, and the seconds, of which every key is still reported.
+    Those of a deduplicator of frames are all of one moment.
     """
     from ..host import window_seconds
 
-    with board() as opened:
+    with board(frames=True) as opened:
         figures = opened.statistics()
         _print(figures | window_seconds(opened.information, figures), as_json)
 
@@ -249,27 +264,64 @@ def _suspects(opened: "Host", spec: Any) -> list[str]:
 @host.command(short_help="Set the generation length, the secret or the tick.")
 @count_option("--generation", None, "Insertions per generation.")
 @click.option("--tick", metavar="T", help="Time of a tick of a window in time, such as 10us.")
-@_secret_option("File with a secret of 32 hexadecimal digits, for a filter with siphash.")
+@_secret_option(
+    "File with a secret of 32 hexadecimal digits, for a filter with siphash or a digest of frames."
+)
+@click.option(
+    "--action",
+    type=click.Choice(["count", "drop"]),
+    help="What is done with frames that were seen lately.",
+)
+@click.option(
+    "--fields", metavar="NAMES", help="What the digest of frames takes, as for 'lately dedup'."
+)
 @click.pass_obj
 def configure(
-    board: Board, *, generation: int | None, tick: str | None, secret_file: str | None
+    board: Board,
+    *,
+    generation: int | None,
+    tick: str | None,
+    secret_file: str | None,
+    action: str | None,
+    fields: str | None,
 ) -> None:
-    """Set the length of generations or of ticks, or load a secret.
+    """Set the length of generations or of ticks, load a secret, or set what is done with frames.
 
     A generation's length applies from the next one on, and so does that of a tick, which is
     rounded up to whole clocks; a secret applies from the next clear on or, with re-keying, from
-    the next shift.
+    the next shift. That of a digest, and its fields, apply to frames that begin after this.
     """
-    if generation is None and tick is None and secret_file is None:
-        raise click.UsageError("give --generation, --tick or --secret-file")
+    if all(one is None for one in (generation, tick, secret_file, action, fields)):
+        raise click.UsageError("give --generation, --tick, --secret-file, --action or --fields")
     from ..durations import time_seconds
+    from ..golden.packets.frame_actions import Action
+    from ..golden.packets.packet_digest import parse_fields
 
-    secret = None if secret_file is None else _read_secret(secret_file)
+    values: dict[str, Any] = {
+        "generation": generation,
+        "secret": None if secret_file is None else _read_secret(secret_file),
+        "action": None if action is None else Action[action.upper()],
+        "fields": None if fields is None else parse_fields(fields),
+    }
     seconds = None if tick is None else time_seconds(tick, "tick")
-    with board() as opened:
-        clocks = None if seconds is None else ceil(seconds * opened.information.clock_hz)
+    with board(frames=True) as opened:
+        if seconds is not None:
+            values["period"] = ceil(seconds * opened.information.clock_hz)
+        given = {name: value for name, value in values.items() if value is not None}
+        _check_settings(opened, given)
         with _explained():
-            opened.configure(generation=generation, secret=secret, period=clocks)
+            opened.configure(**given)
+
+
+def _check_settings(opened: "Host | FrameHost", given: dict[str, Any]) -> None:
+    """Refuse what the board has no use for."""
+    frames = opened.information.frames
+    for name in ("generation",) if frames else ("action", "fields"):
+        if name in given:
+            held = "a deduplicator of frames" if frames else "a filter alone"
+            raise click.ClickException(
+                f"{name}: must not be given for the board at {opened.port}, which has {held}"
+            )
 
 
 @host.command(short_help="Check and insert the keys of a trace.")
