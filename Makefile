@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants fuzz prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants fuzz prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium ghdl rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -37,7 +37,7 @@ test-quick: $(DEV) ## Run the tests that take less than 90 seconds
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow and not rtl and not statistics' \
 		$(QUICK:%=tests/%.py)
 
-test-long: tools icarus chromium $(DEV) ## Run all tests, property tests with a random seed
+test-long: tools icarus chromium ghdl $(DEV) ## Run all tests, property tests with a random seed
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=random
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
@@ -132,3 +132,6 @@ icarus:
 
 chromium:
 	$(call debian,chromium,chromium)
+
+ghdl:
+	$(call debian,ghdl,ghdl-mcode)

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 
@@ -122,6 +123,41 @@ def test_names_are_those_of_every_language(case):
     assert instance == ports
     modules = re.findall(r"^module (\S+?)[ (]", found["seen_lately.v"], re.M)
     assert all(re.match(r"\\?seen_lately\b", name) for name in modules)
+
+
+VHDL = """\
+library ieee;
+use ieee.std_logic_1164.all;
+use work.seen_lately_pkg.all;
+
+entity top is end entity;
+
+architecture uses of top is
+begin
+  seen : seen_lately port map (
+    {ports}
+  );
+end architecture;
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["axis", "raw", "lanes", "table behind a bus"])
+def test_ghdl_reads_the_component(case, tmp_path):
+    """It is analysed, and fits an instance that names each port."""
+    assert shutil.which("ghdl"), "ghdl is needed for this test; install ghdl-mcode"
+    asked = design(case)
+    write(asked, tmp_path / "ip")
+    signals = {port.name: port.width for port in asked.ports}
+    declared = [f"  signal {name} : std_logic{f'_vector({width - 1} downto 0)' * (width > 1)};\n"
+                for name, width in signals.items()]  # fmt: skip
+    ports = ",\n    ".join(f"{name} => {name}" for name in signals)
+    text = VHDL.format(ports=ports).replace("begin\n", f"{''.join(declared)}begin\n")
+    (tmp_path / "top.vhd").write_text(text)
+    for standard in ("93", "08"):
+        command = ["ghdl", "-a", f"--std={standard}", "ip/seen_lately_pkg.vhd", "top.vhd"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 def test_two_units_in_one_design(tmp_path):
