@@ -11,7 +11,7 @@ from .frontend.gate import Gate
 from .hash.secrets import Secrets
 from .interface import Operation, UnitSignature, operation_bits
 from .lanes.credits import Credits
-from .latencies import ACCEPT_LAG, ceil_log
+from .latencies import ACCEPT_LAG, SPARE_SETTLE, ceil_log
 from .parameters import require_integer
 from .queue import ResultQueue
 from .statistics import EventCounter
@@ -77,7 +77,9 @@ class UnitShell(wiring.Component):
         # While results are taken, no more are under way than the latency has clocks.
         depth = 1 << ceil_log(2, self.latency + ACCEPT_LAG + 1)
         m.submodules.core = core = self._core
-        m.submodules.gate = gate = Gate(start=Secrets.LEAD + 2)
+        # Before the first operation its secret settles, if there is one.
+        start = Secrets.LEAD + 2 if self._keyed else SPARE_SETTLE + 1
+        m.submodules.gate = gate = Gate(start=start)
         m.submodules.credits = credits = Credits(limit=depth - 1 - ACCEPT_LAG)
         accepted = Signal()
         m.d.sync += accepted.eq(self.i.valid & self.i.ready)
