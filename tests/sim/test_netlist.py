@@ -1,6 +1,7 @@
 """The cells that yosys makes of a unit, under the bench of the unit."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -88,13 +89,47 @@ def test_window_in_time(family, ticks, tmp_path):
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
+TIMED = {
+    "apbf": replace(preset("apbf-tiny"), slice_bits=64, window=40, generation=20, span=12),
+}
+"""Other rings with a window in time."""
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["ecp5"])
+@pytest.mark.parametrize("name", TIMED)
+def test_other_rings_in_time(name, memory, tmp_path):
+    outcomes = run_netlist_bench(
+        TIMED[name],
+        "verilator",
+        tmp_path,
+        synthesis=_synthesis("ecp5"),
+        memory=memory,
+        seed=SEED,
+        testcase="timed_bench",
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 17
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
 @pytest.mark.rtl
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("family", "memory"),
-    [("ecp5", "ecp5"), ("ecp5", "portable"), ("ice40", "portable"), ("gowin", "portable")],
+    ("name", "family", "memory"),
+    [
+        (name, *kind)
+        for name in ("timing-tiny", "timing-counted-tiny", "dictionary-tiny")
+        for kind in (
+            ("ecp5", "ecp5"),
+            ("ecp5", "portable"),
+            ("ice40", "portable"),
+            ("gowin", "portable"),
+        )
+    ]
+    + [("dictionary-ring-tiny", "ecp5", memory) for memory in ("ecp5", "portable")],
 )
-@pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny", "dictionary-tiny"])
 def test_cells_of_timestamps(name, family, memory, tmp_path):
     """Timing filters and dictionaries, whose cells have no variant for ice40 and gowin."""
     outcomes = run_netlist_bench(
@@ -108,6 +143,24 @@ def test_cells_of_timestamps(name, family, memory, tmp_path):
     )
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
     assert len(outcomes) == 4
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["ecp5"])
+@pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
+def test_tables_of_thresholds(name, family, tmp_path):
+    """Timing filters whose answers a table of thresholds decides."""
+    spec = replace(any_preset(name), classes=3)
+    if name == "timing-counted-tiny":
+        spec = replace(spec, block=4, stamp_bits=5, phase_bits=2)
+    memory = "ecp5" if family == "ecp5" else "portable"
+    outcomes = run_netlist_bench(
+        spec, "icarus", tmp_path, synthesis=_synthesis(family), memory=memory, seed=SEED
+    )
+    print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
+    assert len(outcomes) == 6
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
