@@ -759,7 +759,7 @@ def test_stream_whose_board_is_unplugged_keeps_what_is_done(boards, files, monke
     [
         (("query", "1048576"), 2, "KEY: must be an integer below 2**20"),
         (("query", "seven"), 2, "or a text with --text, not 'seven'"),
-        (("configure",), 2, "give --generation, --tick or --secret-file"),
+        (("configure",), 2, "give --generation, --tick, --secret-file, --action or --fields"),
         (("configure", "--tick", "1ms"), 1, "period: must not be given for the filter of "),
         (("configure", "--generation", "4000000000"), 1, "generation: must be 1 to "),
         (("configure", "--secret-file", "keys"), 1, "must hold 32 hexadecimal digits"),
