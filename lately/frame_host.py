@@ -18,6 +18,9 @@ _COUNTER_WORDS = 2
 _TOLD = ("period", "covered")
 """Registers that are told beside the counters."""
 
+_QUESTIONS = 100
+"""Questions whether a clear has ended; it takes less time than one of them."""
+
 
 class FrameHost(Session):
     """A board with a deduplicator of frames at a serial port; one thread at a time.
@@ -59,8 +62,8 @@ class FrameHost(Session):
     def clear(self) -> None:
         """Forget all frames; errors as of `statistics`."""
         self._order("clear")
-        while self._field("status", "order"):
-            pass
+        if all(self._field("status", "order") for _ in range(_QUESTIONS)):
+            raise HostError(f"{self.port}: must end a clear, but its status tells that it goes on")
 
     def configure(
         self,

@@ -3,6 +3,7 @@
 import json
 import struct
 import zlib
+from collections import defaultdict
 from dataclasses import replace
 
 import pytest
@@ -76,6 +77,12 @@ def test_clear_waits_until_it_is_performed():
     board = Registers(Memory({0x14: 0}))
     board.clear()
     assert (board.written, states) == ([(0x14, 1 << 2)], [])
+
+
+def test_clear_that_does_not_end():
+    board = Registers(defaultdict(lambda: 1, {0x14: 0}))
+    with pytest.raises(HostError, match=r"^port: must end a clear, but its status tells that "):
+        board.clear()
 
 
 @pytest.mark.parametrize(
