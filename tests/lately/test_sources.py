@@ -31,7 +31,8 @@ def marks():
     [
         ("lately.golden.cuckoo.dictionary", "cuckoo"),
         ("lately.golden.timestamp.inferential", "btbf"),
-        ("lately.golden.ring.gebf", "gebf"),
+        # Blocks of the APBF paper are measured as those of a blocked GEBF, too.
+        ("lately.golden.ring.gebf", ("gebf", "apbf-blocks")),
         ("lately.golden.baselines.stable", "gebf"),
         ("lately.golden.ring.time_limited", "time-limited"),
     ],
@@ -49,7 +50,7 @@ def test_only_studies_that_use_a_module_are_measured_again(change, module, begin
     ("module", "name", "beginning"),
     [
         ("lately.papers.apbf_runs", "stream", ("apbf-figure-7", "apbf-figure-8", "apbf-zipf")),
-        ("lately.papers.apbf_accuracy", "_probe", ("apbf-figure-6",)),
+        ("lately.papers.apbf_accuracy", "_probe", ("apbf-figure-6", "apbf-zigzag")),
         ("lately.papers.real_streams", "distances", ("btbf", "cuckoo-figure")),
         ("lately.papers.gebf_readings", "_on_stream", ("gebf-readings",)),
         # Nobody measures with these.
