@@ -86,6 +86,9 @@ class TimeWindow(wiring.Component):
     SETTLE = 5
     """Clocks from a change to what has expired by then."""
 
+    MEMORY = memory.Memory
+    """Holds the times of the settled segments."""
+
     def __init__(
         self,
         *,
@@ -110,7 +113,7 @@ class TimeWindow(wiring.Component):
         self._generation_span = generation_span
         self._stamped = stamped
         depth = 1 << generations.bit_length()
-        self.times = [memory.Memory(shape=self._bits, depth=depth, init=[]) for _ in range(copies)]
+        self.times = [self.MEMORY(shape=self._bits, depth=depth, init=[]) for _ in range(copies)]
         """Memories of the times of the settled segments."""
         time_bits = time_bits or self._bits
         ports = {"target": In(time_bits), "far": In(1)} if stamped else {}
