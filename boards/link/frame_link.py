@@ -10,6 +10,7 @@ from ...hdl.registers import REGISTERS
 from .frames import FrameReceiver, FrameSender
 from .protocol import Information, register_mask
 from .register_requests import RegisterRequests
+from .sessions import connect_line
 from .uart import BaudRate, Receiver, Transmitter
 
 SLOTS = 4
@@ -84,22 +85,7 @@ class FrameLink(wiring.Component):
         m.submodules.frame_sender = sender = FrameSender(slots=SLOTS)
         m.submodules.requests = requests = RegisterRequests(information=self.information)
         m.submodules.line = line = self._line
-        wiring.connect(m, sender.o, transmitter.i)
-        wiring.connect(m, requests.answer, sender.i)
-        m.d.comb += [
-            receiver.rx.eq(self.rx),
-            self.tx.eq(transmitter.tx),
-            sender.write.eq(requests.write),
-            sender.address.eq(requests.write_address),
-            sender.byte.eq(requests.write_byte),
-        ]
-        for to, source, names in (
-            (frames, receiver, ("valid", "data", "error")),
-            (frames, requests, ("address", "release")),
-            (requests, frames, ("pending", "length", "byte")),
-        ):
-            m.d.comb += [getattr(to, name).eq(getattr(source, name)) for name in names]
-        m.d.sync += self.busy.eq(frames.pending | ~sender.i.ready | ~transmitter.i.ready)
+        connect_line(self, m, requests, receiver, transmitter, frames, sender)
         self._elaborate_line(m, line, requests)
         return m
 

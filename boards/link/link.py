@@ -25,6 +25,7 @@ from .protocol import (
 from .register_file import RegisterFile
 from .requests import Requests
 from .selftest import SelfTest
+from .sessions import connect_line, copied
 from .uart import BaudRate, Receiver, Transmitter
 
 
@@ -142,22 +143,12 @@ class Link(wiring.Component):
             information=self.information, unit=unit, least_period=self._profile.least_period
         )
         m.submodules.self_test = test = self._test
-        wiring.connect(m, sender.o, transmitter.i)
-        wiring.connect(m, requests.answer, sender.i)
+        connect_line(self, m, requests, receiver, transmitter, frames, sender)
         m.d.comb += [
-            receiver.rx.eq(self.rx),
-            self.tx.eq(transmitter.tx),
-            *_copied(frames, receiver, "valid", "data", "error"),
-            *_copied(frames, requests, "address", "release"),
-            *_copied(requests, frames, "pending", "length", "byte"),
-            sender.write.eq(requests.write),
-            sender.address.eq(requests.write_address),
-            sender.byte.eq(requests.write_byte),
             test.start.eq(requests.start),
             requests.running.eq(test.busy),
             requests.failed.eq(test.failed),
         ]
-        m.d.sync += self.busy.eq(frames.pending | ~sender.i.ready | ~transmitter.i.ready)
         registers = self._elaborate_registers(m, requests, frames, receiver)
         if "tick" in unit.signature.members:
             self._elaborate_ticks(m, requests, test, registers)
@@ -192,14 +183,14 @@ class Link(wiring.Component):
         settable = [name for name in ("set_generation", "set_period")
                     if name in registers.signature.members]  # fmt: skip
         m.d.comb += [
-            *_copied(registers, requests, "number", *settable, "value"),
+            *copied(registers, requests, "number", *settable, "value"),
             requests.word.eq(registers.word),
         ]
         sources = {"good": frames, "bad": frames, "dropped": frames, "error": receiver}
         for register in counters(Holder.LINE):
             event = getattr(sources.get(register.event, requests), register.event)
             m.d.comb += getattr(registers, register.event).eq(event)
-        m.d.comb += _copied(registers, self.unit, *registers.held)
+        m.d.comb += copied(registers, self.unit, *registers.held)
         return registers
 
     def _elaborate_ticks(self, m, requests, test, registers):
@@ -240,8 +231,3 @@ class Link(wiring.Component):
         with m.If(event):
             m.d.sync += lit.eq(3)
         return lit[0]
-
-
-def _copied(to, source, *names):
-    """Return the assignments of ports to those of the same names."""
-    return [getattr(to, name).eq(getattr(source, name)) for name in names]

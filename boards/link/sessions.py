@@ -190,3 +190,45 @@ class SessionRequests(wiring.Component):
             with m.If(self.answer.ready):
                 m.d.comb += self.release.eq(1)
                 m.next = "IDLE"
+
+
+def connect_line(link, m, requests, receiver, transmitter, frames, sender):
+    """Connect a serial line with what performs the requests that come on it.
+
+    Parameters
+    ----------
+    link : wiring.Component
+        Has ``rx``, ``tx`` and ``busy``.
+    m : Module
+        That of the link.
+    requests : SessionRequests
+    receiver : Receiver
+    transmitter : Transmitter
+    frames : FrameReceiver
+    sender : FrameSender
+    """
+    wiring.connect(m, sender.o, transmitter.i)
+    wiring.connect(m, requests.answer, sender.i)
+    m.d.comb += [
+        receiver.rx.eq(link.rx),
+        link.tx.eq(transmitter.tx),
+        *copied(frames, receiver, "valid", "data", "error"),
+        *copied(frames, requests, "address", "release"),
+        *copied(requests, frames, "pending", "length", "byte"),
+        sender.write.eq(requests.write),
+        sender.address.eq(requests.write_address),
+        sender.byte.eq(requests.write_byte),
+    ]
+    m.d.sync += link.busy.eq(frames.pending | ~sender.i.ready | ~transmitter.i.ready)
+
+
+def copied(to, source, *names):
+    """Return the assignments of ports to those of the same names.
+
+    Parameters
+    ----------
+    to, source : object
+        Have the ports.
+    names : str
+    """
+    return [getattr(to, name).eq(getattr(source, name)) for name in names]

@@ -126,7 +126,7 @@ class ChangedModule:
 def install() -> None:
     """Look for what is changed or noted first, if anything is."""
     if CALLS in os.environ:
-        builtins._lately_called = CALLED.add  # type: ignore[attr-defined]
+        vars(builtins)["_lately_called"] = CALLED.add
         sys.meta_path.insert(0, NotedModules())
     if MUTANT in os.environ:
         sys.meta_path.insert(0, ChangedModule(*os.environ[MUTANT].split("=", 1)))
