@@ -52,6 +52,15 @@ def delayed(m, value, cycles, name, *, reset_less=False):
     return value
 
 
+def successor(count):
+    """Return the number after `count`, modulo the power of two that it has bits for.
+
+    In look-up tables alone: what else is made of the bits of a count would come through the carry
+    of a sum where the two agree, as synthesis finds.
+    """
+    return Cat(bit ^ count[:place].all() for place, bit in enumerate(count))
+
+
 class Staged:
     """A value and the stage of a pipeline at which it is valid.
 

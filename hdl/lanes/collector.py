@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..latencies import FAN_IN, paged_latency
 from ..memory.paged import PagedMemory
-from ..pipeline import Pipeline, delayed, registered
+from ..pipeline import Pipeline, delayed, registered, successor
 from ..queue import ResultQueue
 from .beats import count_bits
 from .credits import Credits
@@ -204,7 +204,7 @@ class Collector(wiring.Component):
         cycles after it has gone back.
         """
         low, high = beat[:2], beat[2:]
-        next_high = registered(m, (high + 1)[: len(high)], "next_high")
+        next_high = registered(m, successor(high), "next_high")
         m.d.sync += low.eq(Mux(fails, back[:2], low + goes))
         with m.If(fails | (goes & low.all())):
             m.d.sync += high.eq(Mux(fails, back[2:], next_high))

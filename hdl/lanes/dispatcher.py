@@ -15,7 +15,7 @@ from ...golden.hash.siphash import SECRET_BITS
 from ..hash.functions import StateHash
 from ..hash.siphash import SipHash
 from ..interface import UnitSignature, operation_bits
-from ..pipeline import Pipeline
+from ..pipeline import Pipeline, successor
 from .beats import BeatRecord, SameBeatKeys, ShiftFinder
 from .distributor import Share
 from .sequencer import RingCommand
@@ -247,7 +247,7 @@ class Dispatcher(wiring.Component):
         """Number the beats."""
         slot = Signal(self.share.slot.shape())
         with m.If(arrived.value):
-            m.d.sync += slot.eq(slot + 1)
+            m.d.sync += slot.eq(successor(slot))
         return pipeline.enter(slot, "slot", stage=arrived.stage)
 
     def _elaborate_share(self, m, shared, items):

@@ -8,7 +8,7 @@ from ...golden.hash.functions import STATE_BITS
 from ..latencies import SHARD_PLACES
 from ..memory.paged import PagedMemory
 from ..parameters import require_integer, require_power_of_two
-from ..pipeline import Pipeline, registered
+from ..pipeline import Pipeline, registered, successor
 from .beats import check_lanes
 from .sequencer import Entry
 
@@ -123,9 +123,9 @@ class Distributor(wiring.Component):
             self.left.eq(pops),
         ]
         with m.If(self.arrived):
-            m.d.sync += written.eq(written + 1)
+            m.d.sync += written.eq(successor(written))
         with m.If(pops):
-            m.d.sync += read.eq(read + 1)
+            m.d.sync += read.eq(successor(read))
         pipeline = Pipeline(m)
         share = Signal(self._share)
         m.d.comb += share.eq(beats.word)

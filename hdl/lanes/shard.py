@@ -8,7 +8,7 @@ from ...golden.hash.functions import STATE_BITS
 from ..latencies import SHARD_PLACES
 from ..memory.paged import PagedMemory
 from ..parameters import require_power_of_two
-from ..pipeline import Pipeline
+from ..pipeline import Pipeline, successor
 from ..queue import ResultQueue
 from ..ring.core import ring_core
 from .beats import count_bits
@@ -79,7 +79,14 @@ class Shard(wiring.Component):
         self._ordered = OrderedEntry(self._entry)
         self._verdict_bits = len(self._core.verdict.as_value())
         self._memories = [
-            PagedMemory(depth=slots, width=self._verdict_bits, number=number, memories=spec.shards)
+            PagedMemory(
+                depth=slots,
+                width=self._verdict_bits,
+                number=number,
+                memories=spec.shards,
+                # The slot comes from the middle of the chip to all corners.
+                way=2,
+            )
             for _ in range(spec.lanes)
         ]
         self.latency = self._memories[0].latency
@@ -164,9 +171,9 @@ class Shard(wiring.Component):
         read = Signal(range(self.DEPTH), init=self.DEPTH - 1)
         # As enables, whose ways are shorter than those through a carry.
         with m.If(self.valid):
-            m.d.sync += written.eq(written + 1)
+            m.d.sync += written.eq(successor(written))
         with m.If(sequencer.takes):
-            m.d.sync += read.eq(read + 1)
+            m.d.sync += read.eq(successor(read))
         words = []
         for number, states in enumerate(self._states):
             m.submodules[f"states{number}"] = states

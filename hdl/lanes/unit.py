@@ -142,8 +142,7 @@ class LaneUnit(wiring.Component):
             slots=slots,
             answer=signature.result,
             verdict_bits=len(self._shards[0].core.verdict.as_value()),
-            # With a register on the way to all corners.
-            results_latency=1 + self._shards[0].latency,
+            results_latency=self._shards[0].latency,
         )
         super().__init__(signature)
 
@@ -195,7 +194,6 @@ class LaneUnit(wiring.Component):
             distributor.arrived.eq(dispatcher.arrived),
             distributor.share.eq(dispatcher.share),
         ]
-        slot = registered(m, collector.read, "slot", reset_less=True)
         for number, shard in enumerate(self._shards):
             m.submodules[f"shard{number}"] = shard
             width = len(shard.results)
@@ -204,7 +202,7 @@ class LaneUnit(wiring.Component):
                 shard.entry.eq(getattr(distributor, f"entry{number}")),
                 shard.states.eq(getattr(distributor, f"states{number}")),
                 distributor.taken[number].eq(shard.taken),
-                shard.slot.eq(slot),
+                shard.slot.eq(collector.read),
                 collector.done.word_select(number, len(shard.done)).eq(shard.done),
                 collector.results.word_select(number, width).eq(shard.results),
             ]

@@ -12,7 +12,7 @@ from ..pipeline import Pipeline
 
 
 @lru_cache(maxsize=16)
-def address_maps(width, count):
+def address_maps(width):
     """Return one-to-one maps of addresses to addresses; no two have a bit in common.
 
     Registers of one map cannot be those of another, so that synthesis keeps
@@ -22,16 +22,11 @@ def address_maps(width, count):
     -------
     list of (list of int, int)
         For each bit of the mapped address the bits that it is the sum of, as a
-        mask; and whether all are inverted, as 0 or -1.
-
-    Raises
-    ------
-    ValueError
-        If there are not as many.
+        mask; and whether all are inverted, as 0 or -1. First those of few bits each.
     """
     unused = sorted(range(1, 1 << width), key=lambda mask: (mask.bit_count(), mask))
     maps = []
-    while len(maps) < count:
+    while True:
         rows, reduced = [], []
         for mask in unused:
             rest = mask
@@ -43,17 +38,16 @@ def address_maps(width, count):
             if len(rows) == width:
                 break
         if len(rows) < width:
-            raise ValueError(f"Maps of {width} bits must be at most {len(maps)}, not {count}")
+            return maps
         unused = [mask for mask in unused if mask not in rows]
         maps += [(rows, 0), (rows, -1)]
-    return maps[:count]
 
 
 class PagedMemory(wiring.Component):
     """Words in pages, which are selected two binary digits per clock.
 
-    One write and one read per clock. A read sees the writes of all earlier
-    clocks but the last. Latency `latency` clocks from `read_address` to `word`.
+    One write and one read per clock. A read sees the writes that come at least ``3 - way`` clocks
+    before it. Latency `latency` clocks from `read_address` to `word`.
 
     Parameters
     ----------
@@ -64,6 +58,8 @@ class PagedMemory(wiring.Component):
     number, memories : int
         Which of how many memories with the same addresses: each has registers of its own for
         them, so that they may lie apart.
+    way : int
+        Registers on the way of a read address to the pages.
 
     Members
     -------
@@ -73,25 +69,37 @@ class PagedMemory(wiring.Component):
     read_address : In(range(depth))
     word : Out(width)
 
-    Errors: as `require_integer`.
+    Raises
+    ------
+    TypeError, ValueError
+        As `require_integer`, and if there are more memories than maps.
     """
 
-    SHARE = 128
-    """Bits of all pages, at most, for each place that share registers for addresses."""
+    SHARE = 64
+    """Bits of all pages, for each place, that share registers for addresses.
 
-    def __init__(self, *, depth, width, number=0, memories=1):
+    More do where there are too few maps.
+    """
+
+    def __init__(self, *, depth, width, number=0, memories=1, way=1):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Width", width, least=1)
         require_integer("Memories", memories, least=1)
         require_integer("Number", number, most=memories - 1)
+        require_integer("Way", way, least=1)
+        self._way = way
         self._width = width
         self._depth = depth
         self._page = min(depth, PAGE_WORDS)
         self._pages = depth // self._page
-        self._groups = -(-width * self._pages // self.SHARE)
-        maps = address_maps((depth - 1).bit_length(), memories * self._groups)
+        maps = address_maps((depth - 1).bit_length())
+        if memories > len(maps):
+            raise ValueError(
+                f"Memories must be at most {len(maps)} for a depth of {depth}, not {memories}"
+            )
+        self._groups = min(-(-width * self._pages // self.SHARE), len(maps) // memories)
         self._maps = maps[number * self._groups :]
-        self.latency = paged_latency(depth)
+        self.latency = paged_latency(depth) + way - 1
         super().__init__(
             {
                 "write": In(1),
@@ -124,7 +132,7 @@ class PagedMemory(wiring.Component):
             )
         )
         value = pipeline.enter(value, f"value{group}", reset_less=True).at(2).value
-        address = read.at(1)
+        address = read.at(self._way)
         words = []
         for number in range(self._pages):
             words_of_page = memory.Memory(shape=len(value), depth=self._page, init=[])
@@ -146,7 +154,11 @@ class PagedMemory(wiring.Component):
             ]
             words.append(
                 pipeline.enter(
-                    read_port.data, f"page{group}_{number}", stage=1, reset_less=True, levels=1
+                    read_port.data,
+                    f"page{group}_{number}",
+                    stage=address.stage,
+                    reset_less=True,
+                    levels=1,
                 )
             )
         word = pipeline.select(words, address[low:], f"word{group}_").settled()

@@ -43,10 +43,11 @@ def simulate(component, bench):
 @pytest.mark.parametrize(
     ("depth", "latency"), [(8, 2), (16, 2), (32, 2), (64, 3), (128, 3), (256, 4)]
 )
-@pytest.mark.parametrize(("width", "number"), [(9, 0), (9, 3), (70, 1)])
-def test_paged_memory(depth, latency, width, number):
+@pytest.mark.parametrize(("width", "number", "way"), [(9, 0, 1), (9, 3, 2), (70, 1, 1)])
+def test_paged_memory(depth, latency, width, number, way):
     memories = number + 1
-    memory = PagedMemory(depth=depth, width=width, number=number, memories=memories)
+    memory = PagedMemory(depth=depth, width=width, number=number, memories=memories, way=way)
+    latency += way - 1
     assert memory.latency == latency
     draw = random.Random(SEED)
     held = [0] * depth
@@ -64,8 +65,9 @@ def test_paged_memory(depth, latency, width, number):
             ctx.set(memory.write_address, address)
             ctx.set(memory.value, value)
             ctx.set(memory.read_address, reading)
-            # A read sees all writes but those of its own clock and the one before.
-            if len(writes) > 1 and (done := writes[-2]):
+            # A read sees all writes of at least as many clocks before it.
+            before = 3 - way
+            if len(writes) >= before and (done := writes[-before]):
                 held[done[0]] = done[1]
             asked.append(held[reading])
             writes.append((address, value) if write else None)
@@ -76,11 +78,12 @@ def test_paged_memory(depth, latency, width, number):
     simulate(memory, bench)
 
 
-@pytest.mark.parametrize(("width", "count"), [(1, 2), (3, 4), (5, 8), (7, 20)])
+@pytest.mark.parametrize(("width", "count"), [(1, 2), (3, 4), (5, 12), (6, 20), (7, 34)])
 def test_address_maps(width, count):
     """Each is one-to-one, and no bit of an address is that of another map."""
     bits = set()
-    for rows, inverted in address_maps(width, count):
+    maps = address_maps(width)
+    for rows, inverted in maps:
         addresses = range(1 << width)
         mapped = [
             sum(((address & mask).bit_count() & 1) << bit for bit, mask in enumerate(rows))
@@ -88,9 +91,15 @@ def test_address_maps(width, count):
         ]
         assert len(set(mapped)) == 1 << width
         bits |= {(mask, inverted) for mask in rows}
+    assert len(maps) == count
     assert len(bits) == width * count
-    with pytest.raises(ValueError, match=f"Maps of {width} bits must be at most"):
-        address_maps(width, 1 << width + 1)
+
+
+def test_memories_are_as_many_as_maps():
+    """Wide words share registers rather than find no map; a memory of its own needs one."""
+    assert PagedMemory(depth=8, width=1000, number=3, memories=4).latency == 2
+    with pytest.raises(ValueError, match="Memories must be at most 4 for a depth of 8, not 5"):
+        PagedMemory(depth=8, width=1, memories=5)
 
 
 @pytest.mark.parametrize("lanes", [2, 4])

@@ -14,6 +14,7 @@ from lately.hdl.pipeline import (
     StageError,
     delayed,
     registered,
+    successor,
 )
 
 
@@ -230,6 +231,15 @@ def test_all_flags(flags, stages):
     values = [whole, *(whole & ~(1 << flag) for flag in range(flags)), whole]
     found = history(m, source, out, values + [0] * stages)
     assert found[stages:] == [int(value == whole) for value in values]
+
+
+@pytest.mark.parametrize("bits", [1, 2, 7])
+def test_successor_wraps_around(bits):
+    m = Module()
+    count, after = Signal(bits), Signal(bits)
+    m.d.comb += after.eq(successor(count))
+    counts = range(1 << bits)
+    assert history(m, count, after, counts) == [*counts[1:], 0]
 
 
 def test_plain_delays():
