@@ -1,6 +1,6 @@
 """Knowledge about whole beats: where the ring turns, which keys repeat, what results need."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -123,12 +123,12 @@ class ShiftFinder(wiring.Component):
         """
         length = registered(m, self.generation, "length")
         enough = registered(m, self.generation >= self._minimum, "enough")
-        less = Signal(signed(width))
-        m.d.sync += less.eq(-Mux(enough, length, self._minimum))
-        begun = pipeline.register("begun", lambda count: (count + less)[:width], count)
+        least = Signal(width)
+        m.d.sync += least.eq(Mux(enough, length, self._minimum))
+        begun = pipeline.register("begun", lambda count: (count - least)[:width], count)
         count = pipeline.register(
             "count",
-            lambda turns, count: Mux(turns, (count + less)[:width], count),
+            lambda turns, count: Mux(turns, (count - least)[:width], count),
             turns,
             count,
         )

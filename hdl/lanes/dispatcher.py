@@ -69,7 +69,7 @@ class ShardSelect(wiring.Component):
 class Dispatcher(wiring.Component):
     """Hashes the keys of a beat and finds what each shard has to do.
 
-    Latency `latency` cycles to `share` and `record`, one beat per cycle.
+    Latency `latency` cycles to `share`, one beat per cycle.
 
     Parameters
     ----------
@@ -85,7 +85,8 @@ class Dispatcher(wiring.Component):
         A beat comes.
     share : Out(Share)
         Work of that beat, shard by shard.
-    record : Out(BeatRecord)
+    recorded, record, slot : Out
+        A cycle later: as `Collector` takes them.
     performed : Out(lanes + 1)
     inserted : Out(lanes)
     shifted : Out(1)
@@ -121,11 +122,13 @@ class Dispatcher(wiring.Component):
                 "beat": In(beat),
                 "arrived": Out(1),
                 "share": Out(Share(lanes=spec.lanes, shards=spec.shards, slots=slots)),
+                "recorded": Out(1),
                 "record": Out(
                     BeatRecord(
                         lanes=spec.lanes, shards=self._shards, slots=slots, tag_bits=tag_bits
                     )
                 ),
+                "slot": Out(range(slots)),
                 "performed": Out(spec.lanes + 1),
                 "inserted": Out(spec.lanes),
                 "shifted": Out(1),
@@ -180,7 +183,7 @@ class Dispatcher(wiring.Component):
         shared = {"there": there, "states": states, "shifts": shifts, "turn": command,
                   "waits": waits, "slot": slot}  # fmt: skip
         self._elaborate_share(m, shared | {name: beat[name] for name in ("query", "insert")}, items)
-        self._elaborate_record(m, beat, known, asked, numbers, there)
+        self._elaborate_record(m, beat, known, asked, numbers, there, slot)
         return m
 
     def _elaborate_beat(self, pipeline):
@@ -260,15 +263,19 @@ class Dispatcher(wiring.Component):
         for shard, own in enumerate(items):
             m.d.comb += self.share.items[shard].eq(own.at(self.latency).value)
 
-    def _elaborate_record(self, m, beat, known, asked, numbers, there):
+    def _elaborate_record(self, m, beat, known, asked, numbers, there, slot):
         """Keep the part of a beat that its results need."""
-        stage = self.latency
+        stage = self.latency + 1
+        m.d.comb += [
+            self.recorded.eq(beat["arrived"].at(stage).value),
+            self.slot.eq(slot.at(stage).value),
+        ]
         for shard in range(self._shards):
             # The entries that a shard has got, with that of the beat.
-            before = Signal.like(self.record.required[shard], name=f"entries{shard}")
-            m.d.comb += self.record.required[shard].eq(before + there.at(stage).value[shard])
-            with m.If(beat["arrived"].at(stage).value):
-                m.d.sync += before.eq(self.record.required[shard])
+            entries = Signal.like(self.record.required[shard], name=f"entries{shard}")
+            m.d.comb += self.record.required[shard].eq(entries)
+            with m.If(beat["arrived"].at(self.latency).value):
+                m.d.sync += entries.eq(entries + there.at(self.latency).value[shard])
         shared = {"valid": beat["valid"], "query": beat["query"], "asked": asked, "known": known}
         shared = {name: flags.at(stage).value for name, flags in shared.items()}
         for lane, number in enumerate(numbers):

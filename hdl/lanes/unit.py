@@ -225,9 +225,9 @@ class LaneUnit(wiring.Component):
             credits.append(self._elaborate_secrets(m))
         m.d.comb += [
             self.i.ready.eq(registered(m, Cat(credits).all(), "ready")),
-            collector.recorded.eq(dispatcher.arrived),
+            collector.recorded.eq(dispatcher.recorded),
             collector.record.eq(dispatcher.record),
-            collector.slot.eq(dispatcher.share.slot),
+            collector.slot.eq(dispatcher.slot),
             self.o.valid.eq(collector.o.valid),
             self.o.p.eq(collector.o.p),
             collector.o.ready.eq(self.o.ready),
