@@ -160,6 +160,7 @@ DECISIONS = QUERIES[:2]
         (0, "must be more than 0 and less than 1, not 0.0"),
         ([0.5, 1], "must be more than 0 and less than 1, not 1.0"),
         (-0.1, "must be between 0 and 1, not -0.1"),
+        (math.nextafter(1, 2), "must be between 0 and 1, not 1.0000000000000002"),
         (math.nan, "must be between 0 and 1, not nan"),
         ([0.5] * 3, "must have shape () or (2,), not (3,)"),
         ([0.5], "must have shape () or (2,), not (1,)"),

@@ -12,7 +12,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory
 from mutants import broken
-from timing_core import CLOCKS, SPEC, random_stream, simulate
+from timing_core import CLOCKS, SPEC, Bench, random_stream, simulate
 from timing_part import LIMIT, PartBench
 
 from lately.golden import Operation, SpecificationError
@@ -97,6 +97,37 @@ def test_clear():
 
     bench = simulate(stream, core=core)
     assert bench.verdicts[bench.cleared :] == [(0, LIMIT, 3)] * 40
+
+
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("operation", [Operation.QUERY, Operation.INSERT])
+def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(operation, protect):
+    core = TimingCore(SPEC, clocks=CLOCKS, memory=GarbageMemory, protect=protect)
+    bench = Bench(core, SPEC)
+    memory = core.parts[0].memory
+    words = (memory.copies[0] if protect == "ecc" else memory).words.data
+
+    async def told_after(ctx, operation):
+        await bench.send(ctx, operation, 77)
+        told = []
+        for clock in range(1, core.latency + 1):
+            told.extend([clock] * ctx.get(core.upset))
+            await bench.silence(ctx, 1)
+        return told
+
+    async def stream(ctx):
+        await bench.start(ctx)
+        await bench.silence(ctx, core.latency)
+        before = [ctx.get(words[cell]) for cell in range(SPEC.cells)]
+        assert await told_after(ctx, Operation.INSERT) == []
+        (cell,) = [cell for cell, word in enumerate(before) if ctx.get(words[cell]) != word]
+        ctx.set(words[cell], ctx.get(words[cell]) ^ 1)
+        assert await told_after(ctx, operation) == [core.read_latency]
+
+    simulator = Simulator(core)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(stream)
+    simulator.run()
 
 
 # A part, and its hazards
