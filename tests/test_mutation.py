@@ -157,6 +157,19 @@ def test_calls_of_tests_are_recorded(watched):
     assert not reaching(tests, "hdl/queue.py", "ResultQueue.elaborate")
 
 
+def test_calls_of_functions_whose_values_are_kept_are_not_recorded(tmp_path):
+    """Of the tests that need a value, the first alone would be known to see a mutant."""
+    code = (
+        "import sitecustomize, lately.golden.hash.functions as tried; "
+        "tried.KeyHash(key_bits=8, sizes=(2,), functions=1, seed=0); "
+        "kinds = 'fold_columns', 'KeyHash.__init__'; "
+        "print([name for name in sitecustomize.CALLED if name.endswith(kinds)])"
+    )
+    environment = Run(tmp_path).environment(str(tmp_path)) | {"LATELY_CALLS": "1"}
+    told = start(["-c", code], environment, 60)
+    assert told == "['golden/hash/functions.py:KeyHash.__init__']\n"
+
+
 def test_verdicts(tmp_path, watched, monkeypatch):
     source = read("hdl/target_clocks.py")
     mutants = list(source.mutants())

@@ -20,6 +20,8 @@ CALLS = "LATELY_CALLS"
 ROOMS = ("lately.golden.", "lately.hdl.")
 COMPILED = ("golden/cuckoo/window_loop.py",)
 """Modules whose functions are compiled without a decorator that says so."""
+UNNOTED = {"jit", "lru_cache"}
+"""Decorators of functions that do not note their calls: compiled, or called by the first test."""
 CALLED: set[str] = set()
 """Functions that were called, each as its path and its name, and modules that were imported."""
 
@@ -63,7 +65,7 @@ class NotedCalls(ast.NodeTransformer):
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        if any(ast.unparse(one) == "jit" for one in node.decorator_list):
+        if {ast.unparse(one).partition("(")[0] for one in node.decorator_list} & UNNOTED:
             return node
         before = self._home, self._within
         if not self._within:
