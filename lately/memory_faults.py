@@ -2,18 +2,25 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
+from secrets import randbits
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .chosen_digests import dictionary_hash, rows_of
 from .golden import FilterSpec, Operation, WindowDictionarySpec, from_spec
 from .golden.hash.functions import KeyHash
 from .golden.hash.keys import Keys, random_keys
+from .golden.hash.siphash import SECRET_BITS
 from .golden.operations import OperationBit
 from .golden.ring.layout import Layout
+from .golden.ring.turn_policy import TurnPolicy, Turns
 from .golden.spec.base import Specification
 from .golden.spec.timestamp import StampedPartsSpec
+from .golden.times import Times
+from .hdl.latencies import PERIOD_BITS
 from .host import Host, Results
 
 _MOST = 2048
@@ -21,6 +28,12 @@ _MOST = 2048
 
 _NEVER = -(1 << 62)
 """Earlier than any stamp."""
+
+_MOST_ENTRIES = 1 << 16
+"""Keys of the probe of a dictionary, at most."""
+
+_BATCH, _BATCHES = 1 << 14, 64
+"""Keys that are drawn at a time, and how often at most, for those of one column."""
 
 
 class Probe(ABC):
@@ -43,15 +56,21 @@ class Probe(ABC):
     spec : Specification
     seed : int
         Of the keys.
+    secret : int
+        Of the filter from the CLEAR on, if its hash takes one.
     """
 
-    def __init__(self, spec: Any, seed: int) -> None:
-        self._spec = spec
+    def __init__(self, spec: Any, seed: int, secret: int = 0) -> None:
+        self._spec, self._secret = spec, secret
         self._random = np.random.default_rng(seed)
         codes, numbers = zip(*self._stretches(), strict=True)
         self.codes = np.concatenate([[Operation.CLEAR], *codes]).astype(np.uint8)
-        pool = random_keys(self._random, 1 + max(map(np.max, numbers)), spec.key_bits)
+        pool = self._pool(1 + max(map(np.max, numbers)))
         self.keys = pool[np.concatenate([[0], *numbers]).astype(np.intp)]
+
+    def _pool(self, count: int) -> NDArray[np.uint64]:
+        """Return the keys, by their numbers."""
+        return random_keys(self._random, count, self._spec.key_bits)
 
     @abstractmethod
     def _stretches(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
@@ -65,29 +84,27 @@ class Probe(ABC):
         """
 
 
-def probe(spec: Specification, seed: int = 0) -> Probe | None:
+def probe(spec: Specification, seed: int = 0, secret: int = 0) -> Probe | None:
     """Return the probe for a filter, or None if there is none for such filters.
-
-    That is, for rings with a window in time or a secret, and for dictionaries that move entries.
 
     Parameters
     ----------
     spec : Specification
-    seed : int
-        Of the keys.
+    seed, secret : int
+        As for `Probe`.
     """
     if isinstance(spec, StampedPartsSpec):
         return PartsProbe(spec, seed)
     if isinstance(spec, WindowDictionarySpec):
-        return None if spec.moves or spec.hash != "h3" else ColumnsProbe(spec, seed)
-    plain = isinstance(spec, FilterSpec) and not spec.timed and spec.hash == "h3"
-    return RingProbe(spec, seed) if plain else None
+        return ColumnsProbe(spec, seed, secret)
+    return RingProbe(spec, seed, secret) if isinstance(spec, FilterSpec) else None
 
 
 def locate(host: Host, spec: Specification) -> list[str]:
     """Have a board perform the probe for its filter; return the suspects, and leave it clear.
 
-    A ring has generations as specified from then on.
+    A ring has generations as specified from then on, and a filter that takes a secret has one that
+    nobody knows.
 
     Parameters
     ----------
@@ -97,14 +114,33 @@ def locate(host: Host, spec: Specification) -> list[str]:
 
     Errors: as for `Host.perform`.
     """
-    found = probe(spec)
+    keyed = host.information.keyed
+    secret = randbits(SECRET_BITS) if keyed else 0
+    found = probe(spec, secret=secret)
     if found is None:
         return []
+    if keyed:
+        # A ring that has two secrets takes none.
+        host.clear()
+        host.configure(secret=secret)
     if isinstance(spec, FilterSpec):
         host.configure(generation=spec.generation)
-    results = host.perform(found.codes, found.keys)
-    host.clear()
+    with _slow_ticks(host, spec):
+        results = host.perform(found.codes, found.keys)
+        host.clear()
     return found.suspects(results)
+
+
+@contextmanager
+def _slow_ticks(host: Host, spec: Specification) -> Iterator[None]:
+    """Have keys stay in a ring with a window in time for as long as they can."""
+    if not isinstance(spec, FilterSpec) or not spec.timed:
+        yield
+        return
+    period = host.statistics()["period"]
+    host.configure(period=(1 << PERIOD_BITS) - 1)
+    yield
+    host.configure(period=period)
 
 
 class PartsProbe(Probe):
@@ -166,7 +202,7 @@ class PartsProbe(Probe):
 
 
 class RingProbe(Probe):
-    """Probe of rings whose window counts insertions: each segment once in each place."""
+    """Probe of rings: each segment once in each place, as long as time leaves it there."""
 
     def _stretches(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
         spec = self._spec
@@ -187,21 +223,23 @@ class RingProbe(Probe):
 
     def suspects(self, results: Results) -> list[str]:
         """Return the segments and parts of which one may be faulty; see `Probe.suspects`."""
-        spec, golden = self._spec, from_spec(self._spec)
+        operands: list[NDArray[Any]] = [self.codes, self.keys]
+        operands += [results.time] if self._spec.timed else []
+        spec, golden, alive = self._spec, self._golden(), self._alive(results.time)
         shape = (spec.segments, spec.parts)
         possible, wrong, start = np.ones(shape, np.bool_), False, 0
         # Whether a cell was read wrong, as 0 and as 1.
         read = np.zeros((3, *shape, spec.part_bits), np.bool_)
         for asked in self._asked:
             before = slice(start, asked.start)
-            golden.apply(self.codes[before], self.keys[before])
-            start, told = asked.start, results.age[asked]
+            golden.apply(*(each[before] for each in operands))
+            start, told, counting = asked.start, results.age[asked], alive[asked]
             cells, bits = self._bits(golden.memory, self.keys[asked])
             ring = (golden.ring_position + np.arange(spec.ring_segments)) % spec.segments
-            wrong |= bool((told != self._age(bits[ring].all(axis=1))).any())
+            wrong |= bool((told != self._age(bits[ring].all(axis=1), counting)).any())
             for place, segment in enumerate(ring):
                 for part in range(spec.parts):
-                    ages = self._ages(bits[ring], place, part)
+                    ages = self._ages(bits[ring], place, part, counting)
                     possible[segment, part] &= bool((told == ages).any(axis=0).all())
                     matters = ages[0] != ages[1]
                     value, cell = told == ages[1], cells[segment, part]
@@ -212,14 +250,27 @@ class RingProbe(Probe):
         found = np.argwhere(likely if likely.any() else possible)
         return [f"segment {segment}, part {part}" for segment, part in found] if wrong else []
 
-    def _ages(self, bits: NDArray[np.bool_], place: int, part: int) -> NDArray[np.int64]:
+    def _golden(self) -> Any:
+        keyed = self._spec.hash == "siphash"
+        return from_spec(self._spec, secret=self._secret) if keyed else from_spec(self._spec)
+
+    def _alive(self, times: Times) -> NDArray[np.int64]:
+        """Return how many of the youngest segments count in each operation, shape (n,)."""
+        spec = self._spec
+        if not spec.timed:
+            return np.full(len(times), spec.ring_segments)
+        return Turns(TurnPolicy.of(spec)).follow(self.codes, times).alive
+
+    def _ages(
+        self, bits: NDArray[np.bool_], place: int, part: int, alive: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         """Return the ages of keys if the bits of a memory were 0, and 1; shape (2, n)."""
         matches: NDArray[np.bool_] = np.array(bits.all(axis=1))
         others = np.delete(bits[place], part, axis=0).all(axis=0)
         ages = []
         for value in (np.zeros_like(others), others):
             matches[place] = value
-            ages.append(self._age(matches))
+            ages.append(self._age(matches, alive))
         return np.array(ages)
 
     def _bits(
@@ -227,42 +278,78 @@ class RingProbe(Probe):
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return cells and bits of keys in each memory, of shape (segments, parts, n)."""
         layout = Layout.of(self._spec, True)
-        state = layout.hash.state(layout.hash.check_keys(keys))
+        state = layout.hash.state(layout.hash.check_keys(keys), self._secret)
         held = memory.reshape(len(memory), -1)
         places = np.array([layout.positions(state, at) for at in range(len(held))])
         bits = np.array([one[at] for one, at in zip(held, places, strict=True)])
         return places % self._spec.part_bits, bits
 
-    def _age(self, matches: NDArray[np.bool_]) -> NDArray[np.int64]:
+    def _age(self, matches: NDArray[np.bool_], alive: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the ages of keys by matches from the youngest segment on, (ring_segments, n)."""
         starts, run = self._spec.window_generations + 1, self._spec.run
         runs = np.array([matches[at : at + run].all(axis=0) for at in range(starts)])
-        return np.where(runs.any(axis=0), runs.argmax(axis=0), -1)
+        ages = runs.argmax(axis=0)
+        return np.where(runs.any(axis=0) & (ages + run <= alive), ages, -1)
 
 
 class ColumnsProbe(Probe):
-    """Probe of dictionaries without moves: as many keys as the window has.
+    """Probe of dictionaries: keys that find a free cell each, as many in one column as in another.
 
-    An entry goes to the first column that has room. So the columns before the faulty one are as
-    they should be, and the first one with a wrong answer is named. A column that always seems
-    full makes no answer wrong as long as the others have room, and is not found.
+    An entry goes to the first column that has room, and none has to move. So the columns before
+    the faulty one are as they should be, and of those with a wrong answer the first is named. Keys
+    are inserted and asked for again and again until timestamps come round. A column that
+    always seems full makes no answer wrong as long as the others have room, and is not found.
     """
 
     def _stretches(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-        self._count = min(4 * _MOST, self._spec.window, 1 << self._spec.key_bits - 1)
-        numbers = np.arange(self._count)
-        yield np.full(self._count, Operation.INSERT), numbers
-        yield np.full(self._count, Operation.QUERY), numbers
+        self._chosen, self._columns = self._choice()
+        numbers = np.arange(len(self._columns))
+        for _ in range(1 + -(-(1 << self._spec.timestamp_bits) // len(numbers))):
+            yield np.full(len(numbers), Operation.INSERT), numbers
+            yield np.full(len(numbers), Operation.QUERY), numbers
+
+    def _pool(self, count: int) -> NDArray[np.uint64]:
+        return self._chosen
+
+    def _choice(self) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+        """Return keys, and the column that each goes to; in the order of the columns."""
+        spec = self._spec
+        taken, found = np.zeros((spec.columns, spec.rows), np.bool_), []
+        most = max(1, min(_MOST_ENTRIES, spec.window) // spec.columns)
+        digests = np.empty(0, np.int64)
+        for column in range(spec.columns):
+            left = most
+            for _ in range(_BATCHES):
+                keys, drawn, rows = self._drawn()
+                free = ~taken[column, rows[column]] & ~np.isin(drawn, digests)
+                for before in range(column):
+                    free &= taken[before, rows[before]]
+                fits = np.flatnonzero(free)
+                # The first of those that want the same cell.
+                fits = fits[np.sort(np.unique(rows[column, fits], return_index=True)[1])[:left]]
+                taken[column, rows[column, fits]] = True
+                digests = np.append(digests, drawn[fits])
+                found.append((keys[fits], np.full(len(fits), column)))
+                left -= len(fits)
+                if not left:
+                    break
+        chosen, columns = zip(*found, strict=True)
+        return np.concatenate(chosen), np.concatenate(columns)
+
+    def _drawn(self) -> tuple[NDArray[np.uint64], NDArray[np.int64], NDArray[np.int64]]:
+        """Draw keys; return them, their digests, (n,), and rows in each column, (columns, n)."""
+        spec, hashed = self._spec, dictionary_hash(self._spec)
+        keys = random_keys(self._random, _BATCH, spec.key_bits)
+        low, rest = hashed.indices(hashed.state(hashed.check_keys(keys), self._secret), 0)
+        digests = rest << spec.row_bits | low
+        return keys, digests, rows_of(spec, digests)
 
     def suspects(self, results: Results) -> list[str]:
         """Return the column that is faulty; see `Probe.suspects`."""
-        golden = from_spec(self._spec)
-        told = results.age[1 + self._count :]
-        due = golden.apply(self.codes, self.keys).age[1 + self._count :]
-        wrong = told != due
-        for column, distances in enumerate(golden.memory[0]):
-            # The last key has a distance of 1.
-            held = self._count - distances[distances > 0]
-            if wrong[held].any():
-                return [f"column {column}"]
-        return []
+        count = len(self._columns)
+        told = results.age[1:].reshape(-1, 2, count)[:, 1]
+        wrong = told != np.arange(count)[::-1]
+        if not wrong.any():
+            return []
+        first = wrong[wrong.any(axis=1).argmax()]
+        return [f"column {self._columns[first].min()}"]

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..chosen_digests import crowded_digests, keys_of_digests
 from ..golden import FilterSpec, Operation, preset
 from ..golden.hash.keys import random_keys
 from ..golden.ring.layout import Layout
 from ..golden.spec.dictionary_sizes import dictionary_preset
 from ..sim import compiled_unit
-from .chosen_digests import crowded_digests, keys_of_digests
 
 LANES = "two-lanes"
 """Unit of several lanes."""

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
 from ..golden import FilterSpec, from_spec, preset
 from ..golden.hash.chosen_keys import ChosenKeys
 from ..golden.hash.functions import STATE_BITS
 from ..golden.hash.keys import random_keys
 from ..golden.ring.layout import Layout
 from ..golden.spec.dictionary_sizes import dictionary_preset
-from .chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
 
 Run = dict[str, Any]
 """What one attack gained on one unit; see `measure`."""

@@ -217,6 +217,7 @@ def self_test(board: Board, *, spec: str | None, as_json: bool) -> None:
     Fails if a check fails, and names it. If the filter is known, as a preset or by --spec, the
     board then performs further operations, and the memories of which one may be faulty are
     named: of a ring by segment and part, of a timing filter by part, of a dictionary by column.
+    A filter that takes a secret then has another one, and must be given its own again.
 
     A board with protected memories passes in spite of a fault that protection hides: the clocks in
     which it found a memory upset during the test are told besides.
@@ -242,7 +243,11 @@ def self_test(board: Board, *, spec: str | None, as_json: bool) -> None:
     _print(told | upsets | ({"suspects": suspects} if as_json and failed else {}), as_json)
     if failed:
         where = f"; faulty: {' or '.join(suspects)}" if suspects else ""
-        fail_with([f"self-test: must pass all checks, but failed {', '.join(failed)}{where}"])
+        keyed = wanted is not None and opened.information.keyed
+        again = "; the filter has another secret now" if keyed else ""
+        fail_with(
+            [f"self-test: must pass all checks, but failed {', '.join(failed)}{where}{again}"]
+        )
 
 
 def _upsets(opened: "Host") -> int:

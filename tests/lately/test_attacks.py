@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from lately.benchmarks import attack_hardware, attacks
-from lately.benchmarks.chosen_digests import crowded_digests, keys_of_digests, rows_of
+from lately.chosen_digests import crowded_digests, keys_of_digests, rows_of
 from lately.cli.app import main
 from lately.golden import WindowDictionary, WindowDictionarySpec
 

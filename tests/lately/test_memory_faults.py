@@ -20,15 +20,19 @@ from lately.golden import (
     TimedTimingSpec,
     WindowDictionarySpec,
     any_preset,
+    dictionary_preset,
+    from_spec,
 )
+from lately.golden.spec.cuckoo import CuckooSpec
 from lately.hdl.build import filter_unit
 from lately.hdl.dictionary.unit import DictionaryUnit
+from lately.hdl.latencies import SECRET_LEAD
 from lately.hdl.memory import variants
 from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.timing.unit import CountedTimingUnit, TimingUnit
 from lately.host import Results
-from lately.memory_faults import probe
+from lately.memory_faults import locate, probe
 
 SPECS = {
     "ring": FilterSpec(
@@ -37,13 +41,44 @@ SPECS = {
     "epochs": FilterSpec(
         family="gebf", window=64, epochs=1, hashes=2, bits=256, key_bits=16, clear=8
     ),
+    "ring in time": FilterSpec(
+        family="apbbf",
+        k=2,
+        l=1,
+        block_bits=16,
+        hashes_per_block=2,
+        blocks=32,
+        key_bits=16,
+        clear=8,
+        span=12,
+    ),
+    "epochs under a secret": FilterSpec(
+        family="gebf",
+        window=64,
+        epochs=1,
+        hashes=2,
+        bits=256,
+        key_bits=16,
+        clear=8,
+        hash="siphash",
+        rekey=True,
+    ),
     "timed": TimedTimingSpec(span=12, hashes=3, cells=16, stamp_bits=5, key_bits=16),
     "counted": PartitionedTimingSpec(window=24, hashes=3, cells=16, stamp_bits=7, key_bits=16),
     "dictionary": WindowDictionarySpec(
         window=56, columns=3, rows=32, digest_bits=16, stash=8, key_bits=16
     ),
+    "dictionary under a secret": WindowDictionarySpec(
+        window=56, columns=3, rows=32, digest_bits=16, stash=8, key_bits=16, hash="siphash"
+    ),
+    "ring of columns": WindowDictionarySpec(
+        window=64, columns=3, rows=32, digest_bits=16, stash=8, moves=64, key_bits=16
+    ),
 }
-UNITS = {"timed": TimingUnit, "counted": CountedTimingUnit, "dictionary": DictionaryUnit}
+UNITS = {"timed": TimingUnit, "counted": CountedTimingUnit}
+RING_PERIOD = 60
+"""Clocks between two ticks of a ring's time."""
+SECRET = 0x0123456789ABCDEF << 57
 
 
 class Fault:
@@ -75,10 +110,10 @@ class StuckCells(Fault, PortableCellMemory):
 
 def built(name, protect="none"):
     Fault.built, spec = 0, SPECS[name]
-    if name in UNITS:
-        count = spec.columns if name == "dictionary" else 3
-        return UNITS[name](spec, memory=StuckCells, protect=protect), count
-    return filter_unit(spec, memory="stuck", protect=protect), spec.segments * spec.parts
+    if isinstance(spec, FilterSpec):
+        return filter_unit(spec, memory="stuck", protect=protect), len(names(name))
+    kind = UNITS.get(name, DictionaryUnit)
+    return kind(spec, memory=StuckCells, protect=protect), len(names(name))
 
 
 def names(name):
@@ -87,8 +122,9 @@ def names(name):
     if isinstance(spec, FilterSpec):
         return [f"segment {at // spec.parts}, part {at % spec.parts}"
                 for at in range(spec.segments * spec.parts)]  # fmt: skip
-    word = "column" if name == "dictionary" else "part"
-    return [f"{word} {at}" for at in range(getattr(spec, "columns", 0) or spec.hashes)]
+    if isinstance(spec, WindowDictionarySpec):
+        return [f"column {at}" for at in range(spec.columns)]
+    return [f"part {at}" for at in range(spec.hashes)]
 
 
 def results(unit, asked, faults, upsets=None):
@@ -99,7 +135,13 @@ def results(unit, asked, faults, upsets=None):
     async def send(ctx):
         window = getattr(unit.i.p, "window", None)
         if window is not None:
-            ctx.set(window, unit.spec.window_blocks if hasattr(unit, "spec") else 56)
+            ctx.set(window, asked._spec.window_blocks)
+        if hasattr(unit, "secret"):
+            ctx.set(unit.secret.payload, SECRET)
+            ctx.set(unit.secret.valid, 1)
+            await ctx.tick().until(unit.secret.ready)
+            ctx.set(unit.secret.valid, 0)
+            await ctx.tick().repeat(SECRET_LEAD)
         for memory, value in faults:
             ctx.set(Fault.FAULTY, memory)
             ctx.set(Fault.LEVEL, value)
@@ -116,11 +158,16 @@ def results(unit, asked, faults, upsets=None):
                 upsets.append(ctx.get(unit.upsets))
 
     async def tick(ctx):
-        while "tick" in unit.signature.members:
+        if "tick" not in unit.signature.members:
+            return
+        # In a ring some segments are to count, and others not.
+        ring = isinstance(asked._spec, FilterSpec)
+        period = RING_PERIOD if ring else unit.profile.least_period
+        while True:
             ctx.set(unit.tick, 1)
             await ctx.tick()
             ctx.set(unit.tick, 0)
-            for _ in range(unit.profile.least_period):
+            for _ in range(period):
                 await ctx.tick()
 
     async def take(ctx):
@@ -140,7 +187,8 @@ def results(unit, asked, faults, upsets=None):
     for answers in np.split(np.array(found), len(faults)):
         told = dict(zip(fields, answers.T, strict=True))
         seen, none = told["seen"] > 0, np.zeros(len(answers), np.int64)
-        time = np.cumsum(np.diff(told.get("time", none), prepend=0) % 32)
+        wrap = 1 << len(unit.o.p.time) if "time" in told else 1
+        time = np.cumsum(np.diff(told.get("time", none), prepend=0) % wrap)
         yield Results(seen, np.where(seen, told["age"], -1), none, time, told["age"],
                       told.get("oldest", none))  # fmt: skip
 
@@ -155,7 +203,7 @@ def stuck(monkeypatch):
 def test_each_stuck_bit_is_named(name):
     """Of one bit of all words, of each memory, at either value; and no sound one is."""
     unit, count = built(name)
-    asked = probe(SPECS[name], seed=3)
+    asked = probe(SPECS[name], seed=3, secret=SECRET)
     faults = [(255, 0), *((memory, value) for memory in range(count) for value in (0, 1))]
     sound, *wrong = (asked.suspects(told) for told in results(unit, asked, faults))
     print(name, len(asked.codes), sound, *wrong, sep="\n")
@@ -194,7 +242,7 @@ class FaultyBoard:
     """Stands in for the host of a board with a timing filter; a bit of one part is stuck."""
 
     spec = any_preset("timing-counted-tiny")
-    information = SimpleNamespace(digest=spec.digest, statistics=("upsets",))
+    information = SimpleNamespace(digest=spec.digest, statistics=("upsets",), keyed=False)
     upsets, failed, part = 0, Check.KEEP | Check.AGE, 1
 
     def self_test(self):
@@ -267,5 +315,67 @@ def test_several_faults_are_no_single_memory():
 
 
 def test_filters_without_a_probe():
-    assert probe(any_preset("siphash-tiny")) is None
-    assert probe(any_preset("dictionary-ring-tiny")) is None
+    assert probe(CuckooSpec(window=100)) is None
+    board = SoundBoard(CuckooSpec(window=100))
+    assert (locate(board, board.spec), board.calls) == ([], [])
+
+
+class SoundBoard:
+    """Stands in for the host of a board that answers as golden does; remembers what it is told."""
+
+    def __init__(self, spec):
+        self.spec, self.calls = spec, []
+        self.information = SimpleNamespace(keyed=getattr(spec, "hash", "") == "siphash")
+        self.secret = 0
+
+    def configure(self, **values):
+        self.calls.append(values)
+        self.secret = values.get("secret", self.secret)
+
+    def clear(self):
+        self.calls.append("clear")
+
+    def statistics(self):
+        return {"period": 5000}
+
+    def perform(self, codes, keys):
+        self.calls.append("probe")
+        golden, none = from_spec(self.spec), np.zeros(len(codes), np.int64)
+        if self.information.keyed:
+            # The sequence begins with a CLEAR.
+            golden.rekey(self.secret)
+        times = np.arange(len(codes)) // 500 + 77
+        timed = [times] if getattr(self.spec, "timed", False) else []
+        seen, age = golden.apply(codes, keys, *timed)
+        return Results(seen, age, none, times, age, none)
+
+
+@pytest.mark.parametrize("name", [name for name in SPECS if name not in UNITS])
+def test_a_sound_board_is_not_suspected_and_is_as_before(name):
+    """Of a board whose ticks go on during the probe, too; it has another secret then."""
+    board = SoundBoard(SPECS[name])
+    assert locate(board, board.spec) == []
+    ring, slow = isinstance(board.spec, FilterSpec), {"period": (1 << 24) - 1}
+    timed = ring and board.spec.timed
+    assert 0 < board.secret < 1 << 128 if board.information.keyed else board.secret == 0
+    assert board.calls == [
+        *(["clear", {"secret": board.secret}] if board.information.keyed else []),
+        *([{"generation": board.spec.generation}] if ring else []),
+        *([slow] if timed else []),
+        "probe",
+        "clear",
+        *([{"period": 5000}] if timed else []),
+    ]
+
+
+def test_keys_of_a_dictionary_reach_every_column():
+    """As many in each, and none of them has to move or to wait in the stash."""
+    spec = dictionary_preset("ring-1000")
+    asked = probe(spec)
+    golden, count = from_spec(spec), spec.window // spec.columns * spec.columns
+    golden.apply(asked.codes[: count + 1], asked.keys[: count + 1])
+    assert (golden.memory[0] > 0).sum(axis=1).tolist() == [333] * 3
+    assert golden.stash_peak == 0
+    ages = golden.apply(asked.codes[count + 1 :], asked.keys[count + 1 :]).age
+    assert (golden.lost, golden.stash_peak, golden.insertions >> spec.timestamp_bits) == (0, 0, 1)
+    assert (ages.reshape(-1, count)[::2] == np.arange(count)[::-1]).all()

@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden.hash.chosen_keys import ChosenKeys
-from ..golden.hash.functions import KeyHash, offset_terms
-from ..golden.spec.dictionary_sizes import WindowDictionarySpec
+from .golden.hash.chosen_keys import ChosenKeys
+from .golden.hash.functions import KeyHash, offset_terms
+from .golden.spec.dictionary_sizes import WindowDictionarySpec
 
 Digests = NDArray[np.int64]
 """Digests, or rows, shape (n,) or (columns, n)."""
@@ -81,7 +81,7 @@ def dictionary_hash(spec: WindowDictionarySpec) -> KeyHash:
     spec : WindowDictionarySpec
     """
     sizes = [spec.rows, 1 << spec.rest_bits]
-    return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed)
+    return KeyHash(key_bits=spec.key_bits, sizes=sizes, functions=1, seed=spec.seed, hash=spec.hash)
 
 
 def keys_of_digests(
