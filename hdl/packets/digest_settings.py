@@ -1,6 +1,6 @@
 """Settings of digests, which change between frames."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -45,10 +45,9 @@ class DigestSettings(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         under_way = Signal(range(MOST_UNDER_WAY + 1))
-        m.d.sync += [
-            under_way.eq(under_way + self.begins - self.ends),
-            self.open.eq(~(self.secret.valid | (self.fields != self.steady_fields))),
-        ]
+        m.d.sync += self.open.eq(~(self.secret.valid | (self.fields != self.steady_fields)))
+        with m.If(self.begins ^ self.ends):
+            m.d.sync += under_way.eq(under_way + Mux(self.ends, -1, 1))
         with m.If(~self.open & (under_way == 0)):
             m.d.comb += self.secret.ready.eq(1)
             m.d.sync += [self.steady_fields.eq(self.fields), self.open.eq(1)]

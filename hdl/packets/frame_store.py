@@ -124,15 +124,17 @@ class FrameStore(wiring.Component):
         place = Signal(range(2 * self._beats))
         begin = Signal.like(place)
         kept = Signal(range(self._frames + 1))
-        after = place + self.write
+        # Added before it is known whether to add.
+        after = (place + 1)[: len(place)]
         m.d.comb += [
             self.ring.b_address.eq(place),
             self.ring.value.eq(self.word),
             self.ring.write.eq(self.write),
         ]
-        m.d.sync += place.eq(Mux(self.discard, begin, after))
+        with m.If(self.discard | self.write):
+            m.d.sync += place.eq(Mux(self.discard, begin, after))
         with m.If(self.keep):
-            m.d.sync += begin.eq(after)
+            m.d.sync += begin.eq(Mux(self.write, after, place))
         with m.If(self.keep & ~gone):
             m.d.sync += kept.eq(kept + 1)
         with m.If(gone & ~self.keep):

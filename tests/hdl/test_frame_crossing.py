@@ -65,6 +65,13 @@ def test_frames_cross(faster):
     assert crossed(frames, faster=faster) == [(frame, False) for frame in frames]
 
 
+@pytest.mark.parametrize("stall", [0.5, 0.9])
+def test_frames_wait(stall):
+    """Frames that find room are whole, however long who takes them pauses."""
+    frames = random_frames(7, 10)
+    assert crossed(frames, stall=stall, gap=400) == [(frame, False) for frame in frames]
+
+
 def test_frames_without_room():
     """What leaves is a frame as it came, or the beginning of one, told as damaged."""
     frames = random_frames(30, 40)
