@@ -15,9 +15,12 @@ from amaranth.lib import wiring
 
 from ...golden.errors import LatelyError
 from ...golden.spec.base import Specification
+from ...hdl.bus.controlled import COUNTER_BITS
 from ...hdl.packets.deduplicator import Deduplicator
-from ...hdl.packets.line_deduplicator import CLOCK_HZ, LineDeduplicator
+from ...hdl.packets.line_deduplicator import CLOCK_HZ
 from ...hdl.target_clocks import levels
+from ..export.design import release
+from ..link.frame_link import FrameLink
 from ..link.link import Link
 from ..targets.catalogue import PINS_FILE, Board
 from ..targets.top import BoardTop
@@ -54,7 +57,7 @@ _PACKERS = {
 
 
 class BaudError(LatelyError, ValueError):
-    """The clock cannot be divided into the rate of the serial port, or no port has it."""
+    """The clock cannot be divided into the rate of the serial port."""
 
 
 class TimingError(LatelyError):
@@ -71,8 +74,8 @@ class BuildReport(Placement):
         Name of the board.
     spec : dict
         Filter, as `Specification.to_dict` gives it.
-    baud : int or None
-        Rate of the serial port, if there is one.
+    baud : int
+        Rate of the serial port.
     clock_mhz : float
         Clock of the unit, as the PLL makes it.
     files : tuple of str
@@ -81,7 +84,7 @@ class BuildReport(Placement):
 
     board: str
     spec: dict[str, Any]
-    baud: int | None
+    baud: int
     clock_mhz: float
     files: tuple[str, ...]
 
@@ -133,7 +136,7 @@ def build(
     Raises
     ------
     BaudError
-        If the clock cannot be divided into the rate of the serial port, or there is no port.
+        If the clock cannot be divided into the rate of the serial port.
     ClockError
         If the PLL cannot make the clock, or PHYs need another.
     LimitError
@@ -173,37 +176,36 @@ def build(
 
 
 def _make_inside(
-    board: Board, spec: Specification, setting: Setting, *, baud: int | None, shape: dict[str, str]
-) -> wiring.Component:
-    """Return what is on the device besides clock, reset and pins."""
-    if not board.rgmii:
-        assert baud is not None
-        return _make_link(board, spec, setting, baud=baud, shape=shape)
-    if baud is not None:
-        raise BaudError(f"baud: must not be given, as {board.name} has no serial port")
-    return _make_deduplicator(board, spec, setting, shape=shape)
-
-
-def _make_link(
     board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, str]
 ) -> wiring.Component:
-    """Return the link, whose complaints are told of where they come from: `baud` and clock."""
+    """Return what is on the device, but for clock, reset and pins.
+
+    Complaints of a link are told of where they come from: `baud` and clock.
+    """
+    make = _make_frame_link if board.rgmii else _make_link
     try:
-        return Link(
-            spec,
-            clock_hz=round(setting.output_hz),
-            baud=baud,
-            **shape,
-            levels=levels(board.device.name, float(setting.output_hz) / 1e6),
-        )
+        return make(board, spec, setting, baud=baud, shape=shape)
     except LatelyError:
         raise
     except ValueError as error:
         raise BaudError(f"baud: {error}") from None
 
 
-def _make_deduplicator(
-    board: Board, spec: Specification, setting: Setting, *, shape: dict[str, str]
+def _make_link(
+    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, str]
+) -> wiring.Component:
+    """Return a filter behind a serial line."""
+    return Link(
+        spec,
+        clock_hz=round(setting.output_hz),
+        baud=baud,
+        **shape,
+        levels=levels(board.device.name, float(setting.output_hz) / 1e6),
+    )
+
+
+def _make_frame_link(
+    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, str]
 ) -> wiring.Component:
     """Return what is between two PHYs."""
     if setting.output_hz != CLOCK_HZ:
@@ -216,8 +218,9 @@ def _make_deduplicator(
         levels=levels(board.device.name, CLOCK_HZ / 1e6),
         when_full="drop",
         period=board.period,
+        statistics_bits=COUNTER_BITS,
     )
-    return LineDeduplicator(deduplicator)
+    return FrameLink(deduplicator, baud=baud, version=release())
 
 
 def plan_files(
@@ -260,7 +263,8 @@ class _Build:
         self._flow.complete(netlist)
         seed, timing = self._place(seeds)
         self._pack()
-        figures = placement(self._device, netlist, timing, "link.unit")
+        unit = "link.line.deduplicator.unit.unit" if self._board.rgmii else "link.unit"
+        figures = placement(self._device, netlist, timing, unit)
         return figures | {
             "board": self._board.name,
             "clock_mhz": self._clock_mhz,

@@ -41,8 +41,8 @@ class Board:
         Name of the class of `lately.boards.flow.pll`.
     clock_mhz : float
         Clock of the unit.
-    baud : int or None
-        Rate of the serial port, if there is one.
+    baud : int
+        Rate of the serial port.
     spec : FilterSpec
         Filter.
     alive, hit, fault : str or None
@@ -50,7 +50,7 @@ class Board:
         its part, if it has several, and the number.
     rgmii : tuple of str
         Two PHYs, likewise: frames that the first receives are sent with the second, without
-        those that were seen lately. None for a link.
+        those that were seen lately. None for a link alone.
     period : int or None
         Clocks of a tick of the filter between two PHYs.
     seeds : tuple of int
@@ -74,15 +74,15 @@ class Board:
     pll: str
     clock_mhz: float
     spec: FilterSpec
-    alive: str
     loader: str
     link: str
+    alive: str | None = None
     hit: str | None = None
     fault: str | None = None
     rgmii: tuple[str, ...] = ()
     period: int | None = None
     seeds: tuple[int, ...] = (1,)
-    baud: int | None = 1_000_000
+    baud: int = 1_000_000
     reset: str | None = None
     resources: Callable[[Any], list[Any]] | None = None
     high: str | None = None
@@ -199,7 +199,7 @@ def _board(
         pack=tuple(pack),
         rgmii=tuple(rgmii),
         seeds=tuple(seeds),
-        **({"baud": None} if rgmii else {}) | fields,
+        **fields,
     )
 
 

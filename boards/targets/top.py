@@ -63,7 +63,7 @@ class BoardTop(Elaboratable):
         Members ``rx``, which may change at any time, ``tx``, ``alive``,
         ``hit`` and ``fault`` of one bit, in domain ``sync``, such as
         `lately.boards.link.link.Link`; or, on a board with PHYs, a
-        `lately.hdl.packets.line_deduplicator.LineDeduplicator`.
+        `lately.boards.link.frame_link.FrameLink`.
     board : Board
         Where the pins are.
     setting : Setting
@@ -92,7 +92,6 @@ class BoardTop(Elaboratable):
     def _elaborate_lines(self, m: Module, platform: Any, pins: "_Pins") -> None:
         if self._board.rgmii:
             self._elaborate_rgmii(m, platform)
-            return
         link = self._link
         m.submodules.rx = rx = io.Buffer("i", pins.port("uart.rx 0"))
         m.submodules.tx = tx = io.Buffer("o", pins.port("uart.tx 0"))
@@ -106,8 +105,8 @@ class BoardTop(Elaboratable):
         )
         m.submodules.rx_clk = clock = io.Buffer("i", incoming.rx_clk)
         m.domains += ClockDomain(RECEIVING, reset_less=True)
-        m.submodules.rx = rx = RgmiiReceiver(incoming, domain=RECEIVING)
-        m.submodules.tx = tx = RgmiiTransmitter(outgoing)
+        m.submodules.rgmii_rx = rx = RgmiiReceiver(incoming, domain=RECEIVING)
+        m.submodules.rgmii_tx = tx = RgmiiTransmitter(outgoing)
         m.d.comb += ClockSignal(RECEIVING).eq(clock.i)
         for name in ("data", "valid", "error"):
             m.d.comb += [

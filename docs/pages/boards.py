@@ -48,7 +48,7 @@ def bitstreams(reports: list[dict[str, Any]]) -> str:
             f"{report['timing_mhz']:.1f}",
             f"{report['limit_mhz']:g}",
             str(report["seed"]),
-            f"{report['baud']:,}" if report["baud"] else "none",
+            f"{report['baud']:,}",
             report["spec"]["family"],
             f"{report['spec']['key_bits']} bits",
             window(report["spec"]),
@@ -86,7 +86,7 @@ def pins(board: Board) -> str:
     """Lay out where things are on a board."""
     rows = [
         ["serial port", board.link],
-        [", ".join(board.lights), ", ".join(map(pin, board.lights.values()))],
+        [", ".join(board.lights) or "lights", ", ".join(map(pin, board.lights.values())) or "none"],
         ["reset", pin(board.reset) if board.reset else "none"],
         ["openFPGALoader", f"`-b {board.loader}`"],
     ]

@@ -47,7 +47,7 @@ class DigestSettings(wiring.Component):
         under_way = Signal(range(MOST_UNDER_WAY + 1))
         m.d.sync += self.open.eq(~(self.secret.valid | (self.fields != self.steady_fields)))
         with m.If(self.begins ^ self.ends):
-            m.d.sync += under_way.eq(under_way + Mux(self.ends, -1, 1))
+            m.d.sync += under_way.eq(Mux(self.ends, under_way - 1, under_way + 1))
         with m.If(~self.open & (under_way == 0)):
             m.d.comb += self.secret.ready.eq(1)
             m.d.sync += [self.steady_fields.eq(self.fields), self.open.eq(1)]

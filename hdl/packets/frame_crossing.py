@@ -1,8 +1,8 @@
 """Frames from the clock of a receiver to another."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
-from amaranth.lib.fifo import AsyncFIFO
+from amaranth.lib.fifo import AsyncFIFOBuffered
 from amaranth.lib.wiring import In, Out
 
 from .axis_beats import AxisBeat
@@ -20,7 +20,7 @@ class FrameCrossing(wiring.Component):
     domain : str
         Clock domain of `i`; that of `o` is ``sync``.
     depth : int
-        Bytes that can wait, besides two that have crossed. Power of two.
+        Bytes that can wait, besides three that have crossed. Power of two.
 
     Members
     -------
@@ -41,9 +41,9 @@ class FrameCrossing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         width = len(self.i.p.as_value())
-        fifo = AsyncFIFO(
+        fifo = AsyncFIFOBuffered(
             width=width,
-            depth=self._depth,
+            depth=self._depth + 1,
             r_domain="sync",
             w_domain=self._domain,
             exact_depth=True,
@@ -56,26 +56,29 @@ class FrameCrossing(wiring.Component):
             given.eq(self.i.p),
             fifo.w_en.eq((self.i.valid & ~cut) | owed),
         ]
+        self._elaborate_leaving(m, fifo)
         with m.If(owed):
             m.d.comb += [given.last.eq(1), given.user.eq(1)]
         with m.If(self.i.valid & (cut | owed | ~fifo.w_rdy)):
             m.d[self._domain] += cut.eq(~self.i.p.last)
         with m.If(owed | (self.i.valid & ~cut)):
             m.d[self._domain] += owed.eq(~fifo.w_rdy)
-        self._elaborate_leaving(m, fifo)
         return m
 
     def _elaborate_leaving(self, m, fifo):
         """Offer bytes from a register, and take them whether `o.ready` is high or not."""
-        spare, waits = Signal.like(fifo.r_data), Signal()
-        m.d.comb += fifo.r_en.eq(~waits)
-        with m.If(~waits):
-            m.d.sync += spare.eq(fifo.r_data)
+        spare, waits = Signal(len(fifo.r_data)), Signal()
+        out = Signal(len(fifo.r_data))
+        m.d.comb += [fifo.r_en.eq(~waits), self.o.p.eq(out)]
         with m.If(self.o.ready | ~self.o.valid):
             m.d.sync += [
-                self.o.valid.eq(fifo.r_rdy | waits),
-                self.o.p.eq(Mux(waits, spare, fifo.r_data)),
+                self.o.valid.eq(waits | fifo.r_rdy),
                 waits.eq(0),
+                out.eq(fifo.r_data),
             ]
-        with m.Elif(fifo.r_rdy):
+            with m.If(waits):
+                m.d.sync += out.eq(spare)
+        with m.Elif(fifo.r_rdy & ~waits):
             m.d.sync += waits.eq(1)
+        with m.If(~waits):
+            m.d.sync += spare.eq(fifo.r_data)

@@ -131,7 +131,7 @@ class FrameStore(wiring.Component):
             self.ring.value.eq(self.word),
             self.ring.write.eq(self.write),
         ]
-        with m.If(self.discard | self.write):
+        with m.If(self.write | self.discard):
             m.d.sync += place.eq(Mux(self.discard, begin, after))
         with m.If(self.keep):
             m.d.sync += begin.eq(Mux(self.write, after, place))

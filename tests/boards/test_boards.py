@@ -70,12 +70,12 @@ class EchoLines(wiring.Component):
         ways = {"data": 8, "valid": 1, "error": 1}
         ports = {f"rx_{name}": In(bits) for name, bits in ways.items()}
         ports |= {f"tx_{name}": Out(bits) for name, bits in ways.items()}
-        super().__init__(ports | {"alive": Out(1)})
+        super().__init__(ports | {"rx": In(1, init=1), "tx": Out(1, init=1)})
 
     def elaborate(self, platform):
         m = Module()
+        m.d.sync += self.tx.eq(self.rx)
         m.d.rx += [self.tx_data.eq(self.rx_data), self.tx_valid.eq(self.rx_valid ^ self.rx_error)]
-        m.d.sync += self.alive.eq(~self.alive)
         return m
 
 
@@ -237,7 +237,7 @@ PINS = {
     "icebreaker": {"35", "10", "6", "9", "37", "27", "11"},
     "ice40-hx8k-b-evn": {"J3", "B10", "B12", "C3", "B3", "B5"},
     "tang-nano-9k": {"52", "4", "18", "17", "10", "11", "16"},
-    "colorlight-5a-75b": {"P6", "P11", "P5", "M1", "N6", "N1", "M5", "N5", "M6",
+    "colorlight-5a-75b": {"P6", "P11", "M13", "P5", "M1", "N6", "N1", "M5", "N5", "M6",
                           "M12", "R15", "T14", "R12", "R13", "R14"},
 }  # fmt: skip
 """As the boards' schematics have them: clock, button, serial port, lights, PHYs."""
@@ -285,7 +285,7 @@ def test_deduplicator_wrong(tmp_path):
     build = "build", "--board", "colorlight-5a-75b", "--out", tmp_path / "out"
     for options, message in (
         (["--clock", "100"], "clock: must be 125 MHz for Ethernet, not 100"),
-        (["--baud", "9600"], "baud: must not be given, as colorlight-5a-75b has no serial port"),
+        (["--baud", "9600"], "baud: Baud rate must be 115200 to 3000000, not 9600"),
         (["--preset", "default"], "span: must be given for a deduplicator of frames"),
     ):
         assert _error(*build, *options) == message
@@ -408,6 +408,29 @@ def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch):
         "memory": "ice40",
         "protect": "none",
     }
+
+
+class Enough(FakeFlow):
+    """Keeps what it is given, which is fast enough."""
+
+    fmax = {2: 125.0}
+
+    def synthesise(self, text):
+        (self.folder / "yosys.log").write_text(text)
+        return {"top": {"cells": {}}}
+
+
+def test_two_phys_and_a_serial_line(tmp_path, monkeypatch):
+    """A deduplicator between two PHYs is built with its registers behind the serial port."""
+    monkeypatch.setattr(building, "Flow", Enough)
+    report = build(board("colorlight-5a-75b"), directory=tmp_path, spec=FRAMES)
+    assert (report.baud, report.seed) == (1_000_000, 2)
+    text = (tmp_path / "yosys.log").read_text()
+    for pin in ("input", "uart_0__rx"), ("output", "uart_0__tx"), ("input", "rgmii_0__rx_ctl"):
+        assert re.search(r"^  wire width 1 {} \d+  \\{}__io$".format(*pin), text, re.M), pin
+    inside = {"uart_receiver", "uart_transmitter", "frame_receiver", "frame_sender", "requests",
+              "line.deduplicator.bank", "line.deduplicator.unit.unit"}  # fmt: skip
+    assert inside <= set(re.findall(r"^module \\top\.link\.(\S+)$", text, re.M))
 
 
 @pytest.mark.parametrize(
