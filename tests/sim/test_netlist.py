@@ -91,21 +91,25 @@ def test_window_in_time(family, ticks, tmp_path):
 
 TIMED = {
     "apbf": replace(preset("apbf-tiny"), slice_bits=64, window=40, generation=20, span=12),
+    "gebf": replace(preset("gebf-tiny"), window=48, generation=None, bits=192, span=12),
+    "blocked-gebf": replace(
+        preset("blocked-gebf-tiny"), window=48, generation=None, bits=192, span=12
+    ),
 }
 """Other rings with a window in time."""
 
 
 @pytest.mark.rtl
 @pytest.mark.slow
-@pytest.mark.parametrize("memory", ["ecp5"])
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", TIMED)
-def test_other_rings_in_time(name, memory, tmp_path):
+def test_other_rings_in_time(name, family, tmp_path):
     outcomes = run_netlist_bench(
         TIMED[name],
         "verilator",
         tmp_path,
-        synthesis=_synthesis("ecp5"),
-        memory=memory,
+        synthesis=_synthesis(family),
+        memory=family,
         seed=SEED,
         testcase="timed_bench",
     )
@@ -120,15 +124,19 @@ def test_other_rings_in_time(name, memory, tmp_path):
     ("name", "family", "memory"),
     [
         (name, *kind)
-        for name in ("timing-tiny", "timing-counted-tiny", "dictionary-tiny")
+        for name in (
+            "timing-tiny",
+            "timing-counted-tiny",
+            "dictionary-tiny",
+            "dictionary-ring-tiny",
+        )
         for kind in (
             ("ecp5", "ecp5"),
             ("ecp5", "portable"),
             ("ice40", "portable"),
             ("gowin", "portable"),
         )
-    ]
-    + [("dictionary-ring-tiny", "ecp5", memory) for memory in ("ecp5", "portable")],
+    ],
 )
 def test_cells_of_timestamps(name, family, memory, tmp_path):
     """Timing filters and dictionaries, whose cells have no variant for ice40 and gowin."""
@@ -148,7 +156,7 @@ def test_cells_of_timestamps(name, family, memory, tmp_path):
 
 @pytest.mark.rtl
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["ecp5"])
+@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", ["timing-tiny", "timing-counted-tiny"])
 def test_tables_of_thresholds(name, family, tmp_path):
     """Timing filters whose answers a table of thresholds decides."""
