@@ -1,13 +1,16 @@
 """Command that flips bits of compiled hardware."""
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .figures import Figures, figures_command
 from .options import choose_unit, count_option, filter_options, protect_option, seed_option
 from .progress import counting_bar
+
+if TYPE_CHECKING:
+    from ..replay.upset_campaign import Campaign
 
 KINDS = ("memory", "buffer", "register", "counter")
 """As `lately.sim.replay.upset_elements.KINDS`, whose package loads more."""
@@ -30,7 +33,7 @@ KINDS = ("memory", "buffer", "register", "counter")
 @click.option(
     "--record",
     metavar="FILE",
-    help="Keep the figures of each unit in FILE, and resume from those already there.",
+    help="Keep the figures of each campaign in FILE, and resume from those already there.",
 )
 @figures_command("upsets", "mismatches", lambda figures: figures["mismatches"])
 def bench_upsets(
@@ -66,9 +69,7 @@ def bench_upsets(
         {"check": check} if check else {}
     )
     campaign = Campaign(spec=chosen, upsets=upsets, seed=seed, kinds=struck, options=options)
-    unit = preset or (os.path.basename(spec) if spec else "default")
-    told = [protect] * (protect != "none") + ["check"] * check
-    name = " ".join([unit, *told, *(struck if kinds else [])])
+    name = _name(campaign, preset, spec)
     store = None if record is None else UpsetRecord(record)
 
     def keep(figures: dict[str, Any]) -> None:
@@ -76,5 +77,19 @@ def bench_upsets(
             store.keep(name, figures)
 
     known = None if store is None else store.find(name)
+    if known is not None and known["done"] > upsets:
+        had = f"{known['done']}, which {record} has of {name}"
+        raise click.UsageError(f"--upsets: must be at least {had}, not {upsets}")
     with counting_bar("upsets", upsets, "bar", "share", "remaining") as progress:
         return run(campaign, known, progress=progress, keep=keep)
+
+
+def _name(campaign: "Campaign", preset: str | None, path: str | None) -> str:
+    """Return the name of a campaign in a record: no other campaign has it."""
+    spec, options = campaign.spec, campaign.options
+    # Files that are called alike are told apart by what they hold.
+    file = f"{os.path.basename(path)} {spec.digest.hex()[:8]}" if path else "default"
+    protected, checked = options.get("protect"), "check" if options.get("check") else None
+    struck = [] if len(campaign.kinds) == len(KINDS) else campaign.kinds
+    seed = f"seed {campaign.seed}" if campaign.seed != 1 else None
+    return " ".join(filter(None, [preset or file, protected, checked, *struck, seed]))

@@ -218,6 +218,49 @@ def test_command(monkeypatch, tmp_path):
     assert "mismatches: must be 0, not 1" in result.stderr
 
 
+def test_campaigns_that_differ_are_kept_apart(monkeypatch, tmp_path):
+    """Of the same unit: in protection, in what is struck, in the seed, and in what a file holds."""
+    figures = {"done": 40, "mismatches": 0, "seconds": 1.0, "found": [], "elements": {},
+               "kinds": list(KINDS)}  # fmt: skip
+
+    def run(campaign, known, *, keep, **_):
+        keep(figures | {"asked": campaign.seed})
+        return figures | {"interrupted": True}
+
+    monkeypatch.setattr(upset_campaign, "run", run)
+    path = tmp_path / "record.json"
+    for folder, window in (("a", 24), ("b", 25)):
+        (tmp_path / folder).mkdir()
+        spec = replace(any_preset("timing-counted-tiny"), window=window, stamp_bits=8)
+        spec.to_toml(tmp_path / folder / "unit.toml")
+    campaigns = [
+        ["--preset", "tiny"],
+        ["--preset", "tiny", "--protect", "parity"],
+        ["--preset", "tiny", "--protect", "ecc"],
+        ["--preset", "tiny", "--check"],
+        ["--preset", "tiny", "--kind", "memory"],
+        ["--preset", "tiny", "--seed", "2"],
+        ["--spec", str(tmp_path / "a" / "unit.toml")],
+        ["--spec", str(tmp_path / "b" / "unit.toml")],
+    ]
+    arguments = ["bench", "upsets", "--upsets", "40", "--record", str(path)]
+    for options in campaigns:
+        CliRunner().invoke(main, [*arguments, *options])
+    kept = json.loads(path.read_text())
+    assert len(kept) == len(campaigns)
+    assert {"tiny", "tiny ecc", "tiny check", "tiny memory", "tiny seed 2"} < kept.keys()
+    # All kinds are those that are struck by default.
+    every = [option for kind in KINDS for option in ("--kind", kind)]
+    CliRunner().invoke(main, [*arguments, "--preset", "tiny", *every])
+    assert json.loads(path.read_text()) == kept
+    # A shorter campaign does not take the place of a longer one.
+    fewer = ["bench", "upsets", "--upsets", "39", "--record", str(path), "--preset", "tiny"]
+    result = CliRunner().invoke(main, fewer)
+    assert result.exit_code == 2
+    assert f"--upsets: must be at least 40, which {path} has of tiny, not 39" in result.stderr
+    assert json.loads(path.read_text()) == kept
+
+
 def test_kinds_of_the_command():
     assert upset_commands.KINDS == KINDS
     (offered,) = (one for one in upset_commands.bench_upsets.params if one.name == "protect")
