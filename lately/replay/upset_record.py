@@ -34,15 +34,18 @@ class UpsetRecord:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         check_folder(path)
         self._path = path
-        self._runs = load(path) if os.path.exists(path) else {}
+        self._runs = self._read()
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        return load(self._path) if os.path.exists(self._path) else {}
 
     def find(self, name: str) -> dict[str, Any] | None:
         """Return the figures of that `name`, if there are any."""
         return self._runs.get(name)
 
     def keep(self, name: str, figures: dict[str, Any]) -> None:
-        """Keep `figures` under a `name`."""
-        self._runs[name] = figures
+        """Keep `figures` under a `name`, beside what others have kept in the file meanwhile."""
+        self._runs = self._read() | {name: figures}
         # A campaign is a line: elements are many, and of no use to a reader one below another.
         lines = (
             f"{json.dumps(one)}: {json.dumps(values, allow_nan=False)}"

@@ -291,6 +291,15 @@ def test_record_wrong(text, reason, tmp_path):
     assert path.read_text() == text
 
 
+def test_records_of_one_file_keep_what_the_other_has(tmp_path):
+    figures = {"done": 1, "mismatches": 0, "seconds": 0.5, "found": [], "elements": {}}
+    one, other = (UpsetRecord(tmp_path / "record.json") for _ in range(2))
+    one.keep("a", figures)
+    other.keep("b", figures)
+    one.keep("c", figures)
+    assert list(json.loads((tmp_path / "record.json").read_text())) == ["a", "b", "c"]
+
+
 def test_record_without_a_folder(tmp_path):
     with pytest.raises(FileNotFoundError):
         UpsetRecord(Path(tmp_path) / "none" / "record.json")
