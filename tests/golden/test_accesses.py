@@ -97,6 +97,11 @@ def test_run_wrong(run, message):
             walk(np.ones((5, 1), np.bool_), run)
 
 
+def test_run_of_all_segments():
+    for walk in (accesses.backward, accesses.forward, accesses.linear):
+        assert walk(np.ones((5, 1), np.bool_), 5).tolist() == [5]
+
+
 def test_mean_is_that_of_the_recursion():
     """Matches drawn with the fill ratios: A(k, l, ...) / (1 - F) of section 5.4."""
     k, l = 4, 7

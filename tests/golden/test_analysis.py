@@ -417,6 +417,7 @@ def test_bloom_accesses_formula_of_the_paper(k):
     exact = Fraction(2**k, 2**k - 1) * sum(Fraction(i, 2**i) for i in range(1, k + 1))
     assert analysis.bloom_accesses(k, "false") == pytest.approx(float(exact), rel=1e-14)
     assert analysis.bloom_accesses(k, "true") == k
+    assert analysis.bloom_accesses(k, "false", 0) == 1
 
 
 def test_bloom_accesses_enumerated():
@@ -505,6 +506,7 @@ PROFILE = "profile: must be one of exact, linear, not 'square'"
         (lambda: analysis.bloom_hashes(1.0), "rate: must be above 0 and below 1, not 1.0"),
         (lambda: analysis.bloom_bits_per_item(0), f"k: {COUNT}0"),
         (lambda: analysis.bloom_false_positive_rate(0), f"k: {COUNT}0"),
+        (lambda: analysis.digest_false_positive_rate(0, 8), f"window: {COUNT}0"),
         (lambda: analysis.bloom_false_positive_rate(1, -0.1), "fill: must be in 0 to 1, not -0.1"),
         (lambda: analysis.bloom_accesses(0, "true"), f"k: {COUNT}0"),
         (

@@ -588,6 +588,12 @@ def test_generation_in_the_file_too_full(cls, tmp_path):
             9,
             "bits: must be 2 to 2**32 for each of 5 segments, not 9",
         ),
+        (
+            ForgetfulBloomFilter,
+            "bits",
+            5 * (2**32 + 1),
+            "bits: must be 2 to 2**32 for each of 5 segments, not 21474836485",
+        ),
         (ForgetfulBloomFilter, "hashes", 0, "hashes: must be at least 1, not 0"),
         (Swamp, "window", 0, "window: must be at least 1, not 0"),
         (Swamp, "fingerprint_bits", 0, "fingerprint_bits: must be at least 1, not 0"),

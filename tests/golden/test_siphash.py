@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lately.golden.hash import scalar_hash
+from lately.golden.hash.functions import KeyHash
 from lately.golden.hash.siphash import INITIAL, check_secret, message_words, siphash
 from lately.hdl.hash.siphash import SipHash
 from lately.hdl.latencies import siphash_latency
@@ -128,6 +129,15 @@ def test_scalar_twin(key_bits, rounds, data):
         for n, secret in enumerate(secrets)
     ]
     assert apart == expected
+
+
+def test_without_a_secret_it_is_zero():
+    keyed = KeyHash(key_bits=64, sizes=(1 << 32,), functions=1, seed=0, hash="siphash")
+    twin = scalar_hash.ScalarHash(sizes=[1 << 32], hash="siphash")
+    keys = np.arange(3, dtype=np.uint64)[:, None]
+    (expected,) = keyed.indices(siphash(keys, 0, key_bits=64), 0)
+    assert [twin(key, 0)[0] for key in range(3)] == expected.tolist()
+    assert (keyed.state(keys) == siphash(keys, 0, key_bits=64)).all()
 
 
 def test_no_keys():

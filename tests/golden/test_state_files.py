@@ -39,6 +39,7 @@ from lately.golden import filter as filter_module
 from lately.golden import models as models_module
 from lately.golden.files import write_json
 from lately.golden.packets.frame_deduplicator import FrameDeduplicator
+from lately.golden.ring.position import RingPosition
 from lately.golden.states import FORMATS, read_state, write_state
 
 STATES = Path(__file__).parents[1] / "data" / "states"
@@ -290,6 +291,7 @@ def test_nothing_shows_a_secret():
         each.rekey(other)
     holders = [
         *(model, model._ring, ring, dictionary, vars(dictionary)["_hash"]),
+        RingPosition.first(spec, secret),
         FrameDeduplicator(spec=replace(timed, key_bits=64), secret=secret),
         Deduplication(spec=timed, tick=1, secret=secret),
     ]

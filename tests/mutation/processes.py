@@ -16,8 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 INSIDE = Path(__file__).parent / "inside"
 
-STARTING = 30
-"""Seconds that a process may take beside what its tests take."""
+STARTING = 90
+"""Seconds that a process may take beside its tests, where loops may have to be compiled anew."""
 SLOWER = 5
 """How many times as long as recorded a run may take before it counts as endless."""
 
