@@ -27,6 +27,7 @@ def test_campaigns(runs):
         "apbf", "apbbf", "gebf", "window-dictionary", "timed-timing", "partitioned-timing",
     }  # fmt: skip
     assert all({"memory", "register"} <= set(run["kinds"]) for run in plain)
+    assert any(run["spec"].get("hash") == "siphash" for run in plain)
 
 
 def test_protection_keeps_its_promise(runs):
