@@ -28,6 +28,7 @@ def test_campaigns(runs):
     }  # fmt: skip
     assert all({"memory", "register"} <= set(run["kinds"]) for run in plain)
     assert any(run["spec"].get("hash") == "siphash" for run in plain)
+    assert any(run["spec"].get("lanes", 1) > 1 for run in plain)
 
 
 def test_protection_keeps_its_promise(runs):
