@@ -1,5 +1,7 @@
 """Exported units with registers behind a bus, as other tools read them."""
 
+import dataclasses
+import json
 import os
 import re
 import shutil
@@ -17,9 +19,10 @@ from lately.boards.export.bundle import descriptions, write
 from lately.boards.export.design import Design
 from lately.boards.export.names import ExportError, check_name
 from lately.golden import any_preset
+from lately.golden.spec import GEBFSpec
 from lately.golden.spec.all_presets import ALL_PRESETS
 from lately.hdl.bus.controlled import BUSES
-from lately.hdl.registers import Access
+from lately.hdl.registers import REGISTERS, Access
 from lately.hdl.verilog import TOP
 from lately.sim.bench.runner import SIMULATORS, run_bench
 from lately.sim.toolchain import run_yosys, verilator_environment
@@ -29,6 +32,7 @@ pytestmark = pytest.mark.rtl
 ROOT = Path(__file__).parents[2]
 TINY = [name for name in ALL_PRESETS if name.endswith("-tiny")]
 TICKS = {"options": {"ticks": "period"}}
+FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 
 
 def design(preset="tiny", bus="axi4-lite", wrap="axis", name="seen_lately"):
@@ -262,6 +266,51 @@ def test_axi_models_of_cocotb(simulator, tmp_path):
     assert outcomes == {"streams_and_registers": True}, (
         tmp_path / "bench" / f"{simulator}.log"
     ).read_text()[-4000:]
+
+
+SMALL_FRAMES = {"longest": 198, "store": 1024, "frames": 32, "when_full": "drop"}
+ON_WISHBONE = {
+    "secret": (any_preset("siphash-tiny"), {"last": True, "options": {"check": True}}),
+    "time": (any_preset("timed-tiny"), TICKS),
+    "dictionary": (any_preset("dictionary-tiny"), {"protect": "parity"}),
+    "overrun": (any_preset("tiny"), {"wrap": "extern"}),
+    "table": (dataclasses.replace(any_preset("timing-tiny"), classes=2), {}),
+    "frames": (FRAMES, {"wrap": "frames-8", "options": SMALL_FRAMES}),
+}
+"""Units that have all registers between them."""
+
+
+def on_wishbone(case):
+    spec, how = ON_WISHBONE[case]
+    return Design(spec=spec, name=TOP, bus="wishbone", **how)
+
+
+@pytest.mark.slow
+def test_all_registers_are_on_wishbone():
+    found = [set(on_wishbone(case).registers.registers) for case in ON_WISHBONE]
+    assert set.union(*found) == {row.name for row in REGISTERS if row.address is not None}
+    named = {one.name for case in ON_WISHBONE for word in on_wishbone(case).registers.words
+             for one in word.fields}  # fmt: skip
+    assert named == {"value", *(one.name for row in REGISTERS for one in row.fields)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ON_WISHBONE)
+def test_registers_on_wishbone(case, tmp_path):
+    """Every register is read and written, by a classic master and a pipelined one."""
+    spec, how = ON_WISHBONE[case]
+    spec.to_toml(tmp_path / "spec.toml")
+    counted = ["counters"] if case in ("secret", "time", "dictionary") else []
+    of_both = [f"{name}/pipelined={kind}" for name in ("every_address", "settings", "orders")
+               for kind in (False, True)]  # fmt: skip
+    outcomes = run_bench(
+        on_wishbone(case).verilog, ["wishbone_bench"], "icarus", tmp_path / "bench",
+        environment={"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_SEED": "4",
+                     "LATELY_DESIGN": json.dumps(how)},
+        testcase="|".join(["every_address", "settings", "orders", *counted]),
+    )  # fmt: skip
+    log = (tmp_path / "bench" / "icarus.log").read_text()[-4000:]
+    assert outcomes == dict.fromkeys([*of_both, *counted], True), log
 
 
 CORE = """\
