@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.golden import GEBF, text_keys
-from lately.golden.hash.keys import check_keys, is_single
+from lately.golden.hash.keys import check_keys, is_single, random_keys
 
 
 def values(keys, key_bits=64):
@@ -49,6 +49,16 @@ class Port(IntEnum):
 )
 def test_integers(keys, expected, key_bits):
     assert values(keys, key_bits) == expected
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_rows_of_words(kind):
+    assert values([kind((1, 2)), kind((3, 4))], 128) == [1 | 2 << 64, 3 | 4 << 64]
+
+
+@pytest.mark.parametrize(("key_bits", "shape"), [(64, (3,)), (65, (3, 2))])
+def test_random_keys_are_rows_only_if_wider_than_a_word(key_bits, shape):
+    assert random_keys(np.random.default_rng(1), 3, key_bits).shape == shape
 
 
 def test_wide_integers():
