@@ -58,9 +58,23 @@ def check(memories, hierarchy):
     assert blocks == {memory.path for memory in memories if memory.cell}
 
 
-@pytest.mark.parametrize("memory", VARIANTS)
+@pytest.mark.parametrize(
+    ("name", "memory"),
+    [
+        pytest.param(
+            name,
+            memory,
+            # Lanes take long to convert, and have the memories of one lane: two variants but for
+            # a long run.
+            marks=pytest.mark.slow
+            if name == "two-lanes-tiny" and memory not in {"portable", "ecp5"}
+            else (),
+        )
+        for name in TINY
+        for memory in VARIANTS
+    ],
+)
 @pytest.mark.parametrize("organisation", ["separate", "bit-sliced"])
-@pytest.mark.parametrize("name", TINY)
 def test_units_have_these_memories(name, organisation, memory):
     spec = preset(name)
     try:

@@ -19,7 +19,7 @@ KEYED = replace(preset("two-lanes-tiny"), hash="siphash")
 
 CASES = [
     ("two-lanes-tiny", "icarus"),
-    # Verilator runs what is compiled, too, which tests/test_lanes.py does; this takes longer.
+    # Verilator runs what is compiled, too, which tests/hdl/test_lanes.py does; this takes longer.
     *(
         pytest.param(name, simulator, marks=pytest.mark.slow)
         for name, simulator in [
@@ -38,7 +38,9 @@ def test_bench(name, simulator, tmp_path, capfd):
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
-@pytest.mark.parametrize("simulator", ["icarus", pytest.param("verilator", marks=pytest.mark.slow)])
+# tests/hdl/test_lanes.py loads secrets, too; this takes longer.
+@pytest.mark.slow
+@pytest.mark.parametrize("simulator", SIMULATORS)
 def test_secrets(simulator, tmp_path, capfd):
     testcase = "secret_comes_in_with_a_clear" if simulator == "icarus" else None
     outcomes = run_filter_bench(KEYED, simulator, tmp_path, seed=SEED, testcase=testcase)

@@ -61,10 +61,14 @@ def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
         pytest.param(
             *shape,
             simulator,
-            # Verilator takes long to compile: two shapes but for a long run.
+            # Verilator takes long to compile, and the largest to simulate: but for a long run
+            # two shapes of the one, and the other in blocks of one vendor.
             marks=pytest.mark.slow
-            if simulator == "verilator"
-            and shape not in {("portable", 4096, 16), ("ecp5", 4096, 16)}
+            if shape == ("gowin", 65536, 32)
+            or (
+                simulator == "verilator"
+                and shape not in {("portable", 4096, 16), ("ecp5", 4096, 16)}
+            )
             else (),
         )
         for shape in SHAPES
