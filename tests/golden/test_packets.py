@@ -22,13 +22,18 @@ UDP = ip4(udp(b"payload"))
 WHOLE = ethernet(0x0800, UDP)
 
 
-def digest_all(frames, *, fields=Field.TOS, secret=SECRET):
-    """Digests, versions and faults of (frame, bytes on the line, link) by the compiled loop."""
+def joined(frames):
+    """A buffer of frames, and places in it, for compiled loops; as for `digest_all`."""
     buffer = np.frombuffer(b"".join(f for f, _, _ in frames) + bytes(8), np.uint8).copy()
-    before = buffer.copy()
     sizes = np.array([len(f) for f, _, _ in frames], np.int64)
     others = np.array([row[1:] for row in frames], np.int64).reshape(-1, 2).T
-    packets = np.ascontiguousarray([np.cumsum(sizes) - sizes, sizes, *others])
+    return buffer, np.ascontiguousarray([np.cumsum(sizes) - sizes, sizes, *others])
+
+
+def digest_all(frames, *, fields=Field.TOS, secret=SECRET):
+    """Digests, versions and faults of (frame, bytes on the line, link) by the compiled loop."""
+    buffer, packets = joined(frames)
+    before = buffer.copy()
     count = len(frames)
     versions, faults = np.empty(count, np.uint8), np.empty(count, np.uint8)
     digests = np.empty(count, np.uint64)
@@ -209,11 +214,25 @@ def test_compiled_is_the_same(fields):
         assert digest == packet_digest(*row, fields=fields, secret=SECRET), (seed, row)
 
 
+def find_headers(frames):
+    """The table of headers of (frame, bytes on the line, link)."""
+    table = np.empty((compiled.COLUMNS, len(frames)), np.int64)
+    compiled.find_headers(*joined(frames), table)
+    return table
+
+
+def test_headers_are_the_layers():
+    """Of packets that were cut, too, before others."""
+    seed = 21
+    frames = list(random_frames(np.random.default_rng(seed), 400))
+    columns = [compiled.VERSION, compiled.BEGIN, compiled.END, compiled.FAULTS]
+    for row, found in zip(frames, find_headers(frames)[columns].T.tolist(), strict=True):
+        place = layers(*row)
+        assert found == [place.version, place.begin, place.end, place.faults], (seed, row)
+
+
 def headers(frame, link=1):
-    buffer = np.frombuffer(frame + bytes(8), np.uint8).copy()
-    table = np.empty((compiled.COLUMNS, 1), np.int64)
-    packets = np.array([[0], [len(frame)], [len(frame)], [link]], np.int64)
-    compiled.find_headers(buffer, packets, table)
+    table = find_headers([(frame, len(frame), link)])
     return table[[compiled.PROTOCOL, compiled.LAYER4], 0].tolist()
 
 
