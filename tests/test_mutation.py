@@ -170,6 +170,16 @@ def test_calls_of_functions_whose_values_are_kept_are_not_recorded(tmp_path):
     assert told == "['golden/hash/functions.py:KeyHash.__init__']\n"
 
 
+def test_modules_that_are_imported_late_are_those_of_all_tests_that_follow(tmp_path):
+    """A compiled function does not tell that it is called: its module stands for it."""
+    file = tmp_path / "test_later.py"
+    use = "import lately.golden.ring.compiled_turns"
+    file.write_text(f"def test_before(): pass\ndef test_first(): {use}\ndef test_second(): {use}\n")
+    tests = run_tests(Run(tmp_path), [str(file)])["tests"]
+    found = reaching(tests, "golden/ring/compiled_turns.py", "")
+    assert [name.partition("::")[2] for name in found] == ["test_first", "test_second"]
+
+
 def test_verdicts(tmp_path, watched, monkeypatch):
     source = read("hdl/target_clocks.py")
     mutants = list(source.mutants())

@@ -50,8 +50,10 @@ class Watch:
     def pytest_runtest_call(self, item):
         yield
         if self.calls:
-            called = self._prepared | taken()
-            self.tests[item.nodeid] = {"calls": sorted(called), "seconds": 0.0}
+            called = taken()
+            self.tests[item.nodeid] = {"calls": sorted(self._prepared | called), "seconds": 0.0}
+            # A module that is there stays there.
+            self._prepared |= {name for name in called if name.endswith(":<module>")}
 
     def pytest_exception_interact(self, node, call, report):
         self.error = self.error or call.excinfo.typename
