@@ -7,7 +7,7 @@ from amaranth.lib.wiring import In, Out
 from .latencies import QUEUE_LATENCY
 from .memory.copies import copy_names, vote
 from .parameters import require_integer, require_power_of_two
-from .pipeline import registered
+from .pipeline import registered, successor
 
 
 class ResultQueue(wiring.Component):
@@ -25,6 +25,9 @@ class ResultQueue(wiring.Component):
         Places. Power of two.
     tag_bits, verdict_bits, status_bits : int
         Widths.
+    apart : int
+        High bits of the verdict with registers of their own for their places, so that a wide
+        verdict may lie in two parts of the chip.
     distributed : bool
         Whether results must be in look-up tables: wide ones would be in a block RAM otherwise,
         whose output comes late.
@@ -60,6 +63,7 @@ class ResultQueue(wiring.Component):
         tag_bits,
         verdict_bits,
         status_bits=0,
+        apart=0,
         distributed=False,
         copies=1,
         check=False,
@@ -68,7 +72,9 @@ class ResultQueue(wiring.Component):
         require_integer("Tag width", tag_bits)
         require_integer("Verdict width", verdict_bits)
         require_integer("Status width", status_bits)
+        require_integer("Bits apart", apart, most=verdict_bits)
         self._depth = depth
+        self._apart = apart
         self._checks = check
         attributes = {"ram_style": "distributed"} if distributed else {}
         self.words = {
@@ -77,9 +83,12 @@ class ResultQueue(wiring.Component):
                 for _ in range(copies if width else 0)
             ]
             for name, width in (
-                ("verdicts", verdict_bits), ("tags", tag_bits), ("statuses", status_bits)
+                ("verdicts", verdict_bits - apart),
+                ("apart", apart),
+                ("tags", tag_bits),
+                ("statuses", status_bits),
             )
-        }  # fmt: skip
+        }
         """Memories of the words of each kind."""
         super().__init__(
             {
@@ -122,8 +131,9 @@ class ResultQueue(wiring.Component):
         with m.If(load):
             m.d.sync += [read.eq(after), after.eq(after + 1)]
         places = {}
+        low = len(self.verdict) - self._apart
         words = [
-            self._elaborate_words(m, "verdicts", came, self.verdict, read, taken, places),
+            self._elaborate_words(m, "verdicts", came, self.verdict[:low], read, taken, places),
             self._elaborate_words(m, "tags", self.tag_valid, self.tag, read, taken, places),
         ]
         if "status" in self.signature.members:
@@ -131,15 +141,21 @@ class ResultQueue(wiring.Component):
                 m, "statuses", self.status_valid, self.status, read, taken, places
             )
             words.insert(1, status)
+        if self._apart:
+            down = self._elaborate_count(m, "read_down", load, down=True)
+            words.insert(1, self._elaborate_words(
+                m, "apart", came, self.verdict[low:], down, taken, places, down=True
+            ))  # fmt: skip
         m.d.comb += self.o.p.eq(Cat(words))
         if self._checks:
             self._elaborate_check(m, places, written, read, after)
         return m
 
-    def _elaborate_count(self, m, name, event):
-        count = Signal(range(2 * self._depth), name=name)
+    def _elaborate_count(self, m, name, event, *, down=False):
+        """Count events up, or down from the highest: no register is one of the other count then."""
+        count = Signal(range(2 * self._depth), name=name, init=2 * self._depth - 1 if down else 0)
         with m.If(event):
-            m.d.sync += count.eq(count + 1)
+            m.d.sync += count.eq(~successor(~count) if down else count + 1)
         return count
 
     def _elaborate_check(self, m, places, written, read, after):
@@ -156,11 +172,11 @@ class ResultQueue(wiring.Component):
             self.given.eq(read - self.o.valid),
         ]
 
-    def _elaborate_words(self, m, name, came, value, read, taken, places):
+    def _elaborate_words(self, m, name, came, value, read, taken, places, *, down=False):
         """Store one kind of word as they come, at places that are told; return that read last."""
         if not len(value):
             return Signal(0)
-        place = places[name] = self._elaborate_count(m, f"{name}_written", came)
+        place = places[name] = self._elaborate_count(m, f"{name}_written", came, down=down)
         found = []
         for words, number in zip(self.words[name], copy_names(self.words[name]), strict=True):
             m.submodules[f"{name}{number}"] = words

@@ -82,8 +82,8 @@ class ShiftFinder(wiring.Component):
         left_low = Signal(digit, init=(1 << digit) - 1)
         left_high = Signal(width - digit, init=(1 << width - digit) - 1)
         count = pipeline.register("inserted", lambda inserts: counts[-1], inserts)
-        begun, count = self._elaborate_changes(m, pipeline, width, turns, count)
-        change = Signal(width)
+        begun, count = self._elaborate_changes(m, pipeline, width - digit, digit, turns, count)
+        change = Signal(digit)
         carry = Signal()
         turn = Signal(2)
         over = Signal()
@@ -91,13 +91,15 @@ class ShiftFinder(wiring.Component):
         quiet = registered(m, ~Cat(turns.value, turn).any(), "quiet")
         m.d.sync += [
             turn.eq(Cat(turns.value, turn)),
-            change.eq(Mux(over, begun.value, count.value)),
-            Cat(left_low, carry).eq(left_low + change[:digit]),
+            change.eq(Mux(over, begun[0].value, count[0].value)),
+            Cat(left_low, carry).eq(left_low + change),
         ]
-        change = pipeline.enter(change, "change", stage=count.stage + 1)
         # As it is before the beat: the last digits.
-        before = pipeline.enter(left_low, "before", stage=change.stage)
-        change_high = pipeline.register("change_high", lambda bits: bits[digit:], change)
+        before = pipeline.enter(left_low, "before", stage=count[0].stage + 1)
+        over_late = registered(m, over, "over_late")
+        change_high = pipeline.register(
+            "change_high", lambda begun, count: Mux(over_late, begun, count), begun[1], count[1]
+        )
         # One sum: what both have below carries if `carry` is set.
         high = (Cat(1, left_high) + Cat(carry, change_high.value))[1 : 1 + len(left_high)]
         after = pipeline.register(
@@ -116,23 +118,36 @@ class ShiftFinder(wiring.Component):
         self._elaborate_place(m, pipeline, after.stage, over_now, inserts, counts, before)
         return m
 
-    def _elaborate_changes(self, m, pipeline, width, turns, count):
-        """Return by how much a beat changes the count.
+    def _elaborate_changes(self, m, pipeline, high_bits, low_bits, turns, count):
+        """Return by how much a beat changes the count: its low digit, and a clock later its high.
 
         First if a generation is found to be over before it, then if not.
         """
         length = registered(m, self.generation, "length")
         enough = registered(m, self.generation >= self._minimum, "enough")
-        least = Signal(width)
+        least = Signal(high_bits + low_bits)
         m.d.sync += least.eq(Mux(enough, length, self._minimum))
-        begun = pipeline.register("begun", lambda count: (count - least)[:width], count)
+        begun = pipeline.register(
+            "begun", lambda count: (count - least[:low_bits])[: low_bits + 1], count
+        )
         count = pipeline.register(
             "count",
-            lambda turns, count: Mux(turns, (count - least)[:width], count),
+            lambda turns, count: Mux(turns, (count - least[:low_bits])[:low_bits], count),
             turns,
             count,
         )
-        return begun, count
+        # The count itself has no high digit.
+        least_high = registered(m, least[low_bits:], "least_high")
+        begun_high = pipeline.register(
+            "begun_high", lambda begun: (-least_high - begun[low_bits])[:high_bits], begun
+        )
+        count_high = pipeline.register(
+            "count_high",
+            lambda turns, begun: Mux(turns, (-least_high - begun[low_bits])[:high_bits], 0),
+            turns,
+            begun,
+        )
+        return (begun[:low_bits], begun_high), (count, count_high)
 
     def _elaborate_place(self, m, pipeline, stage, over, inserts, counts, before):
         """Say which insertion of a beat in which a generation ends is the first of the next."""

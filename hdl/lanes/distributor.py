@@ -175,7 +175,7 @@ class Distributor(wiring.Component):
         m.d.comb += [
             self.valid[shard].eq(here),
             getattr(self, f"entry{shard}").eq(
-                registered(m, entry, f"on_way{shard}", reset_less=True, enable=goes)
+                registered(m, entry, f"on_way{shard}", reset_less=True, enable=share.there[shard])
             ),
             getattr(self, f"states{shard}").eq(Cat(states)),
         ]

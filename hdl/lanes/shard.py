@@ -116,7 +116,11 @@ class Shard(wiring.Component):
         m = Module()
         m.submodules.core = core = self._core
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._ordered.size, distributed=True
+            depth=self.DEPTH,
+            tag_bits=0,
+            verdict_bits=self._ordered.size,
+            apart=self._ordered.size // 2,
+            distributed=True,
         )
         m.submodules.sequencer = sequencer = Sequencer(
             entry=self._ordered, clear_words=self._profile.clear_cycles

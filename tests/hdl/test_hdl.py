@@ -344,10 +344,15 @@ def test_spare_timer_waits_for_the_words(words):
     simulate(timer, bench)
 
 
-@pytest.mark.parametrize(("verdict", "status", "tag"), [(3, 0, 0), (0, 0, 3), (3, 5, 4), (0, 5, 4)])
-def test_result_queue_of_some_words(verdict, status, tag):
+@pytest.mark.parametrize(
+    ("verdict", "status", "tag", "apart"),
+    [(3, 0, 0, 0), (0, 0, 3, 0), (3, 5, 4, 0), (0, 5, 4, 0), (3, 5, 4, 1), (3, 0, 4, 3)],
+)
+def test_result_queue_of_some_words(verdict, status, tag, apart):
     """Whatever has bits is there, each at its place."""
-    queue = ResultQueue(depth=4, tag_bits=tag, verdict_bits=verdict, status_bits=status)
+    queue = ResultQueue(
+        depth=4, tag_bits=tag, verdict_bits=verdict, status_bits=status, apart=apart
+    )
     taken = []
 
     async def bench(ctx):
@@ -372,12 +377,13 @@ def test_result_queue_of_some_words(verdict, status, tag):
     assert taken == expected
 
 
+@pytest.mark.parametrize("apart", [0, 2])
 @pytest.mark.parametrize("depth", [2, 32])
 @pytest.mark.parametrize("stall", [0.0, 0.3, 0.9])
-def test_result_queue_keeps_order_when_full(depth, stall):
+def test_result_queue_keeps_order_when_full(depth, stall, apart):
     """At its last place, with tags long before their verdicts."""
     lead = 5
-    queue = ResultQueue(depth=depth, tag_bits=8, verdict_bits=4)
+    queue = ResultQueue(depth=depth, tag_bits=8, verdict_bits=4, apart=apart)
     choose = random.Random(SEED)
     sent, taken = [], []
     fullest = 0
