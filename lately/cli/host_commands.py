@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import (
-    Command,
     amount_option,
     choose_unit,
     count_option,
     json_option,
     print_json,
+    read_secret,
+    secret_option,
     trace_options,
 )
 from .reporting import INTERRUPTED, fail_with
@@ -108,11 +109,6 @@ _window = count_option(
     None,
     "Window of queries, up to the filter's own: insertions, blocks of them, or ticks.",
 )
-
-
-def _secret_option(text: str) -> Callable[[Command], Command]:
-    kind = click.Path(exists=True, dir_okay=False)
-    return click.option("--secret-file", type=kind, metavar="FILE", help=text)
 
 
 @host.command(short_help="Show which filter the board holds.")
@@ -269,7 +265,7 @@ def _suspects(opened: "Host", spec: Any) -> list[str]:
 @host.command(short_help="Set the generation length, the secret or the tick.")
 @count_option("--generation", None, "Insertions per generation.")
 @click.option("--tick", metavar="T", help="Time of a tick of a window in time, such as 10us.")
-@_secret_option(
+@secret_option(
     "File with a secret of 32 hexadecimal digits, for a filter with siphash or a digest of frames."
 )
 @click.option(
@@ -304,7 +300,7 @@ def configure(
 
     values: dict[str, Any] = {
         "generation": generation,
-        "secret": None if secret_file is None else _read_secret(secret_file),
+        "secret": None if secret_file is None else read_secret(secret_file),
         "action": None if action is None else Action[action.upper()],
         "fields": None if fields is None else parse_fields(fields),
     }
@@ -338,7 +334,7 @@ def _check_settings(opened: "Host | FrameHost", given: dict[str, Any]) -> None:
 @click.option("--check", is_flag=True, help="Compare every answer with the golden model.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @click.option("--preset", metavar="NAME", help="Preset filter that the board must have.")
-@_secret_option("With --check: file with the secret to load, 32 hexadecimal digits.")
+@secret_option("With --check: file with the secret to load, 32 hexadecimal digits.")
 @click.option("--out", metavar="FILE", help="Write the verdicts to FILE, as CSV.")
 @json_option
 @click.pass_obj
@@ -383,7 +379,7 @@ def stream(
     if spec is not None and preset is not None:
         raise click.UsageError("give one of --spec and --preset, not both")
     wanted = None if spec is None and preset is None else choose_unit(spec, preset)
-    secret = None if secret_file is None else _read_secret(secret_file)
+    secret = None if secret_file is None else read_secret(secret_file)
     with ExitStack() as stack:
         records = stack.enter_context(open_trace(trace, **reading))
         opened = stack.enter_context(board())
@@ -434,20 +430,6 @@ def _integer(text: str, key_bits: int) -> int:
             f"KEY: must be an integer below 2**{key_bits}, or a text with --text, not {text!r}"
         )
     return number
-
-
-def _read_secret(path: str) -> int:
-    with open(path, "rb") as file:
-        text = file.read(100).strip()
-    try:
-        if len(text) != 32:
-            raise ValueError
-        return int(bytes.fromhex(text.decode("ascii")).hex(), 16)
-    except ValueError:
-        # What the file holds may be half a secret.
-        raise click.ClickException(
-            f"{path}: must hold 32 hexadecimal digits, but does not"
-        ) from None
 
 
 def _print(figures: dict[str, Any], as_json: bool) -> None:

@@ -195,6 +195,33 @@ def parse_seeds(text: str) -> list[int]:
     return sorted(seeds)
 
 
+def secret_option(text: str) -> Callable[[Command], Command]:
+    """Return --secret-file, an option for a file that `read_secret` reads."""
+    kind = click.Path(exists=True, dir_okay=False)
+    return click.option("--secret-file", type=kind, metavar="FILE", help=text)
+
+
+def read_secret(path: str) -> int:
+    """Return the secret of 128 bits in a file.
+
+    Raises
+    ------
+    ClickException
+        If the file does not hold 32 hexadecimal digits.
+    """
+    with open(path, "rb") as file:
+        text = file.read(100).strip()
+    try:
+        if len(text) != 32:
+            raise ValueError
+        return int(bytes.fromhex(text.decode("ascii")).hex(), 16)
+    except ValueError:
+        # What the file holds may be half a secret.
+        raise click.ClickException(
+            f"{path}: must hold 32 hexadecimal digits, but does not"
+        ) from None
+
+
 def make_directory(directory: str) -> None:
     """Make the folder that --out names, if it does not exist yet.
 

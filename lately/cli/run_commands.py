@@ -16,6 +16,8 @@ from .options import (
     filter_options,
     json_option,
     make_directory,
+    read_secret,
+    secret_option,
     trace_options,
 )
 from .progress import replay_bar
@@ -48,6 +50,9 @@ if TYPE_CHECKING:
     "wrote.",
 )
 @count_option("--query-class", 0, "Class of all queries, with --table.", least=0)
+@secret_option(
+    "File with the secret of a filter with siphash, 32 hexadecimal digits.  [default: a new one]"
+)
 @choice_option(
     "--engine",
     ["rtl", "golden"],
@@ -81,6 +86,7 @@ def run(
     query_window: str | None,
     table: str | None,
     query_class: int,
+    secret_file: str | None,
     engine: str,
     limit: int | None,
     out: str | None,
@@ -125,11 +131,12 @@ def run(
     asked = None
     if query_window is not None:
         asked = stream_times.query_window(chosen, query_window, unit)
+    secret = None if secret_file is None else read_secret(secret_file)
     thresholds = None if table is None else DecisionTable.load(table)
     with open_trace(trace, **reading) as records:
         replay = partial(_run, records, chosen, watch, engine=engine, tick=unit, limit=limit,
                          query_window=asked, table=thresholds,
-                         query_class=query_class)  # fmt: skip
+                         query_class=query_class, secret=secret)  # fmt: skip
         result = replay(None) if out is None else _run_into(out, verdicts, replay)
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})

@@ -4,13 +4,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from secrets import randbits
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import DecisionTable, Operation, WindowDictionarySpec, from_spec
+from ..golden.errors import SpecificationError
 from ..golden.hash.keys import random_keys, text_keys
+from ..golden.hash.siphash import SECRET_BITS
 from ..golden.spec.base import require
 from ..golden.spec.timestamp import StampedPartsSpec, TimedTimingSpec
 from ..golden.times import Times
@@ -88,6 +91,7 @@ def run(
     query_window: int | None = None,
     table: DecisionTable | None = None,
     query_class: int = 0,
+    secret: int | None = None,
     limit: int | None = None,
     progress: Callable[[RunResult, float | None], None] | None = None,
     sink: Callable[[Verdicts], None] | None = None,
@@ -113,6 +117,9 @@ def run(
         Answers, of a filter that has classes.
     query_class : int
         Class of all queries, with a table.
+    secret : int, optional
+        128 bits under which a filter with siphash hashes; by default drawn from the generator of
+        the operating system.
     limit : int, optional
         Most operations to perform.
     progress : callable, optional
@@ -125,7 +132,7 @@ def run(
     ValueError
         If the engine is not known, the limit is below 1, or a tick is missing or too many.
     SpecificationError
-        If the filter does not answer for such a window, or by such a table.
+        If the filter does not answer for such a window, or by such a table, or takes no secret.
     TraceError
         If the stream is damaged, no line of it parses, or it has no times for a span.
     """
@@ -133,11 +140,18 @@ def run(
         raise ValueError(f"limit: must be at least 1, not {limit}")
     clock = _clock(trace, spec, tick)
     asked = with_window(spec, query_window)
+    keyed = getattr(spec, "hash", "h3") == "siphash"
+    if secret is not None and not keyed:
+        raise SpecificationError("secret: must not be given for a filter without siphash")
+    if keyed and secret is None:
+        secret = randbits(SECRET_BITS)
     check_table(spec, table, query_class)
     with _open_unit(engine, spec) as unit:
         replay = _Replay(trace, spec, asked, unit, clock, sink)
         if table is not None:
             replay.decide_by(table, query_class)
+        if secret is not None:
+            replay.begin_under(secret)
         began = time.perf_counter()
         chunk = _TICKING_CHUNK if isinstance(spec, TimedTimingSpec) else _CHUNK
         while records := trace.read(chunk if limit is None else min(chunk, limit - replay.done)):
@@ -209,6 +223,17 @@ class _Replay:
                 filter.decide_by(table.thresholds)
         self._golden.query_class = query_class
         self._windows = [query_class]
+
+    def begin_under(self, secret: int) -> None:
+        """Have keys hashed under a secret, from a clear on that brings it in."""
+        key = random_keys(np.random.default_rng(PROBE_SEED), 1, self._golden.key_bits)
+        time = [] if self._clock is None else [np.zeros(1, np.int64)]
+        filters: list[Any] = [self._golden, self._unit]
+        for filter in filters:
+            if filter is not None:
+                filter.rekey(secret)
+                perform = filter.perform if self.result.compared else filter.apply
+                perform([Operation.CLEAR], key, *time, *self._windows)
 
     def perform(self, records: Sequence[Record]) -> None:
         """Check and insert the keys of some records."""

@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lately.golden import FilterSpec, SpecificationError, from_spec, preset
+from lately.golden import (
+    FilterSpec,
+    Operation,
+    SpecificationError,
+    any_preset,
+    from_spec,
+    preset,
+)
 from lately.golden.hash.keys import text_keys
 from lately.hdl.profile import HardwareProfile
 from lately.replay import run as run_module
@@ -340,6 +347,50 @@ def check_through_the_hardware(path):
     assert figures["operations"] < figures["cycles"] <= figures["operations"] + spare
 
 
+KEYED = [
+    replace(SMALL, hash="siphash"),
+    replace(any_preset("timed-tiny"), hash="siphash"),
+    replace(any_preset("dictionary-tiny"), hash="siphash"),
+]
+SECRET = 0x00112233445566778899AABBCCDDEEFF
+
+
+@pytest.mark.parametrize("spec", KEYED, ids=["ring", "span", "dictionary"])
+def test_keys_are_hashed_under_the_secret(timed_stream, spec):
+    """That which is given; else one of the system's generator, not that of a filter after reset."""
+    tick = MS if spec.timed else None
+    verdicts = []
+    for secret in (SECRET, SECRET, SECRET + 1, None, None):
+        told = []
+        perform(timed_stream, spec, tick=tick, engine="golden", secret=secret,
+                sink=lambda part, told=told: told.extend(part.seen))  # fmt: skip
+        verdicts.append(told)
+    first, same, *others = verdicts
+    assert first == same
+    model = from_spec(spec)
+    model.rekey(SECRET)
+    model.clear()
+    keys, times = operations(timed_stream, MS, key_bits=spec.key_bits)
+    codes = np.full(len(keys), Operation.CHECK_AND_INSERT)
+    assert first == list(model.apply(codes, keys, *([times] if spec.timed else [])).seen)
+    assert all(first != other for other in others)
+    assert len({tuple(other) for other in others}) == 3
+
+
+@pytest.mark.rtl
+def test_secret_through_the_hardware(stream):
+    result = perform(stream, preset("siphash-tiny"), limit=2000)
+    assert result.failures() == []
+    assert result.mismatches == 0
+
+
+@pytest.mark.parametrize("name", ["tiny", "timing-counted-tiny"])
+def test_secret_wrong(stream, name):
+    message = r"^secret: must not be given for a filter without siphash$"
+    with pytest.raises(SpecificationError, match=message):
+        perform(stream, any_preset(name), engine="golden", secret=SECRET)
+
+
 def test_memory_that_differs_fails(stream):
     result = perform(stream, engine=engine(upset=[(0, 1, 2), (3, 0, 7)]))
     assert result.figures()["memory_mismatches"] == 2
@@ -365,11 +416,11 @@ def timed_stream(tmp_path):
     return path
 
 
-def operations(path, tick):
+def operations(path, tick, key_bits=64):
     """Keys and ticks of a stream."""
     with open_trace(path) as trace:
         texts, times = zip(*trace, strict=True)
-    return text_keys(texts, key_bits=64), (np.array(times) - times[0]) // tick
+    return text_keys(texts, key_bits=key_bits), (np.array(times) - times[0]) // tick
 
 
 @pytest.mark.parametrize("spec", [TIMED, OVERFILLED])
