@@ -77,17 +77,19 @@ class ResultQueue(wiring.Component):
         self._apart = apart
         self._checks = check
         attributes = {"ram_style": "distributed"} if distributed else {}
+        widths = {
+            "verdicts": verdict_bits - apart,
+            "apart": apart,
+            "tags": tag_bits,
+            "statuses": status_bits,
+        }
         self.words = {
             name: [
                 memory.Memory(shape=width, depth=depth, init=[], attrs=attributes)
-                for _ in range(copies if width else 0)
+                for _ in range(copies)
             ]
-            for name, width in (
-                ("verdicts", verdict_bits - apart),
-                ("apart", apart),
-                ("tags", tag_bits),
-                ("statuses", status_bits),
-            )
+            for name, width in widths.items()
+            if width
         }
         """Memories of the words of each kind."""
         super().__init__(
