@@ -4,11 +4,15 @@ import re
 from functools import partial
 
 import pytest
+from amaranth.lib import data
 
+from lately.golden import any_preset
 from lately.hdl.control import CoreSignature
+from lately.hdl.dictionary.unit import DictionaryUnit
 from lately.hdl.frontend.front import FrontEnd
 from lately.hdl.frontend.gate import Gate, Serializer
 from lately.hdl.frontend.prescaler import Prescaler
+from lately.hdl.frontend.request_times import Stamps
 from lately.hdl.frontend.schedule import (
     GenerationCounter,
     GenerationLength,
@@ -40,6 +44,8 @@ state_hash = partial(StateHash, key_bits=8, seed=1)
 detector = partial(RingDetector, segments=8, parts=2, run=2, starts=6)
 distributor = partial(Distributor, lanes=2, shards=3, slots=8, depth=16)
 ring = partial(Ring, segments=4, run=2, clear_words=4)
+dictionary = partial(DictionaryUnit, any_preset("dictionary-tiny"))
+stamps = partial(Stamps, request=data.StructLayout({"time": 8}))
 part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
 
 
@@ -60,6 +66,9 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (Prescaler, {"width": 8, "least": 3}, "Shortest period must be at least 4, not 3"),
         (Prescaler, {"width": 3, "least": 8}, "Shortest period must be at most 7, not 8"),
         (TickSpacing, {"least": 1}, "Shortest period must be at least 2, not 1"),
+        (stamps, {"span": 0}, "Span must be at least 1, not 0"),
+        (stamps, {"span": 128}, "Span must be at most 127, not 128"),
+        (dictionary, {"statistics_bits": 0}, "Statistics bits must be at least 1, not 0"),
         (BlockCount, {"block": 0}, "Block must be at least 1, not 0"),
         (SpareTimer, {"words": 0}, "Words must be at least 1, not 0"),
         (state_hash, {"key_bits": 0}, "Key width must be at least 1, not 0"),
@@ -79,6 +88,7 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (queue, {"depth": 12}, "Depth must be a power of two, not 12"),
         (queue, {"tag_bits": -1}, "Tag width must be at least 0, not -1"),
         (queue, {"verdict_bits": -1}, "Verdict width must be at least 0, not -1"),
+        (queue, {"apart": 3}, "Bits apart must be at most 2, not 3"),
         (detector, {"segments": 6}, "Segments must be at least 7, not 6"),
         (detector, {"parts": 0}, "Parts must be at least 1, not 0"),
         (detector, {"run": 0}, "Run must be at least 1, not 0"),

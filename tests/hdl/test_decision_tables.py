@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from garbage_memory import GarbageMemory
+from garbage_memory import GarbageMemory, with_own_garbage
 from mutants import broken
 from timing_unit_bench import random_operations
 from unit_streams import UnitStreams
@@ -33,13 +33,14 @@ TIMED = TimedTimingSpec(span=12, period=2, hashes=3, cells=16, stamp_bits=5, key
 class Bench:
     """Operations with classes of queries, and tables that are loaded and swapped meanwhile."""
 
-    def __init__(self, tables, *, spec=SPEC, seed=0, idle=0.0, stall=0.0):
+    def __init__(self, tables, *, spec=SPEC, seed=0, idle=0.0, stall=0.0, protect="none"):
         self.tables, self.seed = np.asarray(tables), seed
         _, self.classes, _, phases = self.tables.shape
         self.spec = replace(spec, classes=self.classes, phase_bits=phases.bit_length() - 1)
         self.timed = self.spec.timed
         kind, options = (TimingUnit, {"time_bits": 24}) if self.timed else (CountedTimingUnit, {})
-        self.unit = kind(self.spec, memory=GarbageMemory, **options)
+        memory = GarbageMemory if protect == "none" else with_own_garbage(GarbageMemory)
+        self.unit = kind(self.spec, memory=memory, protect=protect, **options)
         taken = ("seen", "age", "oldest", *(["time"] if self.timed else []))
         self.streams = UnitStreams(self.unit, taken, seed, idle, stall)
         self.used = []
@@ -54,10 +55,16 @@ class Bench:
         ]
         begin = self.tables[0].size + 50
         ticks = [self.tick] if self.timed else []
-        self.results = self.streams.run([begin, *requests], self.load, self.watch, *ticks)
+        self.results = self.streams.run(
+            [begin, *requests], self.load, self.watch, *ticks, finish=self.count
+        )
         wrong = np.flatnonzero(np.any(self.expected() != np.array(self.results)[:, :3], axis=1))
         assert not len(wrong), f"seed {self.seed}, operation {wrong[0]} of {len(wrong)}"
         return self
+
+    def count(self, ctx):
+        """Note how many upsets the unit counted."""
+        self.upsets = ctx.get(self.unit.upsets) if hasattr(self.unit, "upsets") else 0
 
     async def load(self, ctx):
         """Load one table after another; swap at some clock after each."""
@@ -139,6 +146,23 @@ def test_answers_are_the_table_s_at_all_times(seed, classes):
     bench.run(operations_of(seed, 500, classes=classes))
     assert len(set(bench.used)) > 3
     assert len({age for _, age, *_ in bench.results}) == TIMED.window_blocks + 2
+
+
+@pytest.mark.parametrize("spec", [SPEC, TIMED])
+def test_protected_unit_answers_by_the_table(spec):
+    """And counts no upset where there is none."""
+    tables = random_tables(10, 3, spec=spec, classes=2, bits=0)
+    bench = Bench(tables, spec=spec, seed=10, protect="parity")
+    bench.run(operations_of(10, 200, classes=2))
+    assert bench.upsets == 0
+
+
+def test_oldest_age_of_one_bit_more():
+    """17 ages, of which the last alone has a fifth bit."""
+    spec = replace(SPEC, window=120)
+    tables = random_tables(9, 2, spec=spec, classes=1, bits=0)
+    bench = Bench(tables, spec=spec, seed=9).run(operations_of(9, 400, classes=1))
+    assert max(age for _, age, *_ in bench.results) == 16
 
 
 def test_before_a_table_is_loaded_all_keys_are_seen():

@@ -111,14 +111,18 @@ def test_siphash():
     Bench(spec).run(stream(6, 400, keys=range(40), window=40))
 
 
-def test_ages_at_the_edge_of_the_window():
-    """Key 0 is seen n - 1 insertions after its own, and no more after n; by windows likewise."""
-    n = TINY.window
+@pytest.mark.parametrize("n", [TINY.window, 33])
+def test_ages_at_the_edge_of_the_window(n):
+    """Key 0 is seen n - 1 insertions after its own, and no more after n; by windows likewise.
+
+    With a window of 33 the last age has a bit more than all others.
+    """
     for between in (n - 1, n):
         operations = [(INSERT, 0, 1), *[(INSERT, 1 + i, 1) for i in range(between)]]
         asked = (n, n - 1)
         operations += [(QUERY, 0, window) for window in asked]
-        bench = Bench(replace(TINY, digest_bits=14, rows=64, columns=5)).run(operations)
+        spec = replace(TINY, window=n, digest_bits=14, rows=64, columns=5)
+        bench = Bench(spec).run(operations)
         seen = [seen for seen, *_ in bench.results[-2:]]
         assert seen == [between == n - 1, False]
 

@@ -184,6 +184,28 @@ def test_a_lost_entry_is_seen_for_its_window(form):
     Struck(FORMS[form]).run(script)
 
 
+@pytest.mark.parametrize("form", SHORT)
+def test_an_upset_is_told(form):
+    """By an operation that asks for its cell, and by the sweep where none does."""
+    spec = FORMS[form]
+    model = WindowDictionary.from_spec(spec)
+    _, _, places = model._digests(model._hash.check_keys(list(range(64))))
+
+    async def script(struck):
+        upsets = struck.unit.upsets
+        column, row = await struck.insert(2)
+        struck.flip((column, row), 3)
+        elsewhere = next(key for key in range(64) if places[key][column] != places[2][column])
+        others = [(NONE, elsewhere)] * 12
+        for operation, told in ((NONE, 0), (QUERY, 1), (NONE, 1)):
+            await struck.do([*others, (operation, 2), *others])
+            assert struck._ctx.get(upsets) == told
+        await struck.do([(INSERT, elsewhere)] * LAP)
+        assert struck._ctx.get(upsets) > 1
+
+    Struck(spec).run(script)
+
+
 @slow
 @pytest.mark.parametrize("form", FORMS)
 def test_other_keys_leave_a_lost_entry_alone(form):

@@ -9,8 +9,9 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
+from unit_streams import UnitStreams
 
-from lately.golden import FilterSpec, SpecificationError, preset
+from lately.golden import FilterSpec, SpecificationError, from_spec, preset
 from lately.golden.hash.functions import KeyHash as GoldenHash
 from lately.golden.spec import APBBFSpec
 from lately.hdl import APBBF, APBF, GEBF, BlockedGEBF, FilterUnit
@@ -432,3 +433,25 @@ def test_unbuildable_is_refused():
     spec = FilterSpec(family="apbf", k=2, l=2, slice_bits=48, clear=8)
     with pytest.raises(SpecificationError, match="power of two"):
         FilterUnit(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        FilterSpec(family="apbf", k=2, l=2, slice_bits=2, window=8, key_bits=8),
+        FilterSpec(family="gebf", window=8, epochs=2, hashes=2, bits=12, key_bits=8),
+    ],
+    ids=lambda spec: spec.family,
+)
+def test_parts_of_two_bits(spec):
+    """The fewest that there are."""
+    choose = random.Random(SEED)
+    kinds = (Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT)
+    codes = choose.choices([kind.value for kind in kinds], k=400)
+    keys = [choose.randrange(256) for _ in codes]
+    requests = [{"operation": code, "key": key} for code, key in zip(codes, keys, strict=True)]
+    verdicts = from_spec(spec).apply(codes, keys)
+    found = UnitStreams(FilterUnit(spec), ("seen", "age"), SEED).run(requests)
+    print(f"seed {SEED}")
+    assert found == list(zip(verdicts.seen, np.maximum(verdicts.age, 0), strict=True))
+    assert len(set(verdicts.age)) > 2

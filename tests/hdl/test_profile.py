@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lately.golden import PRESETS, FilterSpec, SpecificationError, preset
-from lately.hdl.build import filter_unit
+from lately.golden import PRESETS, FilterSpec, SpecificationError, any_preset, preset
+from lately.hdl.build import filter_unit, unit_profile
 from lately.hdl.latencies import (
     ORGANISATIONS,
     ceil_log,
@@ -106,6 +106,13 @@ def test_shards(lanes, shards):
 def test_shards_of_blocks():
     profile = HardwareProfile(FilterSpec(**APBBF | {"blocks": 6 * 128}, lanes=4))
     assert profile.minimum_generation == 4 * (profile.clear_cycles + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes"), [("tiny", 1), ("four-lanes", 4), ("timing-tiny", 1), ("dictionary-tiny", 1)]
+)
+def test_operations_of_a_clock(name, lanes):
+    assert unit_profile(any_preset(name)).lanes == lanes
 
 
 @pytest.mark.parametrize("name", ["two-lanes", "four-lanes-tiny"])

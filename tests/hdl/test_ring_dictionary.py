@@ -4,7 +4,9 @@ import random
 from dataclasses import replace
 
 import pytest
+from garbage_memory import GarbageMemory
 from ring_bench import RingBench
+from unit_streams import UnitStreams
 
 from lately.golden import (
     Operation,
@@ -148,6 +150,30 @@ def test_input_rests_for_some_clocks_while_little_room_is_left():
     assert PATIENCE // 2 <= rested <= PATIENCE
     assert bench.counts["lost"] > 0
     assert any(status for *_, status in bench.results)
+
+
+def test_no_entry_stays_in_the_stash():
+    """Whatever its place, where a column has room for it."""
+    choose = random.Random(5)
+    unit = DictionaryUnit(replace(CROWDED, window=16), memory=GarbageMemory)
+    waiting = unit._core.stash._valid
+    most = []
+
+    async def watch(ctx):
+        async for *_, now in ctx.tick().sample(waiting):
+            most.append(now.bit_length())
+
+    requests = []
+    for _ in range(4):
+        keys = choose.sample(range(256), 12)
+        operations = [*((INSERT, key) for key in keys), *[(NONE, 0)] * 200]
+        requests += [{"operation": int(code), "key": key} for code, key in operations]
+    UnitStreams(unit, ("seen",)).run(requests, watch, finish=lambda ctx: most.append(
+        ctx.get(waiting).bit_count()
+    ))  # fmt: skip
+    *most, left = most
+    assert max(most) > 1
+    assert left == 0
 
 
 # Figures and parameters

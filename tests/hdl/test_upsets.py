@@ -4,10 +4,12 @@ All bits of the memories of tiny units are flipped under full load, one after an
 """
 
 import random
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 from amaranth.sim import Simulator
 from garbage_memory import GarbageExchange, GarbageMemory, with_own_garbage
 from timing_unit_bench import Bench, random_operations
@@ -19,7 +21,7 @@ from lately.boards.link.protocol import Information
 from lately.golden import SpecificationError, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys
 from lately.hdl import filter_unit
-from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY
+from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY, VOTES
 from lately.hdl.memory.copies import Copies
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.words import PortableWordBank
@@ -214,10 +216,7 @@ def test_every_bit_of_cells(kind, protect):
 
 
 @pytest.mark.parametrize("protect", SHORT[1:])
-@pytest.mark.parametrize(
-    "kind",
-    [kind if kind == "by time" else pytest.param(kind, marks=pytest.mark.slow) for kind in CELLED],
-)
+@pytest.mark.parametrize("kind", CELLED)
 def test_cells_without_an_upset(kind, protect):
     """Verdicts and cells are golden's; what is undefined counts as none."""
     bench = UpsetBench(kind, protect=protect, idle=0.2)
@@ -273,10 +272,13 @@ def test_map_and_profile_know_the_copies(name, protect):
 @pytest.mark.parametrize(
     "name", ["timed-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"]
 )
-def test_every_kind_of_unit_is_protected(name):
-    assert "upsets" not in filter_unit(any_preset(name)).signature.members
-    for protect in ("parity", "ecc"):
-        assert "upsets" in filter_unit(any_preset(name), protect=protect).signature.members
+@pytest.mark.parametrize("protect", PROTECTIONS)
+def test_every_kind_of_unit_is_protected(name, protect):
+    """Its small memories, too, of which there are three."""
+    unit = filter_unit(any_preset(name), protect=protect)
+    assert ("upsets" in unit.signature.members) == (protect != "none")
+    copies = set(re.findall(r"verdicts\d", rtlil.convert(unit, emit_src=False)))
+    assert len(copies) == (0 if protect == "none" else VOTES)
 
 
 def test_protect_wrong():
