@@ -160,7 +160,7 @@ def test_protected_unit_answers_by_the_table(spec):
 def test_oldest_age_of_one_bit_more():
     """17 ages, of which the last alone has a fifth bit."""
     spec = replace(SPEC, window=120)
-    tables = random_tables(9, 2, spec=spec, classes=1, bits=0)
+    tables = random_tables(9, 6, spec=spec, classes=1, bits=0)
     bench = Bench(tables, spec=spec, seed=9).run(operations_of(9, 400, classes=1))
     assert max(age for _, age, *_ in bench.results) == 16
 
