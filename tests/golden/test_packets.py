@@ -55,7 +55,7 @@ def digest_all(frames, *, fields=Field.TOS, secret=SECRET):
         # Nothing but its end tells how long it is.
         (ethernet(0x0800, ip4(b"abc", size=0)), 1, (4, 14, 37, (), 0)),
         (ethernet(0x86DD, ip6(b"abc", size=0)), 1, (6, 14, 57, (), 0)),
-        (UDP, RAW, (4, 0, len(UDP), (), 0)),
+        *((UDP, link, (4, 0, len(UDP), (), 0)) for link in (RAW, 12, 14, 101, 228, 229)),
         (b"\2\0\0\0" + UDP, 0, (4, 4, 4 + len(UDP), (), 0)),
         (b"\0\0\0\x1c" + ip6(b""), 108, (6, 4, 44, (), 0)),
         (bytes(14) + b"\x08\0" + UDP, 113, (4, 16, 16 + len(UDP), (), 0)),
