@@ -8,7 +8,7 @@ from ...golden.hash.functions import (
     STATE_BITS,
 )
 from ..latencies import FAN_IN, MINIMUM_BEATS
-from ..pipeline import Pipeline, registered, successor
+from ..pipeline import Pipeline, registered
 
 
 class ShiftFinder(wiring.Component):
@@ -136,16 +136,14 @@ class ShiftFinder(wiring.Component):
             turns,
             count,
         )
-        # The count itself has no high digit: what is left to subtract is known without a carry,
-        # for a borrow and for none.
-        inverted = registered(m, ~least[low_bits:], "inverted")
-        negated = registered(m, successor(~least[low_bits:]), "negated")
+        # The count itself has no high digit.
+        least_high = registered(m, least[low_bits:], "least_high")
         begun_high = pipeline.register(
-            "begun_high", lambda begun: Mux(begun[low_bits], inverted, negated), begun
+            "begun_high", lambda begun: (-least_high - begun[low_bits])[:high_bits], begun
         )
         count_high = pipeline.register(
             "count_high",
-            lambda turns, begun: Mux(turns, Mux(begun[low_bits], inverted, negated), 0),
+            lambda turns, begun: Mux(turns, (-least_high - begun[low_bits])[:high_bits], 0),
             turns,
             begun,
         )
