@@ -476,7 +476,6 @@ def test_answers_are_not_taken(under_way, enough, monkeypatch):
     assert whole == enough
 
 
-@pytest.mark.slow
 def test_secrets():
     """A secret is that of everything from the next clear on, in the clear's own beat too."""
     draw = np.random.default_rng(SEED)
