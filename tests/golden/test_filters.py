@@ -211,6 +211,16 @@ def test_same_key_twice_in_one_call(model):
     assert model.check_and_insert([9, 9, 9]).tolist() == [False, True, True]
 
 
+def test_twin_knows_the_oldest_segment(spec):
+    model = from_spec(spec)
+    twin = twin_of(model)
+    keys = [7, *[200] * (spec.generation * spec.window_generations)]
+    model.insert(keys)
+    for key in keys:
+        twin.insert(key)
+    assert model.age([7]).tolist() == [twin.age(7)] == [spec.window_generations]
+
+
 def test_check_and_insert_answers_before_the_shift(spec):
     # The key is in its last generation when the insertion that drops it asks for it.
     model = from_spec(spec)
