@@ -34,7 +34,7 @@ class ResultQueue(wiring.Component):
     copies : int
         Of each word; of three most count.
     check : bool
-        Whether the places of words are watched.
+        Whether the places of words are watched, but for those of bits apart.
 
     Members
     -------

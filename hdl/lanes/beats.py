@@ -136,16 +136,15 @@ class ShiftFinder(wiring.Component):
             turns,
             count,
         )
-        # The count itself has no high digit.
         least_high = registered(m, least[low_bits:], "least_high")
-        begun_high = pipeline.register(
-            "begun_high", lambda begun: (-least_high - begun[low_bits])[:high_bits], begun
-        )
+
+        def high(begun):
+            # The count itself has no high digit: there is the borrow of the low one.
+            return (-least_high - begun[low_bits])[:high_bits]
+
+        begun_high = pipeline.register("begun_high", high, begun)
         count_high = pipeline.register(
-            "count_high",
-            lambda turns, begun: Mux(turns, (-least_high - begun[low_bits])[:high_bits], 0),
-            turns,
-            begun,
+            "count_high", lambda turns, begun: Mux(turns, high(begun), 0), turns, begun
         )
         return (begun[:low_bits], begun_high), (count, count_high)
 

@@ -18,8 +18,10 @@ from click.testing import CliRunner
 from lately.cli import app as cli
 from lately.cli import options, run_commands
 from lately.cli.watch import sparkline
-from lately.golden import SpecificationError, from_spec
+from lately.golden import SpecificationError, from_spec, preset
+from lately.golden.hash.keys import text_keys
 from lately.golden.spec import span
+from lately.replay.oracle import FRESH, Oracle
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LATELY = [sys.executable, "-c", "from lately.cli.app import main; main(prog_name='lately')"]
@@ -79,6 +81,29 @@ def test_help_is_light():
 
 def test_what_gives_way_is_the_same_for_commands():
     assert options.WHEN_FULL == span.WHEN_FULL
+
+
+def test_run_under_a_secret(tmp_path):
+    """That of the file; a file without one, or a filter without siphash, is told in a line."""
+    keys, secret = tmp_path / "keys", tmp_path / "secret"
+    keys.write_text("".join(f"{number}\n" for number in range(3000)))
+    found = []
+    for number in (1, 1, 2):
+        secret.write_text(f"{number:032x}\n")
+        told = figures(keys, "--preset", "siphash-tiny", "--secret-file", secret)
+        found.append(told["false_positives"])
+    spec = preset("siphash-tiny")
+    texts = text_keys(keys.read_text().split(), key_bits=spec.key_bits)
+    truth = Oracle(spec).check_and_insert(texts)
+    seen = from_spec(spec, secret=1).check_and_insert(texts)
+    assert found[0] == found[1] == seen[truth.kind == FRESH].sum()
+    assert found[2] != found[0]
+    options = ("run", keys, *GOLDEN, "--secret-file", secret)
+    message = "secret: must not be given for a filter without siphash"
+    assert error(*options, "--preset", "tiny") == message
+    secret.write_text("no secret")
+    message = f"{secret}: must hold 32 hexadecimal digits, but does not"
+    assert error(*options, "--preset", "siphash-tiny") == message
 
 
 def test_run_help_has_examples():
