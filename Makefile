@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants fuzz prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium ghdl rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium ghdl rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -52,6 +52,10 @@ SECONDS ?= 10
 
 fuzz: tools $(DEV) ## Give parsers damaged inputs for SECONDS each; counts in build/fuzz.json
 	@$(BIN)/python tests/fuzz --seconds $(SECONDS)
+
+soak: tools $(DEV) ## Compare all units with golden for hours, a thousand million operations a ring
+	@$(BIN)/lately bench endurance --jobs $(JOBS)
+	@$(BIN)/python docs/pages verification build/soak/soak.json
 
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/lately prove --jobs $(JOBS)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from lately.intervals import clopper_pearson
+from lately.replay.run_record import UPSETS, RunRecord, Runs
 from lately.replay.texts import interval_text, rate_text
 from lately.replay.upset_outcomes import OUTCOMES
-from lately.replay.upset_record import UpsetRecord, load
 
 from .blocks import DOCS, NOTHING, RESULTS, Page, counts, table
 
@@ -23,14 +23,12 @@ MOST = 6
 MISSED = list(OUTCOMES).index("false negative")
 LOST = list(OUTCOMES).index("lost result")
 
-Runs = dict[str, dict[str, Any]]
-
 
 def take(paths: list[Path]) -> None:
     """Take in campaigns."""
-    record = UpsetRecord(DATA)
+    record = RunRecord(DATA, UPSETS)
     for path in paths:
-        for name, run in load(path).items():
+        for name, run in UPSETS.load(path).items():
             record.keep(name, run)
 
 
@@ -148,7 +146,7 @@ def ran(runs: Runs) -> str:
 
 def blocks() -> dict[str, str]:
     """Return the blocks of the page."""
-    runs = load(DATA)
+    runs = UPSETS.load(DATA)
     return {
         "outcomes": outcomes_table(),
         "ran": ran(runs),

@@ -1,12 +1,14 @@
 """docs/verification.md, from results/proofs.json, results/soak.json and results/mutants.json.
 
-It takes what `lately prove --json` and `lately bench soak --json` print, the latter under the name
-of the unit, and records of `tests/mutation`.
+It takes what `lately prove --json` prints, what `lately bench endurance` keeps, and records of
+`tests/mutation`.
 """
 
 from pathlib import Path
 from typing import Any
 
+from lately.benchmarks.endurance import CASES, totals
+from lately.replay.run_record import SOAKS, RunRecord, Runs
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
 from . import mutants
@@ -18,15 +20,15 @@ SOAK_DATA = "soak.json"
 
 def take(paths: list[Path]) -> None:
     """Take in proofs and long runs."""
-    runs = load(SOAK_DATA) if (RESULTS / SOAK_DATA).exists() else {}
+    record = RunRecord(RESULTS / SOAK_DATA, SOAKS)
     for path, values in zip(paths, read(paths), strict=True):
         if "proofs" in values:
             save(PROOFS_DATA, merged(values))
         elif "modules" in values:
             save(mutants.DATA, values)
         else:
-            runs[path.stem] = values
-    save(SOAK_DATA, runs)
+            for name, run in SOAKS.load(path).items():
+                record.keep(name, run)
 
 
 def merged(data: dict[str, Any]) -> dict[str, Any]:
@@ -66,10 +68,10 @@ def proofs_table(data: dict[str, Any]) -> str:
     )
 
 
-def soak_table(runs: dict[str, Any]) -> str:
-    """Lay out what long runs compared."""
+def soak_table(runs: Runs) -> str:
+    """Lay out what long runs compared, a line for each case."""
     rows = []
-    for name, run in runs.items():
+    for name, run in totals(runs).items():
         wrong = run["mismatches"]
         keys = ("operations", "hits", "shifts", "clears", "rekeys")
         turns = run.get("ring_turns", run.get("rounds_of_stamps", 0))
@@ -77,16 +79,17 @@ def soak_table(runs: dict[str, Any]) -> str:
         # Without a ring there are cells in place of bits.
         kept = "memory_bits" if "memory_bits" in run else "memory_cells"
         rows.append(
-            [f"`{name}`", *counts([*(run.get(key, 0) for key in keys), turns]),
+            [f"`{name}`", *counts([run["runs"], *(run.get(key, 0) for key in keys), turns]),
              f"{wrong['verdicts']}, {wrong['ages']}, {wrong['counters']}"
              + "".join(f"; {text} {wrong[kind]}" for kind, text in told.items() if kind in wrong),
              f"{wrong[kept]} in {run['memory_comparisons']} times {run[kept]:,}",
              f"{run['seconds']:.0f} s"]
         )  # fmt: skip
-    header = ["preset", "operations", "hits", "shifts", "clears", "secrets",
+    header = ["case", "runs", "operations", "hits", "shifts", "clears", "secrets",
               "turns of the ring or rounds of stamps",
               "mismatches: verdicts, ages, counters", "memory bits or cells", "time"]  # fmt: skip
-    return table(header, rows)
+    asked = sum(len(case.seeds) for case in CASES)
+    return table(header, rows) + f"\n{len(runs)} of {asked} runs are on record.\n"
 
 
 def blocks() -> dict[str, str]:
@@ -94,7 +97,7 @@ def blocks() -> dict[str, str]:
     return {
         "proofs": proofs_table(load(PROOFS_DATA)),
         "mutants": mutants.block(),
-        "soak": soak_table(load(SOAK_DATA)),
+        "soak": soak_table(SOAKS.load(RESULTS / SOAK_DATA)),
     }
 
 

@@ -3,6 +3,7 @@
 import click
 
 from .attack_commands import bench_attack
+from .endurance_commands import bench_endurance
 from .figures import Figures, figures_command
 from .hardware_commands import bench_hardware
 from .lanes_commands import bench_lanes
@@ -26,6 +27,7 @@ for _command in (
     bench_dedup,
     bench_attack,
     bench_upsets,
+    bench_endurance,
 ):
     bench.add_command(_command)
 

@@ -62,15 +62,15 @@ def bench_upsets(
     """
     chosen = choose_unit(spec, preset)
     struck = [kind for kind in KINDS if not kinds or kind in kinds]
+    from ..replay.run_record import UPSETS, RunRecord
     from ..replay.upset_campaign import Campaign, run
-    from ..replay.upset_record import UpsetRecord
 
     options = ({"protect": protect} if protect != "none" else {}) | (
         {"check": check} if check else {}
     )
     campaign = Campaign(spec=chosen, upsets=upsets, seed=seed, kinds=struck, options=options)
     name = _name(campaign, preset, spec)
-    store = None if record is None else UpsetRecord(record)
+    store = None if record is None else RunRecord(record, UPSETS)
 
     def keep(figures: dict[str, Any]) -> None:
         if store is not None:

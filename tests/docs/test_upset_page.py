@@ -5,13 +5,13 @@ from pages import upset_campaign
 from pages.upset_campaign import DATA, registers, registers_table, units_table
 
 from lately.golden import Specification
+from lately.replay.run_record import UPSETS, RunRecord
 from lately.replay.upset_outcomes import OUTCOMES
-from lately.replay.upset_record import load
 
 
 @pytest.fixture
 def runs():
-    return load(DATA)
+    return UPSETS.load(DATA)
 
 
 def test_campaigns(runs):
@@ -89,6 +89,6 @@ def test_page_takes_records(tmp_path, monkeypatch):
     monkeypatch.setattr(upset_campaign, "DATA", tmp_path / "upsets.json")
     path = tmp_path / "new.json"
     run = {"done": 1, "mismatches": 0, "seconds": 0.5, "found": [], "elements": {}}
-    upset_campaign.UpsetRecord(path).keep("one", run)
+    RunRecord(path, UPSETS).keep("one", run)
     upset_campaign.take([path])
-    assert load(tmp_path / "upsets.json") == {"one": run}
+    assert UPSETS.load(tmp_path / "upsets.json") == {"one": run}

@@ -5,6 +5,8 @@ import json
 import pytest
 from pages import blocks, verification
 
+from lately.benchmarks.endurance import CASES
+from lately.replay.run_record import SOAKS
 from lately.sim.proofs.catalogue import PROOFS
 
 
@@ -18,7 +20,8 @@ def test_all_that_is_told_was_proven(proofs):
 
 
 def test_runs_had_no_mismatch():
-    runs = blocks.load(verification.SOAK_DATA)
+    runs = SOAKS.load(blocks.RESULTS / verification.SOAK_DATA)
+    assert {run["case"] for run in runs.values()} <= {case.name for case in CASES}
     for run in runs.values():
         assert run["operations"] >= 100_000_000
         assert not any(run["mismatches"].values())
@@ -42,17 +45,17 @@ def test_unproven_is_told(proofs):
 
 
 def test_proofs_and_runs_join_those_that_are_there(proofs, tmp_path, monkeypatch):
-    runs = blocks.load(verification.SOAK_DATA)
+    runs = SOAKS.load(blocks.RESULTS / verification.SOAK_DATA)
     monkeypatch.setattr(blocks, "RESULTS", tmp_path)
     monkeypatch.setattr(verification, "RESULTS", tmp_path)
     blocks.save(verification.PROOFS_DATA, proofs)
     blocks.save(verification.SOAK_DATA, runs)
     newer = dict(proofs["proofs"][0], seconds=99.0)
     given = {"proofs.json": {"versions": {}, "proofs": [dict(newer, name="gone"), newer]}}
-    given["another.json"] = runs["default"]
+    given["another.json"] = {"another": runs["default seed 1"]}
     (tmp_path / "new").mkdir()
     for name, values in given.items():
         (tmp_path / "new" / name).write_text(json.dumps(values))
     verification.take(sorted((tmp_path / "new").iterdir()))
     assert blocks.load(verification.PROOFS_DATA)["proofs"] == [newer, *proofs["proofs"][1:]]
-    assert blocks.load(verification.SOAK_DATA) == runs | {"another": runs["default"]}
+    assert blocks.load(verification.SOAK_DATA) == runs | {"another": runs["default seed 1"]}

@@ -15,10 +15,10 @@ from lately.golden import Operation, any_preset, preset
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.hdl.latencies import PROTECTIONS
 from lately.replay import upset_campaign
+from lately.replay.run_record import UPSETS, RunRecord, RunRecordError
 from lately.replay.upset_campaign import Campaign
 from lately.replay.upset_course import promised
 from lately.replay.upset_outcomes import END, OUTCOMES, judge
-from lately.replay.upset_record import UpsetRecord, UpsetRecordError
 from lately.sim import CompiledUnit, compiled_unit
 from lately.sim.replay.upset_elements import KINDS
 from lately.sim.replay.upset_runs import Beheld, Outcome, Sent
@@ -284,16 +284,14 @@ def test_tables_wrong(tmp_path):
 def test_record_wrong(text, reason, tmp_path):
     path = tmp_path / "record.json"
     path.write_text(text)
-    with pytest.raises(
-        UpsetRecordError, match=f"must hold figures of lately bench upsets.*{reason}"
-    ):
-        UpsetRecord(path)
+    with pytest.raises(RunRecordError, match=f"must hold figures of lately bench upsets.*{reason}"):
+        RunRecord(path, UPSETS)
     assert path.read_text() == text
 
 
 def test_records_of_one_file_keep_what_the_other_has(tmp_path):
     figures = {"done": 1, "mismatches": 0, "seconds": 0.5, "found": [], "elements": {}}
-    one, other = (UpsetRecord(tmp_path / "record.json") for _ in range(2))
+    one, other = (RunRecord(tmp_path / "record.json", UPSETS) for _ in range(2))
     one.keep("a", figures)
     other.keep("b", figures)
     one.keep("c", figures)
@@ -302,7 +300,7 @@ def test_records_of_one_file_keep_what_the_other_has(tmp_path):
 
 def test_record_without_a_folder(tmp_path):
     with pytest.raises(FileNotFoundError):
-        UpsetRecord(Path(tmp_path) / "none" / "record.json")
+        RunRecord(Path(tmp_path) / "none" / "record.json", UPSETS)
 
 
 @pytest.mark.rtl

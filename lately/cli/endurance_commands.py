@@ -1,0 +1,79 @@
+"""Command that compares all units for long."""
+
+import os
+from typing import Any
+
+import click
+
+from .figures import show
+from .options import count_option, json_option, make_directory, parse_seeds, workers
+from .progress import parallel_bar
+from .reporting import fail_with
+
+
+@click.command("endurance", short_help="All units beside golden, for as long as it takes.")
+@click.option(
+    "--case",
+    "patterns",
+    multiple=True,
+    metavar="NAME",
+    help="Case, with wildcards * and ?; may be repeated.  [default: all]",
+)
+@click.option("--seeds", metavar="LIST", help="Such as 1-5 or 1,3.  [default: those of each case]")
+@count_option("--operations", 100_000_000, "Operations of each run.")
+@workers("Runs at a time")
+@click.option(
+    "--out",
+    default=os.path.join("build", "soak"),
+    show_default=True,
+    metavar="DIR",
+    help="Keep finished runs in DIR, and resume from those already there.",
+)
+@click.option("--list", "list_cases", is_flag=True, help="List the cases and exit.")
+@json_option
+def bench_endurance(
+    *,
+    patterns: tuple[str, ...],
+    seeds: str | None,
+    out: str,
+    list_cases: bool,
+    as_json: bool,
+    **how: Any,
+) -> None:
+    """Compare compiled hardware with golden models over thousands of millions of operations.
+
+    A run is that of `lately bench soak`, from reset and with a seed of its own: ten for each kind
+    of ring, and one for each other unit. Every run is kept in DIR/soak.json as soon as it ends, so
+    that an interrupted test resumes where it stopped. A run is repeated only if the hardware has
+    changed. All of them take hours.
+
+    \b
+    Examples:
+      lately bench endurance --list
+      lately bench endurance --case default --seeds 1-2
+      lately bench endurance --case 'dictionary-*' --operations 1000000 --json
+      lately bench endurance --jobs 2 --out build/soak
+    """
+    from ..benchmarks import endurance
+
+    cases = endurance.select(patterns)
+    if list_cases:
+        listed = [{"name": case.name, "runs": len(case.seeds)} for case in cases]
+        show(as_json, listed, "endurance_cases", {"cases": listed})
+        return
+    from ..replay.run_record import SOAKS, RunRecord
+
+    chosen = None if seeds is None else parse_seeds(seeds)
+    make_directory(out)
+    record = RunRecord(os.path.join(out, "soak.json"), SOAKS)
+    with parallel_bar("Reading the hardware", "runs") as progress:
+        runs, tally = endurance.endure(cases, record, seeds=chosen, progress=progress, **how)
+    told = {name: getattr(tally, name) for name in ("failures", "measured", "found")}
+    summed = [*endurance.totals(runs).values()]
+    show(as_json, {"runs": runs} | told, "endurance", {"cases": summed, "tally": tally})
+    wrong = [
+        f"{name}: mismatches must be 0, not {found}"
+        for name, run in runs.items()
+        if (found := {kind: count for kind, count in run["mismatches"].items() if count})
+    ]
+    fail_with([*tally.failures, *wrong])
