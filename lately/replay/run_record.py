@@ -75,7 +75,7 @@ SOAKS = RecordKind(
     {"case": str, "seed": int, "hardware": str, "operations": int, "mismatches": dict,
      "memory_comparisons": int, "seconds": float, "spec": dict},
 )  # fmt: skip
-"""Runs of compiled hardware beside golden models: the `command` and the `fields` of their records."""
+"""Runs of hardware beside golden models: the `command` and the `fields` of their records."""
 
 
 class RunRecord:

@@ -12,6 +12,7 @@ from lately.golden import GEBF, BloomFilter, InferentialFilter, SpecificationErr
 from lately.golden.analysis import apbbf_fills, apbf_false_positive_rate
 from lately.golden.ring.ring_sizes import apbbf_sizes
 from lately.golden.sizing import best_hashes, expected_keys
+from lately.golden.timed_filter import TIME_LIMIT
 from lately.golden.timestamp.timing_sizes import timing_bits
 
 COUNTED = (
@@ -89,6 +90,22 @@ SIZES = {
 def test_sizes_of_a_window(name):
     spec = getattr(golden, name).for_window(20_000, 0.001).spec
     assert {field: getattr(spec, field) for field in SIZES[name]} == SIZES[name]
+
+
+def test_sizes_of_the_least_windows():
+    """Where a cell more or less decides between shapes."""
+    sizes = [GEBF.for_window(window, fpr).spec for window, fpr in [(1, 0.02), (2, 0.01), (2, 0.03)]]
+    assert [(spec.epochs, spec.hashes, spec.bits) for spec in sizes] == [
+        (1, 7, 28), (2, 6, 54), (2, 7, 42)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_longest_span(name):
+    cls = getattr(golden, name)
+    assert cls.for_window(TIME_LIMIT - 1, 0.5, rate=1e-17).span == TIME_LIMIT - 1
+    with pytest.raises(SpecificationError, match=f"^span: must be at most {TIME_LIMIT - 1}, not"):
+        cls.for_window(TIME_LIMIT, 0.5, rate=1e-17)
 
 
 def test_rate_that_a_size_just_meets():

@@ -460,3 +460,15 @@ def test_folders_that_cannot_be_written(monkeypatch):
     monkeypatch.setattr(numba, "njit", njit)
     assert compilation.jit(abs) is abs
     assert asked == [True, False]
+
+
+def test_secrets_of_a_ring_that_has_one():
+    """A clear leaves nothing under an older secret, and both paths keep the same of it."""
+    fast, slow = pair(PRESETS["siphash-tiny"], secret=5)
+    for model in (fast, slow):
+        model.rekey(6)
+        codes = [Operation.CHECK_AND_INSERT, Operation.SHIFT, Operation.CLEAR, Operation.SHIFT]
+        model.apply(codes, np.arange(4))
+    assert same(fast, slow)
+    assert set(fast.secrets) == {6}
+    assert fast._ring.older_secret == slow._ring.older_secret == 0

@@ -35,6 +35,7 @@ from lately.golden import (
     preset,
 )
 from lately.golden.hash.scalar_hash import ScalarHash
+from lately.golden.ring.scalar import ScalarGEBF
 
 # Scalar twins
 
@@ -594,3 +595,12 @@ def test_estimated_rate_counts_the_matches(name):
 
 def test_estimated_rate_of_an_empty_filter(model):
     assert model.estimated_false_positive_rate() == 0
+
+
+def test_scalar_twin_has_one_shard_by_default():
+    shape = {"window": 8, "epochs": 2, "hashes": 2, "bits": 96, "seed": 1, "key_bits": 16}
+    one, other = ScalarGEBF(**shape), ScalarGEBF(**shape, shards=1)
+    for model in (one, other):
+        for key in range(20):
+            model.insert(key)
+    assert one.segments == other.segments

@@ -24,7 +24,7 @@ from lately.golden.states import FORMATS, read_state, write_state
 from lately.golden.timestamp import distinct as d
 from lately.golden.timestamp import timestamps
 from lately.golden.timestamp.posteriors import age_posterior
-from lately.golden.timestamp.scalar_inferential import ScalarInferential
+from lately.golden.timestamp.scalar_inferential import Cells, ScalarInferential
 from lately.golden.timestamp.scalar_timing import ScalarBTBF
 
 UNIFORM = {"kind": "uniform", "universe": 300}
@@ -537,3 +537,23 @@ def test_file_cut_short(filter_, path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(StateFileError, match="expected a filter state written by save"):
         InferentialFilter.load(path)
+
+
+def test_scalar_twin_takes_the_papers_equation_by_default():
+    """Keys that come again are ours (`recurring`); the paper's equation 25 has none."""
+
+    def posteriors(**options):
+        cells = ScalarBTBF(w=40, m=16, k=2, P=4, B=5, seed=3, key_bits=16)
+        model = ScalarInferential(cells, D=lambda j: float(j) ** 0.5, **options)
+        for key in range(60):
+            model.insert(key % 7)
+        return [model.posterior(key, 0.05) for key in range(20)]
+
+    assert posteriors() == posteriors(recurring=False) != posteriors(recurring=True)
+
+
+def test_cells_take_the_papers_equation_by_default():
+    def ratio(**options):
+        return Cells(m=16, k=2, B=5, b=3, D=lambda j: float(j) ** 0.5, **options).g(2, 1, 3)
+
+    assert ratio() == ratio(recurring=False) != ratio(recurring=True)

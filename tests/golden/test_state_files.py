@@ -760,3 +760,12 @@ def test_json_has_no_value_that_is_not_a_number(value, tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json({"rate": value}, path)
     assert path.read_bytes() == b'{\n "rate": 1\n}\n'
+
+
+def test_state_without_secrets_is_as_public_as_any_file(tmp_path):
+    """Only what is written as private keeps others out."""
+    for name, options in [("usual", {}), ("private", {"private": True})]:
+        write_state(tmp_path / name, {"format": FORMATS[-1]}, {}, **options)
+    (tmp_path / "any").touch()
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("usual", "private", "any")]
+    assert modes == [modes[2], 0o600, modes[2]]

@@ -104,7 +104,6 @@ WATCHED = (
 
 
 @pytest.mark.rtl
-@pytest.mark.slow
 def test_alarm_at_once():
     """Any bit of what is watched raises the alarm within a few clocks, and it stays."""
     with compiled_unit(preset("tiny"), upsets=True, check=True, optimisation=1) as unit:
