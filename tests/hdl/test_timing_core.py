@@ -6,6 +6,7 @@ Memories answer with garbage where ports meet. Stamps have 5 bits, so that they 
 
 import itertools
 import random
+from dataclasses import replace
 
 import pytest
 from amaranth.hdl import Module, Signal
@@ -15,13 +16,13 @@ from mutants import broken
 from timing_core import CLOCKS, SPEC, Bench, random_stream, simulate
 from timing_part import LIMIT, PartBench
 
-from lately.golden import Operation, SpecificationError
+from lately.golden import Operation, SpecificationError, timing_preset
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.hdl.latencies import CONTROL_LAG
 from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.delay import DelayLine
 from lately.hdl.memory.ecp5 import ECP5CellMemory
-from lately.hdl.timing.core import TimingCore
+from lately.hdl.timing.core import ExchangeCore, TimingCore
 from lately.hdl.timing.elide import ElidePart
 from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.sweep import Sweep
@@ -101,8 +102,15 @@ def test_clear():
 
 @pytest.mark.parametrize("protect", ["parity", "ecc"])
 @pytest.mark.parametrize("operation", [Operation.QUERY, Operation.INSERT])
-def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(operation, protect):
-    core = TimingCore(SPEC, clocks=CLOCKS, memory=GarbageMemory, protect=protect)
+@pytest.mark.parametrize("counted", [False, True])
+def test_an_upset_is_told_with_the_ages_of_the_one_operation_that_reads_it(
+    counted, operation, protect
+):
+    if counted:
+        # A bit more leaves the sweep enough insertions.
+        core = ExchangeCore(replace(timing_preset("counted-tiny"), stamp_bits=8), protect=protect)
+    else:
+        core = TimingCore(SPEC, clocks=CLOCKS, memory=GarbageMemory, protect=protect)
     bench = Bench(core, SPEC)
     memory = core.parts[0].memory
     words = (memory.copies[0] if protect == "ecc" else memory).words.data

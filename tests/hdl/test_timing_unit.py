@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from amaranth.back import rtlil
 from amaranth.sim import Simulator
 from mutants import broken
 from timing_unit_bench import Bench, random_operations
@@ -16,10 +17,11 @@ from lately.golden import (
 )
 from lately.hdl.frontend.tick_spacing import TickSpacing
 from lately.hdl.latencies import TICKS_WAITING
-from lately.hdl.timing.core import StampedCore
+from lately.hdl.timing.core import StampedCore, TimingCore
 from lately.hdl.timing.sweep_rules import check_elision, elision_period
 from lately.hdl.timing.timing_profile import TimingProfile, check_bits
 from lately.hdl.timing.unit import TimingUnit
+from lately.hdl.unit_shell import UnitShell
 
 NONE, QUERY, INSERT, CHECK, CLEAR, SHIFT = (
     Operation[name] for name in ("NONE", "QUERY", "INSERT", "CHECK_AND_INSERT", "CLEAR", "SHIFT")
@@ -214,3 +216,12 @@ def test_block_rams():
 def test_parameters_wrong(build, error, message):
     with pytest.raises(error, match=f"^{message}$"):
         build()
+
+
+def test_results_of_a_shell_wait_in_one_copy_by_default():
+    def text(**options):
+        core = TimingCore(timing_preset("tiny"), clocks=40)
+        shell = UnitShell(core, tag_bits=2, statistics_bits=8, generations=22, **options)
+        return rtlil.convert(shell, emit_src=False)
+
+    assert text() == text(copies=1) != text(copies=3)
