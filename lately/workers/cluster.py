@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
@@ -70,6 +71,8 @@ def _own(jobs: int) -> Iterator[Client]:
         tempfile.TemporaryDirectory(prefix="lately-", ignore_cleanup_errors=True) as folder,
         dask.config.set(settings | {"temporary-directory": folder}),
     ):
+        # Whoever starts it lets Ctrl-C through again: the thread of the cluster must find it there.
+        resource_tracker.ensure_running()
         with _shielded():
             try:
                 cluster = _start(jobs)
