@@ -54,8 +54,8 @@ fuzz: tools $(DEV) ## Give parsers damaged inputs for SECONDS each; counts in bu
 	@$(BIN)/python tests/fuzz --seconds $(SECONDS)
 
 soak: tools $(DEV) ## Compare all units with golden for hours, a thousand million operations a ring
-	@$(BIN)/lately bench endurance --jobs $(JOBS)
-	@$(BIN)/python docs/pages verification build/soak/soak.json
+	@$(BIN)/lately bench endurance --jobs $(JOBS) --out results
+	@$(BIN)/python docs/pages verification
 
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/lately prove --jobs $(JOBS)

@@ -14,13 +14,13 @@ from typing import Any, cast
 from amaranth.back import rtlil
 
 from ..golden import any_preset
-from ..golden.errors import LatelyError
 from ..hdl.build import UnitSpec, filter_unit
 from ..replay.run_record import RunRecord, Runs
 from ..replay.soak import soak
 from ..replay.stream_times import with_ticks
 from ..workers.calls import Call, tell
 from ..workers.kept_calls import KeptCall, Progress, Tally, complete
+from .cases import UnknownCaseError
 
 OPERATIONS = 100_000_000
 """Operations of a run."""
@@ -30,10 +30,6 @@ RING_SEEDS = tuple(range(1, 11))
 
 SPAN = 1000
 """Ticks of the cases with a window in time."""
-
-
-class UnknownEnduranceError(LatelyError, ValueError):
-    """A pattern matches no case."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,18 +94,15 @@ def select(patterns: Sequence[str]) -> list[EnduranceCase]:
 
     Raises
     ------
-    UnknownEnduranceError
+    UnknownCaseError
         If one matches nothing.
     """
     for pattern in patterns:
         if not any(fnmatchcase(case.name, pattern) for case in CASES):
             names = ", ".join(case.name for case in CASES)
-            raise UnknownEnduranceError(f"case: must be one of {names}, not {pattern!r}")
-    return [
-        case
-        for case in CASES
-        if not patterns or any(fnmatchcase(case.name, pattern) for pattern in patterns)
-    ]
+            raise UnknownCaseError(f"case: must match one of {names}, not {pattern!r}")
+    wanted = patterns or ["*"]
+    return [case for case in CASES if any(fnmatchcase(case.name, one) for one in wanted)]
 
 
 def endure(

@@ -6,30 +6,28 @@ from typing import Any
 import click
 
 from .figures import show
-from .options import count_option, json_option, make_directory, parse_seeds, workers
+from .options import (
+    cases_option,
+    count_option,
+    json_option,
+    kept_runs_option,
+    list_cases_option,
+    make_directory,
+    parse_seeds,
+    seeds_option,
+    workers,
+)
 from .progress import parallel_bar
 from .reporting import fail_with
 
 
 @click.command("endurance", short_help="All units beside golden, for as long as it takes.")
-@click.option(
-    "--case",
-    "patterns",
-    multiple=True,
-    metavar="NAME",
-    help="Case, with wildcards * and ?; may be repeated.  [default: all]",
-)
-@click.option("--seeds", metavar="LIST", help="Such as 1-5 or 1,3.  [default: those of each case]")
+@cases_option("Case")
+@seeds_option
 @count_option("--operations", 100_000_000, "Operations of each run.")
 @workers("Runs at a time")
-@click.option(
-    "--out",
-    default=os.path.join("build", "soak"),
-    show_default=True,
-    metavar="DIR",
-    help="Keep finished runs in DIR, and resume from those already there.",
-)
-@click.option("--list", "list_cases", is_flag=True, help="List the cases and exit.")
+@kept_runs_option("soak")
+@list_cases_option
 @json_option
 def bench_endurance(
     *,

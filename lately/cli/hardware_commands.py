@@ -6,33 +6,31 @@ from typing import Any
 import click
 
 from .figures import show
-from .options import json_option, make_directory, parse_seeds, time_limit_option, workers
+from .options import (
+    cases_option,
+    json_option,
+    kept_runs_option,
+    list_cases_option,
+    make_directory,
+    parse_seeds,
+    seeds_option,
+    time_limit_option,
+    workers,
+)
 from .progress import parallel_bar
 from .reporting import fail_with
 
 
 @click.command("hardware", short_help="Units on devices: static timing and area.")
-@click.option(
-    "--case",
-    "patterns",
-    multiple=True,
-    metavar="NAME",
-    help="Case or group, with wildcards * and ?; may be repeated.  [default: all]",
-)
-@click.option("--seeds", metavar="LIST", help="Such as 1-5 or 1,3.  [default: those of each case]")
+@cases_option("Case or group")
+@seeds_option
 @workers("Runs at a time")
 @time_limit_option
-@click.option(
-    "--out",
-    default=os.path.join("build", "hardware"),
-    show_default=True,
-    metavar="DIR",
-    help="Keep finished runs in DIR, and resume from those already there.",
-)
+@kept_runs_option("hardware")
 @click.option(
     "--check", "baseline", metavar="FILE", help="Fail if a run is worse than in the baseline FILE."
 )
-@click.option("--list", "list_cases", is_flag=True, help="List the cases and exit.")
+@list_cases_option
 @json_option
 def bench_hardware(
     *,

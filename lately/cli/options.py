@@ -51,6 +51,30 @@ seed_option = count_option("--seed", 1, "Seed of the random keys.", least=0)
 """--seed, of commands that draw keys."""
 
 
+seeds_option = click.option(
+    "--seeds", metavar="LIST", help="Such as 1-5 or 1,3.  [default: those of each case]"
+)
+"""--seeds, for `parse_seeds`, of commands that run cases."""
+
+list_cases_option = click.option(
+    "--list", "list_cases", is_flag=True, help="List the cases and exit."
+)
+"""--list, of commands that run cases."""
+
+
+def cases_option(what: str) -> Callable[[Command], Command]:
+    """Return --case, which names cases, or "`what`", by patterns."""
+    text = f"{what}, with wildcards * and ?; may be repeated.  [default: all]"
+    return click.option("--case", "patterns", multiple=True, metavar="NAME", help=text)
+
+
+def kept_runs_option(name: str) -> Callable[[Command], Command]:
+    """Return --out, a folder that keeps finished runs: by default that of a `name` in build."""
+    text = "Keep finished runs in DIR, and resume from those already there."
+    default = os.path.join("build", name)
+    return click.option("--out", default=default, show_default=True, metavar="DIR", help=text)
+
+
 time_limit_option = amount_option(
     "--time-limit",
     "SECONDS",

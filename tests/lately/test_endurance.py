@@ -111,7 +111,7 @@ def test_cases_by_name():
 def test_case_wrong():
     result = CliRunner().invoke(main, ["bench", "endurance", "--case", "tiny"])
     assert result.exit_code == 1
-    assert "case: must be one of default, apbf-default," in result.stderr
+    assert "case: must match one of default, apbf-default," in result.stderr
     assert "not 'tiny'" in result.stderr
 
 
