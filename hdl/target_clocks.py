@@ -29,7 +29,7 @@ LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
     "ecp5-7": (265, 180),
     "ecp5-8": (300, 200),
     "ice40-hx8k": (150, 110, 90),
-    "ice40-up5k": (70, 58, 48),
+    "ice40-up5k": (70, 58),
     "gowin-gw1nr-9c": (190, 130),
     "gowin-gw2ar-18c": (380, 200),
 }

@@ -25,12 +25,17 @@ class Device:
         "ecp5", "ice40" or "gowin".
     synthesis : tuple of str
         yosys pass and its options.
+    mapping : str
+        Script of ABC, which makes look-up tables of the logic.
     place_and_route : tuple of str
         nextpnr program and its options.
     lut, ff : int
         4-input tables and flip-flops. On iCE40 they share logic cells.
     bram, bram_bits : int
         Block RAMs, and data bits of one.
+    delay_ps : int or None
+        Picoseconds of a path without its routing that ABC maps for; by default those of the
+        longest path.
     pads : str
         yosys command that gives the top level its pads, if nextpnr does not.
     pins : tuple of int
@@ -44,25 +49,16 @@ class Device:
     description: str
     family: str
     synthesis: tuple[str, ...]
+    mapping: str
     place_and_route: tuple[str, ...]
     lut: int
     ff: int
     bram: int
     bram_bits: int
+    delay_ps: int | None = None
     pads: str = ""
     pins: tuple[int, ...] = ()
     caveat: str = ""
-
-
-MAPPING = "+&scorr;&sweep;&dc2;&dch,-f,-r;&ps;&if,{W},{D},{R},-F,0,-A,0,-v;&mfs"
-"""Script of ABC: maps every function at its least depth.
-
-Left to itself ABC saves tables wherever a path is short beside the longest one, which is always a
-carry chain; but where routing takes most of a path, each table counts.
-"""
-
-DELAY_PS = {"ecp5": 1600}
-"""Picoseconds of a path without its routing that ABC maps for, by family of devices."""
 
 
 _TABLES = tomllib.loads(resources.files(__package__).joinpath("devices.toml").read_text("utf-8"))
@@ -77,6 +73,8 @@ def _device(name: str, *, family: str, **fields: Any) -> Device:
     for field, value in shared.items():
         if isinstance(value, list):
             shared[field] = tuple(word.format(**fields) for word in value)
+        elif field == "mapping":
+            shared[field] = fields.get(field, value)
         elif isinstance(value, str):
             shared[field] = value.format(**fields)
     cells = {kind: fields[kind] for kind in ("lut", "ff", "bram")}

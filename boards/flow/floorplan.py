@@ -1,6 +1,7 @@
-"""Places for the block RAMs of shards, which nextpnr's placer would scatter."""
+"""Places for the block RAMs of a unit, which nextpnr's placer would scatter."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 Groups = Sequence[Sequence[str]]
@@ -12,47 +13,85 @@ class Sites(NamedTuple):
 
     Attributes
     ----------
-    bands : tuple of (int, int)
-        Pairs of rows, each near its fellow, the first of a pair towards the edge.
+    rows : tuple of int
+        From one edge to the other.
     columns : tuple of (int, int)
         Column and number within it, from left to right; the same in every row.
+    bands : tuple of (int, int)
+        Pairs of rows, each near its fellow, the first of a pair towards the edge; none if there
+        are too few rows.
     """
 
-    bands: tuple[tuple[int, int], ...]
+    rows: tuple[int, ...]
     columns: tuple[tuple[int, int], ...]
+    bands: tuple[tuple[int, int], ...] = ()
 
     def name(self, row: int, place: int) -> str:
         """Return what nextpnr calls the site at a `place` of a `row`."""
         column, number = self.columns[place]
         return f"X{column}/Y{row}/EBR{number}"
 
+    def centred(self, count: int) -> list[str]:
+        """Return the names of the `count` sites in the middle, column by column."""
+        width = -(-count // len(self.rows))
+        first = (len(self.columns) - width) // 2
+        places = range(first, first + width)
+        return [self.name(row, place) for place in places for row in self.rows][:count]
 
-# Four in every nine columns, but for the clock's spine in the middle.
-_85K = tuple((left + 2 * number, number)
-             for left in (*range(4, 59, 9), *range(69, 115, 9)) for number in range(4))  # fmt: skip
-SITES = {"--85k": Sites(bands=((22, 46), (82, 70)), columns=_85K)}
+
+def _columns(*starts: int) -> tuple[tuple[int, int], ...]:
+    """Return four in every nine columns from each of the `starts` on."""
+    return tuple((start + 2 * number, number) for start in starts for number in range(4))
+
+
+# Columns keep clear of the clock's spine in the middle.
+SITES: Mapping[str, Sites] = {
+    "--25k": Sites((25, 37), _columns(*range(4, 23, 9), *range(33, 61, 9))),
+    "--45k": Sites((10, 34, 58), _columns(*range(4, 32, 9), *range(42, 79, 9))),
+    "--85k": Sites(
+        (22, 46, 70, 82),
+        _columns(*range(4, 59, 9), *range(69, 115, 9)),
+        bands=((22, 46), (82, 70)),
+    ),
+}
 """By the option of nextpnr that names the device."""
 
 WEIGHT = ("--placer-heap-timingweight", "45")
-"""Option of nextpnr for units of shards, whose ways are long.
+"""Option of nextpnr where block RAMs have places.
 
-Of one netlist of four lanes, with one seed: 193 MHz with 20, 227 with 60, 201 with 200; of another
-241 with 45, 208 with 80.
+Of 20, 30, 45 and 60 the one whose slowest seed is fastest in most units of one lane.
+"""
+
+REROUTE = "--tmg-ripup"
+"""Option of nextpnr that routes again what is too slow.
+
+Where the shards of several lanes fill the chip that takes ten minutes and more.
 """
 
 
-def place_groups(netlist: dict[str, Any], groups: Groups, sites: Sites) -> int:
-    """Give the block RAMs of a unit of several shards their places.
+def options_for(options: tuple[str, ...], *, shards: bool) -> tuple[str, ...]:
+    """Return the `options` of nextpnr for block RAMs with places, of several `shards` or none."""
+    at = options.index(WEIGHT[0])
+    changed = (*options[:at], *WEIGHT, *options[at + 2 :])
+    return changed if shards else (*changed, REROUTE)
 
-    Those of a group come together, half of them in either row of a band, in
-    their order: what belongs together is near, and its registers with it. A
-    netlist of fewer than two groups, or whose groups do not fit so, stays as
-    it is.
+
+def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> int:
+    """Give the block RAMs of a unit their places.
+
+    They lie side by side in the natural order of their names, which is that of segments and parts:
+    what shares addresses is near, and its registers with it. Wherever there are rows enough a
+    segment takes a few columns from top to bottom.
+
+    Of several `groups` each comes together, half of them in either row of a band, in their order,
+    and leaves the middle to the logic between the groups. If they do not fit so, none has a place.
 
     Parameters
     ----------
     netlist : dict
-        Modules by name, as yosys writes them in JSON.
+        Modules by name, as yosys writes them in JSON, with the unit in its harness; a top level
+        without one stays as it is. Changed.
+    sites : Sites
     groups : sequence of sequences of str
         Names within the unit, as `lately.hdl.memory.map.floorplan_groups` gives them.
 
@@ -61,34 +100,38 @@ def place_groups(netlist: dict[str, Any], groups: Groups, sites: Sites) -> int:
     int
         Block RAMs that were placed.
     """
+    cells = netlist.get("top.unit", {"cells": {}})["cells"]
     if len(groups) < 2:
-        return 0
-    for module in netlist.values():
-        cells = module["cells"]
-        if all(name in cells for group in groups for name in group):
-            return _place([[cells[name] for name in group] for group in groups], sites)
-    return 0
+        blocks = [name for name, cell in cells.items() if cell["type"] == "DP16KD"]
+        blocks.sort(key=_natural)
+        places = dict(zip(blocks, sites.centred(len(blocks)), strict=True))
+    elif all(name in cells for group in groups for name in group):
+        places = _in_bands(groups, sites)
+    else:
+        places = {}
+    for name, site in places.items():
+        cells[name].setdefault("attributes", {})["BEL"] = site
+    return len(places)
 
 
-def _place(groups: list[list[dict[str, Any]]], sites: Sites) -> int:
-    in_band = -(-len(groups) // len(sites.bands))
+def _natural(name: str) -> list[tuple[str, int]]:
+    """Return a key by which "part2" comes before "part10"."""
+    return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
+
+
+def _in_bands(groups: Groups, sites: Sites) -> dict[str, str]:
+    """Return the sites of block RAMs by name; of none if the bands are too narrow."""
+    in_band = -(-len(groups) // max(1, len(sites.bands)))
     # In pairs, so that a pair of rows has the blocks of one segment beside each other.
     width = 2 * -(-max(map(len, groups)) // 4)
     pitch = len(sites.columns) // in_band
-    if width > pitch:
-        return 0
+    if not sites.bands or width > pitch:
+        return {}
+    places = {}
     for number, group in enumerate(groups):
         band = sites.bands[number % len(sites.bands)]
         left = number // len(sites.bands) * pitch
-        for index, cell in enumerate(group):
+        for index, name in enumerate(group):
             row, place = band[index // 2 % 2], left + index // 4 * 2 + index % 2
-            cell.setdefault("attributes", {})["BEL"] = sites.name(row, place)
-    return sum(map(len, groups))
-
-
-def with_option(options: tuple[str, ...], name: str, value: str) -> tuple[str, ...]:
-    """Return the options of a command line with another `value` for the one of that `name`."""
-    if name not in options:
-        return (*options, name, value)
-    at = options.index(name) + 1
-    return (*options[:at], value, *options[at + 1 :])
+            places[name] = sites.name(row, place)
+    return places

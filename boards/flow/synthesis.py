@@ -190,6 +190,7 @@ def synthesize(
     target_mhz: int | None = None,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
+    netlists: Path | None = None,
 ) -> SynthesisReport:
     """Synthesise, place and route a unit, and time it.
 
@@ -220,6 +221,8 @@ def synthesize(
         Seconds after which a run of one tool is ended.
     progress : callable, optional
         Called with a stage of `STAGES` and the share done of the whole.
+    netlists : Path, optional
+        Folder in which the netlist is kept for other seeds, or found; there is no log then.
 
     Raises
     ------
@@ -234,7 +237,8 @@ def synthesize(
         raise TypeError(f"Module must be a wiring.Component, or have ports given, not {module!r}")
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device, progress, time_limit=time_limit)
-        netlist = flow.synthesise(_convert(module, ports, reset=device.family == "ice40"))
+        text = _convert(module, ports, reset=device.family == "ice40")
+        netlist = flow.synthesise(text, netlists)
         unit, harness = count_resources(netlist)
         check_fit(device, unit, harness)
         flow.complete(netlist, getattr(module, "floorplan_groups", ()))
@@ -307,7 +311,8 @@ def synthesize_unit(
     device
         As `synthesize`, and so are the errors.
     options
-        ``seed``, ``directory``, ``target_mhz``, ``time_limit`` and ``progress`` of `synthesize`.
+        ``seed``, ``directory``, ``target_mhz``, ``time_limit``, ``progress`` and ``netlists`` of
+        `synthesize`.
 
     Raises
     ------

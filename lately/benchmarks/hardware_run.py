@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..boards.flow.devices import device
+from ..boards.flow.kept_netlists import cache_directory
 from ..boards.flow.synthesis import synthesize_unit
 from ..boards.flow.tools import TIME_LIMIT, SynthesisError
 from ..golden import Specification
@@ -133,6 +134,7 @@ def work() -> None:
             seed=run.seed,
             time_limit=time_limit,
             progress=lambda stage, share: _tell(stage=stage, share=share),
+            netlists=cache_directory(),
         )
     except LatelyError as error:
         _tell(error=str(error))

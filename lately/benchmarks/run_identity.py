@@ -7,13 +7,14 @@ from math import ceil
 from amaranth.back import rtlil
 
 from ..boards.flow.devices import Device
-from ..boards.flow.floorplan import SITES, WEIGHT
+from ..boards.flow.floorplan import SITES, options_for
 from ..boards.flow.limits import unit_limit
 from ..boards.flow.synthesis import own_memory
 from ..boards.flow.timing_harness import Harness
 from ..boards.flow.tools import versions
 from ..golden import Specification
 from ..hdl.build import filter_unit, unit_profile
+from ..hdl.target_clocks import levels, target_mhz
 from .measurements import Identity
 
 
@@ -29,24 +30,26 @@ def identity(spec: Specification, target: Device, seed: int) -> Identity:
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    synthesis = (*target.synthesis, target.pads)
+    synthesis = (*target.synthesis, target.mapping, str(target.delay_ps or ""), target.pads)
     numbers = (ceil(unit_limit(target.name).mhz), *target.pins)
     placement = (*target.place_and_route, *map(str, numbers))
-    if unit_profile(spec).lanes > 1 and target.place_and_route[1] in SITES:
-        placement += ("places", *WEIGHT)
+    if target.place_and_route[1] in SITES:
+        options = options_for(target.place_and_route, shards=unit_profile(spec).lanes > 1)
+        placement = (*options, *map(str, numbers), "places")
+    fast = levels(target.name, target_mhz(target.name))
     return Identity(
         spec=spec,
         device=target.name,
         seed=seed,
-        rtlil=_fingerprint(spec, own_memory(target, spec)),
+        rtlil=_fingerprint(spec, own_memory(target, spec), fast),
         flow=" ".join(filter(None, (*synthesis, *placement))),
         versions=tuple(sorted(versions(target).items())),
     )
 
 
 @cache
-def _fingerprint(spec: Specification, memory: str) -> str:
+def _fingerprint(spec: Specification, memory: str, levels: int) -> str:
     # Whether the harness has a reset follows from the device, which is told apart anyway.
-    harness = Harness(filter_unit(spec, memory=memory), reset=False)
+    harness = Harness(filter_unit(spec, memory=memory, levels=levels), reset=False)
     text = rtlil.convert(harness, name="top", ports=harness.ports, emit_src=False)
     return hashlib.sha256(text.encode()).hexdigest()

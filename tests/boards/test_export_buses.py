@@ -295,8 +295,9 @@ def test_all_registers_are_on_wishbone():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize("case", ON_WISHBONE)
-def test_registers_on_wishbone(case, tmp_path):
+def test_registers_on_wishbone(case, simulator, tmp_path):
     """Every register is read and written, by a classic master and a pipelined one."""
     spec, how = ON_WISHBONE[case]
     spec.to_toml(tmp_path / "spec.toml")
@@ -304,12 +305,12 @@ def test_registers_on_wishbone(case, tmp_path):
     of_both = [f"{name}/pipelined={kind}" for name in ("every_address", "settings", "orders")
                for kind in (False, True)]  # fmt: skip
     outcomes = run_bench(
-        on_wishbone(case).verilog, ["wishbone_bench"], "icarus", tmp_path / "bench",
+        on_wishbone(case).verilog, ["wishbone_bench"], simulator, tmp_path / "bench",
         environment={"LATELY_SPEC": str(tmp_path / "spec.toml"), "LATELY_SEED": "4",
                      "LATELY_DESIGN": json.dumps(how)},
         testcase="|".join(["every_address", "settings", "orders", *counted]),
     )  # fmt: skip
-    log = (tmp_path / "bench" / "icarus.log").read_text()[-4000:]
+    log = (tmp_path / "bench" / f"{simulator}.log").read_text()[-4000:]
     assert outcomes == dict.fromkeys([*of_both, *counted], True), log
 
 

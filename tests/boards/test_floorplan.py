@@ -1,106 +1,155 @@
-"""Places of the block RAMs of shards."""
+"""Places of the block RAMs of a unit."""
 
-import re
 from copy import deepcopy
+from itertools import chain
 
 import pytest
 
-from lately.boards.flow.devices import device
-from lately.boards.flow.floorplan import SITES, WEIGHT, place_groups, with_option
+from lately.boards.flow.devices import DEVICES, device
+from lately.boards.flow.floorplan import SITES, options_for, place_blocks
 from lately.golden import preset
 from lately.hdl import LaneUnit
 
 BIG = SITES["--85k"]
+ECP5 = [one for one in DEVICES.values() if one.family == "ecp5"]
 
 
-def groups(shards, segments, parts, blocks=1):
+def blocks(segments, parts, rows=1, path="core.store"):
     return [
-        [
-            f"shard{shard}.core.store.segment{segment}_part{part}.block{block}_0"
-            for segment in range(segments)
-            for part in range(parts)
-            for block in range(blocks)
-        ]
-        for shard in range(shards)
+        f"{path}.segment{segment}_part{part}.block{row}_0"
+        for segment in range(segments)
+        for part in range(parts)
+        for row in range(rows)
     ]
 
 
-def netlist(shards, segments, parts, blocks=1):
-    names = [name for group in groups(shards, segments, parts, blocks) for name in group]
+def netlist(names):
+    """Return a harness and its unit, whose block RAMs are in no order."""
     cells = {name: {"type": "DP16KD"} for name in sorted(names, reverse=True)}
-    flip_flop = {"type": "TRELLIS_FF"}
-    others = {"shard0.core.store.segment0_part0.bit": flip_flop, "a": {"type": "DP16KD"}}
-    return {"top": {"cells": {"unit": {"type": "top.unit"}}}, "top.unit": {"cells": cells | others}}
-
-
-def places(modules):
-    """Row and place of each block RAM that has one, by name."""
-    found = {}
-    for name, cell in modules["top.unit"]["cells"].items():
-        if "attributes" in cell:
-            match = re.fullmatch(r"X(\d+)/Y(\d+)/EBR(\d)", cell["attributes"]["BEL"])
-            column, row, number = map(int, match.groups())
-            found[name] = (row, BIG.columns.index((column, number)))
-    return found
-
-
-def test_sites():
-    """As many as the device has block RAMs, all different."""
-    sites = {
-        BIG.name(row, place)
-        for band in BIG.bands
-        for row in band
-        for place in range(len(BIG.columns))
+    cells["core.store.segment0_part0.bit"] = {"type": "TRELLIS_FF"}
+    return {
+        "top": {"cells": {"unit": {"type": "top.unit"}, "other": {"type": "DP16KD"}}},
+        "top.unit": {"cells": cells},
     }
-    assert len(sites) == device("ecp5-85k-6").bram == 208
-    assert device("ecp5-85k-6").place_and_route[1] in SITES
 
 
-@pytest.mark.parametrize(("shards", "segments", "parts", "blocks"), [
+def places(modules, sites=BIG):
+    """Row and place of each block RAM that has one, by name."""
+    where = {
+        site: (index % len(sites.rows), index // len(sites.rows))
+        for index, site in enumerate(sites.centred(len(sites.rows) * len(sites.columns)))
+    }
+    cells = modules["top.unit"]["cells"]
+    return {
+        name: where[cell["attributes"]["BEL"]]
+        for name, cell in cells.items()
+        if "attributes" in cell
+    }
+
+
+@pytest.mark.parametrize("target", ECP5, ids=lambda target: target.name)
+def test_sites(target):
+    """As many as the device has block RAMs, all different, and as many left of the middle."""
+    sites = SITES[target.place_and_route[1]]
+    every = sites.centred(target.bram)
+    assert len(set(every)) == target.bram == len(sites.rows) * len(sites.columns)
+    assert every[0] == f"X4/Y{sites.rows[0]}/EBR0"
+    assert every[-1] == f"X{sites.columns[-1][0]}/Y{sites.rows[-1]}/EBR3"
+
+
+@pytest.mark.parametrize(("count", "columns"), [(1, {25}), (4, {25}), (5, {25, 26}), (8, {25, 26})])
+def test_few_are_in_the_middle(count, columns):
+    names = blocks(count, 1)
+    modules = netlist(names)
+    assert place_blocks(modules, BIG) == count
+    assert {column for _, column in places(modules).values()} == columns
+
+
+def test_all_have_places_of_their_own():
+    modules = netlist(blocks(13, 4, 4))
+    assert place_blocks(modules, BIG) == 208
+    found = places(modules)
+    assert len(set(found.values())) == 208
+    assert "core.store.segment0_part0.bit" not in found
+
+
+@pytest.mark.parametrize(("segments", "parts", "rows", "columns"), [
+    (8, 4, 1, 1), (13, 4, 4, 4), (10, 8, 1, 2), (18, 2, 1, 1),
+])  # fmt: skip
+def test_segments_lie_side_by_side(segments, parts, rows, columns):
+    """In natural order: after segment 9 comes segment 10."""
+    modules = netlist(blocks(segments, parts, rows))
+    place_blocks(modules, BIG)
+    found = places(modules)
+    last = -1
+    for segment in range(segments):
+        own = [column for name, (_, column) in found.items() if f"segment{segment}_" in name]
+        assert len(own) == parts * rows
+        assert max(own) - min(own) < columns
+        assert min(own) >= last
+        last = max(own)
+
+
+def groups(shards, segments, parts, rows=1):
+    """Return the block RAMs of each shard."""
+    return [blocks(segments, parts, rows, f"shard{shard}.core.store") for shard in range(shards)]
+
+
+def band_places(modules):
+    """Row and column of each block RAM that has a place, by name, in sites."""
+    where = {
+        BIG.name(row, place): (row, place) for row in BIG.rows for place in range(len(BIG.columns))
+    }
+    cells = modules["top.unit"]["cells"].items()
+    return {name: where[cell["attributes"]["BEL"]] for name, cell in cells if "attributes" in cell}
+
+
+@pytest.mark.parametrize(("shards", "segments", "parts", "rows"), [
     (6, 8, 4, 1), (3, 8, 4, 1), (3, 7, 3, 1), (2, 6, 2, 4), (6, 16, 2, 1), (4, 13, 4, 1),
 ])  # fmt: skip
-def test_shards_have_places_of_their_own(shards, segments, parts, blocks):
-    modules = netlist(shards, segments, parts, blocks)
-    named = groups(shards, segments, parts, blocks)
-    assert place_groups(modules, named, BIG) == shards * segments * parts * blocks
-    found = places(modules)
-    assert len(found) == shards * segments * parts * blocks
+def test_shards_have_places_of_their_own(shards, segments, parts, rows):
+    named = groups(shards, segments, parts, rows)
+    modules = netlist([*chain(*named)])
+    assert place_blocks(modules, BIG, named) == shards * segments * parts * rows
+    found = band_places(modules)
+    assert len(found) == shards * segments * parts * rows
     assert len(set(found.values())) == len(found)
     spans = []
     for shard in range(shards):
         own = [place for name, place in found.items() if name.startswith(f"shard{shard}.")]
-        rows = {row for row, _ in own}
         columns = [column for _, column in own]
-        assert rows <= set(BIG.bands[shard % 2])
+        assert {row for row, _ in own} <= set(BIG.bands[shard % 2])
         assert max(columns) - min(columns) < 2 * -(-len(own) // 4)
-        spans.append((min(rows), min(columns), max(columns)))
+        spans.append((shard % 2, min(columns), max(columns)))
     # No shard reaches into another's columns.
-    for row, first, last in spans:
-        for other_row, other_first, other_last in spans:
-            if (row, first) != (other_row, other_first) and row == other_row:
+    for band, first, last in spans:
+        for other_band, other_first, other_last in spans:
+            if (band, first) != (other_band, other_first) and band == other_band:
                 assert last < other_first or other_last < first
 
 
-def test_parts_of_a_segment_are_neighbours():
-    modules = netlist(6, 8, 4)
-    place_groups(modules, groups(6, 8, 4), BIG)
-    found = places(modules)
+def test_parts_of_a_segment_of_a_shard_are_neighbours():
+    named = groups(6, 8, 4)
+    modules = netlist([*chain(*named)])
+    place_blocks(modules, BIG, named)
+    found = band_places(modules)
     for segment in range(8):
-        name = f"shard3.core.store.segment{segment}_part"
-        own = [found[f"{name}{part}.block0_0"] for part in range(4)]
+        own = [found[f"shard3.core.store.segment{segment}_part{part}.block0_0"]
+               for part in range(4)]  # fmt: skip
         assert len({row for row, _ in own}) == 2
         assert len({column for _, column in own}) == 2
 
 
-@pytest.mark.parametrize(("shards", "segments", "parts"), [(1, 8, 4), (6, 17, 2), (3, 14, 4)])
-def test_netlists_that_stay(shards, segments, parts):
-    """One shard alone has no places; and shards that are too large have none."""
-    modules = netlist(shards, segments, parts)
+@pytest.mark.parametrize(("shards", "segments", "parts", "size"), [
+    (6, 17, 2, "--85k"), (3, 14, 4, "--85k"), (3, 4, 4, "--25k"),
+])  # fmt: skip
+def test_shards_that_have_no_places(shards, segments, parts, size):
+    """Those that are too large; others than in the netlist; a device without bands."""
+    named = groups(shards, segments, parts)
+    modules = netlist([*chain(*named)])
     before = deepcopy(modules)
-    assert place_groups(modules, groups(shards, segments, parts), BIG) == 0
-    assert modules == before
-    # Those that are not in it.
-    assert place_groups(modules, groups(6, 8, 5), BIG) == 0
+    assert place_blocks(modules, SITES[size], named) == 0
+    assert place_blocks(modules, BIG, groups(6, 8, 5)) == 0
     assert modules == before
 
 
@@ -111,10 +160,27 @@ def test_groups_of_a_unit():
     assert LaneUnit(spec).floorplan_groups == ()
 
 
-def test_weight_takes_the_place_of_the_devices():
+def test_netlists_that_stay():
+    """A top level without a harness, and a unit without block RAMs."""
+    for modules in ({"top": netlist(blocks(8, 4))["top.unit"]}, netlist([])):
+        before = deepcopy(modules)
+        assert place_blocks(modules, BIG) == 0
+        assert modules == before
+
+
+def test_other_sizes():
+    modules = netlist(blocks(8, 4))
+    assert place_blocks(modules, SITES["--25k"]) == 32
+    rows = {cell["attributes"]["BEL"].split("/")[1] for name, cell in
+            modules["top.unit"]["cells"].items() if "block" in name}  # fmt: skip
+    assert rows == {"Y25", "Y37"}
+    assert device("ecp5-25k-6").place_and_route[1] == "--25k"
+
+
+def test_options():
+    """Long wires count for more; what is too slow is routed again, but not among shards."""
+    assert options_for(("a", "--placer-heap-timingweight", "20", "b"), shards=True) == (
+        "a", "--placer-heap-timingweight", "45", "b",
+    )  # fmt: skip
     options = device("ecp5-85k-6").place_and_route
-    found = with_option(options, *WEIGHT)
-    assert len(found) == len(options)
-    assert found.count(WEIGHT[0]) == 1
-    assert found[found.index(WEIGHT[0]) + 1] == WEIGHT[1]
-    assert with_option(("a",), "b", "c") == ("a", "b", "c")
+    assert options_for(options, shards=False)[-1] == "--tmg-ripup"

@@ -3,6 +3,7 @@
 import json
 import signal
 import subprocess
+from dataclasses import replace
 
 import pytest
 from amaranth.back import rtlil
@@ -218,6 +219,24 @@ def test_report_to_dict(target, report):
 
 def test_same_seed_same_report(target, report):
     assert synthesize(Unit(), device=target, lanes=2, latency_cycles=4) == report
+
+
+def test_netlists_are_kept_for_other_seeds(tmp_path):
+    """Found again they give the same report, and yosys does not run."""
+    target, stages = device("ecp5-25k-6"), []
+    first = synthesize(Unit(), device=target, netlists=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    again = synthesize(
+        Unit(), device=target, netlists=tmp_path, directory=tmp_path / "files",
+        progress=lambda stage, share: stages.append(stage),
+    )  # fmt: skip
+    assert again == first
+    assert not (tmp_path / "files" / "yosys.log").exists()
+    assert stages.count("synthesis") == 1
+    assert synthesize(Unit(), device=target, seed=2, netlists=tmp_path).lut == first.lut
+    assert len(list(tmp_path.glob("*.gz"))) == 1
+    synthesize(Unit(), device=replace(target, mapping="+&if;&mfs"), netlists=tmp_path)
+    assert len(list(tmp_path.glob("*.gz"))) == 2
 
 
 def test_progress_and_files(tmp_path):

@@ -126,7 +126,7 @@ def test_runs_are_made_once(store):
 
 def test_changed_hardware_is_measured_again(store, monkeypatch):
     measure(TINY[:1], store())
-    monkeypatch.setattr(run_identity, "_fingerprint", lambda spec, memory: "changed")
+    monkeypatch.setattr(run_identity, "_fingerprint", lambda spec, memory, levels: "changed")
     assert measure(TINY[:1], store()).measured == 1
     assert len(load(store()._path)) == 2
 

@@ -1,0 +1,55 @@
+"""Netlists as yosys wrote them, kept for further seeds of the placement."""
+
+import gzip
+import hashlib
+import os
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+
+from ...golden.files import replace_file
+
+MOST = 64
+"""Netlists that are kept; the one that was written first goes first."""
+
+
+def cache_directory() -> Path:
+    """Return the folder of netlists; LATELY_CACHE overrides the user's cache folder."""
+    folder = os.environ.get("LATELY_CACHE") or platformdirs.user_cache_dir("lately")
+    return Path(folder) / "netlists"
+
+
+class KeptNetlist:
+    """A netlist in `folder`, found by all the `texts` that determine it.
+
+    One that is damaged is as if it were not there.
+    """
+
+    def __init__(self, folder: Path, *texts: str) -> None:
+        digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+        self._path = folder / f"{digest}.json.gz"
+
+    def read(self) -> bytes | None:
+        """Return the netlist, or None if it is not there."""
+        try:
+            return gzip.decompress(self._path.read_bytes()) or None
+        except (OSError, EOFError, zlib.error):
+            return None
+
+    def write(self, netlist: bytes) -> None:
+        """Keep a netlist, if the folder can be written to."""
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with replace_file(self._path) as file:
+                file.write(gzip.compress(netlist, compresslevel=1))
+            kept = sorted(
+                self._path.parent.glob("*.json.gz"), key=lambda path: path.stat().st_mtime
+            )
+            for path in kept[:-MOST]:
+                path.unlink()
+
+
+def _written(path: Path) -> float:
+    return path.stat().st_mtime
