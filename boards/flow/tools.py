@@ -109,6 +109,11 @@ class Flow:
         """Write ``netlist.json`` from RTLIL as `text`; return its modules.
 
         In the folder `netlists` it is kept, and found again; there is no log then.
+
+        Raises
+        ------
+        SynthesisError
+            If the tool is missing, fails or reaches the time limit.
         """
         self.report("synthesis", 0.0)
         (self._folder / "top.il").write_text(text)
