@@ -86,9 +86,19 @@ def test_identity_tells_hardware_and_flow_apart():
     first = identity(preset("tiny"), target, 1)
     other = identity(preset("tiny"), replace(target, pads="none"), 1)
     assert other == replace(first, flow=other.flow) != first
+    for field, value in (("mapping", "+&if"), ("delay_ps", 99)):
+        assert identity(preset("tiny"), replace(target, **{field: value}), 1).flow != first.flow
     changed = identity(replace(preset("tiny"), seed=1), target, 1)
     assert changed.rtlil != first.rtlil
     assert identity(preset("tiny"), device("ice40-hx8k"), 1).rtlil != first.rtlil
+
+
+def test_identity_tells_levels_apart(monkeypatch):
+    """Registers lie where the device's target clock wants them."""
+    target = device("ice40-up5k")
+    first = identity(preset("small"), target, 1)
+    monkeypatch.setattr(run_identity, "levels", lambda device, mhz: 1)
+    assert identity(preset("small"), target, 1).rtlil != first.rtlil
 
 
 def test_plan():
