@@ -49,7 +49,3 @@ class KeptNetlist:
             )
             for path in kept[:-MOST]:
                 path.unlink()
-
-
-def _written(path: Path) -> float:
-    return path.stat().st_mtime
