@@ -162,16 +162,20 @@ class Design:
     @cached_property
     def component(self) -> FlatUnit:
         """The unit with its ports, as an Amaranth component."""
+        if self.frames:
+            return AxisFrames(self.unit)
+        return AxisUnit(self.unit, last=True) if self.last else WRAPS[self.wrap](self.unit)
+
+    @cached_property
+    def unit(self) -> Any:
+        """The unit or deduplicator with its registers, as an Amaranth component."""
         try:
-            unit = self._unit()
+            return self._unit()
         except ValueError as error:
             # Of an option that this kind of unit has not.
             if isinstance(error, SpecificationError):
                 raise
             raise ExportError(str(error)) from None
-        if self.frames:
-            return AxisFrames(unit)
-        return AxisUnit(unit, last=True) if self.last else WRAPS[self.wrap](unit)
 
     def _unit(self) -> Any:
         has_bus = self.bus != NO_BUS
@@ -204,7 +208,7 @@ class Design:
     @property
     def registers(self) -> RegisterMap | None:
         """Words on the bus; None without a bus."""
-        return getattr(self.component.unit, "registers", None)
+        return getattr(self.unit, "registers", None)
 
     @property
     def ports(self) -> list[Port]:

@@ -79,6 +79,12 @@ class Controlled(wiring.Component):
         name = getattr(self._front, "INTERFACE", None)
         return None if name is None else (self._front.PREFIX, name)
 
+    @property
+    def floorplan_groups(self):
+        """As of the unit, by the names within the whole."""
+        groups = getattr(self.unit, "floorplan_groups", ())
+        return [[f"unit.{name}" for name in group] for group in groups]
+
     def _elaborate_bus(self, m):
         """Connect the bus with the registers, and these with the ports of the unit."""
         m.submodules.unit = unit = self.unit

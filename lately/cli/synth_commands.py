@@ -53,6 +53,11 @@ if TYPE_CHECKING:
     help="A deduplicator of Ethernet frames, which come and leave in so many bits, with the filter "
     "in it.",
 )
+@choice_option(
+    "--bus",
+    ["none", "axi4-lite", "wishbone"],
+    "Registers of settings, counters and secret behind a bus, as 'lately export' puts them.",
+)
 @click.option(
     "--freq",
     "target_mhz",
@@ -91,7 +96,8 @@ def synth(
       lately synth --device ecp5-25k-6
       lately synth --preset small --device ice40-up5k --seed 3
       lately synth --spec filter.toml --device ecp5-85k-6 --json
-      lately synth --spec timed.toml --device ecp5-85k-8 --frames 64
+      lately synth --device ecp5-25k-6 --bus axi4-lite
+      lately synth --spec timed.toml --device ecp5-85k-8 --frames 64 --bus axi4-lite
     """
     from ..boards.flow.devices import DEVICES, device
 
@@ -114,18 +120,21 @@ def synth(
     show(as_json, told, "synthesis", {"report": report, "spec": chosen})
 
 
-def _synthesize(width: str | None, chosen: "UnitSpec", **flow: Any) -> "SynthesisReport":
-    if width is None:
+def _synthesize(
+    width: str | None, chosen: "UnitSpec", *, bus: str, **flow: Any
+) -> "SynthesisReport":
+    if width is None and bus == "none":
         from ..boards.flow.synthesis import synthesize_unit
 
         return synthesize_unit(chosen, **flow)
-    if flow.pop("memory") or flow.pop("organisation") != "separate":
-        raise click.UsageError(
-            "--frames takes the device's own block RAMs and separate segments, no other memory"
-        )
-    from ..boards.export.frame_synthesis import synthesize_frames
+    if flow.pop("organisation") != "separate":
+        raise click.UsageError("--organisation is for a unit without --bus and --frames")
+    if width and flow["memory"]:
+        raise click.UsageError("--frames takes the device's own block RAMs, no other memory")
+    from ..boards.export.design_synthesis import synthesize_design
 
-    return synthesize_frames(chosen, width=int(width), **flow)
+    wrap = f"frames-{width}" if width else "axis"
+    return synthesize_design(chosen, wrap=wrap, bus=bus, **flow)
 
 
 def _exchange(spec: "UnitSpec", family: str) -> str:

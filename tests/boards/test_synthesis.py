@@ -12,7 +12,7 @@ from amaranth.lib import memory, wiring
 from amaranth.lib.wiring import In, Out
 from click.testing import CliRunner
 
-from lately.boards.export import frame_synthesis
+from lately.boards.export import design_synthesis
 from lately.boards.flow import synthesis, tools
 from lately.boards.flow.devices import DEVICES, FORMER_NAMES, UnknownDeviceError, device
 from lately.boards.flow.synthesis import (
@@ -28,6 +28,7 @@ from lately.cli.app import main
 from lately.golden import preset, timing_preset
 from lately.golden.spec import GEBFSpec
 from lately.hdl import FilterUnit
+from lately.hdl.build import filter_unit
 from lately.hdl.memory.gowin import GowinSegmentMemory
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.target_clocks import levels, target_mhz
@@ -604,7 +605,11 @@ def test_command_prints_figures(run_cli):
         ),
         (
             ["--device", "ecp5-25k-6", "--frames", "8", "--portable"],
-            "--frames takes the device's own block RAMs and separate segments, no other memory",
+            "--frames takes the device's own block RAMs, no other memory",
+        ),
+        (
+            ["--device", "ecp5-25k-6", "--bus", "wishbone", "--organisation", "bit-sliced"],
+            "--organisation is for a unit without --bus and --frames",
         ),
         pytest.param(
             ["--device", "ice40-up5k", "--preset", "large"],
@@ -621,24 +626,46 @@ def test_command_refuses(run_cli, arguments, message):
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("width", "clock"), [(8, 125), (64, 157)])
-def test_deduplicator_of_frames(width, clock, monkeypatch):
-    """It is timed behind its bus, with the device's block RAMs, for the clock of its line."""
+@pytest.fixture
+def synthesized(monkeypatch):
+    """Modules and options with which the flow would have been called."""
     calls = []
+    monkeypatch.setattr(
+        design_synthesis, "synthesize", lambda module, **options: calls.append((module, options))
+    )
+    return calls
 
-    def record(module, **options):
-        calls.append((module, options))
 
-    monkeypatch.setattr(frame_synthesis, "synthesize", record)
+@pytest.mark.parametrize(("width", "clock"), [(8, 125), (64, 157)])
+def test_deduplicator_of_frames(width, clock, synthesized):
+    """It is timed behind its bus, with the device's block RAMs, for the clock of its line."""
     target = device("ecp5-85k-8")
     spec = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
-    frame_synthesis.synthesize_frames(spec, width=width, device=target, seed=2)
-    frame_synthesis.synthesize_frames(spec, width=width, device=target, target_mhz=99)
-    (module, options), (_, others) = calls
+    how = {"device": target, "wrap": f"frames-{width}", "bus": "axi4-lite"}
+    design_synthesis.synthesize_design(spec, **how, seed=2)
+    design_synthesis.synthesize_design(spec, **how, target_mhz=99)
+    (module, options), (_, others) = synthesized
     assert options == {"device": target, "target_mhz": clock, "seed": 2}
     assert others["target_mhz"] == 99
     text = rtlil.convert(module)
     assert "s_axil_awaddr" in text
+    assert "DP16KD" in text
+
+
+@pytest.mark.parametrize(
+    ("bus", "port"), [("axi4-lite", "s_axil_awaddr"), ("wishbone", "wb_adr_i")]
+)
+def test_unit_behind_a_bus(bus, port, synthesized):
+    """It has as many stages as without a bus, and strives for the vendor's limit likewise."""
+    target = device("ecp5-25k-6")
+    design_synthesis.synthesize_design(preset("tiny"), device=target, bus=bus, seed=3)
+    ((module, options),) = synthesized
+    fast = levels(target.name, target_mhz(target.name))
+    latency = filter_unit(preset("tiny"), memory="ecp5", levels=fast).latency
+    assert options == {"device": target, "target_mhz": None, "seed": 3, "lanes": 1,
+                       "latency_cycles": latency}  # fmt: skip
+    text = rtlil.convert(module)
+    assert port in text
     assert "DP16KD" in text
 
 
