@@ -204,8 +204,8 @@ class UpsetAnswers(ColumnAnswers):
 class DigestCore(DictionaryCore):
     """Core whose keys are digests."""
 
-    def __init__(self, *, spec):
-        super().__init__(spec=spec, memory=Undefined)
+    def __init__(self, *, spec, memory=Undefined):
+        super().__init__(spec=spec, memory=memory)
         self._read = CONTROL_LAG + 4
         self.latency = self._read + ANSWER
 
@@ -226,23 +226,24 @@ class DictionaryAnswers(Harness):
     def __init__(self, *, core=DigestCore, goal=None, **sizes):
         values = {"window": 16, "columns": 3, "rows": 2, "digest_bits": 3, "stash": 1} | sizes
         spec = WindowDictionarySpec(key_bits=values["digest_bits"], **values)
-        self._core, self._window = core(spec=spec), spec.window
+        self._spec, self._core, self._window = spec, core(spec=spec), spec.window
+        self._own = Signal.like(self._core.key)
+        # Insertions since that of the digest, which stop at the window.
+        self._known, self._age = Signal(), Signal(range(spec.window + 1))
         super().__init__({}, goal=goal)
 
     def build(self, m):
         m.submodules.core = core = self._core
-        begun, later, opened = Signal(), Signal(), Signal()
-        m.d.sync += [begun.eq(1), later.eq(begun), opened.eq(opened | (later & core.clean))]
-        own = AnyConst(len(core.key))
         key, window = Signal.like(core.key), Signal.like(core.window)
-        valid, query, insert, remove = (AnySeq(1) & opened & ~core.late for _ in range(4))
         flags = Signal(4)
+        opened = self._elaborate_start(m, core, flags[0])
+        valid, query, insert, remove = (AnySeq(1) & opened & ~core.late for _ in range(4))
         m.d.comb += [
+            self._own.eq(AnyConst(len(key))),
             key.eq(AnySeq(len(key))),
             window.eq(AnySeq(len(window))),
             Assume(window <= self._window),
             core.key.eq(key),
-            core.control.clear.eq(~begun),
             # An operation that removes does nothing else.
             flags.eq(Cat(valid, valid & query, valid & insert & ~remove, valid & remove)),
         ]
@@ -254,11 +255,17 @@ class DictionaryAnswers(Harness):
             core.remove.eq(later_flags[3]),
             core.window.eq(delayed(m, window, CONTROL_LAG, "asked")),
         ]
-        self._elaborate_reference(m, core, flags, key == own, window)
+        self._elaborate_reference(m, core, flags, key == self._own, window)
+
+    def _elaborate_start(self, m, core, comes):
+        """Clear the core; return whether operations may come."""
+        begun, later, opened = Signal(), Signal(), Signal()
+        m.d.sync += [begun.eq(1), later.eq(begun), opened.eq(opened | (later & core.clean))]
+        m.d.comb += core.control.clear.eq(~begun)
+        return opened
 
     def _elaborate_reference(self, m, core, flags, mine, window):
-        # Insertions since that of the digest, which stop at the window.
-        known, age = Signal(), Signal(range(self._window + 1))
+        known, age = self._known, self._age
         inserts, removes = flags[2], flags[3]
         with m.If(inserts & (age != self._window)):
             m.d.sync += age.eq(age + 1)

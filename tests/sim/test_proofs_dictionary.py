@@ -5,14 +5,16 @@ from functools import partial
 import pytest
 from mutants import broken
 
-from lately.hdl.dictionary import cell_checks, column, core
+from lately.hdl.dictionary import cell_checks, column, core, ring_core
 from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.placement import Placement
 from lately.hdl.dictionary.ring_column import RingColumn
+from lately.hdl.dictionary.ring_stash import RingStash
 from lately.hdl.dictionary.stash import Stash
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.dictionary import ColumnAnswers, DictionaryAnswers, UpsetAnswers
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
+from lately.sim.proofs.ring_core import RingAnswers
 from lately.sim.proofs.ring_exchanges import ExchangeAnswers
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
@@ -25,6 +27,7 @@ pytestmark = [pytest.mark.rtl, pytest.mark.slow]
         "column of a dictionary, upset",
         "dictionary, any digest",
         "column of a ring",
+        "ring of columns, any digest",
     ],
 )
 def test_holds(name):
@@ -104,3 +107,22 @@ def test_column_of_a_ring_without_a_cure_is_found_out(old, new):
 def test_core_without_a_cure_is_found_out(monkeypatch, component, old, new):
     monkeypatch.setattr(core, component.__name__, broken(component, old, new))
     assert status(DictionaryAnswers, 48) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # What an entry that gives way becomes.
+        ("| (exchanged & self.lives.replicate(places))", ""),
+        # The digest of what came from a cell.
+        ("Mux(self.exchanges, self.comer.digest, self.digest)", "self.digest"),
+        # An entry that changed after it was looked at, and is taken for expired.
+        (
+            'at{clock}")\n        gone = place & expired',
+            'at{clock}")\n        gone = place | expired',
+        ),
+    ],
+)
+def test_ring_without_a_cure_is_found_out(monkeypatch, old, new):
+    monkeypatch.setattr(ring_core, "RingStash", broken(RingStash, old, new))
+    assert status(RingAnswers, 32) == "failed"

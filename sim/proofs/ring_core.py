@@ -1,0 +1,148 @@
+"""What is proven of a dictionary whose entries move: the promise of its core, from any contents."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Array, Assume, Cat, Const, Mux, ResetSignal, Signal
+from amaranth.hdl._ast import AnyConst
+
+from ...hdl.dictionary.cell_checks import Cell
+from ...hdl.dictionary.dictionary_figures import ANSWER, DECISION
+from ...hdl.dictionary.ring_column import moved_row
+from ...hdl.dictionary.ring_core import RingCore
+from ...hdl.pipeline import delayed, registered
+from .dictionary import DictionaryAnswers, DigestCore
+from .formal import Bounded, Proof
+from .harness import elaborated
+from .timing import Undefined
+
+OPERATIONS = 3
+"""Operations that come: one that changes an entry's place, one that meets it, one that asks."""
+
+
+class Filled(Undefined):
+    """Memory whose words hold anything at first, as `first` tells."""
+
+    def __init__(self, *, depth, width):
+        super().__init__(depth=depth, width=width)
+        self.first = [Signal(width, name=f"first{row}") for row in range(depth)]
+        self._unwritten = Signal(depth, init=-1)
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        m.d.comb += [word.eq(AnyConst(len(word))) for word in self.first]
+        with m.If(self.write):
+            m.d.sync += self._unwritten.bit_select(self.b_address, 1).eq(0)
+        return m
+
+    def _read(self, m, read, *writes):
+        met = Cat(write.en & (read.addr == write.addr) for write in writes).any()
+        first = registered(m, self._unwritten.bit_select(read.addr, 1) & ~met, "reads_first")
+        word = registered(m, Array(self.first)[read.addr], "first_word")
+        return Mux(first, word, super()._read(m, read, *writes))
+
+
+def fill(stash):
+    """Let a stash hold anything from the second clock on.
+
+    Parameters
+    ----------
+    stash : RingStash
+        Is elaborated here.
+
+    Returns
+    -------
+    list of tuple
+        Of each place whether it holds an entry then, its digest and its time.
+    """
+    m = elaborated(stash)
+    begun = registered(m, Const(1), "begun")
+    first = []
+    for valid, digest, time in zip(stash._valid, stash._digests, stash._times, strict=True):
+        entry = Signal(), Signal.like(digest), Signal.like(time)
+        m.d.comb += [value.eq(AnyConst(len(value))) for value in entry]
+        with m.If(~begun):
+            m.d.sync += [valid.eq(entry[0]), digest.eq(entry[1]), time.eq(entry[2])]
+        first.append(entry)
+    return first
+
+
+class RingDigestCore(DigestCore, RingCore):
+    """Core whose keys are digests, and whose cells and stash hold anything at first."""
+
+    def __init__(self, *, spec):
+        super().__init__(spec=spec, memory=Filled)
+        self._stashed = fill(self.stash)
+
+    def first(self):
+        """Return of each cell and place whether it holds an entry, its digest and its time."""
+        entries = list(self._stashed)
+        for column, terms in zip(self.columns, self._terms, strict=True):
+            for number, word in enumerate(column.memory.first):
+                cell, row = Cell(spec=self._spec)(word), Const(number, self._spec.row_bits)
+                digest = Cat(moved_row(row, cell.rest, terms), cell.rest)
+                entries.append((cell.used, digest, cell.time))
+        return entries
+
+
+class RingAnswers(DictionaryAnswers):
+    """`DictionaryAnswers` of a core whose entries move, for a few operations at any clocks.
+
+    At first its cells and its stash hold any entries, of each digest one at most, inserted within
+    twice the window. There is no reset, which a clear would have to follow.
+    """
+
+    SIZES = {"columns": 2, "stash": 3, "moves": 4}
+
+    def __init__(self, *, goal=None):
+        super().__init__(core=RingDigestCore, goal=goal, **self.SIZES)
+
+    def _elaborate_start(self, m, core, comes):
+        came = Signal(range(OPERATIONS + 1))
+        self._begun = registered(m, Const(1), "begun")
+        m.d.sync += came.eq(came + comes)
+        m.d.comb += Assume(~ResetSignal())
+        return self._begun & (came != OPERATIONS)
+
+    def _elaborate_reference(self, m, core, flags, mine, window):
+        super()._elaborate_reference(m, core, flags, mine, window)
+        known, ages, before = [], [], []
+        for held, digest, time in core.first():
+            distance = Signal(len(time), name="first_distance")
+            within = (distance != 0) & (distance < 2 * self._window)
+            m.d.comb += [distance.eq(-time), Assume(~held | within)]
+            m.d.comb += [Assume(~(held & other & (digest == same))) for other, same in before]
+            before.append((held, digest))
+            known.append(held & (digest == self._own))
+            age = Mux(distance > self._window, self._window, distance - 1)
+            ages.append(Mux(known[-1], age, 0))
+        with m.If(~self._begun):
+            m.d.sync += [self._known.eq(Cat(known).any()), self._age.eq(reduce(or_, ages))]
+        self._reach_moves(m, core, flags, mine)
+
+    def _reach_moves(self, m, core, flags, mine):
+        moves, moved = core.stash.exchanges & core.stash.lives, Signal()
+        m.d.sync += moved.eq(moved | moves)
+        asked = delayed(m, flags[1] & mine, core.latency, "asks")
+        after = delayed(m, moved, ANSWER - DECISION, "moved_before")
+        self.reach("a digest is found after an entry has moved", asked & core.verdict.seen & after)
+
+
+PROOFS = (
+    Proof(
+        name="ring of columns, any digest",
+        statement="A digest is reported with its exact age if it was inserted within the window "
+        "asked for, and never otherwise, wherever entries move; where it is missed, the status "
+        "says so, and an entry was told to be lost.",
+        design="core of 2 columns of 2 rows with moves, digests of 3 bits, window of 16, stash "
+        f"of 3; {OPERATIONS} operations at any clocks, after any contents",
+        build=RingAnswers,
+        method=Bounded(32),
+        goals={
+            "a digest is found": 32,
+            "an entry is lost, and missed": 32,
+            "a digest is found after an entry has moved": 32,
+        },
+    ),
+)
+"""Of cores of a ring of columns."""
