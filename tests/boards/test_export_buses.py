@@ -88,6 +88,24 @@ def test_example_to_be_copied(exported):
     assert (counted, last) == ("22 operations, 10 hits", "PASS")
 
 
+def test_litex_system_to_be_copied(tmp_path):
+    """It reads the filter's registers over the bus of the system."""
+    write(design(bus="wishbone"), tmp_path / "ip")
+    for name in ("seen_lately_soc.py", "seen_lately_soc_bench.v"):
+        shutil.copy(ROOT / "examples" / "litex" / name, tmp_path)
+    sources = ["ip/seen_lately.v", "seen_lately_soc.v", "seen_lately_soc_bench.v"]
+    commands = (
+        [sys.executable, "seen_lately_soc.py"],
+        ["iverilog", "-g2005", "-o", "bench", *sources],
+        ["vvp", "-n", "bench"],
+    )
+    for command in commands:
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    words = [line for line in done.stdout.splitlines() if ": " in line]
+    assert words == ["id: 4c41544c", "control: 00000001", "secret: error"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("bus", BUSES)
 def test_no_output_depends_on_an_input_of_the_same_clock(bus, tmp_path):
