@@ -25,6 +25,7 @@ from .latencies import (
     TICKS_WAITING,
     TIMED_GENERATION,
     VOTE_LATENCY,
+    VOTES,
     WATCHED_GENERATION,
     WORD_LATENCY,
     address_registers,
@@ -107,6 +108,11 @@ class HardwareProfile:
     def copies(self) -> int:
         """Copies of each memory, which answer as one."""
         return PROTECTIONS[self.protect]
+
+    @property
+    def votes(self) -> int:
+        """Copies of each small memory beside those of the ring."""
+        return 1 if self.protect == "none" else VOTES
 
     @property
     def memory_shape(self) -> tuple[int, int]:

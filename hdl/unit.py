@@ -13,7 +13,7 @@ from .frontend.request_times import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
 from .interface import TICKS, UnitSignature
-from .latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, PERIOD_BITS, VOTES, result_places
+from .latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, PERIOD_BITS, result_places
 from .memory.map import memory_map
 from .parameters import require_integer
 from .pipeline import delayed, registered
@@ -229,13 +229,8 @@ class FilterUnit(wiring.Component):
             time_bits=time_bits,
             stamped=ticks == "time",
             tells=self._tells,
-            copies=self._votes,
+            copies=self._profile.votes,
         )
-
-    @property
-    def _votes(self):
-        """Copies of the small memories beside those of the ring."""
-        return 1 if self._profile.protect == "none" else VOTES
 
     @property
     def spec(self):
@@ -288,7 +283,7 @@ class FilterUnit(wiring.Component):
             tag_bits=len(self.i.p.tag),
             verdict_bits=len(core.verdict.as_value()),
             status_bits=0 if self._window is None else len(self._told),
-            copies=self._votes,
+            copies=self._profile.votes,
             check=self._profile.check,
         )
         accepted = Signal()

@@ -27,6 +27,8 @@ class Collector(wiring.Component):
         Payload of the unit's output.
     verdict_bits, results_latency : int
         Bits of a lane's verdict, and cycles from `read` to `results`.
+    copies : int
+        Of each word of its memories, of which most count.
 
     Members
     -------
@@ -45,7 +47,7 @@ class Collector(wiring.Component):
     UNDER_WAY = 7
     """Beats that may pass without credits, beside those that are looked after."""
 
-    def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency):
+    def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency, copies=1):
         self._record = record
         self._lanes = record["lanes"].shape.length
         self._shards = shards
@@ -58,6 +60,7 @@ class Collector(wiring.Component):
         self._answer = answer
         self._verdict_bits = verdict_bits
         self._results_latency = results_latency
+        self._copies = copies
         super().__init__(
             {
                 "recorded": In(1),
@@ -73,9 +76,15 @@ class Collector(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.records = records = PagedMemory(depth=self._slots, width=self._record.size)
+        m.submodules.records = records = PagedMemory(
+            depth=self._slots, width=self._record.size, copies=self._copies
+        )
         m.submodules.queue = queue = ResultQueue(
-            depth=self.DEPTH, tag_bits=0, verdict_bits=self._answer.size, distributed=True
+            depth=self.DEPTH,
+            tag_bits=0,
+            verdict_bits=self._answer.size,
+            distributed=True,
+            copies=self._copies,
         )
         m.submodules.credits = credits = Credits(limit=self.DEPTH - self._look - self.UNDER_WAY)
         beat = Signal(self._count_bits)

@@ -49,6 +49,8 @@ class Distributor(wiring.Component):
     lanes, shards, slots : int
     depth : int
         Beats that it keeps, a power of two.
+    copies : int
+        Of each of their words, of which most count.
 
     Members
     -------
@@ -77,7 +79,7 @@ class Distributor(wiring.Component):
     PLACES = SHARD_PLACES
     """Places of a shard."""
 
-    def __init__(self, *, lanes, shards, slots, depth):
+    def __init__(self, *, lanes, shards, slots, depth, copies=1):
         check_lanes(lanes)
         require_integer("Shards", shards, least=1)
         require_power_of_two("Slots", slots, least=2)
@@ -86,7 +88,7 @@ class Distributor(wiring.Component):
         self._shards = shards
         self._share = Share(lanes=lanes, shards=shards, slots=slots)
         self._entry = Entry(lanes=lanes, slots=slots)
-        self._beats = PagedMemory(depth=depth, width=self._share.size)
+        self._beats = PagedMemory(depth=depth, width=self._share.size, copies=copies)
         # Entries that may still go when a shard has no places left.
         self._lag = self._beats.latency + 4
         super().__init__(

@@ -86,12 +86,19 @@ class Shard(wiring.Component):
                 memories=spec.shards,
                 # The slot comes from the middle of the chip to all corners.
                 way=2,
+                copies=profile.votes,
             )
             for _ in range(spec.lanes)
         ]
         self.latency = self._memories[0].latency
         self._states = [
-            PagedMemory(depth=self.DEPTH, width=STATE_BITS, number=lane, memories=spec.lanes)
+            PagedMemory(
+                depth=self.DEPTH,
+                width=STATE_BITS,
+                number=lane,
+                memories=spec.lanes,
+                copies=profile.votes,
+            )
             for lane in range(spec.lanes)
         ]
         super().__init__(
@@ -121,6 +128,7 @@ class Shard(wiring.Component):
             verdict_bits=self._ordered.size,
             apart=self._ordered.size // 2,
             distributed=True,
+            copies=self._profile.votes,
         )
         m.submodules.sequencer = sequencer = Sequencer(
             entry=self._ordered, clear_words=self._profile.clear_cycles

@@ -134,7 +134,11 @@ class LaneUnit(wiring.Component):
             for number in range(spec.shards)
         ]
         self._distributor = Distributor(
-            lanes=spec.lanes, shards=spec.shards, slots=slots, depth=self._profile.beat_places
+            lanes=spec.lanes,
+            shards=spec.shards,
+            slots=slots,
+            depth=self._profile.beat_places,
+            copies=self._profile.votes,
         )
         self._collector = Collector(
             record=self._record,
@@ -143,6 +147,7 @@ class LaneUnit(wiring.Component):
             answer=signature.result,
             verdict_bits=len(self._shards[0].core.verdict.as_value()),
             results_latency=self._shards[0].latency,
+            copies=self._profile.votes,
         )
         super().__init__(signature)
 

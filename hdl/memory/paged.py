@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out
 from ..latencies import PAGE_WORDS, paged_latency
 from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline
+from .copies import copy_names, vote
 
 
 @lru_cache(maxsize=16)
@@ -60,6 +61,8 @@ class PagedMemory(wiring.Component):
         them, so that they may lie apart.
     way : int
         Registers on the way of a read address to the pages.
+    copies : int
+        Of each page, of which a read takes what most have.
 
     Members
     -------
@@ -81,13 +84,14 @@ class PagedMemory(wiring.Component):
     More do where there are too few maps.
     """
 
-    def __init__(self, *, depth, width, number=0, memories=1, way=1):
+    def __init__(self, *, depth, width, number=0, memories=1, way=1, copies=1):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Width", width, least=1)
         require_integer("Memories", memories, least=1)
         require_integer("Number", number, most=memories - 1)
         require_integer("Way", way, least=1)
         self._way = way
+        self._copies = copies
         self._width = width
         self._depth = depth
         self._page = min(depth, PAGE_WORDS)
@@ -135,26 +139,24 @@ class PagedMemory(wiring.Component):
         address = read.at(self._way)
         words = []
         for number in range(self._pages):
-            words_of_page = memory.Memory(shape=len(value), depth=self._page, init=[])
-            m.submodules[f"page{group}_{number}"] = words_of_page
-            write_port = words_of_page.write_port()
-            # What is read joins the first choice ahead of a register: half as many of those.
-            read_port = words_of_page.read_port(domain="comb")
+            ports = self._elaborate_page(m, f"page{group}_{number}", len(value))
             writing = pipeline.register(
                 f"writing{group}_{number}",
                 lambda write, address, own=number: write & (address[low:] == own),
                 write.at(1),
                 written.at(1),
             )
-            m.d.comb += [
-                write_port.en.eq(writing.value),
-                write_port.addr.eq(written.at(2).value[:low]),
-                write_port.data.eq(value),
-                read_port.addr.eq(address.value[:low]),
-            ]
+            for write_port, read_port in ports:
+                m.d.comb += [
+                    write_port.en.eq(writing.value),
+                    write_port.addr.eq(written.at(2).value[:low]),
+                    write_port.data.eq(value),
+                    read_port.addr.eq(address.value[:low]),
+                ]
             words.append(
+                # What is read joins the first choice ahead of a register: half as many of those.
                 pipeline.enter(
-                    read_port.data,
+                    vote([read_port.data for _, read_port in ports]),
                     f"page{group}_{number}",
                     stage=address.stage,
                     reset_less=True,
@@ -164,6 +166,18 @@ class PagedMemory(wiring.Component):
         word = pipeline.select(words, address[low:], f"word{group}_").settled()
         pipeline.leave(word, latency=self.latency)
         return word.value
+
+    def _elaborate_page(self, m, name, width):
+        """Add the copies of a page; return the ports of each, to write and to read."""
+        pages = [memory.Memory(shape=width, depth=self._page, init=[])
+                 for _ in range(self._copies)]  # fmt: skip
+        ports = []
+        for page, copy in zip(pages, copy_names(pages), strict=True):
+            m.submodules[f"{name}_{copy}" if self._copies > 1 else name] = page
+            write_port = page.write_port()
+            read_port = page.read_port(domain="comb")
+            ports.append((write_port, read_port))
+        return ports
 
     def _elaborate_map(self, address, rows, inverted):
         return Cat((address & mask).xor() for mask in rows) ^ (inverted & self._depth - 1)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth.lib.memory import Memory
 from amaranth.sim import Simulator
 
 from lately.benchmarks.lane_rates import drawn_streams, measure
@@ -19,7 +20,8 @@ from lately.hdl.lanes.distributor import Distributor
 from lately.hdl.lanes.sequencer import ordered_steps, steps_layout
 from lately.hdl.lanes.shard import Shard
 from lately.hdl.lanes.unit import LaneUnit
-from lately.hdl.latencies import MINIMUM_BEATS
+from lately.hdl.latencies import MINIMUM_BEATS, VOTES
+from lately.hdl.memory import paged
 from lately.hdl.memory.paged import PagedMemory, address_maps
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.unit import FilterUnit
@@ -76,6 +78,40 @@ def test_paged_memory(depth, latency, width, number, way):
             await ctx.tick()
 
     simulate(memory, bench)
+
+
+@pytest.mark.parametrize("struck", range(VOTES))
+def test_paged_memory_outvotes_an_upset(struck, monkeypatch):
+    """A word that one copy has wrong is read right, in each page."""
+    built = []
+
+    class KnownMemory(Memory):
+        def __init__(self, **how):
+            super().__init__(**how)
+            built.append(self)
+
+    monkeypatch.setattr(paged.memory, "Memory", KnownMemory)
+    memory = PagedMemory(depth=32, width=9, copies=VOTES)
+    latency = memory.latency
+
+    async def bench(ctx):
+        ctx.set(memory.write, 1)
+        for address in range(32):
+            ctx.set(memory.write_address, address)
+            ctx.set(memory.value, address * 7)
+            await ctx.tick()
+        ctx.set(memory.write, 0)
+        await ctx.tick().repeat(3)
+        for page in built[struck::VOTES]:
+            for row in page.data:
+                ctx.set(row, ctx.get(row) ^ 0b100000001)
+        for address in range(32):
+            ctx.set(memory.read_address, address)
+            await ctx.tick().repeat(latency)
+            assert ctx.get(memory.word) == address * 7
+
+    simulate(memory, bench)
+    assert len(built) == VOTES * 32 // paged.PAGE_WORDS
 
 
 @pytest.mark.parametrize(("width", "count"), [(1, 2), (3, 4), (5, 12), (6, 20), (7, 34)])

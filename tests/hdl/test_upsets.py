@@ -270,7 +270,8 @@ def test_map_and_profile_know_the_copies(name, protect):
 
 
 @pytest.mark.parametrize(
-    "name", ["timed-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"]
+    "name",
+    ["timed-tiny", "two-lanes-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"],
 )
 @pytest.mark.parametrize("protect", PROTECTIONS)
 def test_every_kind_of_unit_is_protected(name, protect):
@@ -279,6 +280,17 @@ def test_every_kind_of_unit_is_protected(name, protect):
     assert ("upsets" in unit.signature.members) == (protect != "none")
     copies = set(re.findall(r"verdicts\d", rtlil.convert(unit, emit_src=False)))
     assert len(copies) == (0 if protect == "none" else VOTES)
+
+
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
+def test_small_memories_of_lanes_are_protected(protect):
+    """Of all that are not block RAMs of the ring: records, keys, verdicts and results."""
+
+    def memories(protect):
+        unit = filter_unit(preset("two-lanes-tiny"), memory="ecp5", protect=protect)
+        return len(re.findall(r"^  memory ", rtlil.convert(unit, emit_src=False), re.M))
+
+    assert memories(protect) == VOTES * memories("none") > 0
 
 
 def test_protect_wrong():

@@ -318,3 +318,24 @@ def test_campaigns_of_all_units(name, monkeypatch):
     assert found["register", "masked"] > 100
     assert found["register", "false negative"] > 10
     assert found["buffer", "other"] > 0
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["tiny", "timed-tiny", "timing-tiny", "dictionary-tiny", "two-lanes-tiny"]
+)
+def test_campaigns_of_protected_units(name, monkeypatch):
+    """No upset of a memory bit loses a key or a result, the small memories' neither."""
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=1))
+    kinds = ("memory", "buffer")
+    figures = upset_campaign.run(
+        Campaign(
+            spec=any_preset(name), upsets=1000, seed=4, kinds=kinds, options={"protect": "parity"}
+        )
+    )
+    assert figures["mismatches"] == 0
+    found = {(row["kind"], row["outcome"]): row["silent"] + row["told"] for row in figures["found"]}
+    assert found["memory", "masked"] > 0
+    for kind in kinds:
+        assert found.get((kind, "false negative"), 0) == found.get((kind, "lost result"), 0) == 0
