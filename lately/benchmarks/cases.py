@@ -157,7 +157,9 @@ def _units() -> Iterator[Case]:
     yield Case(unit=ring, spec=any_preset(ring), device="ecp5-25k-6", goals={"bram": 6})
     yield _case("timing", any_preset("timing-default"), "ecp5-25k-6", bram=32)
     yield _case("timing-counted", any_preset("timing-counted-default"), "ecp5-25k-6", bram=36)
-    for name in ("dictionary-1000", "dictionary-10000", "timing-default"):
+    for name in (
+        "dictionary-1000", "dictionary-10000", ring, "timing-default", "timing-counted-default"
+    ):  # fmt: skip
         for device in ("ecp5-25k-8", "ecp5-85k-6"):
             yield Case(unit=name.removesuffix("-default"), spec=any_preset(name), device=device)
     for unit, cells in _small_cells().items():
