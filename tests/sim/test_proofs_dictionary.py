@@ -14,7 +14,7 @@ from lately.hdl.dictionary.stash import Stash
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.dictionary import ColumnAnswers, DictionaryAnswers, UpsetAnswers
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
-from lately.sim.proofs.ring_core import RingAnswers
+from lately.sim.proofs.ring_answers import RingAnswers
 from lately.sim.proofs.ring_exchanges import ExchangeAnswers
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
