@@ -24,7 +24,8 @@ def test_campaigns(runs):
     plain = [run for run in runs.values() if not run["options"]]
     specs = [Specification.from_dict(run["spec"]) for run in plain]
     assert {spec.family for spec in specs} == {
-        "apbf", "apbbf", "gebf", "window-dictionary", "timed-timing", "partitioned-timing",
+        "apbf", "apbbf", "gebf", "blocked-gebf", "window-dictionary",
+        "timed-timing", "partitioned-timing",
     }  # fmt: skip
     assert all({"memory", "register"} <= set(run["kinds"]) for run in plain)
     assert any(run["spec"].get("hash") == "siphash" for run in plain)
