@@ -106,13 +106,13 @@ class RingAnswers(DictionaryAnswers):
 
     def _elaborate_reference(self, m, core, flags, mine, window):
         super()._elaborate_reference(m, core, flags, mine, window)
-        known, ages, before = [], [], []
-        for held, digest, time in core.first():
+        known, ages, entries = [], [], core.first()
+        for at, (held, digest, time) in enumerate(entries):
             distance = Signal(len(time), name="first_distance")
             within = (distance != 0) & (distance < 2 * self._window)
             m.d.comb += [distance.eq(-time), Assume(~held | within)]
-            m.d.comb += [Assume(~(held & other & (digest == same))) for other, same in before]
-            before.append((held, digest))
+            twice = [held & other & (digest == same) for other, same, _ in entries[:at]]
+            m.d.comb += Assume(~Cat(twice).any())
             known.append(held & (digest == self._own))
             age = Mux(distance > self._window, self._window, distance - 1)
             ages.append(Mux(known[-1], age, 0))
