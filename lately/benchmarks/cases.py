@@ -131,10 +131,7 @@ def _units() -> Iterator[Case]:
     area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
     yield _case("apbbf", default, "ecp5-25k-6", **area)
     yield _case("apbbf", default, "ecp5-25k-8", **area)
-    # At most 450 LUTs and 350 flip-flops more than without the span.
-    timed = replace(default, span=_SPAN)
-    for device in ("ecp5-25k-6", "ecp5-25k-8", "ecp5-85k-6"):
-        yield _case("apbbf-span", timed, device, lut=2142, ff=1994, bram=32)
+    yield from _spans()
     longer = APBBFSpec(k=3, l=8, block_bits=64, hashes_per_block=4, blocks=1024)
     yield _case("apbbf-k3-l8", longer, "ecp5-25k-6", ff=2707)
     yield _case("apbf", preset("apbf-default"), "ecp5-25k-6", ff=1853)
@@ -165,6 +162,23 @@ def _units() -> Iterator[Case]:
     for unit, cells in _small_cells().items():
         for device in ("ice40-hx8k", "gowin-gw2ar-18c", "gowin-gw1nr-9c"):
             yield Case(unit=unit, spec=cells, device=device)
+
+
+def _spans() -> Iterator[Case]:
+    """Yield the rings of bits with windows in time, on each device that holds them."""
+    # At most 450 LUTs and 350 flip-flops more than without the span, and no block RAM.
+    for unit, spec, lut, ff, bram in (
+        ("apbbf", preset("default"), 2142, 1994, 32),
+        ("apbf", preset("apbf-default"), 2545, 2376, 18),
+        ("gebf", best_gebf(), 3409, 4975, 80),
+        ("blocked-gebf", preset("blocked-gebf-default"), 2114, 1918, 40),
+    ):
+        for device in ("ecp5-25k-6", "ecp5-25k-8", "ecp5-85k-6"):
+            if bram <= DEVICES[device].bram:
+                case = _case(
+                    f"{unit}-span", replace(spec, span=_SPAN), device, lut=lut, ff=ff, bram=bram
+                )
+                yield case if unit == "apbbf" else replace(case, seeds=SEEDS[:3])
 
 
 def _small_cells() -> dict[str, Specification]:
