@@ -291,7 +291,9 @@ class TimeWindow(wiring.Component):
         kept = self._remaining == self._generations
         # The youngest position whose segment has too many keys.
         overfull = Signal(range(most + 1), init=most)
-        exceeded = self._young & (overfull < self._run + self._settled)
+        # Where an insertion writes one segment there is no need of a sum, which takes its time.
+        above = overfull < self._run + self._settled if self._run > 1 else overfull <= self._settled
+        exceeded = self._young & above
         m.d.sync += [
             shortened.eq(
                 Mux(retired, ~self._tick | kept, shortened & ~(self._tick & expired)) & ~self._clear

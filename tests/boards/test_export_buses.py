@@ -30,7 +30,6 @@ from lately.sim.toolchain import run_yosys, verilator_environment
 pytestmark = pytest.mark.rtl
 
 ROOT = Path(__file__).parents[2]
-TINY = [name for name in ALL_PRESETS if name.endswith("-tiny")]
 TICKS = {"options": {"ticks": "period"}}
 FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
 
@@ -70,6 +69,8 @@ def test_tools_read_it_without_warnings(exported):
     """Vivado also knows the bus, by attributes."""
     check_with_tools(exported / "ip")
     text = (exported / "ip" / "seen_lately.v").read_text()
+    # What the bench compares was computed from memories full of "x" that the unit has zeroed.
+    assert "reg [7:0] words [" in text and "words[0] = " not in text
     for part in ("AWADDR", "WSTRB", "BRESP", "RVALID"):
         assert f'X_INTERFACE_INFO = "xilinx.com:interface:aximm:1.0 s_axil {part}"' in text
     assert "ASSOCIATED_BUSIF s_axis:m_axis:s_axil, ASSOCIATED_RESET aresetn" in text
@@ -115,7 +116,7 @@ def test_no_output_depends_on_an_input_of_the_same_clock(bus, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bus", [*BUSES, "none"])
-@pytest.mark.parametrize("preset", TINY)
+@pytest.mark.parametrize("preset", ALL_PRESETS)
 def test_tools_read_every_preset_and_bus(preset, bus, tmp_path):
     write(design(preset, bus), tmp_path / "ip")
     check_with_tools(tmp_path / "ip")
