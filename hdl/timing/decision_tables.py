@@ -82,9 +82,10 @@ class DecisionTables(wiring.Component):
             for _ in range(self._copies)
         ]
         ports = []
-        for words, number in zip(copies, copy_names(copies), strict=True):
-            m.submodules[f"words{number}"] = words
-            write, read = words.write_port(), words.read_port()
+        # Not named as the memories that units zero: until one is loaded, the table has zeroes.
+        for thresholds, number in zip(copies, copy_names(copies), strict=True):
+            m.submodules[f"thresholds{number}"] = thresholds
+            write, read = thresholds.write_port(), thresholds.read_port()
             ports.append((write, read))
         pipe = Pipeline(m)
         cells = pipe.enter(self.where.least, "cells", reset_less=True)
