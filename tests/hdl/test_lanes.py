@@ -512,6 +512,26 @@ def test_answers_are_not_taken(under_way, enough, monkeypatch):
     assert whole == enough
 
 
+def test_beats_that_are_taken_while_answers_are_not():
+    """As many as there are credits for, and those of six clocks until none is seen to be left."""
+    spec = preset("two-lanes-tiny")
+    unit = LaneUnit(spec)
+    accepted = []
+
+    async def bench(ctx):
+        ctx.set(unit.i.valid, 1)
+        for number in range(2 * HardwareProfile(spec).lane_slots):
+            for lane in range(2):
+                request = {"valid": 1, "operation": 3, "key": (2 * number + lane) % 251, "tag": 0}
+                ctx.set(unit.i.p.lanes[lane], request)
+            accepted.append(ctx.get(unit.i.ready))
+            await ctx.tick()
+
+    simulate(unit, bench)
+    limit = HardwareProfile(spec).lane_slots - 1 - LaneUnit.LAG
+    assert sum(accepted) == limit + 6
+
+
 def test_secrets():
     """A secret is that of everything from the next clear on, in the clear's own beat too."""
     draw = np.random.default_rng(SEED)
