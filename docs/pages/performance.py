@@ -309,8 +309,8 @@ def draw(summaries: list[Summary], path: Path) -> None:
 
 def area_description(summaries: list[Summary]) -> str:
     """Put the drawing of clock and area into words, as `description`."""
-    points = (f"{s.case.name} {s.median.fmax_mhz:.1f} MHz {s.median.lut} LUTs" for s in summaries)
-    return "Usable clock against area. " + ", ".join(points)
+    points = (f"{s.case.name} {s.median.fmax_mhz:.1f}, {s.median.lut}" for s in summaries)
+    return "Usable clock against area, in MHz and LUTs. " + "; ".join(points)
 
 
 def draw_area(summaries: list[Summary], path: Path) -> None:

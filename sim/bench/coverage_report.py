@@ -3,23 +3,33 @@
 import json
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from ...golden import Specification
+from ...golden import Specification, dictionary_preset
 from ...golden.spec.all_presets import any_preset
 from .code_coverage import Tally, read_points, tally
 from .coverage import Counts, missed
 from .runner import COUNTS, FUNCTIONAL, run_filter_bench
 
-UNITS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash-tiny",
-         "timed-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny")  # fmt: skip
-"""Presets whose units are run: all families of rings, one with re-keying and one with a window in
-time; timing filters by either clock, and a dictionary."""
+CROWDED_RING = replace(
+    dictionary_preset("ring-tiny"), window=60, columns=2, rows=16, digest_bits=8, stash=4
+)
+"""A dictionary with moves that has fewer cells than entries: all are always on their way."""
+
+PRESETS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash-tiny",
+           "timed-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny")  # fmt: skip
+"""Presets whose units are run."""
+
+SPECS: dict[str, Specification] = {name: any_preset(name) for name in PRESETS} | {
+    "dictionary-ring-crowded": CROWDED_RING
+}
+"""Units that are run, by name: all families of rings, one with re-keying and one with a window in
+time; timing filters by either clock, and dictionaries."""
 
 SEED = 20260807
 """Seed of the benches that are counted."""
@@ -170,9 +180,9 @@ def main(directory: Path = Path("build/coverage")) -> int:
     """Run, print and write everything; return an exit status."""
     console = Console()
     units: dict[str, UnitCoverage] = {}
-    for name in UNITS:
+    for name, spec in SPECS.items():
         with console.status(f"Running the bench of {name}"):
-            units[name] = measure(any_preset(name), directory.resolve() / name)
+            units[name] = measure(spec, directory.resolve() / name)
     print_report(units, console)
     path = directory / "coverage.json"
     path.write_text(json.dumps({name: unit.as_json() for name, unit in units.items()}, indent=1))

@@ -11,6 +11,7 @@ from lately.hdl.dictionary import core
 from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.placement import Placement
 from lately.hdl.dictionary.stash import Stash
+from lately.sim.bench.coverage_report import CROWDED_RING
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
 
 pytestmark = pytest.mark.rtl
@@ -49,16 +50,14 @@ def test_bench_with_inverted_garbage(tmp_path, capfd):
     check(run_filter_bench(TINY, "icarus", tmp_path, **options), TESTS["h3"])
 
 
-RING = "latency|clear|blocked|reset|into=0.0/out=0.5"
-"""Tests in which nothing is given up, and none asks where an entry lies."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("simulator", SIMULATORS)
-def test_ring(simulator, tmp_path, capfd):
-    spec = dictionary_preset("ring-tiny")
-    options = {"seed": SEED, "memory": "ecp5", "testcase": RING}
-    check(run_filter_bench(spec, simulator, tmp_path, **options), 5)
+@pytest.mark.parametrize(
+    "spec", [dictionary_preset("ring-tiny"), CROWDED_RING], ids=["", "crowded"]
+)
+def test_ring(spec, simulator, tmp_path, capfd):
+    outcomes = run_filter_bench(spec, simulator, tmp_path, seed=SEED, memory="ecp5")
+    check(outcomes, TESTS["h3"] - 1)
 
 
 @pytest.mark.slow
