@@ -10,7 +10,9 @@ from amaranth.lib.wiring import In
 
 from ...golden.spec import APBFSpec
 from ...hdl.frontend.front import FrontEnd
+from ...hdl.frontend.time_window import TimeWindow
 from ...hdl.interface import Operation
+from ...hdl.pipeline import registered
 from ...hdl.unit import FilterUnit
 from .formal import Proof, Unbounded
 from .harness import Harness, Rules, elaborated
@@ -25,9 +27,11 @@ class FrontEndHarness(Harness):
         Clocks that clearing takes.
     generation_bits : int
         Width of the generation length.
+    inputs
+        Further ports.
     """
 
-    def __init__(self, *, words=4, generation_bits=4, goal=None, front=FrontEnd):
+    def __init__(self, *, words=4, generation_bits=4, goal=None, front=FrontEnd, **inputs):
         self._generation_bits = generation_bits
         self._words = words
         self._front = front(
@@ -41,7 +45,8 @@ class FrontEndHarness(Harness):
                 "operation": In(Operation),
                 "credit": In(1),
                 "generation": In(generation_bits),
-            },
+            }
+            | inputs,
             goal=goal,
         )
 
@@ -77,6 +82,7 @@ class SpareInTime(FrontEndHarness):
         self.reach(
             "a forced shift", front.control.shift & front.control.valid & ~front.control.insert
         )
+        return front
 
 
 SWEPT = APBFSpec(k=2, l=2, slice_bits=64, clear=4, generation=20)
@@ -94,6 +100,34 @@ class SpareOfUnitInTime(SpareInTime):
             front=lambda **_: elaborated(built).submodules.front,
             goal=goal,
         )
+
+
+class SpareOfAgesInTime(SpareInTime):
+    """The same where ticks end generations, too, whenever they come.
+
+    Parameters
+    ----------
+    when_full : str
+        What a full generation does while the oldest segment counts.
+    window : type
+        Keeps the times.
+    """
+
+    def __init__(self, *, when_full, window=TimeWindow, words=16, generation_bits=6, goal=None):
+        window = window(run=1, generations=2, span=3, generation_span=2)
+        front = partial(FrontEnd, window=window, when_full=when_full)
+        super().__init__(
+            words=words, generation_bits=generation_bits, front=front, goal=goal, tick=In(1)
+        )
+
+    def build(self, m):
+        front = super().build(m)
+        m.d.comb += front.window.tick.eq(self.tick)
+        aged = front.window.old & ~front.schedule.counter.full
+        self.reach(
+            "a generation ends by its age", front.control.shift & registered(m, aged, "aged")
+        )
+        self.reach("a tick waits for the spare", front.window.hurry)
 
 
 class ExactCount(FrontEndHarness):
@@ -195,6 +229,18 @@ PROOFS = (
         build=partial(SpareOfUnitInTime, spec=SWEPT),
         method=Unbounded(),
         goals={"a shift as soon as the spare is clean": 120, "a forced shift": 120},
+    ),
+    *(
+        Proof(
+            name=f"spare in time, by age, {when_full}",
+            statement="The ring turns only when its spare is clean where ticks end generations, "
+            "too, whenever they come.",
+            design="front end with a window in time, 16 words to clear, a span of 3 ticks",
+            build=partial(SpareOfAgesInTime, when_full=when_full),
+            method=Unbounded(900),
+            goals={"a generation ends by its age": 80, "a tick waits for the spare": 80},
+        )
+        for when_full in ("shorten", "overfill")
     ),
     Proof(
         name="exact count",

@@ -8,6 +8,7 @@ from mutants import broken
 from lately.hdl.frontend.time_window import TimeWindow
 from lately.sim.proofs.expiry import PROOFS, Counted
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
+from lately.sim.proofs.frontend import SpareOfAgesInTime
 
 pytestmark = pytest.mark.rtl
 
@@ -43,5 +44,14 @@ def test_window_with_a_defect_is_found_out(old, new):
     window = broken(TimeWindow, old, new)
     proof = Proof("name", "statement", "design", partial(Counted, window=window), Bounded(40))
     record = run_proof(proof)
+    print(record.status, record.depth, f"{record.seconds:.1f} s")
+    assert record.status == "failed"
+
+
+@pytest.mark.slow
+def test_tick_that_does_not_wait_for_the_spare_is_found_out():
+    window = broken(TimeWindow, "ready & (self.clean | ~ages)", "ready")
+    build = partial(SpareOfAgesInTime, when_full="shorten", window=window)
+    record = run_proof(Proof("name", "statement", "design", build, Bounded(80)))
     print(record.status, record.depth, f"{record.seconds:.1f} s")
     assert record.status == "failed"
