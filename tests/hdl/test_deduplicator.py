@@ -66,6 +66,11 @@ def test_settings_wait_for_digests():
         ctx.set(settings.fields, 7)
         assert (await clock())[0] == 0
         assert (await clock())[:3] == (1, 7, 1 << 127)
+        # And a secret alone.
+        ctx.set(settings.secret.valid, 1)
+        ctx.set(settings.secret.payload, 5)
+        assert await clock() == (0, 7, 1 << 127, 1)
+        assert (await clock())[:3] == (1, 7, 5)
 
     simulate(settings, bench)
 
