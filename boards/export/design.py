@@ -38,7 +38,8 @@ DEVICES = {"portable": "ecp5-25k-6", "ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k"
 """Devices that constraint and synthesis are for unless another is named, by kind of memory."""
 
 ZEROES = re.compile(r" *initial begin\n(?: *words\[\d+\] = \d+'h0+;\n)+ *end\n")
-"""First contents of memories that units zero after reset; large ones take yosys minutes to read."""
+"""First contents of memories called `words`, which nothing reads: units zero them after reset, and
+delays fill them. Large ones take yosys minutes to read."""
 
 MOST_TAG_BITS = 64
 """Widest tag of an exported unit."""
@@ -240,7 +241,6 @@ class Design:
     def verilog(self) -> str:
         """Text of the module and of those below it, whose names all begin with its name.
 
-        Memories that the unit zeroes after reset, before it takes an operation, have no first
-        contents.
+        Memories whose first contents nothing reads have none.
         """
         return ZEROES.sub("", verilog.convert(self.component, name=self.name, emit_src=False))

@@ -175,10 +175,8 @@ def _spans() -> Iterator[Case]:
     ):
         for device in ("ecp5-25k-6", "ecp5-25k-8", "ecp5-85k-6"):
             if bram <= DEVICES[device].bram:
-                case = _case(
-                    f"{unit}-span", replace(spec, span=_SPAN), device, lut=lut, ff=ff, bram=bram
-                )
-                yield case if unit == "apbbf" else replace(case, seeds=SEEDS[:3])
+                timed = replace(spec, span=_SPAN)
+                yield _case(f"{unit}-span", timed, device, lut=lut, ff=ff, bram=bram)
 
 
 def _small_cells() -> dict[str, Specification]:

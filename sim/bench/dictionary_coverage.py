@@ -15,7 +15,7 @@ from ...golden.operations import OperationBit
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...hdl.dictionary.dictionary_figures import HAZARDS
 from .coverage import Collector, Ports
-from .dictionary_parts import Performed, Places, steps
+from .dictionary_parts import Performed, Places, asks, steps
 from .shell_coverage import shell_points
 
 WRITES = ("insertion", "removal")
@@ -86,8 +86,9 @@ class DictionarySampler:
         for one, digest, rows in zip(performed, places.digests, places.rows.T, strict=True):
             now = round(one.accepted / self._clock)
             writes = _writes(one.item.operation)
-            self._met(now, digest, rows, (*_asks(one.item.operation), *writes), before)
-            if _asks(one.item.operation):
+            queries = ("query",) if asks(one.item.operation) else ()
+            self._met(now, digest, rows, (*queries, *writes), before)
+            if queries:
                 self._query(one)
             for step in steps(one.item.operation):
                 self._perform(step, one.item.key)
@@ -180,13 +181,6 @@ class DictionarySampler:
             self._sample("guarantee", "falls")
         elif now == whole > guaranteed:
             self._sample("guarantee", "returns")
-
-
-def _asks(code: int) -> tuple[str, ...]:
-    """Return the kind of an operation that asks, if it does."""
-    bits = OperationBit(code)
-    asks = bits & OperationBit.QUERY and not bits & OperationBit.ALONE
-    return ("query",) if asks else ()
 
 
 def _writes(code: int) -> tuple[str, ...]:

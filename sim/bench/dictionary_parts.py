@@ -63,6 +63,12 @@ def steps(code: int) -> tuple[Operation, ...]:
     return (Operation(code),)
 
 
+def asks(code: int) -> bool:
+    """Whether an operation asks for its key."""
+    bits = OperationBit(code)
+    return bool(bits & OperationBit.QUERY) and not bits & OperationBit.ALONE
+
+
 class DictionaryScoreboard(Scoreboard):
     """Holds the unit against the golden model.
 
@@ -91,10 +97,8 @@ class DictionaryScoreboard(Scoreboard):
             self.golden.rekey(self._secrets.popleft()[1])
         guaranteed: int = self.golden.guaranteed_window
         age = max([self._age(step, item) for step in steps(item.operation)], default=-1)
-        bits = OperationBit(item.operation)
-        asks = bool(bits & OperationBit.QUERY) and not bits & OperationBit.ALONE
         self.counts.update(operations=1, hits=int(age >= 0))
-        short = int(asks and item.window > guaranteed)
+        short = int(asks(item.operation) and item.window > guaranteed)
         return DictionaryOutcome(age >= 0, max(age, 0), short, item.tag)
 
     def _age(self, step: Operation, item: DictionaryItem) -> int:
@@ -137,14 +141,16 @@ class RingScoreboard(DictionaryScoreboard):
 
     def compare(self, outcome: Any) -> None:
         """Hold a result against the oldest that is expected."""
-        if self._expected and outcome.status:
-            due = self._expected[0]
-            missing = due.seen and not outcome.seen
-            self.told["missing, and told" if missing else "not vouched for, and right"] += 1
-            self.counts["hits"] -= missing
-            outcome = due if missing else outcome._replace(status=0)
-        else:
-            self.told["vouched for"] += 1
+        how = "vouched for"
+        if self._expected and outcome.status and asks(self.performed[self.compared].item.operation):
+            due = self._expected[0]._replace(status=1)
+            how = "not vouched for, and right"
+            if due.seen and not outcome.seen:
+                how = "missing, and told"
+                self.counts["hits"] -= 1
+                due = due._replace(seen=False, age=0)
+            self._expected[0] = due
+        self.told[how] += 1
         super().compare(outcome)
 
     def forget(self) -> None:

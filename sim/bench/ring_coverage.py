@@ -9,6 +9,7 @@ from typing import Any
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from .coverage import Collector
 from .dictionary_coverage import points
+from .shell_coverage import shell_points
 
 FOUND = ("nothing", "an entry that goes on", "an entry that has expired")
 """What the cell held into which an entry goes."""
@@ -16,7 +17,6 @@ FOUND = ("nothing", "an entry that goes on", "an entry that has expired")
 OF_OPERATIONS = ("clocks between operations of a digest", "clocks between operations of a cell",
                  "window of a query", "age", "rounds of the timestamps")  # fmt: skip
 """Points of dictionaries that do not ask where an entry lies."""
-
 
 COLUMN = "arrives done lives found was_busy kept reads leaves asks granted write pushes behind"
 """Signals of a column that are looked at."""
@@ -28,10 +28,9 @@ STASH = "_valid _written exchanged exchanges lives gone_place full offers crowde
 def ring_points(spec: WindowDictionarySpec) -> dict[str, tuple[str, ...]]:
     """Return the bins of every point that the units of a specification with moves have."""
     every = points(spec)
-    shell = [*every][[*every].index("operation pairs") :]
     places = tuple(f"place {place}" for place in range(spec.stash))
     columns = range(spec.columns)
-    return {name: every[name] for name in (*OF_OPERATIONS, *shell)} | {
+    return {name: every[name] for name in OF_OPERATIONS} | shell_points(16, sweep=True) | {
         "exchange": tuple(f"column {column}, {found}" for column in columns for found in FOUND),
         "exchange called off": (
             "an operation reads the row", "an operation leaves the row", "its place has changed",

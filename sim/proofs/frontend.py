@@ -113,12 +113,10 @@ class SpareOfAgesInTime(SpareInTime):
         Keeps the times.
     """
 
-    def __init__(self, *, when_full, window=TimeWindow, words=16, generation_bits=6, goal=None):
+    def __init__(self, *, when_full, window=TimeWindow, goal=None):
         window = window(run=1, generations=2, span=3, generation_span=2)
         front = partial(FrontEnd, window=window, when_full=when_full)
-        super().__init__(
-            words=words, generation_bits=generation_bits, front=front, goal=goal, tick=In(1)
-        )
+        super().__init__(words=16, generation_bits=6, front=front, goal=goal, tick=In(1))
 
     def build(self, m):
         front = super().build(m)

@@ -60,8 +60,7 @@ def test_what_is_asked():
     for case in select(["apbbf/ecp5*"]):
         area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
         assert area.items() <= case.goals.items()
-    three = select(["apbf-span/*", "gebf-span/*", "blocked-gebf-span/*"])
-    assert all(len(case.seeds) == (3 if case in three else 5) for case in units)
+    assert all(len(case.seeds) == 5 for case in units)
 
 
 def test_growth_doubles_until_the_device_is_full():

