@@ -309,8 +309,11 @@ def draw(summaries: list[Summary], path: Path) -> None:
 
 def area_description(summaries: list[Summary]) -> str:
     """Put the drawing of clock and area into words, as `description`."""
-    points = (f"{s.case.name} {s.median.fmax_mhz:.1f}, {s.median.lut}" for s in summaries)
-    return "Usable clock against area, in MHz and LUTs. " + "; ".join(points)
+    points: dict[str, list[str]] = {}
+    for median in (summary.median for summary in summaries):
+        points.setdefault(median.device, []).append(f"{median.fmax_mhz:.1f} {median.lut}")
+    devices = (f"{device}: {', '.join(found)}" for device, found in points.items())
+    return "Usable clock and area of units, in MHz and LUTs. " + "; ".join(devices)
 
 
 def draw_area(summaries: list[Summary], path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import cast
 from ..boards.flow.devices import DEVICES, Device
 from ..golden import FilterSpec, Specification, any_preset, preset
 from ..golden.errors import LatelyError
-from ..golden.spec import APBBFSpec, GEBFSpec
+from ..golden.spec import APBBFSpec, APBFSpec, BlockedGEBFSpec, GEBFSpec
 from ..golden.spec.dictionary_sizes import WindowDictionarySpec
 from ..golden.spec.timestamp import PartitionedTimingSpec
 from ..hdl.build import UnitProfile, unit_profile
@@ -148,6 +148,7 @@ def _units() -> Iterator[Case]:
             yield Case(unit=unit, spec=spec, device=gowin.name)
             timed = replace(spec, span=_SPAN)
             yield Case(unit=f"{unit}-span", spec=timed, device=gowin.name)
+    yield from _small_rings()
     for name, blocks in (("dictionary-1000", 10), ("dictionary-10000", 30)):
         yield _case(name, any_preset(name), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
     ring = "dictionary-ring-1000"
@@ -177,6 +178,19 @@ def _spans() -> Iterator[Case]:
             if bram <= DEVICES[device].bram:
                 timed = replace(spec, span=_SPAN)
                 yield _case(f"{unit}-span", timed, device, lut=lut, ff=ff, bram=bram)
+
+
+def _small_rings() -> Iterator[Case]:
+    """Yield rings whose parts each fit one block RAM of an iCE40, by count and in time."""
+    guarded = GEBFSpec(window=5000, epochs=8, hashes=2, bits=18 << 12)
+    blocked = BlockedGEBFSpec(window=5000, epochs=8, hashes=2, bits=18 << 12, block_bits=32)
+    for unit, spec in (
+        ("apbf-small", APBFSpec(k=10, l=7, slice_bits=1 << 12)),
+        ("gebf-small", guarded),
+        ("blocked-gebf-small", blocked),
+    ):
+        yield Case(unit=unit, spec=spec, device="ice40-hx8k")
+        yield Case(unit=f"{unit}-span", spec=replace(spec, span=_SPAN), device="ice40-hx8k")
 
 
 def _small_cells() -> dict[str, Specification]:
