@@ -182,13 +182,17 @@ def _spans() -> Iterator[Case]:
 
 def _small_rings() -> Iterator[Case]:
     """Yield rings whose parts each fit one block RAM of an iCE40, by count and in time."""
-    guarded = GEBFSpec(window=5000, epochs=8, hashes=2, bits=18 << 12)
-    blocked = BlockedGEBFSpec(window=5000, epochs=8, hashes=2, bits=18 << 12, block_bits=32)
-    for unit, spec in (
-        ("apbf-small", APBFSpec(k=10, l=7, slice_bits=1 << 12)),
-        ("gebf-small", guarded),
-        ("blocked-gebf-small", blocked),
-    ):
+    part = DEVICES["ice40-hx8k"].bram_bits
+    # 9 segments of 2 parts.
+    bits = 9 * 2 * part
+    specs: dict[str, FilterSpec] = {
+        "apbf-small": APBFSpec(k=10, l=7, slice_bits=part),
+        "gebf-small": GEBFSpec(window=5000, epochs=8, hashes=2, bits=bits),
+        "blocked-gebf-small": BlockedGEBFSpec(
+            window=5000, epochs=8, hashes=2, bits=bits, block_bits=32
+        ),
+    }
+    for unit, spec in specs.items():
         yield Case(unit=unit, spec=spec, device="ice40-hx8k")
         yield Case(unit=f"{unit}-span", spec=replace(spec, span=_SPAN), device="ice40-hx8k")
 
