@@ -1,11 +1,12 @@
 """When the ring turns: generations end by count, and the spare must be clean by then."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..latencies import END_LEFT, GENERATION_SAMPLE
 from ..parameters import require_integer
+from ..pipeline import registered
 
 
 class GenerationLength(wiring.Component):
@@ -22,11 +23,11 @@ class GenerationLength(wiring.Component):
     -------
     generation : In(width)
         Insertions in a generation, at least 1.
-    length : Out(width)
-        The length that a generation gets which begins now: that of the port between `PERIOD` and
-        ``2 * PERIOD`` cycles ago.
+    length : Out(signed(width + 1))
+        The length that a generation gets which begins now, less two: that of the port between
+        `PERIOD` and ``2 * PERIOD`` cycles ago.
     below : Out(1)
-        Whether it is below `minimum`.
+        Whether that is below `minimum`.
     below_soon : Out(1)
         Whether it is, or will be within `PERIOD` cycles.
 
@@ -42,7 +43,7 @@ class GenerationLength(wiring.Component):
         super().__init__(
             {
                 "generation": In(width),
-                "length": Out(width),
+                "length": Out(signed(width + 1), init=-2),
                 "below": Out(1, init=1),
                 "below_soon": Out(1, init=1),
             }
@@ -53,13 +54,15 @@ class GenerationLength(wiring.Component):
         phase = Signal(range(self.PERIOD))
         sample = Signal.like(self.generation)
         short = Signal(init=1)
-        m.d.sync += [
-            phase.eq(phase + 1),
-            short.eq(sample < self._minimum),
-            self.below_soon.eq(short | self.below),
-        ]
-        with m.If(phase == self.PERIOD - 1):
-            m.d.sync += [sample.eq(self.generation), self.length.eq(sample), self.below.eq(short)]
+        # One subtraction for both.
+        due = phase == self.PERIOD - 1
+        rest = Signal.like(self.length)
+        m.d.comb += rest.eq(sample - Mux(due, 2, self._minimum))
+        m.d.sync += [phase.eq(phase + 1), self.below_soon.eq(short | self.below)]
+        with m.If(due):
+            m.d.sync += [sample.eq(self.generation), self.length.eq(rest), self.below.eq(short)]
+        with m.Else():
+            m.d.sync += short.eq(rest[-1])
         return m
 
 
@@ -77,8 +80,8 @@ class GenerationCounter(wiring.Component):
 
     Members
     -------
-    length : In(width)
-        Insertions of the next generation.
+    length : In(signed(width + 1))
+        Insertions of the next generation, less two.
     event : In(1)
         An insertion, or whatever else begins a generation when `full`.
     turn : In(1)
@@ -98,7 +101,7 @@ class GenerationCounter(wiring.Component):
         require_integer("Width", width, least=1)
         super().__init__(
             {
-                "length": In(width),
+                "length": In(signed(width + 1)),
                 "event": In(1),
                 "fill": In(1),
                 "full": Out(1),
@@ -109,16 +112,16 @@ class GenerationCounter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # One of them is the event's, unless that only turns the ring.
-        begin = Signal.like(self.left)
-        m.d.sync += begin.eq(self.length - Mux(self.fill, 1, 2))
+        # The event counts as one of the next, unless it only turns the ring.
+        filled = registered(m, self.fill, "filled")
         m.d.comb += self.full.eq(self.left[-1])
         if "turn" in self.signature.members:
             counts, turns = self.event & (self.turn | ~self.full), self.turn
         else:
             counts, turns = self.event, self.full
         with m.If(counts):
-            m.d.sync += self.left.eq(Mux(turns, begin, self.left - 1))
+            more = Cat(~turns | filled, (~turns).replicate(len(self.left) - 1)).as_signed()
+            m.d.sync += self.left.eq(Mux(turns, self.length, self.left) + more)
         with m.If(self.fill):
             m.d.sync += self.left.eq(-1)
         return m
@@ -249,8 +252,6 @@ class Schedule(wiring.Component):
         ]
         # The length of the generation that runs, which was loaded with it, is too short.
         short = Signal(init=1)
-        # Of the length that the counter loads, a cycle behind that of the port.
-        below = Signal(init=1)
         near = Const(0, 1)
         if self._watches:
             near = Signal()
@@ -261,11 +262,10 @@ class Schedule(wiring.Component):
             m.d.sync += near.eq(soon & ~self.fill)
         m.d.sync += [
             self.turned.eq(self.event & self.full),
-            below.eq(length.below),
-            self.one_at_a_time.eq(short | below | length.below_soon | (near & ~self.spare_clean)),
+            self.one_at_a_time.eq(short | length.below | length.below_soon | (near & ~self.spare_clean)),
         ]
         with m.If(self.event & self.full):
-            m.d.sync += short.eq(below)
+            m.d.sync += short.eq(length.below)
         return m
 
     def _elaborate_due(self, m):

@@ -2,9 +2,9 @@
 
 from abc import ABC, abstractmethod
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
-from ..latencies import BLOCK_CLEAR_BITS
+from ..latencies import BLOCK_CLEAR_BITS, FAN_IN
 from ..pipeline import Pipeline
 from .map import BLOCK_KINDS, BlockGrid
 from .segment import SegmentMemory
@@ -70,14 +70,13 @@ class BlockSegmentMemory(SegmentMemory):
                     pipe, address, set, clear, row=row, column=column, word=word
                 )
                 words.append(pipe.enter(word, f"word{name}", stage=read + self.READ_CYCLES))
-        words = self._known(m, pipe, words, address, set, clear)
+        words = self._known(m, pipe, words, address, self._setting(pipe, set, clear), clear)
         bits = [word[bit] for word in words for bit in range(self._width)]
-        bit = self._select(pipe, bits, address)
+        # As the access before has left it.
+        same = None
         if not self.STRICT:
-            # As the access before has left it.
-            bit = bit | self._repeated(pipe, address, set, lambda address: address).at(bit.stage)
-        if self._far:
-            bit = bit.at(self.latency)
+            same = self._same_bit(pipe, address, self._setting(pipe, set, clear))
+        bit = self._select(pipe, bits, address, same).at(self.latency)
         m.d.comb += self.bit.eq(bit.value)
         pipe.leave(bit, latency=self.latency)
         return m
@@ -99,13 +98,17 @@ class BlockSegmentMemory(SegmentMemory):
         _, column, row = self._split(address)
         return Cat(self._digits(address)[0], column, row)
 
-    def _known(self, m, pipe, words, address, set, clear):
+    def _known(self, m, pipe, words, address, setting, clear):
         """Return the words as the access before has left them, but for the bit that is compared."""
-        return self._kept(m, pipe, words, address, set) if self.STRICT else words
+        return self._kept(m, pipe, words, address, setting) if self.STRICT else words
 
-    def _kept(self, m, pipe, words, address, set):
+    def _setting(self, pipe, set, clear):
+        """Return whether a bit is set, a cycle behind the address at the memory."""
+        return set.at(self._address_registers + 1)
+
+    def _kept(self, m, pipe, words, address, setting):
         """Return the words, of which one that met a write is that of the access before."""
-        repeated = self._repeated(pipe, address, set, lambda address: self._digits(address)[1])
+        repeated = self._same_word(pipe, address, setting)
         added = 1 << self._digits(address.at(repeated.stage + 1).value)[0]
         known = []
         for index, word in enumerate(words):
@@ -117,23 +120,56 @@ class BlockSegmentMemory(SegmentMemory):
             known.append(word)
         return known
 
-    def _repeated(self, pipe, address, set, part):
-        """Return whether the access before sets a bit and agrees in a part of the address."""
-        before, setting = (value.at(self._address_registers + 1).value for value in (address, set))
+    def _agreeing(self, pipe, address, part, join):
+        """Return flags: the access before agrees in two bits of a part of the address, as joined."""
+        before = address.at(self._address_registers + 1).value
 
         def compare(address):
             here, there = part(address), part(before)
             pairs = [here[at : at + 2] == there[at : at + 2] for at in range(0, len(here), 2)]
+            return Cat(join(pairs or [Const(1)]))
+
+        return pipe.combine("same", compare, address.at(self._address_registers))
+
+    def _same_word(self, pipe, address, setting):
+        """Return whether the access before sets a bit of the same word."""
+
+        def join(pairs):
             # A reset of the register takes no input of a table.
-            return Cat(Mux(setting, pairs.pop() if pairs else 1, 0), *reversed(pairs))
+            return *pairs[:-1], Mux(setting.value, pairs[-1], 0)
 
-        same = pipe.combine("same", compare, address.at(self._address_registers))
-        if self.READ_CYCLES > 1 or not self.STRICT:
-            same = same.at(same.stage + 1)
-        return pipe.register("repeated", lambda same: same.all(), same)
+        flags = self._agreeing(pipe, address, lambda address: self._digits(address)[1], join)
+        flags = flags.at(flags.stage + self.READ_CYCLES - 1)
+        return pipe.register("repeated", lambda flags: flags.all(), flags)
 
-    def _select(self, pipe, values, address):
-        """Return one of the bits, after as many stages as the latency leaves."""
+    def _same_bit(self, pipe, address, setting):
+        """Return flags, both or the only one set if the access before sets the same bit."""
+        own = -(-(len(address) - self._shared_bits) // 2)
+        # As many as the table that selects the bit has inputs for.
+        kept = 2 if own == 2 and self._shared_bits else 1
+
+        def join(pairs):
+            pairs.append(setting.value)
+            flags = pairs[:own] + _all_of_four(pairs[own:]) if kept == 2 else _all_of_four(pairs)
+            # What resets the others is kept inverted, as the reset wants it.
+            return *flags[:kept], *(~flag for flag in flags[kept:])
+
+        flags = self._agreeing(pipe, address, lambda address: address, join)
+        flags = flags.at(flags.stage + 1)
+
+        def remaining(flags):
+            others = flags[kept:]
+            return Cat(
+                Mux(Cat(others[at::kept]).any(), 0, flag) for at, flag in enumerate(flags[:kept])
+            )
+
+        return pipe.register("repeated", remaining, flags)
+
+    def _select(self, pipe, values, address, same):
+        """Return one of the bits, after as many stages as the latency leaves.
+
+        It is set, too, if all the flags `same` are, unless that is None.
+        """
         stage = pipe.stage(*values)
         number = pipe.combine("number", self._number, address.at(stage))
         for clocks in range(self.latency - self._far - stage, 0, -1):
@@ -147,13 +183,30 @@ class BlockSegmentMemory(SegmentMemory):
                                  digits, *pair)
                     for pair in zip(values[::2], values[1::2], strict=True)
                 ]  # fmt: skip
+            if count > 1:
+                values = [
+                    pipe.combine(
+                        "bit",
+                        lambda digits, value, own=index % 2: value & (digits[-1] == own),
+                        digits,
+                        value,
+                    )
+                    for index, value in enumerate(values)
+                ]
+            elif clocks == 1:
+                values, same = [_or_all(pipe, *values, same)], None
+            # The highest of those to come is such a reset, if it leaves one to choose by.
+            reset = clocks > 1 and len(number) > 1
+            highest, number = (number[-1], number[:-1]) if reset else (None, number)
             values = [
-                pipe.register(
+                pipe.register(f"bit{clocks}_{index}", lambda value: value, value, reset_less=True)
+                if highest is None
+                else pipe.register(
                     f"bit{clocks}_{index}",
-                    lambda digits, value, own=index % 2, several=count > 1: (
-                        value & (digits[-1] == own) if several else value
+                    lambda highest, value, own=index >= len(values) // 2: Mux(
+                        highest == own, value, 0
                     ),
-                    digits,
+                    highest,
                     value,
                     reset_less=True,
                 )
@@ -161,8 +214,23 @@ class BlockSegmentMemory(SegmentMemory):
             ]
             if count > 1:
                 values = [a | b for a, b in zip(values[::2], values[1::2], strict=True)]
+            if reset:
+                half = len(values) // 2
+                values = [a | b for a, b in zip(values[:half], values[half:], strict=True)]
             number = number.at(values[0].stage)
-        return values[0]
+        return _or_all(pipe, values[0], same)
+
+
+def _or_all(pipe, value, flags):
+    """Return whether a value, or all of the flags, are set; the value if there are none."""
+    if flags is None:
+        return value
+    return value | pipe.combine("all", lambda flags: flags.all(), flags.at(value.stage))
+
+
+def _all_of_four(flags):
+    """Return whether all flags are set of each group of as many as a table has inputs."""
+    return [Cat(flags[at : at + FAN_IN]).all() for at in range(0, len(flags), FAN_IN)]
 
 
 class DualPortSegmentMemory(BlockSegmentMemory, ABC):
@@ -171,6 +239,13 @@ class DualPortSegmentMemory(BlockSegmentMemory, ABC):
     Nothing is set in the clock of a clear, which may have passed the bit already: the ports never
     write the same bit.
     """
+
+    def _setting(self, pipe, set, clear):
+        clearing = clear.at(self._address_registers - 1).value
+        # As a reset, which takes no table.
+        return pipe.register(
+            "setting", lambda set: Mux(clearing, 0, set), set.at(self._address_registers)
+        )
 
     def _block(self, pipe, address, set, clear, *, row, column, word):
         read = self._address_registers
@@ -190,7 +265,7 @@ class DualPortSegmentMemory(BlockSegmentMemory, ABC):
         clearing = clear.at(read - 1).value
         sets = pipe.register(
             f"set{name}",
-            lambda set, address: set & ~clearing & Cat(chosen(address)).all(),
+            lambda set, address: Mux(clearing, 0, set & Cat(chosen(address)).all()),
             set.at(read),
             address.at(read),
         )

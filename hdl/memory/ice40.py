@@ -27,7 +27,7 @@ class ICE40SegmentMemory(BlockSegmentMemory):
             return address[:4], address[4:]
         return address[3:4], Cat(address[:3], address[4:])
 
-    def _known(self, m, pipe, words, address, set, clear):
+    def _known(self, m, pipe, words, address, setting, clear):
         """Beside bits that the access before has set, its word may just be zeroed."""
         read = self._address_registers
         before, cleared = (value.at(read + 1).value for value in (address, clear))
@@ -39,7 +39,7 @@ class ICE40SegmentMemory(BlockSegmentMemory):
             pipe.combine("word", lambda word, zeroed: Mux(zeroed, 0, word), word, zeroed)
             for word in words
         ]
-        return super()._known(m, pipe, words, address, set, clear)
+        return super()._known(m, pipe, words, address, setting, clear)
 
     def _block(self, pipe, address, set, clear, *, row, column, word):
         read = self._address_registers

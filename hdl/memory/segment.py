@@ -36,6 +36,9 @@ class SegmentMemory(wiring.Component):
         Registers on the way from the ports to the memory, which lengthen `latency` in all variants;
         a clear joins the address ahead of the first, or with more than two behind it. With more
         than two the bit comes from one more register, too.
+    shared_bits : int
+        Address bits, from the highest down, that memories beside it get as well, which then have
+        the same logic for them, so that synthesis shares it.
 
     Members
     -------
@@ -51,7 +54,7 @@ class SegmentMemory(wiring.Component):
     Errors: as `require_integer`.
     """
 
-    def __init__(self, *, depth, clear_bits, address_registers=1):
+    def __init__(self, *, depth, clear_bits, address_registers=1, shared_bits=0):
         for name, value in (("Depth", depth), ("Clear width", clear_bits)):
             if not isinstance(value, int) or value < 1 or value & (value - 1):
                 raise ValueError(f"{name} must be a power of two, not {value!r}")
@@ -60,7 +63,9 @@ class SegmentMemory(wiring.Component):
         if clear_bits > depth:
             raise ValueError(f"Clear width must be at most the depth of {depth}, not {clear_bits}")
         require_integer("Address registers", address_registers, least=1)
+        require_integer("Shared bits", shared_bits, least=0)
         self._depth = depth
+        self._shared_bits = shared_bits
         self._clear_bits = clear_bits
         self._address_registers = address_registers
         self.latency = memory_latency(bits=depth, clear=clear_bits, registers=address_registers)

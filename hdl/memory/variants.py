@@ -39,14 +39,14 @@ VARIANTS |= {
 }
 
 
-def segment_memory(variant, *, depth, clear_bits, address_registers=1):
+def segment_memory(variant, **parameters):
     """Build the segment memory of a variant.
 
     Parameters
     ----------
     variant : str
         One of `VARIANTS`.
-    depth, clear_bits, address_registers : int
+    parameters
         As for `SegmentMemory`.
 
     Raises
@@ -56,9 +56,7 @@ def segment_memory(variant, *, depth, clear_bits, address_registers=1):
     """
     if variant not in VARIANTS:
         raise ValueError(f"Memory must be one of {', '.join(VARIANTS)}, not {variant!r}")
-    return VARIANTS[variant](
-        depth=depth, clear_bits=clear_bits, address_registers=address_registers
-    )
+    return VARIANTS[variant](**parameters)
 
 
 def cell_memory(variant, *, depth, width, memories=CELL_MEMORIES):

@@ -102,6 +102,7 @@ class SegmentStore(wiring.Component):
             "depth": spec.part_bits,
             "clear_bits": spec.clear,
             "address_registers": profile.address_registers,
+            "shared_bits": (spec.part_bits // spec.index_sizes[-1]).bit_length() - 1,
         }
         build = memory if callable(memory) else partial(segment_memory, memory)
         build = partial(build, **shape)

@@ -63,9 +63,9 @@ class TrackedMemory(SegmentMemory):
     Every memory that is as `SegmentAnswers` shows is one of those that this stands for.
     """
 
-    def __init__(self, *, depth, clear_bits, address_registers=1):
-        super().__init__(depth=depth, clear_bits=clear_bits, address_registers=address_registers)
-        self.cell = Signal(range(depth))
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        self.cell = Signal(range(self.depth))
         self.held = Signal()
         self.found = Signal()
 
