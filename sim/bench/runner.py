@@ -211,6 +211,7 @@ def run_segment_bench(
     depth: int,
     clear_bits: int,
     address_registers: int = 1,
+    shared_bits: int = 0,
     seed: int = 1,
     inverted: bool = False,
 ) -> dict[str, bool]:
@@ -218,12 +219,16 @@ def run_segment_bench(
 
     Parameters
     ----------
-    depth, clear_bits, address_registers : int
+    depth, clear_bits, address_registers, shared_bits : int
         As for `lately.hdl.memory.segment.SegmentMemory`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     component = segment_memory(
-        memory, depth=depth, clear_bits=clear_bits, address_registers=address_registers
+        memory,
+        depth=depth,
+        clear_bits=clear_bits,
+        address_registers=address_registers,
+        shared_bits=shared_bits,
     )
     return run_bench(
         verilog.convert(component, name=TOP, emit_src=False),

@@ -37,8 +37,8 @@ class SegmentAnswers(Harness):
     that is set in the clock before a clear of another word.
     """
 
-    def __init__(self, *, depth=16, clear_bits=4, memory=Undefined, goal=None):
-        self._memory = memory(depth=depth, clear_bits=clear_bits)
+    def __init__(self, *, depth=16, clear_bits=4, shared_bits=0, memory=Undefined, goal=None):
+        self._memory = memory(depth=depth, clear_bits=clear_bits, shared_bits=shared_bits)
         super().__init__(part=self._memory, goal=goal)
 
     def build(self, m):
@@ -181,27 +181,35 @@ PROOFS = (
             name=f"segment answers, {variant}, {depth} bits",
             statement="An access answers as it does in the portable memory, whatever the block RAM "
             "gives where its vendor defines nothing; no two ports write one bit in a clock.",
-            design=f"segment memory, {depth} bits, {clear_bits} cleared per clock, {variant}",
+            design=f"segment memory, {depth} bits, {clear_bits} cleared per clock, "
+            f"{shared_bits} address bits shared, {variant}",
             build=partial(
-                SegmentAnswers, depth=depth, clear_bits=clear_bits, memory=VARIANTS[variant]
+                SegmentAnswers,
+                depth=depth,
+                clear_bits=clear_bits,
+                shared_bits=shared_bits,
+                memory=VARIANTS[variant],
             ),
             method=Bounded(20) if variant.endswith("-strict") else Unbounded(),
             models=models(variant),
             goals={"a bit that was set is read": 20, "a bit that was cleared is read": 20},
         )
-        for variant, depth, clear_bits in (
-            ("ecp5", 16, 4),
-            ("ecp5", 32, 8),
-            ("gowin", 16, 4),
-            ("gowin", 32, 16),
-            ("ice40", 16, 16),
-            ("ice40", 32, 16),
-            ("ecp5-strict", 16, 4),
-            ("ecp5-strict", 32, 8),
-            ("gowin-strict", 16, 4),
-            ("gowin-strict", 32, 8),
-            ("ice40-strict", 16, 16),
-            ("ice40-strict", 32, 16),
+        for variant, depth, clear_bits, shared_bits in (
+            ("ecp5", 16, 4, 0),
+            ("ecp5", 32, 16, 0),
+            ("ecp5", 64, 4, 2),
+            ("gowin", 16, 4, 0),
+            ("gowin", 32, 16, 0),
+            ("gowin", 64, 4, 2),
+            ("ice40", 16, 16, 0),
+            ("ice40", 32, 16, 0),
+            ("ice40", 64, 16, 2),
+            ("ecp5-strict", 16, 4, 0),
+            ("ecp5-strict", 32, 8, 0),
+            ("gowin-strict", 16, 4, 0),
+            ("gowin-strict", 32, 8, 0),
+            ("ice40-strict", 16, 16, 0),
+            ("ice40-strict", 32, 16, 0),
         )
     ),
     *(

@@ -107,6 +107,24 @@ def test_bench_with_more_address_registers(memory, clear_bits, address_registers
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("memory", ["ecp5", "ice40", "gowin"])
+@pytest.mark.parametrize(("clear_bits", "shared_bits"), [(4, 10), (4, 9), (16, 10), (16, 11)])
+def test_bench_with_shared_bits(memory, clear_bits, shared_bits, tmp_path):
+    """Flags of the part's own bits, and resets of them by those that it shares."""
+    outcomes = run_segment_bench(
+        memory,
+        "icarus",
+        tmp_path,
+        depth=1 << 14,
+        clear_bits=clear_bits,
+        shared_bits=shared_bits,
+        seed=SEED,
+    )
+    assert len(outcomes) == 4
+    assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("memory", ["ecp5", "ice40", "gowin"])
 def test_bench_with_inverted_garbage(memory, tmp_path):
     outcomes = run_segment_bench(
         memory, "icarus", tmp_path, depth=64, clear_bits=8, inverted=True, seed=SEED
