@@ -55,7 +55,7 @@ class GenerationLength(wiring.Component):
         sample = Signal.like(self.generation)
         short = Signal(init=1)
         # One subtraction for both.
-        due = phase == self.PERIOD - 1
+        due = registered(m, phase == self.PERIOD - 1, "due")
         rest = Signal.like(self.length)
         m.d.comb += rest.eq(sample - Mux(due, 2, self._minimum))
         m.d.sync += [phase.eq(phase + 1), self.below_soon.eq(short | self.below)]
