@@ -283,17 +283,16 @@ class TimeWindow(wiring.Component):
 
     def _elaborate_status(self, m):
         """Tell what of span and rate is kept."""
-        most = self._run + self._generations
+        most = self._generations
         retired = self._turn & (self._settled == self._generations)
         lost = Signal(self._bits)
         shortened = Signal()
         expired = self._expired(m, "lost", lost, self._span)
         kept = self._remaining == self._generations
-        # The youngest position whose segment has too many keys.
-        overfull = Signal(range(most + 1), init=most)
-        # Where an insertion writes one segment there is no need of a sum, which takes its time.
-        above = overfull < self._run + self._settled if self._run > 1 else overfull <= self._settled
-        exceeded = self._young & above
+        # The youngest segment with too many keys, by its place among those that settled: below 0
+        # while it receives insertions.
+        overfull = Signal(range(-self._run, most + 1), init=most)
+        exceeded = self._young & (overfull < self._settled)
         m.d.sync += [
             shortened.eq(
                 Mux(retired, ~self._tick | kept, shortened & ~(self._tick & expired)) & ~self._clear
@@ -307,7 +306,7 @@ class TimeWindow(wiring.Component):
         with m.If(self._clear):
             m.d.sync += overfull.eq(most)
         with m.Elif(self._beyond):
-            m.d.sync += overfull.eq(0)
+            m.d.sync += overfull.eq(-self._run)
         with m.Elif(self._turn & (overfull != most)):
             m.d.sync += overfull.eq(overfull + 1)
         m.d.comb += [self.shortened.eq(retired), self.overfilled.eq(self._beyond)]
