@@ -23,9 +23,9 @@ class GenerationLength(wiring.Component):
     -------
     generation : In(width)
         Insertions in a generation, at least 1.
-    length : Out(signed(width + 1))
-        The length that a generation gets which begins now, less two: that of the port between
-        `PERIOD` and ``2 * PERIOD`` cycles ago.
+    length : Out(width)
+        The length that a generation gets which begins now: that of the port between `PERIOD` and
+        ``2 * PERIOD`` cycles ago.
     below : Out(1)
         Whether that is below `minimum`.
     below_soon : Out(1)
@@ -43,7 +43,7 @@ class GenerationLength(wiring.Component):
         super().__init__(
             {
                 "generation": In(width),
-                "length": Out(signed(width + 1), init=-2),
+                "length": Out(width),
                 "below": Out(1, init=1),
                 "below_soon": Out(1, init=1),
             }
@@ -54,22 +54,20 @@ class GenerationLength(wiring.Component):
         phase = Signal(range(self.PERIOD))
         sample = Signal.like(self.generation)
         short = Signal(init=1)
-        # One subtraction for both.
-        due = registered(m, phase == self.PERIOD - 1, "due")
-        rest = Signal.like(self.length)
-        m.d.comb += rest.eq(sample - Mux(due, 2, self._minimum))
-        m.d.sync += [phase.eq(phase + 1), self.below_soon.eq(short | self.below)]
-        with m.If(due):
-            m.d.sync += [sample.eq(self.generation), self.length.eq(rest), self.below.eq(short)]
-        with m.Else():
-            m.d.sync += short.eq(rest[-1])
+        m.d.sync += [
+            phase.eq(phase + 1),
+            short.eq(sample < self._minimum),
+            self.below_soon.eq(short | self.below),
+        ]
+        with m.If(phase == self.PERIOD - 1):
+            m.d.sync += [sample.eq(self.generation), self.length.eq(sample), self.below.eq(short)]
         return m
 
 
 class GenerationCounter(wiring.Component):
     """Tells when a generation is full, one event per cycle.
 
-    Counts the insertions that are left, less one; the sign tells that none is.
+    Counts up to 0, from minus the length: the sign tells whether insertions are left.
 
     Parameters
     ----------
@@ -80,8 +78,8 @@ class GenerationCounter(wiring.Component):
 
     Members
     -------
-    length : In(signed(width + 1))
-        Insertions of the next generation, less two.
+    length : In(width)
+        Insertions of the next generation.
     event : In(1)
         An insertion, or whatever else begins a generation when `full`.
     turn : In(1)
@@ -92,7 +90,7 @@ class GenerationCounter(wiring.Component):
     full : Out(1)
         Whether no insertion is left: the next event begins a generation.
     left : Out(signed(width + 1))
-        Insertions that are left, less one.
+        Minus the insertions that are left.
 
     Errors: as `require_integer`.
     """
@@ -101,11 +99,11 @@ class GenerationCounter(wiring.Component):
         require_integer("Width", width, least=1)
         super().__init__(
             {
-                "length": In(signed(width + 1)),
+                "length": In(width),
                 "event": In(1),
                 "fill": In(1),
                 "full": Out(1),
-                "left": Out(signed(width + 1), init=-1),
+                "left": Out(signed(width + 1)),
             }
             | ({"turn": In(1)} if goes_on else {})
         )
@@ -114,16 +112,17 @@ class GenerationCounter(wiring.Component):
         m = Module()
         # The event counts as one of the next, unless it only turns the ring.
         filled = registered(m, self.fill, "filled")
-        m.d.comb += self.full.eq(self.left[-1])
+        m.d.comb += self.full.eq(~self.left[-1])
         if "turn" in self.signature.members:
             counts, turns = self.event & (self.turn | ~self.full), self.turn
         else:
             counts, turns = self.event, self.full
         with m.If(counts):
-            more = Cat(~turns | filled, (~turns).replicate(len(self.left) - 1)).as_signed()
-            m.d.sync += self.left.eq(Mux(turns, self.length, self.left) + more)
+            begins = turns & ~filled
+            start = Cat(~self.length, 1).as_signed()
+            m.d.sync += self.left.eq(Mux(turns, start, self.left) + Cat(~begins, begins))
         with m.If(self.fill):
-            m.d.sync += self.left.eq(-1)
+            m.d.sync += self.left.eq(0)
         return m
 
 
@@ -256,7 +255,7 @@ class Schedule(wiring.Component):
         if self._watches:
             near = Signal()
             # While an operation waits that turns the ring, the gate is closed anyway.
-            soon = counter.left < END_LEFT
+            soon = counter.left >= -END_LEFT
             if self._when_full is not None:
                 soon = soon | self.hurry
             m.d.sync += near.eq(soon & ~self.fill)

@@ -156,7 +156,7 @@ class ExactCount(FrontEndHarness):
         m.d.comb += left.eq(length - after)
         # A SHIFT or CLEAR that waits has ended the generation.
         counted = front.schedule.counter.left
-        self.require(~cleared | (counted == left - 1) | (counted == -1))
+        self.require(~cleared | (counted == -left) | (counted == 0))
         self.require(after <= length)
         self.require(~(control.insert & ~control.shift) | (count < length))
         self.require(~(control.insert & control.shift) | (count == length))

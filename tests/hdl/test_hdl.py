@@ -263,7 +263,7 @@ def test_full_generation_goes_on_until_it_is_told_to_turn():
     counter, full = GenerationCounter(width=4, goes_on=True), []
 
     async def bench(ctx):
-        ctx.set(counter.length, 5 - 2)
+        ctx.set(counter.length, 5)
         for clock in range(40):
             ctx.set(counter.event, clock >= 2)
             ctx.set(counter.turn, clock in (2, 20, 23))
@@ -290,7 +290,7 @@ def test_short_lengths_are_told_before_they_are_loaded(width, minimum):
             ctx.set(length.generation, value)
             for _ in range(choose.randrange(1, 2 * SETTLE)):
                 await ctx.tick()
-                assert ctx.get(length.below) == (ctx.get(length.length) + 2 < minimum)
+                assert ctx.get(length.below) == (ctx.get(length.length) < minimum)
                 told.append(ctx.get(length.below_soon))
                 if ctx.get(length.below):
                     assert all(told[-6:])

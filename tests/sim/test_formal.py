@@ -55,7 +55,7 @@ class Miscounting(FrontEnd):
 
     def __init__(self, **others):
         super().__init__(**others)
-        counter = broken(GenerationCounter, "~turns | filled", "1")
+        counter = broken(GenerationCounter, "turns & ~filled", "0")
         self.schedule.counter = counter(width=others["generation_bits"])
 
 
