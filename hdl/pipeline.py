@@ -1,6 +1,6 @@
 """Pipelines whose values know their stage, and the registers that they are made of."""
 
-from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from .latencies import FAN_IN
 
@@ -59,6 +59,18 @@ def successor(count):
     of a sum where the two agree, as synthesis finds.
     """
     return Cat(bit ^ count[:place].all() for place, bit in enumerate(count))
+
+
+def below(value, limit):
+    """Return whether `value` is below the constant `limit`, in look-up tables alone.
+
+    A carry, which synthesis makes of ``<``, takes twice as many.
+    """
+    less = Const(0)
+    for low in range(0, len(value), FAN_IN):
+        digit, part = limit >> low & (1 << FAN_IN) - 1, value[low : low + FAN_IN]
+        less = part.matches(*range(digit)) | (part.matches(digit) & less)
+    return less
 
 
 class Staged:

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..latencies import END_LEFT, GENERATION_SAMPLE
 from ..parameters import require_integer
-from ..pipeline import registered
+from ..pipeline import below, registered
 
 
 class GenerationLength(wiring.Component):
@@ -56,7 +56,7 @@ class GenerationLength(wiring.Component):
         short = Signal(init=1)
         m.d.sync += [
             phase.eq(phase + 1),
-            short.eq(sample < self._minimum),
+            short.eq(below(sample, self._minimum)),
             self.below_soon.eq(short | self.below),
         ]
         with m.If(phase == self.PERIOD - 1):
@@ -261,7 +261,9 @@ class Schedule(wiring.Component):
             m.d.sync += near.eq(soon & ~self.fill)
         m.d.sync += [
             self.turned.eq(self.event & self.full),
-            self.one_at_a_time.eq(short | length.below | length.below_soon | (near & ~self.spare_clean)),
+            self.one_at_a_time.eq(
+                short | length.below | length.below_soon | (near & ~self.spare_clean)
+            ),
         ]
         with m.If(self.event & self.full):
             m.d.sync += short.eq(length.below)

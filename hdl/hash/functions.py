@@ -4,6 +4,9 @@ Each takes values of a `Pipeline` and gives one; together they take as many regi
 of the pipeline ask for. Nothing is reset.
 """
 
+from collections import Counter
+from itertools import combinations
+
 from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
@@ -99,7 +102,8 @@ def mix(pipe, state, seed):
 def expand(pipe, state, *, sizes, functions, seed):
     """Return the cell indices of every hash function: each bit a sum of three state bits.
 
-    They do not come from registers: the user may have more to do in their stage.
+    Synthesis shares sums of two of them among functions. They do not come from registers: the user
+    may have more to do in their stage.
 
     Parameters
     ----------
@@ -144,8 +148,32 @@ def expand(pipe, state, *, sizes, functions, seed):
             )
             for number, field in enumerate(fields)
         ]
-        for function, words in enumerate(expand_rotations(fields, functions, seed))
+        for function, words in enumerate(_shared_first(expand_rotations(fields, functions, seed)))
     ]
+
+
+def _shared_first(rotations):
+    """Return the rotation amounts, of each three first the two whose distance is the commonest.
+
+    What is two bits of the state at one distance for several functions is one sum.
+    """
+
+    def distance(pair):
+        apart = abs(pair[0] - pair[1])
+        return min(apart, STATE_BITS - apart)
+
+    common = Counter(
+        distance(pair)
+        for words in rotations
+        for amounts in words
+        for pair in combinations(amounts, 2)
+    )
+
+    def ordered(amounts):
+        pair = max(combinations(amounts, 2), key=lambda pair: common[distance(pair)])
+        return *pair, *(amount for amount in amounts if amount not in pair)
+
+    return [[ordered(amounts) for amounts in words] for words in rotations]
 
 
 class StateHash(wiring.Component):

@@ -1,6 +1,7 @@
 """Segment memories of explicit block RAMs: what those of all vendors share."""
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
@@ -121,7 +122,7 @@ class BlockSegmentMemory(SegmentMemory):
         return known
 
     def _agreeing(self, pipe, address, part, join):
-        """Return flags: the access before agrees in two bits of a part of the address, as joined."""
+        """Return flags of the pairs of bits in which the access before agrees, joined."""
         before = address.at(self._address_registers + 1).value
 
         def compare(address):
@@ -179,46 +180,45 @@ class BlockSegmentMemory(SegmentMemory):
             # four inputs. As a multiplexer it would become a reset, which registers must share.
             for digit in range(min(count, max(1, count - 1))):
                 values = [
-                    pipe.combine("bit", lambda digits, a, b, at=digit: Mux(digits[at], b, a),
-                                 digits, *pair)
-                    for pair in zip(values[::2], values[1::2], strict=True)
-                ]  # fmt: skip
+                    pipe.combine("bit", Mux, digits[digit], one, zero)
+                    for zero, one in zip(values[::2], values[1::2], strict=True)
+                ]
             if count > 1:
                 values = [
-                    pipe.combine(
-                        "bit",
-                        lambda digits, value, own=index % 2: value & (digits[-1] == own),
-                        digits,
-                        value,
-                    )
+                    pipe.combine("bit", partial(_masked, index % 2), digits[count - 1], value)
                     for index, value in enumerate(values)
                 ]
             elif clocks == 1:
                 values, same = [_or_all(pipe, *values, same)], None
             # The highest of those to come is such a reset, if it leaves one to choose by.
             reset = clocks > 1 and len(number) > 1
-            highest, number = (number[-1], number[:-1]) if reset else (None, number)
-            values = [
-                pipe.register(f"bit{clocks}_{index}", lambda value: value, value, reset_less=True)
-                if highest is None
-                else pipe.register(
-                    f"bit{clocks}_{index}",
-                    lambda highest, value, own=index >= len(values) // 2: Mux(
-                        highest == own, value, 0
-                    ),
-                    highest,
-                    value,
-                    reset_less=True,
-                )
-                for index, value in enumerate(values)
-            ]
+            highest = number[len(number) - 1] if reset else None
+            values = _kept(pipe, f"bit{clocks}", values, highest)
             if count > 1:
                 values = [a | b for a, b in zip(values[::2], values[1::2], strict=True)]
             if reset:
                 half = len(values) // 2
+                number = number[:-1]
                 values = [a | b for a, b in zip(values[:half], values[half:], strict=True)]
             number = number.at(values[0].stage)
         return _or_all(pipe, values[0], same)
+
+
+def _masked(own, digit, value):
+    """Return a value, or 0 where a digit is not its own."""
+    return value & (digit == own)
+
+
+def _kept(pipe, name, values, highest):
+    """Return values from registers, which a digit resets in the half that is not its own."""
+    kept = []
+    for index, value in enumerate(values):
+        upper = index >= len(values) // 2
+        source = (lambda value: value, value)
+        if highest is not None:
+            source = (lambda digit, value, own=upper: Mux(digit == own, value, 0), highest, value)
+        kept.append(pipe.register(f"{name}_{index}", *source, reset_less=True))
+    return kept
 
 
 def _or_all(pipe, value, flags):
