@@ -73,12 +73,11 @@ def _device(name: str, *, family: str, **fields: Any) -> Device:
     for field, value in shared.items():
         if isinstance(value, list):
             shared[field] = tuple(word.format(**fields) for word in value)
-        elif field == "mapping":
-            shared[field] = fields.get(field, value)
         elif isinstance(value, str):
             shared[field] = value.format(**fields)
-    cells = {kind: fields[kind] for kind in ("lut", "ff", "bram")}
-    return Device(name=name, family=family, pins=tuple(pins), **cells, **shared)
+    own = {kind: fields[kind] for kind in ("lut", "ff", "bram")}
+    own["mapping"] = fields.get("mapping", _TABLES["mapping"])
+    return Device(name=name, family=family, pins=tuple(pins), **own, **shared)
 
 
 DEVICES: Mapping[str, Device] = {
