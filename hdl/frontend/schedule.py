@@ -111,16 +111,19 @@ class GenerationCounter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # The event counts as one of the next, unless it only turns the ring.
-        filled = registered(m, self.fill, "filled")
         m.d.comb += self.full.eq(~self.left[-1])
+        start = Cat(~self.length, 1).as_signed()
         if "turn" in self.signature.members:
             counts, turns = self.event & (self.turn | ~self.full), self.turn
+            # Whether it turns is known late, and chooses between two sums.
+            begin = registered(m, (start + Mux(self.fill, 1, 2))[: len(self.left)], "begin")
+            after = Mux(turns, begin.as_signed(), self.left + 1)
         else:
             counts, turns = self.event, self.full
+            begins = turns & ~registered(m, self.fill, "filled")
+            after = Mux(turns, start, self.left) + Cat(~begins, begins)
         with m.If(counts):
-            begins = turns & ~filled
-            start = Cat(~self.length, 1).as_signed()
-            m.d.sync += self.left.eq(Mux(turns, start, self.left) + Cat(~begins, begins))
+            m.d.sync += self.left.eq(after)
         with m.If(self.fill):
             m.d.sync += self.left.eq(0)
         return m

@@ -250,13 +250,14 @@ class TimeWindow(wiring.Component):
         value = registered(m, self._oldest, "oldest_time")
         expired = self._expired(m, "oldest", value, self._span)
         settling = Signal(self.SETTLE)
-        ready = settling[-1] & ~self._change
-        found = expired & (self._remaining != 0)
-        m.d.comb += self._drop.eq(ready & found)
-        restart = self._change | self._drop | (self.tick if self._stamped else 0)
+        settled = settling[-1]
+        some = registered(m, self._remaining != 0, "some")
+        found = settled & expired & some
+        m.d.comb += self._drop.eq(found & ~self._change)
+        restart = self._change | found | (self.tick if self._stamped else 0)
         m.d.sync += [
             settling.eq(Mux(restart, 1, settling << 1)),
-            self._known.eq((self._known | (ready & ~found)) & ~restart),
+            self._known.eq((self._known | settled) & ~restart),
         ]
 
     def _elaborate_ticks(self, m):

@@ -365,8 +365,8 @@ BROKEN = {
         partial(waiting_for_the_spare, TICKS_WAITING),
     ),
     "a turn is forgotten where a segment expires": (
-        "settling[-1] & ~self._change",
-        "settling[-1]",
+        "found & ~self._change",
+        "found",
         partial(turns_behind_a_tick, "last"),
     ),
 }
