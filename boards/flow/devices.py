@@ -66,18 +66,17 @@ _TABLES = tomllib.loads(resources.files(__package__).joinpath("devices.toml").re
 
 def _device(name: str, *, family: str, **fields: Any) -> Device:
     """Return the device that a table of `devices.toml` describes."""
-    shared = dict(_TABLES["families"][family])
+    shared = {"mapping": _TABLES["mapping"]} | _TABLES["families"][family]
     pins = [pin for start, end in shared.pop("pins", ()) for pin in range(start, end)]
     if pins:
         pins.insert(0, fields["clock"])
     for field, value in shared.items():
         if isinstance(value, list):
             shared[field] = tuple(word.format(**fields) for word in value)
-        elif isinstance(value, str):
+        elif isinstance(value, str) and field != "mapping":
             shared[field] = value.format(**fields)
-    own = {kind: fields[kind] for kind in ("lut", "ff", "bram")}
-    own["mapping"] = fields.get("mapping", _TABLES["mapping"])
-    return Device(name=name, family=family, pins=tuple(pins), **own, **shared)
+    own = {field: fields[field] for field in ("lut", "ff", "bram", "mapping") if field in fields}
+    return Device(name=name, family=family, pins=tuple(pins), **shared | own)
 
 
 DEVICES: Mapping[str, Device] = {
