@@ -55,7 +55,8 @@ class Miscounting(FrontEnd):
 
     def __init__(self, **others):
         super().__init__(**others)
-        counter = broken(GenerationCounter, "turns & ~filled", "Const(0)")
+        first = 'turns & ~registered(m, self.fill, "filled")'
+        counter = broken(GenerationCounter, first, "Const(0)")
         self.schedule.counter = counter(width=others["generation_bits"])
 
 
