@@ -193,7 +193,7 @@ class BlockSegmentMemory(SegmentMemory):
             # The highest of those to come is such a reset, if it leaves one to choose by.
             reset = clocks > 1 and len(number) > 1
             highest = number[len(number) - 1] if reset else None
-            values = _kept(pipe, f"bit{clocks}", values, highest)
+            values = _stored(pipe, f"bit{clocks}", values, highest)
             if count > 1:
                 values = [a | b for a, b in zip(values[::2], values[1::2], strict=True)]
             if reset:
@@ -209,16 +209,16 @@ def _masked(own, digit, value):
     return value & (digit == own)
 
 
-def _kept(pipe, name, values, highest):
+def _stored(pipe, name, values, highest):
     """Return values from registers, which a digit resets in the half that is not its own."""
-    kept = []
+    stored = []
     for index, value in enumerate(values):
         upper = index >= len(values) // 2
         source = (lambda value: value, value)
         if highest is not None:
             source = (lambda digit, value, own=upper: Mux(digit == own, value, 0), highest, value)
-        kept.append(pipe.register(f"{name}_{index}", *source, reset_less=True))
-    return kept
+        stored.append(pipe.register(f"{name}_{index}", *source, reset_less=True))
+    return stored
 
 
 def _or_all(pipe, value, flags):
