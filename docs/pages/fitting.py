@@ -26,6 +26,7 @@ def measure(counts, wanted_units):
     for name, spec in wanted_units:
         rtlil = identity(spec, device(name), seed=1).rtlil
         row = {"spec": spec.to_dict(), "device": name, "rtlil": rtlil}
+        row["mapping"] = device(name).mapping
         wanted[json.dumps(row)] = row, spec
     known = load(counts) if (RESULTS / counts).exists() else []
     rows = {key: row for row in known if (key := json.dumps(_identity(row))) in wanted}
@@ -43,7 +44,7 @@ def measure(counts, wanted_units):
 
 
 def _identity(row):
-    return {name: row.get(name) for name in ("spec", "device", "rtlil")}
+    return {name: row.get(name) for name in ("spec", "device", "rtlil", "mapping")}
 
 
 def least_error(matrix):

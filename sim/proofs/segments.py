@@ -81,10 +81,10 @@ class Unreliable(Undefined):
 class OneUnreliable(Copies):
     """Copies of a segment memory, one of which, whichever, answers anything in any clock."""
 
-    def __init__(self, *, depth, clear_bits, number):
-        copies = [Unreliable(depth=depth, clear_bits=clear_bits) for _ in range(number)]
+    def __init__(self, *, number, **shape):
+        copies = [Unreliable(**shape) for _ in range(number)]
         super().__init__(copies, answers=["bit"], latency=copies[0].latency)
-        self.depth, self.clear_bits = depth, clear_bits
+        self.depth, self.clear_bits = shape["depth"], shape["clear_bits"]
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
@@ -182,7 +182,8 @@ PROOFS = (
             statement="An access answers as it does in the portable memory, whatever the block RAM "
             "gives where its vendor defines nothing; no two ports write one bit in a clock.",
             design=f"segment memory, {depth} bits, {clear_bits} cleared per clock, "
-            f"{shared_bits} address bits shared, {variant}",
+            + (f"{shared_bits} address bits shared, " if shared_bits else "")
+            + variant,
             build=partial(
                 SegmentAnswers,
                 depth=depth,
