@@ -1,11 +1,15 @@
 """Places for the block RAMs of a unit, which nextpnr's placer would scatter."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Groups = Sequence[Sequence[str]]
 """Names of the block RAMs of each group that belongs together, in their order."""
+
+
+TILES = 9 / 4
+"""Tiles from one column of block RAMs to the next, on average."""
 
 
 class Sites(NamedTuple):
@@ -31,12 +35,35 @@ class Sites(NamedTuple):
         column, number = self.columns[place]
         return f"X{column}/Y{row}/EBR{number}"
 
-    def centred(self, count: int) -> list[str]:
-        """Return the names of the `count` sites in the middle, column by column."""
-        width = -(-count // len(self.rows))
+    def near(self, count: int) -> list[str]:
+        """Return the names of `count` sites that are near each other, column by column.
+
+        They are in the middle of so many neighbouring rows that they are least far apart.
+
+        Raises
+        ------
+        ValueError
+            If there are not so many.
+        """
+        if not count:
+            return []
+        rows = min(self._neighbours(count), key=lambda rows: self._extent(rows, count))
+        width = -(-count // len(rows))
         first = (len(self.columns) - width) // 2
         places = range(first, first + width)
-        return [self.name(row, place) for place in places for row in self.rows][:count]
+        return [self.name(row, place) for place in places for row in rows][:count]
+
+    def _neighbours(self, count: int) -> Iterator[tuple[int, ...]]:
+        """Yield rows that follow one another and have `count` sites."""
+        for number in range(-(-count // len(self.columns)), len(self.rows) + 1):
+            for first in range(len(self.rows) - number + 1):
+                yield self.rows[first : first + number]
+
+    def _extent(self, rows: tuple[int, ...], count: int) -> tuple[float, ...]:
+        """Return how far sites in the middle of rows are apart and off the middle, in tiles."""
+        wide, high = -(-count // len(rows)) * TILES, rows[-1] - rows[0]
+        off = abs(rows[0] + rows[-1] - self.rows[0] - self.rows[-1])
+        return max(wide, high), wide + high, off
 
 
 def _columns(*starts: int) -> tuple[tuple[int, int], ...]:
@@ -82,8 +109,8 @@ def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> 
     """Give the block RAMs of a unit their places.
 
     They lie side by side in the natural order of their names, which is that of segments and parts:
-    what shares addresses is near, and its registers with it. Wherever there are rows enough a
-    segment takes a few columns from top to bottom.
+    what shares addresses is near, and its registers with it. A segment takes a few columns of
+    as few rows as lie near each other.
 
     Of several `groups` each comes together, half of them in either row of a band, in their order,
     and leaves the middle to the logic between the groups. If they do not fit so, none has a place.
@@ -106,7 +133,7 @@ def place_blocks(netlist: dict[str, Any], sites: Sites, groups: Groups = ()) -> 
     if len(groups) < 2:
         blocks = [name for name, cell in cells.items() if cell["type"] == "DP16KD"]
         blocks.sort(key=_natural)
-        places = dict(zip(blocks, sites.centred(len(blocks)), strict=True))
+        places = dict(zip(blocks, sites.near(len(blocks)), strict=True))
     elif all(name in cells for group in groups for name in group):
         places = _in_bands(groups, sites)
     else:

@@ -35,7 +35,7 @@ def identity(spec: Specification, target: Device, seed: int) -> Identity:
     placement = (*target.place_and_route, *map(str, numbers))
     if target.place_and_route[1] in SITES:
         options = options_for(target.place_and_route, shards=unit_profile(spec).lanes > 1)
-        placement = (*options, *map(str, numbers), "places")
+        placement = (*options, *map(str, numbers), "near places")
     fast = levels(target.name, target_mhz(target.name))
     return Identity(
         spec=spec,

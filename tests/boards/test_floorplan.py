@@ -37,7 +37,7 @@ def places(modules, sites=BIG):
     """Row and place of each block RAM that has one, by name."""
     where = {
         site: (index % len(sites.rows), index // len(sites.rows))
-        for index, site in enumerate(sites.centred(len(sites.rows) * len(sites.columns)))
+        for index, site in enumerate(sites.near(len(sites.rows) * len(sites.columns)))
     }
     cells = modules["top.unit"]["cells"]
     return {
@@ -51,18 +51,29 @@ def places(modules, sites=BIG):
 def test_sites(target):
     """As many as the device has block RAMs, all different, and as many left of the middle."""
     sites = SITES[target.place_and_route[1]]
-    every = sites.centred(target.bram)
+    every = sites.near(target.bram)
     assert len(set(every)) == target.bram == len(sites.rows) * len(sites.columns)
     assert every[0] == f"X4/Y{sites.rows[0]}/EBR0"
     assert every[-1] == f"X{sites.columns[-1][0]}/Y{sites.rows[-1]}/EBR3"
 
 
-@pytest.mark.parametrize(("count", "columns"), [(1, {25}), (4, {25}), (5, {25, 26}), (8, {25, 26})])
-def test_few_are_in_the_middle(count, columns):
-    names = blocks(count, 1)
-    modules = netlist(names)
+@pytest.mark.parametrize(("count", "rows", "columns"), [
+    (1, {1}, 1), (5, {1}, 5), (6, {2, 3}, 3), (30, {2, 3}, 15), (32, {2, 3}, 16),
+    # Two rows would be wider than three are high.
+    (33, {1, 2, 3}, 11), (80, {0, 1, 2, 3}, 20),
+])  # fmt: skip
+def test_few_are_in_the_middle_of_near_rows(count, rows, columns):
+    modules = netlist(blocks(count, 1))
     assert place_blocks(modules, BIG) == count
-    assert {column for _, column in places(modules).values()} == columns
+    found = places(modules).values()
+    assert {row for row, _ in found} == rows
+    first = (52 - columns) // 2
+    assert {column for _, column in found} == set(range(first, first + columns))
+
+
+def test_more_than_there_are_have_no_places():
+    with pytest.raises(ValueError):
+        BIG.near(209)
 
 
 def test_all_have_places_of_their_own():
@@ -74,7 +85,7 @@ def test_all_have_places_of_their_own():
 
 
 @pytest.mark.parametrize(("segments", "parts", "rows", "columns"), [
-    (8, 4, 1, 1), (13, 4, 4, 4), (10, 8, 1, 2), (18, 2, 1, 1),
+    (8, 4, 1, 2), (13, 4, 4, 4), (10, 8, 1, 2), (18, 2, 1, 2),
 ])  # fmt: skip
 def test_segments_lie_side_by_side(segments, parts, rows, columns):
     """In natural order: after segment 9 comes segment 10."""
