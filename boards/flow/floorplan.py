@@ -47,6 +47,8 @@ class Sites(NamedTuple):
         """
         if not count:
             return []
+        if count > len(self.rows) * len(self.columns):
+            raise ValueError(f"There are fewer sites than {count}")
         rows = min(self._neighbours(count), key=lambda rows: self._extent(rows, count))
         width = -(-count // len(rows))
         first = (len(self.columns) - width) // 2

@@ -72,7 +72,7 @@ def test_few_are_in_the_middle_of_near_rows(count, rows, columns):
 
 
 def test_more_than_there_are_have_no_places():
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="fewer sites than 209"):
         BIG.near(209)
 
 
