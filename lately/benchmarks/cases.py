@@ -169,10 +169,10 @@ def _spans() -> Iterator[Case]:
     """Yield the rings of bits with windows in time, on each device that holds them."""
     # At most 450 LUTs and 350 flip-flops more than without the span, and no block RAM.
     for unit, spec, lut, ff, bram in (
-        ("apbbf", preset("default"), 2142, 1994, 32),
-        ("apbf", preset("apbf-default"), 2545, 2376, 18),
-        ("gebf", best_gebf(), 3409, 4975, 80),
-        ("blocked-gebf", preset("blocked-gebf-default"), 2114, 1918, 40),
+        ("apbbf", preset("default"), 2045, 2011, 32),
+        ("apbf", preset("apbf-default"), 2395, 2201, 18),
+        ("gebf", best_gebf(), 3250, 4551, 80),
+        ("blocked-gebf", preset("blocked-gebf-default"), 1960, 1944, 40),
     ):
         for device in ("ecp5-25k-6", "ecp5-25k-8", "ecp5-85k-6"):
             if bram <= DEVICES[device].bram:
