@@ -66,6 +66,8 @@ def below(value, limit):
 
     A carry, which synthesis makes of ``<``, takes twice as many.
     """
+    if limit >> len(value):
+        return Const(1)
     less = Const(0)
     for low in range(0, len(value), FAN_IN):
         digit, part = limit >> low & (1 << FAN_IN) - 1, value[low : low + FAN_IN]

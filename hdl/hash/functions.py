@@ -155,7 +155,7 @@ def expand(pipe, state, *, sizes, functions, seed):
 def _shared_first(rotations):
     """Return the rotation amounts, of each three first the two whose distance is the commonest.
 
-    What is two bits of the state at one distance for several functions is one sum.
+    The sums of two bits at one distance are often the same in several functions.
     """
 
     def distance(pair):

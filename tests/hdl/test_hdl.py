@@ -276,6 +276,28 @@ def test_full_generation_goes_on_until_it_is_told_to_turn():
     assert full == [clock in expected for clock in range(40)]
 
 
+@pytest.mark.parametrize("filled", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 5, 15])
+def test_generation_that_is_turned_by_no_insertion_has_one_more(length, filled):
+    counter, full = GenerationCounter(width=4, goes_on=True), []
+
+    async def bench(ctx):
+        ctx.set(counter.length, length)
+        await ctx.tick().repeat(2)
+        ctx.set(counter.fill, filled)
+        await ctx.tick()
+        ctx.set(counter.fill, 0)
+        ctx.set(counter.event, 1)
+        for clock in range(length + 3):
+            ctx.set(counter.turn, clock == 0)
+            await ctx.tick()
+            full.append(ctx.get(counter.full))
+
+    simulate(counter, bench)
+    left = length if filled else length - 1
+    assert full == [clock >= left for clock in range(length + 3)]
+
+
 @pytest.mark.parametrize("width", [4, 11])
 @pytest.mark.parametrize("minimum", [2, 9, 15])
 def test_short_lengths_are_told_before_they_are_loaded(width, minimum):

@@ -12,6 +12,7 @@ from amaranth.sim import Simulator
 from lately.hdl.pipeline import (
     Pipeline,
     StageError,
+    below,
     delayed,
     registered,
     successor,
@@ -247,3 +248,24 @@ def test_plain_delays():
     a, out = Signal(8), Signal(8)
     m.d.comb += out.eq(delayed(m, registered(m, a, "first"), 2, "rest"))
     assert history(m, a, out, [1, 2, 3, 4, 5]) == [0, 0, 0, 1, 2]
+
+
+@pytest.mark.parametrize("width", [1, 3, 4, 5, 8, 9])
+def test_below_is_a_comparison(width):
+    """At each edge between digits, and with limits that no value reaches."""
+    value = Signal(width)
+    edges = {0, 1, 2, 7, 8, 15, 16, 17, 128, 129, 255, 256, 257, (1 << width) - 1, 1 << width}
+    limits = sorted(edges | {(1 << width) + 1})
+    module, found = Module(), Signal(len(limits))
+    module.d.comb += [found[at].eq(below(value, limit)) for at, limit in enumerate(limits)]
+
+    async def bench(ctx):
+        for number in range(1 << width):
+            ctx.set(value, number)
+            await ctx.delay(0)
+            bits = ctx.get(found)
+            assert [bits >> at & 1 for at in range(len(limits))] == [
+                number < limit for limit in limits
+            ], number
+
+    simulate(module, bench)
