@@ -72,8 +72,9 @@ class FilterUnit(wiring.Component):
         set in either counts; "ecc" for nothing, if it is alone in its bit until that is cleared,
         as there are three and most of them count.
     check : bool
-        Whether the unit watches its own state: the masks of the ring, the places of its results
-        and the count of those that are left, and that each operation comes through the core.
+        Whether the unit watches its own state: the masks of the ring, that the spare is clean when
+        it turns, the places of results and the count of those that are left, that each operation
+        comes in once and through the core, and that the input opens again.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 
@@ -182,6 +183,7 @@ class FilterUnit(wiring.Component):
             watches=organisation != "separate",
             window=self._window,
             when_full=spec.when_full,
+            check=check,
         )
         self._secrets = None
         if secrets := self._core.signature.secrets:
@@ -315,7 +317,7 @@ class FilterUnit(wiring.Component):
         if self._profile.protect != "none":
             count_events(m, self, {"upset": core.fault}, holder=Holder.PROTECTION)
         if self._profile.check:
-            self._elaborate_check(m, queue, places)
+            self._elaborate_check(m, i, accepted, queue, places)
         return m
 
     @property
@@ -389,8 +391,8 @@ class FilterUnit(wiring.Component):
         ]
         return room, places
 
-    def _elaborate_check(self, m, queue, places):
-        """Watch the masks of the ring, the places of results, and that none is lost or comes twice.
+    def _elaborate_check(self, m, i, accepted, queue, places):
+        """Watch ring, front end and places of results, and that none is lost or comes twice.
 
         The count of places knows of tags two cycles late, and of results taken three. A verdict
         comes as long after its operation as every other.
@@ -407,7 +409,11 @@ class FilterUnit(wiring.Component):
             # What the total does not show: more places than there are, or fewer than none.
             unbalanced.eq((total != most) | (places[-1] != places[-2])),
         ]
-        with m.If(unbalanced | missed | queue.illegal | self._core.illegal):
+        illegal = queue.illegal | self._core.illegal | self._front.illegal
+        # Not as `accepted` is, which synthesis would make one register of.
+        refused = Signal(init=1)
+        m.d.sync += refused.eq(~(i.valid & i.ready))
+        with m.If(unbalanced | missed | illegal | (accepted == refused)):
             m.d.sync += self.fault.eq(1)
 
 

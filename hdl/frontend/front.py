@@ -42,6 +42,8 @@ class FrontEnd(wiring.Component):
         What else ends generations.
     when_full : str, optional
         As for `Schedule`.
+    check : bool
+        As for `Gate`.
 
     Members
     -------
@@ -60,6 +62,8 @@ class FrontEnd(wiring.Component):
     control : Out(Control)
     limit : Out
         With a `window`: as that has it; with `control`.
+    illegal : Out(1)
+        As of `Gate`.
 
     Raises
     ------
@@ -81,6 +85,7 @@ class FrontEnd(wiring.Component):
         watches=False,
         window=None,
         when_full=None,
+        check=False,
     ):
         self.window = window
         self.schedule = Schedule(
@@ -90,7 +95,8 @@ class FrontEnd(wiring.Component):
             watches=watches,
             when_full=when_full,
         )
-        self.gate = Gate(start=self.LEAD + 2)
+        self.gate = Gate(start=self.LEAD + 2, check=check)
+        self._checks = check
         super().__init__(
             {
                 "i": In(stream.Signature(Operation)),
@@ -102,6 +108,7 @@ class FrontEnd(wiring.Component):
                 "control": Out(Control),
             }
             | ({"limit": Out(len(window.limit))} if window else {})
+            | ({"illegal": Out(1)} if check else {})
         )
 
     def elaborate(self, platform):
@@ -129,6 +136,8 @@ class FrontEnd(wiring.Component):
         ]
         if self.window is not None:
             self._elaborate_window(m)
+        if self._checks:
+            m.d.comb += self.illegal.eq(gate.illegal)
         return m
 
     def _elaborate_window(self, m):

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ..interface import Operation, operation_bits
 from ..latencies import SPARE_SETTLE
 from ..parameters import require_integer
+from ..pipeline import delayed, registered
 
 
 class Serializer(wiring.Component):
@@ -23,6 +24,8 @@ class Serializer(wiring.Component):
     ----------
     start : int
         Clocks from reset to the first CLEAR.
+    check : bool
+        Whether there is `opens`.
 
     Members
     -------
@@ -46,6 +49,8 @@ class Serializer(wiring.Component):
         With `release`: the operation turns the ring.
     open : Out(1)
         Pulse: the gate may open.
+    opens : Out(1)
+        If there is: such a pulse is on its way, or waits for the spare.
 
     Errors: as `require_integer`.
     """
@@ -53,9 +58,10 @@ class Serializer(wiring.Component):
     SETTLE = SPARE_SETTLE
     """Clocks until what went before has had its effect on `clean`."""
 
-    def __init__(self, *, start):
+    def __init__(self, *, start, check=False):
         require_integer("Start", start, least=1)
         self._start = start
+        self._checks = check
         super().__init__(
             {
                 "arrive": In(1),
@@ -70,6 +76,7 @@ class Serializer(wiring.Component):
                 "turn": Out(1),
                 "open": Out(1),
             }
+            | ({"opens": Out(1)} if check else {})
         )
 
     def elaborate(self, platform):
@@ -103,6 +110,8 @@ class Serializer(wiring.Component):
             self.open.eq(go & ~rests),
             self.fill.eq(held & turning),
         ]
+        if self._checks:
+            m.d.comb += self.opens.eq(starting.any() | settling.any() | settled | go | self.open)
         with m.If(self.arrive):
             m.d.sync += [
                 held.eq(self.accepted & bits.alone),
@@ -127,6 +136,8 @@ class Gate(wiring.Component):
     ----------
     start : int
         Cycles from reset to the first CLEAR.
+    check : bool
+        Whether the gate watches that each operation comes out once, and that it opens again.
 
     Members
     -------
@@ -145,12 +156,16 @@ class Gate(wiring.Component):
         It inserts or turns the ring.
     clears : Out(1)
         It clears.
+    illegal : Out(1)
+        If it watches: in the cycle before, an operation was lost or came twice, or the gate was
+        closed with nothing to open it.
     """
 
     LATENCY = 2
 
-    def __init__(self, *, start):
-        self._serializer = Serializer(start=start)
+    def __init__(self, *, start, check=False):
+        self._serializer = Serializer(start=start, check=check)
+        self._checks = check
         super().__init__(
             {
                 "i": In(stream.Signature(Operation)),
@@ -164,12 +179,13 @@ class Gate(wiring.Component):
                 "event": Out(1),
                 "clears": Out(1),
             }
+            | ({"illegal": Out(1)} if check else {})
         )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.serializer = serializer = self._serializer
-        accepted, operation, alone = self._elaborate_acceptance(m, serializer.open)
+        accepted, operation, alone, closed = self._elaborate_acceptance(m, serializer.open)
         bits = operation_bits(operation)
         flows = accepted & ~bits.alone
         m.d.sync += [
@@ -187,10 +203,24 @@ class Gate(wiring.Component):
             serializer.clean.eq(self.clean),
             self.fill.eq(serializer.fill),
         ]
+        if self._checks:
+            self._elaborate_check(m, closed & ~alone)
         return m
 
+    def _elaborate_check(self, m, closed):
+        """Watch that what came in has come out when the gate opens, and that it does."""
+        serializer = self._serializer
+        # Operations that have come in and not come out: 2 at most, so that 3 is one too few.
+        inside = Signal(2)
+        m.d.sync += inside.eq(inside + (self.i.valid & self.i.ready) - self.valid)
+        # What was held comes out as the gate opens, and nothing new is in so soon.
+        left = delayed(m, serializer.open, 2, "opened") & inside.any()
+        m.d.comb += self.illegal.eq(
+            registered(m, Cat(inside.all(), left, closed & ~serializer.opens), "apart").any()
+        )
+
     def _elaborate_acceptance(self, m, reopen):
-        """Return what was accepted: whether, which operation, and whether the gate has closed."""
+        """Return what was accepted: whether, which operation; whether the gate closes; and has."""
         ready = Signal()
         allowed = Signal()
         closed = Signal(init=1)
@@ -210,4 +240,4 @@ class Gate(wiring.Component):
             operation.eq(self.i.p),
         ]
         # Where short generations begin the gate may be open for two cycles, which is soon enough.
-        return accepted, operation, alone
+        return accepted, operation, alone, closed

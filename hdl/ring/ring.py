@@ -30,7 +30,7 @@ class Ring(wiring.Component):
     clear_words : int
         Cycles that clearing takes. Power of two.
     check : bool
-        Whether the masks are watched.
+        Whether the masks are watched, and that shifts find the spare clean.
 
     Members
     -------
@@ -49,7 +49,8 @@ class Ring(wiring.Component):
         Segments that are being cleared in this cycle.
     clear_address : Out(range(clear_words))
     illegal : Out(1)
-        If they are watched: in the cycle before, the masks were none that a ring turns to.
+        If they are watched: in the cycle before, the masks were none that a ring turns to, or a
+        shift, or an insertion after a clear, came while what it needs was being cleared.
 
     Errors: as `require_integer`.
     """
@@ -100,9 +101,10 @@ class Ring(wiring.Component):
         with m.If(self.clear):
             m.d.sync += [write.eq(write.init), spare.eq(spare.init)]
         self._elaborate_pipelines(m, spare)
-        self._elaborate_clear(m, spare)
+        early = self._elaborate_clear(m, spare)
         if self._checks:
-            m.d.comb += self.illegal.eq(illegal_masks(m, write, spare, run=self._run))
+            masks = illegal_masks(m, write, spare, run=self._run)
+            m.d.comb += self.illegal.eq(masks | registered(m, early, "early"))
         return m
 
     def _elaborate_pipelines(self, m, spare):
@@ -120,7 +122,10 @@ class Ring(wiring.Component):
             m.d.sync += newest.eq(entering)
 
     def _elaborate_clear(self, m, spare):
-        """Sweep until the highest bit of the count is set, which is no bit of the address."""
+        """Sweep until the highest bit of the count is set, which is no bit of the address.
+
+        Return whether an operation comes that has to wait for the end.
+        """
         everything = Signal()
         count = Signal(range(2 * self._clear_words), init=self._clear_words)
         running = ~count[-1]
@@ -141,6 +146,7 @@ class Ring(wiring.Component):
             # An enable has a shorter way to the registers than a sum.
             with m.If(carry):
                 m.d.sync += high.eq(high + 1)
+        return running & (self.shift | (self.insert & everything))
 
 
 def illegal_masks(m, mask, spare, *, run):

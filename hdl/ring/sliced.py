@@ -35,12 +35,14 @@ class ColumnRing(wiring.Component):
     segments : int
         Columns, the spare included.
     check : bool
-        Whether the masks are watched.
+        As of `Ring`.
 
     Members
     -------
     insert, shift, clear, adopt : In(1)
         The operation. `clear` excludes the others.
+    clean : In(1)
+        If it is watched: all sweeps are over.
     set : Out(segments)
         The column that an insertion sets.
     wipe : Out(segments)
@@ -72,7 +74,7 @@ class ColumnRing(wiring.Component):
                 "base": Out(range(segments)),
                 "start": Out(1),
             }
-            | ({"illegal": Out(1)} if check else {})
+            | ({"clean": In(1), "illegal": Out(1)} if check else {})
         )
 
     def elaborate(self, platform):
@@ -109,7 +111,10 @@ class ColumnRing(wiring.Component):
             ]
         if self._checks:
             astray = registered(m, ~youngest.bit_select(position, 1), "astray")
-            m.d.comb += self.illegal.eq(illegal_masks(m, youngest, spare, run=1) | astray)
+            early = (self.shift | (self.insert & everything)) & ~self.clean
+            early = registered(m, early, "early")
+            masks = illegal_masks(m, youngest, spare, run=1)
+            m.d.comb += self.illegal.eq(masks | astray | early)
         return m
 
 
@@ -305,5 +310,5 @@ class SlicedStore(wiring.Component):
             found = pipe.enter(found, "found", stage=base.stage)
             m.d.comb += self.upset.eq(told_upset(pipe, found, control).value)
         if "illegal" in self.signature.members:
-            m.d.comb += self.illegal.eq(ring.illegal)
+            m.d.comb += [ring.clean.eq(self.clean), self.illegal.eq(ring.illegal)]
         return m

@@ -13,6 +13,7 @@ from ...hdl.frontend.front import FrontEnd
 from ...hdl.frontend.time_window import TimeWindow
 from ...hdl.interface import Operation
 from ...hdl.pipeline import registered
+from ...hdl.ring.ring import Ring
 from ...hdl.unit import FilterUnit
 from .formal import Proof, Unbounded
 from .harness import Harness, Rules, elaborated
@@ -128,6 +129,36 @@ class SpareOfAgesInTime(SpareInTime):
         self.reach("a tick waits for the spare", front.window.hurry)
 
 
+class NoAlarm(FrontEndHarness):
+    """The monitors of a front end and of the ring that it turns never tell of anything.
+
+    Parameters
+    ----------
+    words : int
+        Clocks that clearing takes.
+    ring : type
+        Ring that is watched.
+    """
+
+    def __init__(self, *, words, front=FrontEnd, ring=Ring, goal=None):
+        self._ring = ring(segments=4, run=2, clear_words=words, check=True)
+        super().__init__(words=words, front=partial(front, check=True), goal=goal, clean=In(1))
+
+    def build(self, m):
+        front = super().build(m)
+        m.submodules.ring = ring = self._ring
+        control = front.control
+        m.d.comb += [
+            front.clean.eq(self.clean),
+            Assume(self.generation != 0),
+            *(getattr(ring, name).eq(control[name]) for name in ("insert", "shift", "clear")),
+        ]
+        self.require(~front.illegal, ~ring.illegal)
+        self.reach("a forced shift", control.shift & control.valid & ~control.insert)
+        self.reach("a clear that is asked for", control.clear & control.valid)
+        return front
+
+
 class ExactCount(FrontEndHarness):
     """A generation has exactly as many insertions as its length says, unless SHIFT ends it."""
 
@@ -239,6 +270,15 @@ PROOFS = (
             goals={"a generation ends by its age": 80, "a tick waits for the spare": 80},
         )
         for when_full in ("shorten", "overfill")
+    ),
+    Proof(
+        name="no alarm",
+        statement="Without an upset the monitors of the front end and of the ring tell of nothing: "
+        "each operation comes out once, the gate opens again, and shifts find the spare clean.",
+        design="front end and ring of 4 segments, 4 words to clear, any generation length below 16",
+        build=partial(NoAlarm, words=4),
+        method=Unbounded(),
+        goals={"a forced shift": 60, "a clear that is asked for": 60},
     ),
     Proof(
         name="exact count",

@@ -13,7 +13,8 @@ from amaranth.sim import Simulator
 
 from lately.golden import Operation, SpecificationError, any_preset, preset
 from lately.hdl import filter_unit
-from lately.hdl.ring.ring import illegal_masks
+from lately.hdl.ring.ring import Ring, illegal_masks
+from lately.hdl.ring.sliced import ColumnRing
 from lately.sim import compiled_unit
 from lately.sim.replay.upset_runs import Upset
 
@@ -71,6 +72,56 @@ def test_masks(run):
     simulate(component, positions)
 
 
+WORDS = 4
+
+
+@pytest.mark.parametrize("first", ["shift", "clear"])
+@pytest.mark.parametrize("then", ["shift", "insert", "clear"])
+@pytest.mark.parametrize("pause", [2, WORDS, WORDS + 1])
+def test_ring_that_turns_early(first, then, pause):
+    """A shift finds the spare clean, and an insertion after a clear all segments."""
+    ring = Ring(segments=SEGMENTS, run=2, clear_words=WORDS, check=True)
+    early = pause <= WORDS and (then == "shift" or (first, then) == ("clear", "insert"))
+
+    async def operations(ctx):
+        # The spare that comes with reset is clean.
+        await act(ctx, ring, "shift")
+        await ctx.tick().repeat(WORDS)
+        await act(ctx, ring, first)
+        await ctx.tick().repeat(pause - 1)
+        assert not ctx.get(ring.illegal)
+        await act(ctx, ring, then)
+        assert ctx.get(ring.illegal) == early
+
+    simulate(ring, operations)
+
+
+@pytest.mark.parametrize("then", ["shift", "insert", "clear"])
+@pytest.mark.parametrize("clean", [0, 1])
+@pytest.mark.parametrize("first", ["shift", "clear"])
+def test_ring_of_columns_that_turns_early(first, then, clean):
+    ring = ColumnRing(segments=SEGMENTS, check=True)
+    early = not clean and (then == "shift" or (first, then) == ("clear", "insert"))
+
+    async def operations(ctx):
+        ctx.set(ring.clean, 1)
+        await act(ctx, ring, first)
+        await ctx.tick().repeat(WORDS)
+        ctx.set(ring.clean, clean)
+        assert not ctx.get(ring.illegal)
+        await act(ctx, ring, then)
+        assert ctx.get(ring.illegal) == early
+
+    simulate(ring, operations)
+
+
+async def act(ctx, ring, operation):
+    """One clock with an operation."""
+    ctx.set(getattr(ring, operation), 1)
+    await ctx.tick()
+    ctx.set(getattr(ring, operation), 0)
+
+
 @pytest.mark.parametrize(
     ("name", "organisation"),
     [("tiny", "separate"), ("gebf-tiny", "bit-sliced"), ("timed-tiny", "separate")],
@@ -97,8 +148,8 @@ def test_no_alarm(name, organisation):
 
 
 WATCHED = (
-    r"core\.store\.ring\.(write|spare)|core\.valid_next|places|"
-    r"queue\.((verdicts_|tags_)?written|read|after)"
+    r"core\.store\.ring\.(write|spare)|core\.valid_next|places|accepted|"
+    r"queue\.((verdicts_|tags_)?written|read|after)|front\.gate\.(accepted|valid|closed)"
 )
 """Registers of which every bit is watched."""
 
@@ -116,7 +167,7 @@ def test_alarm_at_once():
             if re.fullmatch(WATCHED, one.name)
             for bit in range(one.width)
         ]
-        assert len(places) == 48
+        assert len(places) == 52
         for beats in (6, 60):
             struck = [Upset(clock, *place) for clock, place in product((first, last), places)]
             outcome = unit.upsets.strike(struck, beats=beats, patience=200)

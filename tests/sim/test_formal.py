@@ -11,7 +11,9 @@ from mutants import broken
 
 from lately.cli.app import main
 from lately.golden import preset
+from lately.hdl.frontend import front
 from lately.hdl.frontend.front import FrontEnd
+from lately.hdl.frontend.gate import Gate
 from lately.hdl.frontend.schedule import GenerationCounter
 from lately.hdl.hash import secrets
 from lately.hdl.memory.blocks import DualPortSegmentMemory
@@ -26,6 +28,7 @@ from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
 from lately.sim.proofs.frontend import (
     SWEPT,
     ExactCount,
+    NoAlarm,
     SpareInTime,
     SpareOfUnitInTime,
     WindowInInsertions,
@@ -115,6 +118,7 @@ def test_holds(name):
         # Half of the spare is left as it was.
         partial(RingContents, segments=4, run=2, depth=8, clear_bits=2, clear_words=2, segment=0),
         partial(SpareInTime, words=4, front=Impatient),
+        partial(NoAlarm, words=4, front=Impatient),
         partial(ExactCount, words=2, front=Miscounting),
         pytest.param(
             partial(
@@ -125,7 +129,7 @@ def test_holds(name):
             marks=pytest.mark.slow,
         ),
     ],
-    ids=["segment", "ring", "spare", "count", "spare of a unit"],
+    ids=["segment", "ring", "spare", "monitor", "count", "spare of a unit"],
 )
 def test_broken_part_is_found_out(build):
     assert outcome(build, Bounded(80)) == "failed"
@@ -138,6 +142,23 @@ def vendor(variant, old, new):
         return broken(whole, old, new)
     own = {name: value for name, value in vars(whole).items() if not name.startswith("__")}
     return type("Broken", (broken(DualPortSegmentMemory, old, new),), own)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param("self.result.eq(go & held & ~silent)", "self.result.eq(0)", id="lost"),
+        pytest.param("flows = accepted & ~bits.alone", "flows = accepted", id="twice"),
+        pytest.param(
+            "self.arrive | starting[0] | (go & rests)", "starting[0] | (go & rests)", id="for good"
+        ),
+    ],
+)
+def test_monitor_of_the_gate_tells(monkeypatch, old, new):
+    """An operation that is lost, or comes twice, and a gate that stays closed."""
+    assert outcome(partial(NoAlarm, words=2), Bounded(30)) == "proven"
+    monkeypatch.setattr(front, "Gate", broken(Gate, old, new))
+    assert outcome(partial(NoAlarm, words=2), Bounded(60)) == "failed"
 
 
 HAZARD = "self._same_bit(pipe, address, self._setting(pipe, set, clear))"
