@@ -117,10 +117,13 @@ class ResultQueue(wiring.Component):
         another = Signal()
         loaded = Signal()
         came = Signal()
+        # For the many enables of two parts a register of its own, which is no copy of the other:
+        # synthesis would make one of both.
+        empty = Signal(name="empty", init=1) if self._apart else ~self.o.valid
         m.d.sync += came.eq(self.valid_next)
         written = self._elaborate_count(m, "written", self.valid_next)
         m.d.comb += [
-            taken.eq(~self.o.valid | self.o.ready),
+            taken.eq(empty | self.o.ready),
             load.eq(taken & Mux(loaded, another, stored)),
         ]
         m.d.sync += [
@@ -130,6 +133,8 @@ class ResultQueue(wiring.Component):
         ]
         with m.If(taken):
             m.d.sync += self.o.valid.eq(load)
+            if self._apart:
+                m.d.sync += empty.eq(~load)
         with m.If(load):
             m.d.sync += [read.eq(after), after.eq(after + 1)]
         places = {}

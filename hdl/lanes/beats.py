@@ -137,10 +137,11 @@ class ShiftFinder(wiring.Component):
             count,
         )
         least_high = registered(m, least[low_bits:], "least_high")
+        minus_high = registered(m, (-least[low_bits:])[:high_bits], "minus_high")
 
         def high(begun):
             # The count itself has no high digit: there is the borrow of the low one.
-            return (-least_high - begun[low_bits])[:high_bits]
+            return Mux(begun[low_bits], ~least_high, minus_high)
 
         begun_high = pipeline.register("begun_high", high, begun)
         count_high = pipeline.register(
