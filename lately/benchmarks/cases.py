@@ -122,6 +122,8 @@ def _gebf() -> Case:
     return _case("gebf", spec, small.name if fits else "ecp5-85k-6", ff=4717)
 
 
+_SMALL_DEVICES = ("ice40-hx8k", "gowin-gw2ar-18c", "gowin-gw1nr-9c")
+
 _SPAN = 2000
 """Span in ticks, where the window is one in time."""
 
@@ -161,7 +163,7 @@ def _units() -> Iterator[Case]:
         for device in ("ecp5-25k-8", "ecp5-85k-6"):
             yield Case(unit=name.removesuffix("-default"), spec=any_preset(name), device=device)
     for unit, cells in _small_cells().items():
-        for device in ("ice40-hx8k", "gowin-gw2ar-18c", "gowin-gw1nr-9c"):
+        for device in _SMALL_DEVICES:
             yield Case(unit=unit, spec=cells, device=device)
 
 
@@ -181,7 +183,7 @@ def _spans() -> Iterator[Case]:
 
 
 def _small_rings() -> Iterator[Case]:
-    """Yield rings whose parts each fit one block RAM of an iCE40, by count and in time."""
+    """Yield rings of which each part fits one block RAM of small devices, by count and in time."""
     part = DEVICES["ice40-hx8k"].bram_bits
     # 9 segments of 2 parts.
     bits = 9 * 2 * part
@@ -193,8 +195,9 @@ def _small_rings() -> Iterator[Case]:
         ),
     }
     for unit, spec in specs.items():
-        yield Case(unit=unit, spec=spec, device="ice40-hx8k")
-        yield Case(unit=f"{unit}-span", spec=replace(spec, span=_SPAN), device="ice40-hx8k")
+        for device in _SMALL_DEVICES:
+            yield Case(unit=unit, spec=spec, device=device)
+            yield Case(unit=f"{unit}-span", spec=replace(spec, span=_SPAN), device=device)
 
 
 def _small_cells() -> dict[str, Specification]:
