@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import track
 from scipy.optimize import linprog
 
-from lately.benchmarks.run_identity import identity
+from lately.benchmarks.run_identity import identity, synthesis_flow
 from lately.boards.flow.devices import device
 from lately.boards.flow.synthesis import count_unit
 
@@ -26,7 +26,7 @@ def measure(counts, wanted_units):
     for name, spec in wanted_units:
         rtlil = identity(spec, device(name), seed=1).rtlil
         row = {"spec": spec.to_dict(), "device": name, "rtlil": rtlil}
-        row["mapping"] = device(name).mapping
+        row["flow"] = synthesis_flow(device(name))
         wanted[json.dumps(row)] = row, spec
     known = load(counts) if (RESULTS / counts).exists() else []
     rows = {key: row for row in known if (key := json.dumps(_identity(row))) in wanted}
@@ -44,7 +44,7 @@ def measure(counts, wanted_units):
 
 
 def _identity(row):
-    return {name: row.get(name) for name in ("spec", "device", "rtlil", "mapping")}
+    return {name: row.get(name) for name in ("spec", "device", "rtlil", "flow")}
 
 
 def least_error(matrix):

@@ -96,7 +96,6 @@ class FrontEnd(wiring.Component):
             when_full=when_full,
         )
         self.gate = Gate(start=self.LEAD + 2, check=check)
-        self._checks = check
         super().__init__(
             {
                 "i": In(stream.Signature(Operation)),
@@ -136,7 +135,7 @@ class FrontEnd(wiring.Component):
         ]
         if self.window is not None:
             self._elaborate_window(m)
-        if self._checks:
+        if "illegal" in self.signature.members:
             m.d.comb += self.illegal.eq(gate.illegal)
         return m
 

@@ -61,7 +61,6 @@ class Serializer(wiring.Component):
     def __init__(self, *, start, check=False):
         require_integer("Start", start, least=1)
         self._start = start
-        self._checks = check
         super().__init__(
             {
                 "arrive": In(1),
@@ -110,7 +109,7 @@ class Serializer(wiring.Component):
             self.open.eq(go & ~rests),
             self.fill.eq(held & turning),
         ]
-        if self._checks:
+        if "opens" in self.signature.members:
             m.d.comb += self.opens.eq(starting.any() | settling.any() | settled | go | self.open)
         with m.If(self.arrive):
             m.d.sync += [
@@ -165,7 +164,6 @@ class Gate(wiring.Component):
 
     def __init__(self, *, start, check=False):
         self._serializer = Serializer(start=start, check=check)
-        self._checks = check
         super().__init__(
             {
                 "i": In(stream.Signature(Operation)),
@@ -203,7 +201,7 @@ class Gate(wiring.Component):
             serializer.clean.eq(self.clean),
             self.fill.eq(serializer.fill),
         ]
-        if self._checks:
+        if "illegal" in self.signature.members:
             self._elaborate_check(m, closed & ~alone)
         return m
 

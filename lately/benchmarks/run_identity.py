@@ -30,7 +30,6 @@ def identity(spec: Specification, target: Device, seed: int) -> Identity:
     SpecificationError
         If the hardware cannot hold the specification.
     """
-    synthesis = (*target.synthesis, target.mapping, str(target.delay_ps or ""), target.pads)
     numbers = (ceil(unit_limit(target.name).mhz), *target.pins)
     placement = (*target.place_and_route, *map(str, numbers))
     if target.place_and_route[1] in SITES:
@@ -42,9 +41,15 @@ def identity(spec: Specification, target: Device, seed: int) -> Identity:
         device=target.name,
         seed=seed,
         rtlil=_fingerprint(spec, own_memory(target, spec), fast),
-        flow=" ".join(filter(None, (*synthesis, *placement))),
+        flow=" ".join((synthesis_flow(target), *placement)),
         versions=tuple(sorted(versions(target).items())),
     )
+
+
+def synthesis_flow(target: Device) -> str:
+    """Return the options by which yosys makes cells of a device, in one line."""
+    options = (*target.synthesis, target.mapping, str(target.delay_ps or ""), target.pads)
+    return " ".join(filter(None, options))
 
 
 @cache

@@ -136,12 +136,10 @@ class NoAlarm(FrontEndHarness):
     ----------
     words : int
         Clocks that clearing takes.
-    ring : type
-        Ring that is watched.
     """
 
-    def __init__(self, *, words, front=FrontEnd, ring=Ring, goal=None):
-        self._ring = ring(segments=4, run=2, clear_words=words, check=True)
+    def __init__(self, *, words, front=FrontEnd, goal=None):
+        self._ring = Ring(segments=4, run=2, clear_words=words, check=True)
         super().__init__(words=words, front=partial(front, check=True), goal=goal, clean=In(1))
 
     def build(self, m):

@@ -12,7 +12,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 
 from lately.golden import Operation, SpecificationError, any_preset, preset
+from lately.golden.spec import GEBFSpec
 from lately.hdl import filter_unit
+from lately.hdl.profile import HardwareProfile
+from lately.hdl.ring.core import ring_core
 from lately.hdl.ring.ring import Ring, illegal_masks
 from lately.hdl.ring.sliced import ColumnRing
 from lately.sim import compiled_unit
@@ -113,6 +116,33 @@ def test_ring_of_columns_that_turns_early(first, then, clean):
         assert ctx.get(ring.illegal) == early
 
     simulate(ring, operations)
+
+
+@pytest.mark.parametrize("patient", [False, True])
+def test_memories_tell_the_ring_of_columns(patient):
+    """A shift comes as soon as all banks are swept, or while they are."""
+    spec = GEBFSpec(window=2000, epochs=4, hashes=2, bits=5 * 2 * 1024)
+    profile = HardwareProfile(spec, organisation="bit-sliced", check=True)
+    core = ring_core(spec, organisation="bit-sliced", profile=profile)
+
+    async def operations(ctx):
+        await ctx.tick().until(core.clean)
+        ctx.set(core.control.shift, 1)
+        await ctx.tick()
+        ctx.set(core.control.shift, 0)
+        await ctx.tick().until(~core.clean)
+        if patient:
+            await ctx.tick().until(core.clean)
+        ctx.set(core.control.shift, 1)
+        await ctx.tick()
+        ctx.set(core.control.shift, 0)
+        alarms = []
+        for _ in range(core.latency):
+            await ctx.tick()
+            alarms.append(ctx.get(core.illegal))
+        assert any(alarms) != patient
+
+    simulate(core, operations)
 
 
 async def act(ctx, ring, operation):
