@@ -288,7 +288,11 @@ class TimeWindow(wiring.Component):
         retired = self._turn & (self._settled == self._generations)
         lost = Signal(self._bits)
         shortened = Signal()
-        expired = self._expired(m, "lost", lost, self._span)
+        if self._stamped:
+            expired = self._expired(m, "lost", lost, self._span)
+        else:
+            # The target is the next tick, and `covered` is a tick's age already.
+            expired = registered(m, self.covered >= self._span, "lost_expired")
         kept = self._remaining == self._generations
         # The youngest segment with too many keys, by its place among those that settled: below 0
         # while it receives insertions.
