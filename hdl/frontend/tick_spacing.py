@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..latencies import TICKS_WAITING
 from ..parameters import require_integer
+from ..pipeline import successor
 
 
 class TickSpacing(wiring.Component):
@@ -41,7 +42,7 @@ class TickSpacing(wiring.Component):
         m.d.comb += passes.eq(left[-1] & (self.i | (waiting != 0)))
         m.d.sync += [
             self.tick.eq(passes),
-            left.eq(Mux(passes, self._least - 2, Mux(left[-1], left, left - 1))),
+            left.eq(Mux(passes, self._least - 2, Mux(left[-1], left, ~successor(~left)))),
         ]
         with m.If(self.i & ~passes & (waiting != TICKS_WAITING)):
             m.d.sync += waiting.eq(waiting + 1)
