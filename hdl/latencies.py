@@ -239,9 +239,12 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
     return -(-sum(detector_steps(**figures).values()) // levels)
 
 
-def paged_latency(depth: int) -> int:
-    """Return the cycles of a `PagedMemory` of `depth` words, whose read makes the first choice."""
-    return 2 + int(ceil_log(2, -(-depth // PAGE_WORDS))) // 2
+def paged_latency(depth: int, *, far: bool = False) -> int:
+    """Return the cycles of a `PagedMemory` of `depth` words, read from afar or not.
+
+    A read makes the first choice among the pages, but from afar; a clock makes two.
+    """
+    return 2 + far + (int(ceil_log(2, -(-depth // PAGE_WORDS))) + far) // 2
 
 
 def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:

@@ -241,7 +241,7 @@ class HardwareProfile:
             **core,
             "done": 2,
             "check": 8,
-            "results": 3 + paged_latency(self.lane_slots),
+            "results": 2 + paged_latency(self.lane_slots, far=True),
             "selection": ceil_log(2, spec.shards),
             "answers": QUEUE_LATENCY,
         }

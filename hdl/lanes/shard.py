@@ -85,7 +85,7 @@ class Shard(wiring.Component):
                 number=number,
                 memories=spec.shards,
                 # The slot comes from the middle of the chip to all corners.
-                way=2,
+                far=True,
                 copies=profile.votes,
             )
             for _ in range(spec.lanes)

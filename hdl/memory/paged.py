@@ -47,8 +47,8 @@ def address_maps(width):
 class PagedMemory(wiring.Component):
     """Words in pages, which are selected two binary digits per clock.
 
-    One write and one read per clock. A read sees the writes that come at least ``3 - way`` clocks
-    before it. Latency `latency` clocks from `read_address` to `word`.
+    One write and one read per clock. A read sees the writes that come two clocks before it, from
+    afar those of one clock before. Latency `latency` clocks from `read_address` to `word`.
 
     Parameters
     ----------
@@ -59,8 +59,9 @@ class PagedMemory(wiring.Component):
     number, memories : int
         Which of how many memories with the same addresses: each has registers of its own for
         them, so that they may lie apart.
-    way : int
-        Registers on the way of a read address to the pages.
+    far : bool
+        Whether reads come from afar: their addresses have two registers on the way to the pages,
+        and what is read has one ahead of the first choice.
     copies : int
         Of each page, of which a read takes what most have.
 
@@ -84,13 +85,12 @@ class PagedMemory(wiring.Component):
     More do where there are too few maps.
     """
 
-    def __init__(self, *, depth, width, number=0, memories=1, way=1, copies=1):
+    def __init__(self, *, depth, width, number=0, memories=1, far=False, copies=1):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Width", width, least=1)
         require_integer("Memories", memories, least=1)
         require_integer("Number", number, most=memories - 1)
-        require_integer("Way", way, least=1)
-        self._way = way
+        self._far = far
         self._copies = copies
         self._width = width
         self._depth = depth
@@ -103,7 +103,7 @@ class PagedMemory(wiring.Component):
             )
         self._groups = min(-(-width * self._pages // self.SHARE), len(maps) // memories)
         self._maps = maps[number * self._groups :]
-        self.latency = paged_latency(depth) + way - 1
+        self.latency = paged_latency(depth, far=far)
         super().__init__(
             {
                 "write": In(1),
@@ -136,7 +136,7 @@ class PagedMemory(wiring.Component):
             )
         )
         value = pipeline.enter(value, f"value{group}", reset_less=True).at(2).value
-        address = read.at(self._way)
+        address = read.at(1 + self._far)
         words = []
         for number in range(self._pages):
             ports = self._elaborate_page(m, f"page{group}_{number}", len(value))
@@ -155,12 +155,13 @@ class PagedMemory(wiring.Component):
                 ]
             words.append(
                 # What is read joins the first choice ahead of a register: half as many of those.
+                # Together with a long way of the address that is too much for a clock.
                 pipeline.enter(
                     vote([read_port.data for _, read_port in ports]),
                     f"page{group}_{number}",
                     stage=address.stage,
                     reset_less=True,
-                    levels=1,
+                    levels=2 if self._far else 1,
                 )
             )
         word = pipeline.select(words, address[low:], f"word{group}_").settled()
