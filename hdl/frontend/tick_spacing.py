@@ -1,12 +1,11 @@
 """Ticks from outside that come no closer than a unit can take them."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..latencies import TICKS_WAITING
 from ..parameters import require_integer
-from ..pipeline import successor
 
 
 class TickSpacing(wiring.Component):
@@ -36,13 +35,16 @@ class TickSpacing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         waiting = Signal(range(TICKS_WAITING + 1))
-        # Clocks until a tick may pass, less one.
-        left = Signal(signed((self._least - 2).bit_length() + 1), init=-1)
+        # Clocks since a tick passed, less one. All of its bits go back to the value of a reset: bits
+        # that go to unlike ones break the carry on an iCE40, as their registers differ.
+        count = Signal(range(max(2, self._least - 1)))
+        ready = Signal(init=1)
         passes = Signal()
-        m.d.comb += passes.eq(left[-1] & (self.i | (waiting != 0)))
+        m.d.comb += passes.eq(ready & (self.i | (waiting != 0)))
         m.d.sync += [
             self.tick.eq(passes),
-            left.eq(Mux(passes, self._least - 2, Mux(left[-1], left, ~successor(~left)))),
+            count.eq(Mux(passes, 0, count + 1)),
+            ready.eq(~passes & (ready | (count == self._least - 2))),
         ]
         with m.If(self.i & ~passes & (waiting != TICKS_WAITING)):
             m.d.sync += waiting.eq(waiting + 1)
