@@ -54,7 +54,7 @@ class Collector(wiring.Component):
         self._slots = slots
         self._count_bits = count_bits(slots)
         # Cycles from a beat's number until it is known whether its shards are done.
-        self._look = paged_latency(slots) + 5
+        self._look = paged_latency(slots, far=True) + 5
         self.poll = self._look + 3
         """Cycles after which it looks after a beat again."""
         self._answer = answer
@@ -77,7 +77,7 @@ class Collector(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.records = records = PagedMemory(
-            depth=self._slots, width=self._record.size, copies=self._copies
+            depth=self._slots, width=self._record.size, far=True, copies=self._copies
         )
         m.submodules.queue = queue = ResultQueue(
             depth=self.DEPTH,
