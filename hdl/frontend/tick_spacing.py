@@ -35,8 +35,8 @@ class TickSpacing(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         waiting = Signal(range(TICKS_WAITING + 1))
-        # Clocks since a tick passed, less one. All of its bits go back to the value of a reset: bits
-        # that go to unlike ones break the carry on an iCE40, as their registers differ.
+        # Clocks since a tick passed, less one. It goes back to 0, as it does with a reset: a count
+        # that is loaded with another number has its carry in pieces on an iCE40.
         count = Signal(range(max(2, self._least - 1)))
         ready = Signal(init=1)
         passes = Signal()
