@@ -242,7 +242,8 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
 def paged_latency(depth: int, *, far: bool = False) -> int:
     """Return the cycles of a `PagedMemory` of `depth` words, read from afar or not.
 
-    A read makes the first choice among the pages, but from afar; a clock makes two.
+    A read makes the first choice among the pages unless it comes from afar; each clock after it
+    makes two.
     """
     return 2 + far + (int(ceil_log(2, -(-depth // PAGE_WORDS))) + far) // 2
 

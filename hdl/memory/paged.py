@@ -161,7 +161,7 @@ class PagedMemory(wiring.Component):
                     f"page{group}_{number}",
                     stage=address.stage,
                     reset_less=True,
-                    levels=2 if self._far else 1,
+                    levels=1 + self._far,
                 )
             )
         word = pipeline.select(words, address[low:], f"word{group}_").settled()
