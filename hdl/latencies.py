@@ -240,10 +240,17 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
 
 
 def paged_latency(depth: int, *, far: bool = False) -> int:
-    """Return the cycles of a `PagedMemory` of `depth` words, read from afar or not.
+    """Return the cycles from a read address of a `PagedMemory` to its word.
 
     A read makes the first choice among the pages unless it comes from afar; each clock after it
     makes two.
+
+    Parameters
+    ----------
+    depth : int
+        Words.
+    far : bool
+        As for `lately.hdl.memory.paged.PagedMemory`.
     """
     return 2 + far + (int(ceil_log(2, -(-depth // PAGE_WORDS))) + far) // 2
 
