@@ -55,7 +55,7 @@ fuzz: tools $(DEV) ## Give parsers damaged inputs for SECONDS each; counts in bu
 
 soak: tools $(DEV) ## Compare all units with golden for hours, a thousand million operations a ring
 	@$(BIN)/lately bench endurance --jobs $(JOBS) --out results
-	@$(BIN)/python docs/pages verification
+	@$(BIN)/python docs/pages verification results/soak.json
 
 prove: $(DEV) ## Prove what the hardware promises
 	@$(BIN)/lately prove --jobs $(JOBS)

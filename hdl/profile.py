@@ -235,7 +235,7 @@ class HardwareProfile:
             "accept": 1,
             "hash": self.lane_hash_latency,
             "dispatch": 8,
-            "distribution": 3 + paged_latency(self.beat_places),
+            "distribution": 3 + paged_latency(self.beat_places, far=True),
             "entries": 4 + QUEUE_LATENCY,
             "step": 1 + paged_latency(SHARD_PLACES) - (-ceil_log(2, spec.lanes) // self.levels),
             **core,

@@ -7,7 +7,7 @@ It takes what `lately prove --json` prints, what `lately bench endurance` keeps,
 from pathlib import Path
 from typing import Any
 
-from lately.benchmarks.endurance import CASES, totals
+from lately.benchmarks.endurance import CASES, current, totals
 from lately.replay.run_record import SOAKS, RunRecord, Runs
 from lately.sim.proofs.catalogue import PROOFS, with_goals
 
@@ -19,7 +19,7 @@ SOAK_DATA = "soak.json"
 
 
 def take(paths: list[Path]) -> None:
-    """Take in proofs and long runs."""
+    """Take in proofs, mutants and long runs; of these, drop those of former hardware."""
     record = RunRecord(RESULTS / SOAK_DATA, SOAKS)
     for path, values in zip(paths, read(paths), strict=True):
         if "proofs" in values:
@@ -29,6 +29,7 @@ def take(paths: list[Path]) -> None:
         else:
             for name, run in SOAKS.load(path).items():
                 record.keep(name, run)
+            record.retain(current(SOAKS.load(RESULTS / SOAK_DATA)))
 
 
 def merged(data: dict[str, Any]) -> dict[str, Any]:

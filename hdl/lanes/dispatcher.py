@@ -81,6 +81,10 @@ class Dispatcher(wiring.Component):
     generation : In(generation_bits)
         As `ShiftFinder` has it.
     valid, beat : In
+    hashed : Out(1)
+        The keys of a beat are hashed, cycles before it comes.
+    states : Out(64 * lanes)
+        Those of its keys.
     arrived : Out(1)
         A beat comes.
     share : Out(Share)
@@ -120,6 +124,8 @@ class Dispatcher(wiring.Component):
                 "generation": In(generation_bits),
                 "valid": In(1),
                 "beat": In(beat),
+                "hashed": Out(1),
+                "states": Out(STATE_BITS * spec.lanes),
                 "arrived": Out(1),
                 "share": Out(Share(lanes=spec.lanes, shards=spec.shards, slots=slots)),
                 "recorded": Out(1),
@@ -174,13 +180,15 @@ class Dispatcher(wiring.Component):
         arrived = beat["arrived"].at(self.latency)
         performed = Cat(beat["valid"].value, command.value.any())
         m.d.comb += [
+            self.hashed.eq(beat["arrived"].at(states.stage).value),
+            self.states.eq(states.value),
             self.arrived.eq(arrived.value),
             self.performed.eq(performed),
             self.inserted.eq(beat["insert"].value),
             self.shifted.eq(waits.value),
         ]
         slot = self._elaborate_slot(m, pipeline, arrived)
-        shared = {"there": there, "states": states, "shifts": shifts, "turn": command,
+        shared = {"there": there, "shifts": shifts, "turn": command,
                   "waits": waits, "slot": slot}  # fmt: skip
         self._elaborate_share(m, shared | {name: beat[name] for name in ("query", "insert")}, items)
         self._elaborate_record(m, beat, known, asked, numbers, there, slot)

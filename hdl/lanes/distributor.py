@@ -17,7 +17,7 @@ class Share(data.StructLayout):
     """Work that a beat gives to the shards.
 
     Members: the fields of `Entry` that all shards have in common, ``items`` of each shard,
-    ``there`` with a bit for each shard that gets an entry, and the ``states`` of all lanes.
+    and ``there`` with a bit for each shard that gets an entry.
 
     Parameters
     ----------
@@ -33,7 +33,6 @@ class Share(data.StructLayout):
             | {
                 "items": data.ArrayLayout(lanes, shards),
                 "there": shards,
-                "states": STATE_BITS * lanes,
             }
         )
 
@@ -42,7 +41,7 @@ class Distributor(wiring.Component):
     """Keeps beats until all shards have room, and then gives each shard its share.
 
     There is no check for room of its own: whoever gives beats sees to it that at most `depth`
-    are in it. One beat per cycle.
+    are in it, with those of which it has the states only. One beat per cycle.
 
     Parameters
     ----------
@@ -54,6 +53,9 @@ class Distributor(wiring.Component):
 
     Members
     -------
+    hashed : In(1)
+        The states of a beat come, before the beat or with it.
+    states : In(64 * lanes)
     arrived : In(1)
         A beat comes.
     share : In(Share)
@@ -88,11 +90,18 @@ class Distributor(wiring.Component):
         self._shards = shards
         self._share = Share(lanes=lanes, shards=shards, slots=slots)
         self._entry = Entry(lanes=lanes, slots=slots)
-        self._beats = PagedMemory(depth=depth, width=self._share.size, copies=copies)
+        self._beats, self._states = (
+            PagedMemory(
+                depth=depth, width=width, number=number, memories=2, far=True, copies=copies
+            )
+            for number, width in enumerate((self._share.size, STATE_BITS * lanes))
+        )
         # Entries that may still go when a shard has no places left.
         self._lag = self._beats.latency + 4
         super().__init__(
             {
+                "hashed": In(1),
+                "states": In(STATE_BITS * lanes),
                 "arrived": In(1),
                 "share": In(self._share),
                 "taken": In(shards),
@@ -106,26 +115,31 @@ class Distributor(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.beats = beats = self._beats
+        m.submodules.states = states = self._states
         room = Signal()
         pops = Signal()
-        written = Signal(range(self.depth))
         read = Signal(range(self.depth))
         # Beats that are here, less one.
         more = Signal(signed(self.depth.bit_length() + 1), init=-1)
-        m.d.comb += [
-            beats.write.eq(self.arrived),
-            beats.write_address.eq(written),
-            beats.value.eq(self.share),
-            beats.read_address.eq(read),
-        ]
+        for name, memory, comes, value in (
+            ("beats", beats, self.arrived, self.share),
+            ("states", states, self.hashed, self.states),
+        ):
+            written = Signal(range(self.depth), name=f"{name}_written")
+            with m.If(comes):
+                m.d.sync += written.eq(successor(written))
+            m.d.comb += [
+                memory.write.eq(comes),
+                memory.write_address.eq(written),
+                memory.value.eq(value),
+                memory.read_address.eq(read),
+            ]
         m.d.sync += [
             # Whether there is one more than the one that goes, if one does.
             pops.eq(room & ~more[-1] & (more.any() | ~pops)),
             more.eq(more + self.arrived - pops),
             self.left.eq(pops),
         ]
-        with m.If(self.arrived):
-            m.d.sync += written.eq(successor(written))
         with m.If(pops):
             m.d.sync += read.eq(successor(read))
         pipeline = Pipeline(m)
@@ -152,8 +166,10 @@ class Distributor(wiring.Component):
         change = Signal(signed(2), name=f"change{shard}")
         left = Signal(signed(self.PLACES.bit_length() + 1), name=f"left{shard}",
                       init=self.PLACES - 2 - self._lag)  # fmt: skip
+        # From a corner of the chip.
+        taken = registered(m, self.taken[shard], f"taken{shard}")
         m.d.sync += [
-            change.eq(self.taken[shard] - self.valid[shard]),
+            change.eq(taken - self.valid[shard]),
             left.eq(left + change),
         ]
         return left >= 0
@@ -170,7 +186,7 @@ class Distributor(wiring.Component):
             for name, _field in self._entry
         ]
         states = [
-            registered(m, share.states.word_select(lane, STATE_BITS), f"state{shard}_{lane}",
+            registered(m, self._states.word.word_select(lane, STATE_BITS), f"state{shard}_{lane}",
                        reset_less=True, enable=share.items[shard][lane])
             for lane in range(self._lanes)
         ]  # fmt: skip

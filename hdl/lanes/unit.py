@@ -196,6 +196,8 @@ class LaneUnit(wiring.Component):
         m.d.comb += [
             dispatcher.generation.eq(self.generation),
             dispatcher.valid.eq(accepted),
+            distributor.hashed.eq(dispatcher.hashed),
+            distributor.states.eq(dispatcher.states),
             distributor.arrived.eq(dispatcher.arrived),
             distributor.share.eq(dispatcher.share),
         ]

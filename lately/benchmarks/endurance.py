@@ -157,6 +157,19 @@ def endure(
     return runs, tally
 
 
+def current(runs: Runs) -> Runs:
+    """Return the runs whose case is there still, and whose hardware is what the source makes now.
+
+    Parameters
+    ----------
+    runs : dict
+        As a record holds them.
+    """
+    wanted = {run["case"] for run in runs.values()}
+    hardware = {case.name: case.hardware for case in CASES if case.name in wanted}
+    return {name: run for name, run in runs.items() if run["hardware"] == hardware.get(run["case"])}
+
+
 def _holds(known: dict[str, Any], hardware: str, operations: int) -> bool:
     return known["hardware"] == hardware and known["operations"] >= operations
 

@@ -1,6 +1,6 @@
 """What is proven of several lanes: each shard gets its entries, and turns where all others do."""
 
-from amaranth.hdl import Assume, Mux, Signal
+from amaranth.hdl import Assume, Cat, Mux, Signal
 from amaranth.hdl._ast import AnyConst
 
 from ...golden.spec import APBBFSpec
@@ -15,16 +15,17 @@ _LANES, _SHARDS, _SLOTS, _DEPTH = 2, 3, 4, 4
 
 
 # Few places, which come again soon.
-_SMALL = {"PLACES": 8}
+_SMALL = {"PLACES": 9}
 
 
 class Shares(Harness):
-    """A distributor; one entry in sixteen of one shard is followed, whichever they are.
+    """A distributor; one beat in sixteen is followed to one shard, whichever they are.
 
-    Beats come while fewer than `depth` are inside, and shards take entries that they have.
+    States come while those of fewer than `depth` are inside, beats after their states or with
+    them, and shards take entries that they have.
     """
 
-    PATIENCE = 8
+    PATIENCE = 9
     """Clocks for which a beat waits at most while all shards are empty."""
 
     def __init__(self, *, distributor=Distributor, goal=None):
@@ -35,8 +36,15 @@ class Shares(Harness):
     def build(self, m):
         m.submodules.distributor = part = self._distributor
         inside = Signal(range(part.depth + 1))
-        m.d.sync += inside.eq(inside + part.arrived - part.left)
-        m.d.comb += Assume(~part.arrived | (inside != part.depth))
+        hashed = Signal(range(part.depth + 1))
+        m.d.sync += [
+            inside.eq(inside + part.arrived - part.left),
+            hashed.eq(hashed + part.hashed - part.left),
+        ]
+        m.d.comb += [
+            Assume(~part.hashed | (hashed != part.depth)),
+            Assume(~part.arrived | part.hashed | (hashed != inside)),
+        ]
         empty = []
         for shard in range(_SHARDS):
             held = Signal(range(2 * part.PLACES), name=f"held{shard}")
@@ -55,28 +63,41 @@ class Shares(Harness):
         self.reach("all places for beats are taken", inside == part.depth)
 
     def _follow(self, m, shard):
-        """Require that one entry of a shard is that of its beat."""
+        """Require that the entries of one shard are those that the beats have for it."""
         part = self._distributor
         own = Signal(4, name=f"own{shard}")
         m.d.comb += own.eq(AnyConst(len(own)))
+        hashed = ordinal(m, part.hashed, 16, f"hashed{shard}")
+        beats = ordinal(m, part.arrived, 16, f"beats{shard}")
         came = ordinal(m, part.arrived & part.share.there[shard], 16, f"came{shard}")
         went = ordinal(m, part.valid[shard], 16, f"went{shard}")
+        share = part.share
+        state = Signal(name=f"state{shard}")
+        with m.If(part.hashed & (hashed == own)):
+            m.d.sync += state.eq(part.states[0])
+        # Whether the beat that is followed has an entry, which one, and what of it.
+        present = Signal(name=f"present{shard}")
+        number = Signal.like(came, name=f"number{shard}")
+        given = Signal(share.slot.shape().width + 2, name=f"given{shard}")
+        with m.If(part.arrived & (beats == own)):
+            m.d.sync += [
+                present.eq(share.there[shard]),
+                number.eq(came),
+                given.eq(_told(share, share["items"][shard])),
+            ]
         entry = getattr(part, f"entry{shard}")
         states = getattr(part, f"states{shard}")
-        share = part.share
-        given = Signal(share.slot.shape().width + 3, name=f"given{shard}")
-        with m.If(part.arrived & share.there[shard] & (came == own)):
-            m.d.sync += given.eq(_told(share, share["items"][shard], share.states))
+        follows = part.valid[shard] & present & (went == number)
         self.require(
             ~part.valid[shard] | (came != went),
-            ~part.valid[shard] | (went != own) | (_told(entry, entry["items"], states) == given),
+            ~follows | (_told(entry, entry["items"]) == given),
+            ~(follows & entry["items"][0]) | (states[0] == state),
         )
 
 
-def _told(entry, items, states):
-    """Return what of an entry is followed: its beat, the first lane's item, a bit of its state."""
-    state = states[0] & items[0]
-    return (entry.slot << 3) | (entry.waits << 2) | (items[0] << 1) | state
+def _told(entry, items):
+    """Return what of an entry is followed: its beat, whether it waits, the first lane's item."""
+    return Cat(items[0], entry.waits, entry.slot)
 
 
 class Turns(Harness):
@@ -106,7 +127,7 @@ PROOFS = (
         statement="A shard gets the entries of the beats that have some for it, each once and in "
         "their order, with the states of their lanes, and never more than it has places for; a "
         "beat does not wait where all shards are empty.",
-        design="distributor, 3 shards, 4 places for beats, 8 for entries",
+        design="distributor, 3 shards, 4 places for beats, 9 for entries",
         build=Shares,
         method=Bounded(18),
         goals={"a shard is full": 20, "all places for beats are taken": 20},

@@ -1,6 +1,7 @@
 """Several keys a clock: parts alone, and the whole unit against the golden model, bit for bit."""
 
 import random
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -318,10 +319,11 @@ def test_shard_wrong():
         Shard(profile=HardwareProfile(spec), number=0, slots=100)
 
 
-def distribute(beats, take, clocks):
+def distribute(beats, take, clocks, *, ahead=0):
     """Give beats, a list of the shards of each, to a distributor; return the beats of entries.
 
-    `take` says, from the clock and the shard, whether a shard takes an entry that it has.
+    `take` says, from the clock and the shard, whether a shard takes an entry that it has. The
+    states of a beat come `ahead` clocks before it.
     """
     shards = 3
     distributor = Distributor(lanes=2, shards=shards, slots=128, depth=64)
@@ -329,21 +331,27 @@ def distribute(beats, take, clocks):
     most = [0] * shards
 
     async def bench(ctx):
-        held, inside, sent = [0] * shards, 0, 0
+        held, inside, hashed, sent = [0] * shards, 0, 0, 0
+        coming = deque([False] * ahead)
         for clock in range(clocks):
-            arrives = sent < len(beats) and inside < distributor.depth
+            hashes = hashed < len(beats) and inside < distributor.depth
+            ctx.set(distributor.hashed, hashes)
+            if hashes:
+                ctx.set(distributor.states, hashed)
+                hashed += 1
+            coming.append(hashes)
+            arrives = coming.popleft()
             ctx.set(distributor.arrived, arrives)
             if arrives:
                 there = sum(1 << shard for shard in beats[sent])
                 ctx.set(distributor.share.slot, sent % 128)
                 ctx.set(distributor.share.there, there)
-                ctx.set(distributor.share.states, sent)
                 for shard in range(shards):
                     ctx.set(distributor.share["items"][shard], 0b11)
                 sent += 1
             taken = [held[shard] > 0 and take(clock, shard) for shard in range(shards)]
             ctx.set(distributor.taken, sum(1 << shard for shard in range(shards) if taken[shard]))
-            inside += arrives - ctx.get(distributor.left)
+            inside += hashes - ctx.get(distributor.left)
             for shard in range(shards):
                 held[shard] -= taken[shard]
                 if ctx.get(distributor.valid) >> shard & 1:
@@ -358,10 +366,11 @@ def distribute(beats, take, clocks):
     return found, most
 
 
-def test_distributor_loses_and_reorders_nothing():
+@pytest.mark.parametrize("ahead", [0, 1, 8])
+def test_distributor_loses_and_reorders_nothing(ahead):
     draw = random.Random(SEED)
     beats = [[n for n in range(3) if draw.random() < 0.6] for _ in range(400)]
-    found, most = distribute(beats, lambda clock, shard: draw.random() < 0.5, 2000)
+    found, most = distribute(beats, lambda clock, shard: draw.random() < 0.5, 2000, ahead=ahead)
     for shard in range(3):
         assert found[shard] == [n for n, shards in enumerate(beats) if shard in shards]
     # One place is that of the entry which is taken apart.

@@ -76,6 +76,22 @@ def test_other_hardware_is_run_anew(record, made):
     assert record.find("tiny seed 1")["hardware"] == other.hardware != TINY.hardware
 
 
+def test_runs_of_former_hardware_are_not_current(record, made, monkeypatch):
+    monkeypatch.setattr(endurance, "CASES", (TINY,))
+    gone = EnduranceCase(name="gone", spec=TINY.spec)
+    runs, _ = endure([TINY, gone], record, operations=100)
+    assert list(endurance.current(runs)) == ["tiny seed 1", "tiny seed 2"]
+    runs["tiny seed 1"]["hardware"] = gone.hardware[::-1]
+    assert list(endurance.current(runs)) == ["tiny seed 2"]
+
+
+def test_some_runs_are_retained(record, made):
+    endure([TINY], record, operations=100)
+    record.retain({"tiny seed 2", "another"})
+    assert record.find("tiny seed 1") is None
+    assert record.find("tiny seed 2")["seed"] == 2
+
+
 def test_totals_are_of_all_runs_of_a_case(monkeypatch):
     monkeypatch.setattr(endurance, "CASES", (TINY,))
     runs = {str(seed): figures(TINY, seed, 100) for seed in (1, 2)}

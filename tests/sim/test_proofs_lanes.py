@@ -29,6 +29,7 @@ def status_of(build, method):
         pytest.param("share.there & pops.replicate(self._shards)", "share.there", id="doubled"),
         pytest.param("room & ~more[-1]", "room", id="beats that are not there"),
         pytest.param("m.d.sync += room.eq(Cat(credits).all())", "pass", id="none ever leaves"),
+        pytest.param("self.hashed, self.states", "self.arrived, self.states", id="late states"),
         pytest.param("enable=share.items[shard][lane]", "enable=goes & 0", id="an old state"),
     ],
 )
