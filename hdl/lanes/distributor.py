@@ -92,7 +92,14 @@ class Distributor(wiring.Component):
         self._entry = Entry(lanes=lanes, slots=slots)
         self._beats, self._states = (
             PagedMemory(
-                depth=depth, width=width, number=number, memories=2, far=True, copies=copies
+                depth=depth,
+                width=width,
+                number=number,
+                memories=2,
+                far=True,
+                # Few, as shards in all corners draw them apart.
+                share=24,
+                copies=copies,
             )
             for number, width in enumerate((self._share.size, STATE_BITS * lanes))
         )

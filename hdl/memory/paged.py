@@ -62,6 +62,9 @@ class PagedMemory(wiring.Component):
     far : bool
         Whether reads come from afar: their addresses have two registers on the way to the pages,
         and what is read has one ahead of the first choice.
+    share : int
+        Bits of all pages, for each place, that share registers for addresses. More do where
+        there are too few maps.
     copies : int
         Of each page, of which a read takes what most have.
 
@@ -79,17 +82,12 @@ class PagedMemory(wiring.Component):
         As `require_integer`, and if there are more memories than maps.
     """
 
-    SHARE = 64
-    """Bits of all pages, for each place, that share registers for addresses.
-
-    More do where there are too few maps.
-    """
-
-    def __init__(self, *, depth, width, number=0, memories=1, far=False, copies=1):
+    def __init__(self, *, depth, width, number=0, memories=1, far=False, share=64, copies=1):
         require_power_of_two("Depth", depth, least=2)
         require_integer("Width", width, least=1)
         require_integer("Memories", memories, least=1)
         require_integer("Number", number, most=memories - 1)
+        require_integer("Share", share, least=1)
         self._far = far
         self._copies = copies
         self._width = width
@@ -101,7 +99,7 @@ class PagedMemory(wiring.Component):
             raise ValueError(
                 f"Memories must be at most {len(maps)} for a depth of {depth}, not {memories}"
             )
-        self._groups = min(-(-width * self._pages // self.SHARE), len(maps) // memories)
+        self._groups = min(-(-width * self._pages // share), len(maps) // memories)
         self._maps = maps[number * self._groups :]
         self.latency = paged_latency(depth, far=far)
         super().__init__(

@@ -83,6 +83,7 @@ part = partial(SlicedPart, memory="portable", cells=64, banks=4, columns=4)
         (memory, {"depth": 48}, "Depth must be a power of two, not 48"),
         (memory, {"width": 0}, "Width must be at least 1, not 0"),
         (memory, {"number": 1}, "Number must be at most 0, not 1"),
+        (memory, {"share": 0}, "Share must be at least 1, not 0"),
         (segment, {"address_registers": 0}, "Address registers must be at least 1, not 0"),
         (PortableWordBank, {"rows": 4, "columns": 0}, "Columns must be at least 1, not 0"),
         (queue, {"depth": 12}, "Depth must be a power of two, not 12"),
