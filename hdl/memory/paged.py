@@ -99,8 +99,11 @@ class PagedMemory(wiring.Component):
             raise ValueError(
                 f"Memories must be at most {len(maps)} for a depth of {depth}, not {memories}"
             )
-        self._groups = min(-(-width * self._pages // share), len(maps) // memories)
-        self._maps = maps[number * self._groups :]
+        groups = min(-(-width * self._pages // share), len(maps) // memories)
+        self._size = -(-width // groups)
+        # Full groups may be fewer.
+        self._groups = -(-width // self._size)
+        self._maps = maps[number * groups :]
         self.latency = paged_latency(depth, far=far)
         super().__init__(
             {
@@ -114,9 +117,8 @@ class PagedMemory(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        size = -(-self._width // self._groups)
         for group in range(self._groups):
-            part = slice(group * size, min((group + 1) * size, self._width))
+            part = slice(group * self._size, min((group + 1) * self._size, self._width))
             m.d.comb += self.word[part].eq(self._elaborate_group(m, group, self.value[part]))
         return m
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 from amaranth.lib.memory import Memory
 from amaranth.sim import Simulator
 
@@ -49,6 +50,21 @@ def simulate(component, bench):
 @pytest.mark.parametrize(("width", "number"), [(9, 0), (70, 1)])
 def test_paged_memory(depth, latency, width, number):
     check_paged_memory(depth, latency, width=width, number=number)
+
+
+@pytest.mark.parametrize(("width", "pages"), [(9, [2, 2, 2, 2, 1]), (12, [2] * 6)])
+def test_pages_have_bits(width, pages, monkeypatch):
+    """With six maps 9 bits have pages of two at least, of which there are five; none is empty."""
+    built = []
+
+    class KnownMemory(Memory):
+        def __init__(self, *, shape, **how):
+            super().__init__(shape=shape, **how)
+            built.append(shape)
+
+    monkeypatch.setattr(paged.memory, "Memory", KnownMemory)
+    rtlil.convert(PagedMemory(depth=16, width=width, share=1))
+    assert built == pages
 
 
 @pytest.mark.parametrize(
