@@ -20,16 +20,17 @@ SOAK_DATA = "soak.json"
 
 def take(paths: list[Path]) -> None:
     """Take in proofs, mutants and long runs; of these, drop those of former hardware."""
-    record = RunRecord(RESULTS / SOAK_DATA, SOAKS)
+    runs: Runs = {}
     for path, values in zip(paths, read(paths), strict=True):
         if "proofs" in values:
             save(PROOFS_DATA, merged(values))
         elif "modules" in values:
             save(mutants.DATA, values)
         else:
-            for name, run in SOAKS.load(path).items():
-                record.keep(name, run)
-            record.retain(current(SOAKS.load(RESULTS / SOAK_DATA)))
+            runs |= SOAKS.load(path)
+    if runs:
+        known = RESULTS / SOAK_DATA
+        RunRecord(known, SOAKS).replace(current(SOAKS.load(known) | runs))
 
 
 def merged(data: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,13 +111,10 @@ class RunRecord:
 
     def keep(self, name: str, figures: dict[str, Any]) -> None:
         """Keep `figures` under a `name`, beside what others have kept in the file meanwhile."""
-        self._write(self._read() | {name: figures})
+        self.replace(self._read() | {name: figures})
 
-    def retain(self, names: Collection[str]) -> None:
-        """Drop all figures but those of some `names`."""
-        self._write({name: figures for name, figures in self._read().items() if name in names})
-
-    def _write(self, runs: Runs) -> None:
+    def replace(self, runs: Runs) -> None:
+        """Hold the figures of these `runs`, by their names, and no others."""
         self._runs = runs
         # A run is a line: its figures are many, and of no use to a reader one below another.
         lines = (

@@ -25,7 +25,7 @@ class Shares(Harness):
     them, and shards take entries that they have.
     """
 
-    PATIENCE = 9
+    PATIENCE = 5
     """Clocks for which a beat waits at most while all shards are empty."""
 
     def __init__(self, *, distributor=Distributor, goal=None):

@@ -85,11 +85,11 @@ def test_runs_of_former_hardware_are_not_current(record, made, monkeypatch):
     assert list(endurance.current(runs)) == ["tiny seed 2"]
 
 
-def test_some_runs_are_retained(record, made):
-    endure([TINY], record, operations=100)
-    record.retain({"tiny seed 2", "another"})
+def test_runs_are_replaced(record, made):
+    runs, _ = endure([TINY], record, operations=100)
+    record.replace({"tiny seed 2": runs["tiny seed 2"]})
     assert record.find("tiny seed 1") is None
-    assert record.find("tiny seed 2")["seed"] == 2
+    assert record.find("tiny seed 2") == runs["tiny seed 2"]
 
 
 def test_totals_are_of_all_runs_of_a_case(monkeypatch):
