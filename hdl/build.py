@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ..golden.errors import SpecificationError
 from ..golden.spec import FilterSpec
-from ..golden.spec.base import Specification, require
+from ..golden.spec.base import Specification
 from ..golden.spec.dictionary_sizes import WindowDictionarySpec
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from .dictionary.dictionary_figures import DictionaryProfile
@@ -190,7 +190,8 @@ def filter_unit(
     protect : str
         As for `FilterUnit`, `TimingUnit` and `DictionaryUnit`.
     check : bool
-        As for `FilterUnit`; all other units have False.
+        Whether the unit watches its own state, and tells with its port ``fault``; as for
+        `FilterUnit`, `LaneUnit` and `lately.hdl.unit_shell.UnitShell`.
     options
         As for the units.
 
@@ -200,8 +201,6 @@ def filter_unit(
         If there is no hardware for the family, or not in this organisation.
     """
     kind = unit_kind(spec)
-    watched = isinstance(spec, FilterSpec) and spec.lanes == 1
-    require(watched or not check, "check", "must be False but for a ring of one lane", check)
     options |= {"check": True} if check else {}
     levels = min(levels, kind.most_levels)
     shape = {"memory": memory, "organisation": organisation, "levels": levels, "protect": protect}

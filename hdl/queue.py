@@ -34,7 +34,7 @@ class ResultQueue(wiring.Component):
     copies : int
         Of each word; of three most count.
     check : bool
-        Whether the places of words are watched, but for those of bits apart.
+        Whether the places of words are watched.
 
     Members
     -------
@@ -117,15 +117,10 @@ class ResultQueue(wiring.Component):
         another = Signal()
         loaded = Signal()
         came = Signal()
-        # For the many enables of two parts a register of its own, which is no copy of the other:
-        # synthesis would make one of both.
-        empty = Signal(name="empty", init=1) if self._apart else ~self.o.valid
         m.d.sync += came.eq(self.valid_next)
         written = self._elaborate_count(m, "written", self.valid_next)
-        m.d.comb += [
-            taken.eq(empty | self.o.ready),
-            load.eq(taken & Mux(loaded, another, stored)),
-        ]
+        follows = Mux(loaded, another, stored)
+        m.d.comb += [taken.eq(~self.o.valid | self.o.ready), load.eq(taken & follows)]
         m.d.sync += [
             loaded.eq(load),
             stored.eq(written != read),
@@ -133,8 +128,6 @@ class ResultQueue(wiring.Component):
         ]
         with m.If(taken):
             m.d.sync += self.o.valid.eq(load)
-            if self._apart:
-                m.d.sync += empty.eq(~load)
         with m.If(load):
             m.d.sync += [read.eq(after), after.eq(after + 1)]
         places = {}
@@ -149,13 +142,10 @@ class ResultQueue(wiring.Component):
             )
             words.insert(1, status)
         if self._apart:
-            down = self._elaborate_count(m, "read_down", load, down=True)
-            words.insert(1, self._elaborate_words(
-                m, "apart", came, self.verdict[low:], down, taken, places, down=True
-            ))  # fmt: skip
+            words.insert(1, self._elaborate_apart(m, came, self.verdict[low:], follows, places))
         m.d.comb += self.o.p.eq(Cat(words))
         if self._checks:
-            self._elaborate_check(m, places, written, read, after)
+            self._elaborate_check(m, came, places, written, read, after)
         return m
 
     def _elaborate_count(self, m, name, event, *, down=False):
@@ -165,11 +155,34 @@ class ResultQueue(wiring.Component):
             m.d.sync += count.eq(~successor(~count) if down else count + 1)
         return count
 
-    def _elaborate_check(self, m, places, written, read, after):
+    def _elaborate_apart(self, m, came, value, follows, places):
+        """Store the bits apart; return those read last.
+
+        Their many enables come from a register of their own, which is no copy of `o.valid`, as
+        their place is none of `read`: synthesis would make one of both.
+        """
+        empty = Signal(init=1)
+        taken = Signal(name="taken_apart")
+        load = Signal(name="load_apart")
+        m.d.comb += [taken.eq(empty | self.o.ready), load.eq(taken & follows)]
+        with m.If(taken):
+            m.d.sync += empty.eq(~load)
+        read = places["read"] = self._elaborate_count(m, "read_down", load, down=True)
+        return self._elaborate_words(m, "apart", came, value, read, taken, places, down=True)
+
+    def _elaborate_check(self, m, came, places, written, read, after):
         """Watch the places of which one follows from another."""
         before = registered(m, written, "written_before")
         apart = [after != (read + 1)[: len(read)]]
         apart += [places["verdicts"] != before] if "verdicts" in places else []
+        if "apart" in places:
+            # These count down from the highest.
+            apart += [~places["apart"] != before, ~places["read"] != read]
+        if "statuses" in places:
+            # Verdicts come later than statuses, by as many as are under way.
+            under_way = Signal(range(self._depth))
+            m.d.sync += under_way.eq(under_way + self.status_valid - came)
+            apart.append(places["statuses"] != (places["verdicts"] + under_way)[: len(read)])
         tagged = places.get("tags")
         if tagged is None:
             tagged = self._elaborate_count(m, "tagged_count", self.tag_valid)

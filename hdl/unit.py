@@ -15,6 +15,7 @@ from .hash.secrets import Secrets
 from .interface import TICKS, UnitSignature
 from .latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, PERIOD_BITS, result_places
 from .memory.map import memory_map
+from .monitors import watch_results
 from .parameters import require_integer
 from .pipeline import delayed, registered
 from .profile import HardwareProfile
@@ -392,29 +393,20 @@ class FilterUnit(wiring.Component):
         return room, places
 
     def _elaborate_check(self, m, i, accepted, queue, places):
-        """Watch ring, front end and places of results, and that none is lost or comes twice.
-
-        The count of places knows of tags two cycles late, and of results taken three. A verdict
-        comes as long after its operation as every other.
-        """
-        due = delayed(m, self._front.control.valid, self._core.latency - CONTROL_LAG - 1, "due")
-        missed = registered(m, due ^ self._core.valid_next, "missed")
-        tagged = registered(m, queue.tagged, "tagged_before")
-        given = registered(m, registered(m, queue.given, "given_before"), "given_long_before")
-        most = places.init % (2 * self._depth)
-        total = Signal.like(queue.tagged, init=most)
-        unbalanced = Signal()
-        m.d.sync += [
-            total.eq(places + tagged - given),
-            # What the total does not show: more places than there are, or fewer than none.
-            unbalanced.eq((total != most) | (places[-1] != places[-2])),
-        ]
-        illegal = queue.illegal | self._core.illegal | self._front.illegal
-        # Not as `accepted` is, which synthesis would make one register of.
-        refused = Signal(init=1)
-        m.d.sync += refused.eq(~(i.valid & i.ready))
-        with m.If(unbalanced | missed | illegal | (accepted == refused)):
-            m.d.sync += self.fault.eq(1)
+        """Watch ring, front end, places of results, and that no result is lost or comes twice."""
+        core = self._core
+        watch_results(
+            m,
+            self.fault,
+            i=i,
+            accepted=accepted,
+            queue=queue,
+            places=places,
+            lags=(1, 2),
+            due=delayed(m, self._front.control.valid, core.latency - CONTROL_LAG - 1, "due"),
+            valid_next=core.valid_next,
+            illegal=queue.illegal | core.illegal | self._front.illegal,
+        )
 
 
 class APBF(FilterUnit):

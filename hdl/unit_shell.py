@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 from ..golden.hash.siphash import SECRET_BITS
 from .control import Control
@@ -11,8 +12,10 @@ from .frontend.gate import Gate
 from .hash.secrets import Secrets
 from .interface import Operation, UnitSignature, operation_bits
 from .lanes.credits import Credits
-from .latencies import ACCEPT_LAG, SPARE_SETTLE, ceil_log
+from .latencies import ACCEPT_LAG, CONTROL_LAG, SPARE_SETTLE, ceil_log
+from .monitors import watch_results
 from .parameters import require_integer
+from .pipeline import delayed
 from .queue import ResultQueue
 from .statistics import EventCounter
 
@@ -39,12 +42,18 @@ class UnitShell(wiring.Component):
         Further outputs of the unit, with their widths.
     copies : int
         Of the results that wait, as for `lately.hdl.queue.ResultQueue`.
+    check : bool
+        Whether the unit watches its own state: the places of results and the count of those that
+        are left, that each operation comes in once and through the core, and that the input opens
+        again.
     signature
         Further parameters of `UnitSignature`.
 
     Members
     -------
     As those of `UnitSignature`, with an output for each of `COUNTERS`.
+    fault : Out(1)
+        If it watches its state: as of `lately.hdl.unit.FilterUnit`.
 
     Errors: as `require_integer`.
     """
@@ -52,10 +61,21 @@ class UnitShell(wiring.Component):
     COUNTERS: Mapping[str, str] = {"operations": "valid", "insertions": "insert", "hits": "hit"}
     """Counters of the unit, with the ports of the core that they count."""
 
-    def __init__(self, core, *, tag_bits, statistics_bits, outputs=None, copies=1, **signature):
+    def __init__(
+        self,
+        core,
+        *,
+        tag_bits,
+        statistics_bits,
+        outputs=None,
+        copies=1,
+        check=False,
+        **signature,
+    ):
         require_integer("Statistics bits", statistics_bits, least=1)
         self._core = core
         self._copies = copies
+        self._checks = check
         self._keyed = "secret" in core.signature.members
         super().__init__(
             UnitSignature(
@@ -63,6 +83,7 @@ class UnitShell(wiring.Component):
                 tag_bits=tag_bits,
                 secret_bits=SECRET_BITS if self._keyed else 0,
                 counters=dict.fromkeys(self.COUNTERS, statistics_bits) | (outputs or {}),
+                others={"fault": Out(1)} if check else {},
                 **signature,
             )
         )
@@ -79,8 +100,8 @@ class UnitShell(wiring.Component):
         m.submodules.core = core = self._core
         # Before the first operation its secret settles, if there is one.
         start = Secrets.LEAD + 2 if self._keyed else SPARE_SETTLE + 1
-        m.submodules.gate = gate = Gate(start=start)
-        m.submodules.credits = credits = Credits(limit=depth - 1 - ACCEPT_LAG)
+        m.submodules.gate = gate = Gate(start=start, check=self._checks)
+        m.submodules.credits = credits = Credits(limit=depth - 1 - ACCEPT_LAG, check=self._checks)
         accepted = Signal()
         m.d.sync += accepted.eq(self.i.valid & self.i.ready)
         m.d.comb += [
@@ -95,13 +116,26 @@ class UnitShell(wiring.Component):
         ]
         control = self._elaborate_control(m, gate)
         beside = self._elaborate_core(m, control)
-        self._elaborate_queue(m, depth, accepted, control, beside)
+        queue = self._elaborate_queue(m, depth, accepted, control, beside)
         for name, event in self.COUNTERS.items():
             m.submodules[name] = counter = EventCounter(width=len(getattr(self, name)))
             m.d.comb += [
                 counter.event.eq(getattr(core, event)),
                 getattr(self, name).eq(counter.count),
             ]
+        if self._checks:
+            watch_results(
+                m,
+                self.fault,
+                i=self.i,
+                accepted=accepted,
+                queue=queue,
+                places=credits.left,
+                lags=(2, 2),
+                due=delayed(m, control.valid, core.latency - CONTROL_LAG - 1, "due"),
+                valid_next=core.valid_next,
+                illegal=queue.illegal | gate.illegal,
+            )
         return m
 
     def _elaborate_operation(self):
@@ -146,6 +180,7 @@ class UnitShell(wiring.Component):
             verdict_bits=len(core.verdict.as_value()),
             status_bits=len(beside),
             copies=self._copies,
+            check=self._checks,
         )
         m.d.sync += tag.eq(self.i.p.tag)
         m.d.comb += [
@@ -161,3 +196,4 @@ class UnitShell(wiring.Component):
             told = Signal()
             m.d.sync += told.eq(control.valid)
             m.d.comb += [queue.status_valid.eq(told), queue.status.eq(beside)]
+        return queue

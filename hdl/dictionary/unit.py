@@ -35,6 +35,8 @@ class DictionaryUnit(UnitShell):
         Width of the counters, which wrap around.
     memory, levels, protect
         As for `DictionaryCore`.
+    check : bool
+        As for `UnitShell`.
 
     Members
     -------
@@ -74,6 +76,7 @@ class DictionaryUnit(UnitShell):
         memory="portable",
         levels=DEFAULT_LEVELS,
         protect="none",
+        check=False,
     ):
         check_buildable(spec, memory=memory)
         check_protection(protect)
@@ -87,6 +90,7 @@ class DictionaryUnit(UnitShell):
             statistics_bits=statistics_bits,
             outputs={"guaranteed": bits},
             copies=1 if protect == "none" else VOTES,
+            check=check,
             generations=spec.window,
             window_bits=bits,
             status_bits=1,

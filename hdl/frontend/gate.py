@@ -202,19 +202,27 @@ class Gate(wiring.Component):
             self.fill.eq(serializer.fill),
         ]
         if "illegal" in self.signature.members:
-            self._elaborate_check(m, closed & ~alone)
+            self._elaborate_check(m, closed, alone)
         return m
 
-    def _elaborate_check(self, m, closed):
-        """Watch that what came in has come out when the gate opens, and that it does."""
+    def _elaborate_check(self, m, closed, alone):
+        """Watch that what came in comes out, at once or as the gate opens, and that it does."""
         serializer = self._serializer
         # Operations that have come in and not come out: 2 at most, so that 3 is one too few.
         inside = Signal(2)
         m.d.sync += inside.eq(inside + (self.i.valid & self.i.ready) - self.valid)
         # What was held comes out as the gate opens, and nothing new is in so soon.
         left = delayed(m, serializer.open, 2, "opened") & inside.any()
+        # Otherwise only what was accepted in the last two clocks is inside.
+        entered = [self.i.valid & self.i.ready]
+        was_closed = [closed]
+        for clock in range(self.LATENCY):
+            entered.append(registered(m, entered[-1], f"entered{clock}"))
+            was_closed.append(registered(m, was_closed[-1], f"was_closed{clock}"))
+        late = ~Cat(was_closed).any() & (inside != sum(entered[1:]))
+        stuck = closed & ~alone & ~serializer.opens
         m.d.comb += self.illegal.eq(
-            registered(m, Cat(inside.all(), left, closed & ~serializer.opens), "apart").any()
+            registered(m, Cat(inside.all(), left, late, stuck), "apart").any()
         )
 
     def _elaborate_acceptance(self, m, reopen):

@@ -29,6 +29,8 @@ class Collector(wiring.Component):
         Bits of a lane's verdict, and cycles from `read` to `results`.
     copies : int
         Of each word of its memories, of which most count.
+    check : bool
+        Whether the queue of answers is watched.
 
     Members
     -------
@@ -41,13 +43,26 @@ class Collector(wiring.Component):
     o : Out(stream.Signature(answer))
     hit : Out(lanes)
         Lanes of an answer that report their key, to be counted.
+    illegal : Out(1)
+        If it is watched: as of `lately.hdl.queue.ResultQueue`.
     """
 
     DEPTH = 32
     UNDER_WAY = 7
     """Beats that may pass without credits, beside those that are looked after."""
 
-    def __init__(self, *, record, shards, slots, answer, verdict_bits, results_latency, copies=1):
+    def __init__(
+        self,
+        *,
+        record,
+        shards,
+        slots,
+        answer,
+        verdict_bits,
+        results_latency,
+        copies=1,
+        check=False,
+    ):
         self._record = record
         self._lanes = record["lanes"].shape.length
         self._shards = shards
@@ -61,6 +76,7 @@ class Collector(wiring.Component):
         self._verdict_bits = verdict_bits
         self._results_latency = results_latency
         self._copies = copies
+        self._checks = check
         super().__init__(
             {
                 "recorded": In(1),
@@ -72,6 +88,7 @@ class Collector(wiring.Component):
                 "o": Out(stream.Signature(answer)),
                 "hit": Out(self._lanes),
             }
+            | ({"illegal": Out(1)} if check else {})
         )
 
     def elaborate(self, platform):
@@ -85,6 +102,7 @@ class Collector(wiring.Component):
             verdict_bits=self._answer.size,
             distributed=True,
             copies=self._copies,
+            check=self._checks,
         )
         m.submodules.credits = credits = Credits(limit=self.DEPTH - self._look - self.UNDER_WAY)
         beat = Signal(self._count_bits)
@@ -112,6 +130,8 @@ class Collector(wiring.Component):
             self.o.p.eq(queue.o.p),
             queue.o.ready.eq(self.o.ready),
         ]
+        if self._checks:
+            m.d.comb += self.illegal.eq(queue.illegal)
         return m
 
     def _elaborate_check(self, m, pipeline, beat, recorded, records, available):

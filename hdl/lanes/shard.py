@@ -49,6 +49,8 @@ class Shard(wiring.Component):
         cycles after `slot`.
     upset : Out(1)
         If memories are protected: as `fault` of a `lately.hdl.control.CoreSignature`.
+    illegal : Out(1)
+        If the unit watches its state: ring or queue are in one that no entries bring about.
 
     Raises
     ------
@@ -112,6 +114,7 @@ class Shard(wiring.Component):
                 "results": Out(spec.lanes * self._verdict_bits),
             }
             | ({"upset": Out(1)} if profile.protect != "none" else {})
+            | ({"illegal": Out(1)} if profile.check else {})
         )
 
     @property
@@ -129,6 +132,7 @@ class Shard(wiring.Component):
             apart=self._ordered.size // 2,
             distributed=True,
             copies=self._profile.votes,
+            check=self._profile.check,
         )
         m.submodules.sequencer = sequencer = Sequencer(
             entry=self._ordered, clear_words=self._profile.clear_cycles
@@ -144,6 +148,8 @@ class Shard(wiring.Component):
         m.d.comb += self.taken.eq(sequencer.takes)
         if "upset" in self.signature.members:
             m.d.comb += self.upset.eq(core.fault)
+        if self._profile.check:
+            m.d.comb += self.illegal.eq(core.illegal | queue.illegal)
         pipeline = Pipeline(m, levels=self._profile.levels)
         key = self._elaborate_states(m, pipeline, sequencer)
         control = pipeline.enter(sequencer.control, "control", stage=sequencer.LATENCY)

@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
+from amaranth.lib.wiring import Out
 
 from ...golden.errors import SpecificationError
 from ...golden.hash.siphash import SECRET_BITS
@@ -10,7 +11,7 @@ from ..hash.siphash import SipHash
 from ..interface import UnitSignature
 from ..latencies import DEFAULT_LEVELS, GENERATION_LEAD, SECRET_SETTLE
 from ..memory.map import floorplan_groups, memory_map
-from ..pipeline import registered
+from ..pipeline import delayed, registered
 from ..profile import HardwareProfile
 from ..registers import Holder, counters
 from ..statistics import count_events
@@ -54,6 +55,9 @@ class LaneUnit(wiring.Component):
         Of hashes and detectors, as for `FilterUnit`.
     protect : str
         As for `FilterUnit`.
+    check : bool
+        Whether the unit watches its own state: the masks of the ring of each shard, that the spare
+        is clean when it turns, the places of entries and of answers, and the credits.
 
     Members
     -------
@@ -68,6 +72,8 @@ class LaneUnit(wiring.Component):
         From its acceptance to that of this beat the unit takes a beat in `SECRET_PACE` cycles.
     operations, ... : Out(statistics_bits)
         The counters of `lately.hdl.registers` that units hold, as for `FilterUnit`.
+    fault : Out(1)
+        If it watches its state: as for `FilterUnit`.
     upsets : Out(statistics_bits)
         As for `FilterUnit`.
 
@@ -98,12 +104,15 @@ class LaneUnit(wiring.Component):
         memory="portable",
         levels=DEFAULT_LEVELS,
         protect="none",
+        check=False,
     ):
         if spec.lanes == 1:
             raise SpecificationError("lanes: must be 2 or 4 for LaneUnit, not 1")
         self._spec = spec
         self._memory = memory
-        self._profile = HardwareProfile(spec, memory=memory, levels=levels, protect=protect)
+        self._profile = HardwareProfile(
+            spec, memory=memory, levels=levels, protect=protect, check=check
+        )
         self._profile.check_buildable()
         self.generation_bits = spec.generation.bit_length() + 1
         slots = self._profile.lane_slots
@@ -119,6 +128,7 @@ class LaneUnit(wiring.Component):
             generation=spec.generation,
             secret_bits=SECRET_BITS if self._secrets else 0,
             counters={one.name: statistics_bits for one in held},
+            others={"fault": Out(1)} if check else {},
         )
         self._record = BeatRecord(
             lanes=spec.lanes, shards=spec.shards, slots=slots, tag_bits=tag_bits
@@ -148,6 +158,7 @@ class LaneUnit(wiring.Component):
             verdict_bits=len(self._shards[0].core.verdict.as_value()),
             results_latency=self._shards[0].latency,
             copies=self._profile.votes,
+            check=check,
         )
         super().__init__(signature)
 
@@ -220,6 +231,7 @@ class LaneUnit(wiring.Component):
             upset = Cat(registered(m, shard.upset, f"upset{number}")
                         for number, shard in enumerate(self._shards)).any()  # fmt: skip
             count_events(m, self, {"upset": upset}, holder=Holder.PROTECTION)
+        self._alarms = []
         answered = self.o.valid & self.o.ready
         credits = [
             self._elaborate_credits(m, name, limit - 1 - self.LAG, accepted, refund)
@@ -239,7 +251,22 @@ class LaneUnit(wiring.Component):
             self.o.p.eq(collector.o.p),
             collector.o.ready.eq(self.o.ready),
         ]
+        if self._profile.check:
+            self._elaborate_alarm(m, accepted)
         return m
+
+    def _elaborate_alarm(self, m, accepted):
+        """Raise `fault` for good once a shard, the queue of answers or credits tell of anything."""
+        # Not as `accepted` is, which synthesis would make one register of.
+        refused = Signal(init=1)
+        m.d.sync += refused.eq(~(self.i.valid & self.i.ready))
+        illegal = [
+            registered(m, shard.illegal, f"illegal{number}")
+            for number, shard in enumerate(self._shards)
+        ]
+        illegal += [*self._alarms, self._collector.illegal, accepted == refused]
+        with m.If(Cat(illegal).any()):
+            m.d.sync += self.fault.eq(1)
 
     def _elaborate_secrets(self, m):
         """Bring in the secrets with the clears; return whether a beat may come, as to them."""
@@ -256,6 +283,13 @@ class LaneUnit(wiring.Component):
         return ~secrets.waits | pace.all()
 
     def _elaborate_credits(self, m, name, limit, spend, refund):
-        m.submodules[name] = credits = Credits(limit=limit)
+        m.submodules[name] = credits = Credits(limit=limit, check=self._profile.check)
         m.d.comb += [credits.spend.eq(spend), credits.refund.eq(refund)]
+        if self._profile.check:
+            # Counted upwards, and so no register of the other count.
+            count = Signal.like(credits.left, name=f"{name}_count", init=0)
+            late = delayed(m, Cat(spend, refund), 2, f"{name}_late")
+            m.d.sync += count.eq(count + late[0] - late[1])
+            wrong = registered(m, credits.left + count != limit, f"{name}_wrong")
+            self._alarms.append(wrong)
         return credits.available

@@ -116,6 +116,8 @@ class TimingUnit(StampedUnit):
         of a port that are closer, up to `lately.hdl.latencies.TICKS_WAITING` wait.
     time_bits : int, optional
         Width of the tick counter; by default that of a stamp.
+    check : bool
+        As for `lately.hdl.unit_shell.UnitShell`.
 
     Members
     -------
@@ -163,6 +165,7 @@ class TimingUnit(StampedUnit):
         ticks="tick",
         time_bits=None,
         protect="none",
+        check=False,
     ):
         least = self._check(spec, memory, levels, protect).least_period
         if ticks not in TICKS:
@@ -175,6 +178,7 @@ class TimingUnit(StampedUnit):
             statistics_bits=statistics_bits,
             result_time_bits=time_bits,
             tick_bits=PERIOD_BITS if ticks == "period" else 1,
+            check=check,
         )
         self.time = Signal.like(self.o.p.time, name="time")
         """Tick counter, in the clock after the control of an operation."""
@@ -215,7 +219,7 @@ class CountedTimingUnit(StampedUnit):
     memory : str or type
         As for `CountedTimingCore`; or one of `lately.hdl.memory.variants.EXCHANGE_MEMORIES`, as for
         `ExchangeCore`.
-    tag_bits, statistics_bits, levels, protect
+    tag_bits, statistics_bits, levels, protect, check
         As for `TimingUnit`.
 
     Members
@@ -249,11 +253,12 @@ class CountedTimingUnit(StampedUnit):
         memory="portable",
         levels=DEFAULT_LEVELS,
         protect="none",
+        check=False,
     ):
         self._check(spec, memory, levels, protect)
         build = ExchangeCore if self._profile.exchanges else CountedTimingCore
         core = build(spec, memory=memory, levels=levels, protect=protect)
-        super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits)
+        super().__init__(core, tag_bits=tag_bits, statistics_bits=statistics_bits, check=check)
 
     def _elaborate_core(self, m, control):
         m.submodules.blocks = blocks = BlockCount(block=self.spec.block)

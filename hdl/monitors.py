@@ -1,0 +1,48 @@
+"""Monitors of a unit of one lane: no result is lost or comes twice, and no place of one either."""
+
+from amaranth.hdl import Signal
+
+from .pipeline import delayed, registered
+
+
+def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next, illegal):
+    """Raise `fault` for good, a few clocks after something does not hold that always does.
+
+    Places that are left and results under way make up all that there are; a verdict comes as long
+    after its operation as every other; and the register of acceptances is that.
+
+    Parameters
+    ----------
+    fault : Signal
+    i : stream
+        Requests.
+    accepted : Signal
+        Whether one was accepted in the clock before.
+    queue : ResultQueue
+        With `check`.
+    places : Signal
+        Places that are left, less a number; signed, with a bit at least that only repeats the
+        sign of what is counted modulo twice the depth of the queue.
+    lags : (int, int)
+        Clocks by which the count of places knows of tags and of results later than the queue.
+    due, valid_next : Value
+        Whether a verdict must come in the next clock, and whether one does.
+    illegal : Value
+        Whether a part of the unit tells of a state that no operations bring about.
+    """
+    missed = registered(m, due ^ valid_next, "missed")
+    tagged = delayed(m, queue.tagged, lags[0], "tagged_before")
+    given = delayed(m, queue.given, lags[1], "given_before")
+    total = Signal.like(queue.tagged, init=places.init % (1 << len(queue.tagged)))
+    unbalanced = Signal()
+    # What the total does not show: more places than there are, or fewer than none.
+    sign = places[len(total) - 1 :]
+    m.d.sync += [
+        total.eq(places + tagged - given),
+        unbalanced.eq((total != total.init) | (sign.any() & ~sign.all())),
+    ]
+    # Not as `accepted` is, which synthesis would make one register of.
+    refused = Signal(init=1)
+    m.d.sync += refused.eq(~(i.valid & i.ready))
+    with m.If(unbalanced | missed | illegal | (accepted == refused)):
+        m.d.sync += fault.eq(1)
