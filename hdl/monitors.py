@@ -13,6 +13,8 @@ def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next
 
     Parameters
     ----------
+    m : Module
+        Gets the registers.
     fault : Signal
     i : stream
         Requests.
