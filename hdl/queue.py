@@ -117,10 +117,15 @@ class ResultQueue(wiring.Component):
         another = Signal()
         loaded = Signal()
         came = Signal()
+        # For the many enables of two parts a register of its own, which is no copy of the other:
+        # synthesis would make one of both.
+        empty = Signal(name="empty", init=1) if self._apart else ~self.o.valid
         m.d.sync += came.eq(self.valid_next)
         written = self._elaborate_count(m, "written", self.valid_next)
-        follows = Mux(loaded, another, stored)
-        m.d.comb += [taken.eq(~self.o.valid | self.o.ready), load.eq(taken & follows)]
+        m.d.comb += [
+            taken.eq(empty | self.o.ready),
+            load.eq(taken & Mux(loaded, another, stored)),
+        ]
         m.d.sync += [
             loaded.eq(load),
             stored.eq(written != read),
@@ -128,6 +133,8 @@ class ResultQueue(wiring.Component):
         ]
         with m.If(taken):
             m.d.sync += self.o.valid.eq(load)
+            if self._apart:
+                m.d.sync += empty.eq(~load)
         with m.If(load):
             m.d.sync += [read.eq(after), after.eq(after + 1)]
         places = {}
@@ -142,7 +149,10 @@ class ResultQueue(wiring.Component):
             )
             words.insert(1, status)
         if self._apart:
-            words.insert(1, self._elaborate_apart(m, came, self.verdict[low:], follows, places))
+            down = places["read"] = self._elaborate_count(m, "read_down", load, down=True)
+            words.insert(1, self._elaborate_words(
+                m, "apart", came, self.verdict[low:], down, taken, places, down=True
+            ))  # fmt: skip
         m.d.comb += self.o.p.eq(Cat(words))
         if self._checks:
             self._elaborate_check(m, came, places, written, read, after)
@@ -154,21 +164,6 @@ class ResultQueue(wiring.Component):
         with m.If(event):
             m.d.sync += count.eq(~successor(~count) if down else count + 1)
         return count
-
-    def _elaborate_apart(self, m, came, value, follows, places):
-        """Store the bits apart; return those read last.
-
-        Their many enables come from a register of their own, which is no copy of `o.valid`, as
-        their place is none of `read`: synthesis would make one of both.
-        """
-        empty = Signal(init=1)
-        taken = Signal(name="taken_apart")
-        load = Signal(name="load_apart")
-        m.d.comb += [taken.eq(empty | self.o.ready), load.eq(taken & follows)]
-        with m.If(taken):
-            m.d.sync += empty.eq(~load)
-        read = places["read"] = self._elaborate_count(m, "read_down", load, down=True)
-        return self._elaborate_words(m, "apart", came, value, read, taken, places, down=True)
 
     def _elaborate_check(self, m, came, places, written, read, after):
         """Watch the places of which one follows from another."""
