@@ -202,6 +202,6 @@ def told_upset(pipe, found, control):
     control : Staged
         Of the operation, a `Control`.
     """
-    upset = ~pipe.all_of("upset", ~found, steps=1)
+    upset = ~pipe.all_of("upset", ~found)
     asked = (control["query"] | control["insert"]).at(upset.stage)
     return (upset & asked).at(upset.stage + 1)
