@@ -2,6 +2,7 @@
 
 import random
 import re
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -14,7 +15,11 @@ from amaranth.sim import Simulator
 from lately.golden import Operation, any_preset
 from lately.golden.spec import GEBFSpec
 from lately.hdl import filter_unit
+from lately.hdl.frontend.front import FrontEnd
+from lately.hdl.frontend.gate import Gate
+from lately.hdl.lanes.credits import Credits
 from lately.hdl.profile import HardwareProfile
+from lately.hdl.queue import ResultQueue
 from lately.hdl.ring.core import ring_core
 from lately.hdl.ring.ring import Ring, illegal_masks
 from lately.hdl.ring.sliced import ColumnRing
@@ -228,3 +233,26 @@ def test_alarm_at_once(name, bits):
             outcome = unit.upsets.strike(struck, beats=beats, patience=200)
             assert outcome.told.all()
         assert len(places) == bits
+
+
+SMALL = {
+    "ring": partial(Ring, segments=SEGMENTS, run=2, clear_words=WORDS),
+    "ring of columns": partial(ColumnRing, segments=SEGMENTS),
+    "gate": partial(Gate, start=8),
+    "front end": partial(FrontEnd, generation_bits=4, minimum_generation=4, clear_words=WORDS),
+    "queue of results": partial(ResultQueue, depth=4, tag_bits=1, verdict_bits=1),
+    "credits": partial(Credits, limit=4),
+    "dictionary": partial(filter_unit, any_preset("dictionary-tiny")),
+    "timing filter": partial(filter_unit, any_preset("timing-tiny")),
+    "counted timing filter": partial(filter_unit, any_preset("timing-counted-tiny")),
+    "ring of one lane": partial(filter_unit, any_preset("tiny")),
+    "ring of two lanes": partial(filter_unit, any_preset("two-lanes-tiny")),
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_nothing_is_watched_but_where_it_is_asked_for(kind):
+    build = SMALL[kind]
+    watched = {"illegal", "left", "fault"}
+    for component, there in ((build(), False), (build(check=True), True)):
+        assert bool(watched & component.signature.members.keys()) == there
