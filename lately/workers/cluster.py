@@ -167,7 +167,9 @@ def _reached(address: str) -> Iterator[Client]:
         _compare(client)
         yield client
     finally:
-        client.close(timeout=TIMEOUT)
+        # Dask fails where an attempt to reach a lost scheduler ends as its connections are closed.
+        with suppress(RuntimeError):
+            client.close(timeout=TIMEOUT)
 
 
 def _probe(address: str) -> None:

@@ -217,6 +217,25 @@ def test_scheduler_is_lost(tmp_path, fresh, monkeypatch):
     assert [entry["square"] for entry in found] == [0]
 
 
+def test_scheduler_is_lost_and_so_is_the_end_of_a_connection(tmp_path, fresh, monkeypatch):
+    """The one line stands, whatever Dask raises where an attempt to connect ends at that moment."""
+    close = cluster.Client.close
+
+    def closes_late(client, *args, **options):
+        close(client, *args, **options)
+        raise RuntimeError("Cannot change state of expiring Timeout")
+
+    monkeypatch.setattr(cluster, "TIMEOUT", 2)
+    monkeypatch.setattr(cluster.Client, "close", closes_late)
+    fresh.worker()
+    with pytest.raises(SchedulerError, match=r"^scheduler: lost the one at tcp://127.*; run it"):
+        graph.run(
+            calls(tmp_path / "log", held),
+            lambda call, outcome: kill(fresh.scheduler),
+            scheduler=fresh.address,
+        )
+
+
 def test_no_worker_yet(tmp_path, fresh):
     shown = []
 
