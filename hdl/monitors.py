@@ -1,8 +1,45 @@
-"""Monitors of a unit of one lane: no result is lost or comes twice, and no place of one either."""
+"""Monitors of units: no result is lost or comes twice, and no place of one either."""
 
-from amaranth.hdl import Signal
+from amaranth.hdl import Cat, Signal
 
 from .pipeline import delayed, registered
+
+
+def watch_acceptance(m, i, accepted):
+    """Return whether the register of acceptances is not that.
+
+    Parameters
+    ----------
+    m : Module
+        Gets a register.
+    i : stream
+        Requests.
+    accepted : Signal
+        Whether one was accepted in the clock before.
+    """
+    # Not as `accepted` is, which synthesis would make one register of.
+    refused = Signal(init=1)
+    m.d.sync += refused.eq(~(i.valid & i.ready))
+    return accepted == refused
+
+
+def watch_credits(m, credits, name):
+    """Return whether credits and operations under way did not make up all that there are.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    credits : Credits
+        With `check`.
+    name : str
+        Prefix of the registers' names.
+    """
+    # Counted upwards, and so no register of the other count.
+    under_way = Signal.like(credits.left, name=f"{name}_count", init=0)
+    late = delayed(m, Cat(credits.spend, credits.refund), 2, f"{name}_late")
+    m.d.sync += under_way.eq(under_way + late[0] - late[1])
+    return registered(m, credits.left + under_way != credits.left.init, f"{name}_wrong")
 
 
 def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next, illegal):
@@ -16,10 +53,8 @@ def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next
     m : Module
         Gets the registers.
     fault : Signal
-    i : stream
-        Requests.
-    accepted : Signal
-        Whether one was accepted in the clock before.
+    i, accepted
+        As for `watch_acceptance`.
     queue : ResultQueue
         With `check`.
     places : Signal
@@ -43,8 +78,5 @@ def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next
         total.eq(places + tagged - given),
         unbalanced.eq((total != total.init) | (sign.any() & ~sign.all())),
     ]
-    # Not as `accepted` is, which synthesis would make one register of.
-    refused = Signal(init=1)
-    m.d.sync += refused.eq(~(i.valid & i.ready))
-    with m.If(unbalanced | missed | illegal | (accepted == refused)):
+    with m.If(unbalanced | missed | illegal | watch_acceptance(m, i, accepted)):
         m.d.sync += fault.eq(1)

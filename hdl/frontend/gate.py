@@ -208,7 +208,7 @@ class Gate(wiring.Component):
     def _elaborate_check(self, m, closed, alone):
         """Watch that what came in comes out, at once or as the gate opens, and that it does."""
         serializer = self._serializer
-        # Operations that have come in and not come out: 2 at most, so that 3 is one too few.
+        # Operations that have come in and not come out: 2 at most.
         inside = Signal(2)
         m.d.sync += inside.eq(inside + (self.i.valid & self.i.ready) - self.valid)
         # What was held comes out as the gate opens, and nothing new is in so soon.
@@ -221,9 +221,7 @@ class Gate(wiring.Component):
             was_closed.append(registered(m, was_closed[-1], f"was_closed{clock}"))
         late = ~Cat(was_closed).any() & (inside != sum(entered[1:]))
         stuck = closed & ~alone & ~serializer.opens
-        m.d.comb += self.illegal.eq(
-            registered(m, Cat(inside.all(), left, late, stuck), "apart").any()
-        )
+        m.d.comb += self.illegal.eq(registered(m, Cat(left, late, stuck), "apart").any())
 
     def _elaborate_acceptance(self, m, reopen):
         """Return what was accepted: whether, which operation; whether the gate closes; and has."""

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..latencies import FAN_IN, paged_latency
 from ..memory.paged import PagedMemory
+from ..monitors import watch_credits
 from ..pipeline import Pipeline, delayed, registered, successor
 from ..queue import ResultQueue
 from .beats import count_bits
@@ -30,7 +31,7 @@ class Collector(wiring.Component):
     copies : int
         Of each word of its memories, of which most count.
     check : bool
-        Whether the queue of answers is watched.
+        Whether the queue of answers and the count of its places are watched.
 
     Members
     -------
@@ -44,7 +45,7 @@ class Collector(wiring.Component):
     hit : Out(lanes)
         Lanes of an answer that report their key, to be counted.
     illegal : Out(1)
-        If it is watched: as of `lately.hdl.queue.ResultQueue`.
+        If they are watched: they are in a state that no answers bring about.
     """
 
     DEPTH = 32
@@ -104,7 +105,9 @@ class Collector(wiring.Component):
             copies=self._copies,
             check=self._checks,
         )
-        m.submodules.credits = credits = Credits(limit=self.DEPTH - self._look - self.UNDER_WAY)
+        m.submodules.credits = credits = Credits(
+            limit=self.DEPTH - self._look - self.UNDER_WAY, check=self._checks
+        )
         beat = Signal(self._count_bits)
         # Reads see it a cycle later.
         recorded = registered(m, self.recorded, "came_in")
@@ -131,7 +134,7 @@ class Collector(wiring.Component):
             queue.o.ready.eq(self.o.ready),
         ]
         if self._checks:
-            m.d.comb += self.illegal.eq(queue.illegal)
+            m.d.comb += self.illegal.eq(queue.illegal | watch_credits(m, credits, "credits"))
         return m
 
     def _elaborate_check(self, m, pipeline, beat, recorded, records, available):

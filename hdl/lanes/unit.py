@@ -11,7 +11,8 @@ from ..hash.siphash import SipHash
 from ..interface import UnitSignature
 from ..latencies import DEFAULT_LEVELS, GENERATION_LEAD, SECRET_SETTLE
 from ..memory.map import floorplan_groups, memory_map
-from ..pipeline import delayed, registered
+from ..monitors import watch_acceptance, watch_credits
+from ..pipeline import registered
 from ..profile import HardwareProfile
 from ..registers import Holder, counters
 from ..statistics import count_events
@@ -57,7 +58,7 @@ class LaneUnit(wiring.Component):
         As for `FilterUnit`.
     check : bool
         Whether the unit watches its own state: the masks of the ring of each shard, that the spare
-        is clean when it turns, the places of entries and of answers, and the credits.
+        is clean when it turns, the places of entries and of answers, and the counts of credits.
 
     Members
     -------
@@ -231,19 +232,19 @@ class LaneUnit(wiring.Component):
             upset = Cat(registered(m, shard.upset, f"upset{number}")
                         for number, shard in enumerate(self._shards)).any()  # fmt: skip
             count_events(m, self, {"upset": upset}, holder=Holder.PROTECTION)
-        self._alarms = []
         answered = self.o.valid & self.o.ready
-        credits = [
-            self._elaborate_credits(m, name, limit - 1 - self.LAG, accepted, refund)
+        credits = {
+            name: self._elaborate_credits(m, name, limit - 1 - self.LAG, accepted, refund)
             for name, limit, refund in (
                 ("under_way", self._profile.lane_slots, answered),
                 ("waiting", self._profile.beat_places, distributor.left),
             )
-        ]
+        }
+        may = [one.available for one in credits.values()]
         if self._secrets is not None:
-            credits.append(self._elaborate_secrets(m))
+            may.append(self._elaborate_secrets(m))
         m.d.comb += [
-            self.i.ready.eq(registered(m, Cat(credits).all(), "ready")),
+            self.i.ready.eq(registered(m, Cat(may).all(), "ready")),
             collector.recorded.eq(dispatcher.recorded),
             collector.record.eq(dispatcher.record),
             collector.slot.eq(dispatcher.slot),
@@ -252,19 +253,17 @@ class LaneUnit(wiring.Component):
             collector.o.ready.eq(self.o.ready),
         ]
         if self._profile.check:
-            self._elaborate_alarm(m, accepted)
+            self._elaborate_alarm(m, accepted, credits)
         return m
 
-    def _elaborate_alarm(self, m, accepted):
-        """Raise `fault` for good once a shard, the queue of answers or credits tell of anything."""
-        # Not as `accepted` is, which synthesis would make one register of.
-        refused = Signal(init=1)
-        m.d.sync += refused.eq(~(self.i.valid & self.i.ready))
+    def _elaborate_alarm(self, m, accepted, credits):
+        """Raise `fault` for good once a shard, the collector or credits tell of anything."""
         illegal = [
             registered(m, shard.illegal, f"illegal{number}")
             for number, shard in enumerate(self._shards)
         ]
-        illegal += [*self._alarms, self._collector.illegal, accepted == refused]
+        illegal += [watch_credits(m, one, name) for name, one in credits.items()]
+        illegal += [self._collector.illegal, watch_acceptance(m, self.i, accepted)]
         with m.If(Cat(illegal).any()):
             m.d.sync += self.fault.eq(1)
 
@@ -285,11 +284,4 @@ class LaneUnit(wiring.Component):
     def _elaborate_credits(self, m, name, limit, spend, refund):
         m.submodules[name] = credits = Credits(limit=limit, check=self._profile.check)
         m.d.comb += [credits.spend.eq(spend), credits.refund.eq(refund)]
-        if self._profile.check:
-            # Counted upwards, and so no register of the other count.
-            count = Signal.like(credits.left, name=f"{name}_count", init=0)
-            late = delayed(m, Cat(spend, refund), 2, f"{name}_late")
-            m.d.sync += count.eq(count + late[0] - late[1])
-            wrong = registered(m, credits.left + count != limit, f"{name}_wrong")
-            self._alarms.append(wrong)
-        return credits.available
+        return credits

@@ -5,6 +5,7 @@ import re
 import pytest
 from pages import upset_campaign
 from pages.upset_campaign import DATA, registers, registers_table, units_table
+from watched import WATCHED
 
 from lately.golden import Specification
 from lately.replay.run_record import UPSETS, RunRecord
@@ -50,13 +51,6 @@ def test_protection_keeps_its_promise(runs):
             elif row["outcome"] not in ("masked", "latent"):
                 assert row["silent"] == 0, name
                 assert parity or row["told"] == 0, name
-
-
-WATCHED = (
-    r"(shard\d\.)?core\.store\.ring\.(spare|write)|places|(credits|under_way|waiting)\.left|"
-    r"((shard\d|collector)\.)?queue\.(after|read|read_down|(\w+_)?written)"
-)
-"""Registers of which every upset is told."""
 
 
 def test_what_is_watched_is_told(runs):
