@@ -138,6 +138,20 @@ def test_module_that_cannot_be_imported_fails_the_tests(tmp_path):
     }
 
 
+@pytest.mark.parametrize(("output", "failed"), [("Killed", True), ("1 failed, 6 passed", False)])
+def test_a_run_that_tells_nothing_kills_only_if_no_test_ended(
+    output, failed, tmp_path, monkeypatch
+):
+    """A process that dies is a kill; tests that end without being told of are none."""
+    monkeypatch.setattr("mutation.processes.start", lambda *_: f"...\n{output}\n")
+    run, files = Run(tmp_path), ["tests/hdl/test_target_clocks.py"]
+    if failed:
+        assert run_tests(run, files) == {"failed": files[0], "error": output, "tests": {}}
+    else:
+        with pytest.raises(RuntimeError, match=f"^The plugin of pytest must tell .* {output}$"):
+            run_tests(run, files)
+
+
 def test_endless_process_is_stopped(tmp_path):
     with pytest.raises(EndlessRunError):
         start(["-c", "while True: pass"], dict(os.environ), 0.5)

@@ -5,7 +5,7 @@ import re
 import pytest
 from pages import upset_campaign
 from pages.upset_campaign import DATA, registers, registers_table, units_table
-from watched import WATCHED
+from watched_registers import WATCHED
 
 from lately.golden import Specification
 from lately.replay.run_record import UPSETS, RunRecord

@@ -11,7 +11,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
-from watched import WATCHED
+from watched_registers import WATCHED
 
 from lately.golden import Operation, any_preset
 from lately.golden.spec import GEBFSpec

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -80,6 +81,8 @@ def run_tests(run: Run, files: list[str], chosen: Mapping[str, dict] | None = No
     ------
     EndlessRunError
         If it takes much longer than is usual.
+    RuntimeError
+        If tests ran and the plugin told nothing of them.
     """
     arguments = ["-m", "pytest", "-p", "no:cacheprovider", "-p", "watched", "-q", *files]
     arguments += ["-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
@@ -97,7 +100,11 @@ def run_tests(run: Run, files: list[str], chosen: Mapping[str, dict] | None = No
         output = start([*arguments, f"--basetemp={folder}/tests"], environment, limit)
         if told.exists():
             return json.loads(told.read_text())
-    return {"failed": files[0], "error": output.strip().rpartition("\n")[2], "tests": {}}
+    last = output.strip().rpartition("\n")[2]
+    if re.search(r"\d+ (passed|failed)", last):
+        # Otherwise all mutants would count as killed.
+        raise RuntimeError(f"The plugin of pytest must tell of a run that ended, not only: {last}")
+    return {"failed": files[0], "error": last, "tests": {}}
 
 
 def build(run: Run, kind: str, known: Mapping[str, str] | str, *, limit=None) -> dict:
