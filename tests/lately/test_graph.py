@@ -219,14 +219,18 @@ def test_scheduler_is_lost(tmp_path, fresh, monkeypatch):
 
 def test_scheduler_is_lost_and_so_is_the_end_of_a_connection(tmp_path, fresh, monkeypatch):
     """The one line stands, whatever Dask raises where an attempt to connect ends at that moment."""
-    close = cluster.Client.close
 
-    def closes_late(client, *args, **options):
-        close(client, *args, **options)
-        raise RuntimeError("Cannot change state of expiring Timeout")
+    class ClosesLate(cluster.Client):
+        closed = False
+
+        def close(self, *args, **options):
+            super().close(*args, **options)
+            if not self.closed:  # Collected as garbage, a client is closed again.
+                self.closed = True
+                raise RuntimeError("Cannot change state of expiring Timeout")
 
     monkeypatch.setattr(cluster, "TIMEOUT", 2)
-    monkeypatch.setattr(cluster.Client, "close", closes_late)
+    monkeypatch.setattr(cluster, "Client", ClosesLate)
     fresh.worker()
     with pytest.raises(SchedulerError, match=r"^scheduler: lost the one at tcp://127.*; run it"):
         graph.run(
