@@ -242,8 +242,7 @@ def detector_latency(*, levels: int = DEFAULT_LEVELS, **figures: Any) -> Any:
 def paged_latency(depth: int, *, far: bool = False) -> int:
     """Return the cycles from a read address of a `PagedMemory` to its word.
 
-    A read makes the first choice among the pages unless it comes from afar; each clock after it
-    makes two.
+    A read makes the first choice among the pages; each clock after it makes two.
 
     Parameters
     ----------
@@ -252,7 +251,7 @@ def paged_latency(depth: int, *, far: bool = False) -> int:
     far : bool
         As for `lately.hdl.memory.paged.PagedMemory`.
     """
-    return 2 + far + (int(ceil_log(2, -(-depth // PAGE_WORDS))) + far) // 2
+    return 2 + 2 * far + int(ceil_log(2, -(-depth // PAGE_WORDS))) // 2
 
 
 def result_places(latency: Any, *, lag: int = ACCEPT_LAG) -> Any:

@@ -30,12 +30,12 @@ class Credits(wiring.Component):
     Raises
     ------
     ValueError
-        If the limit is not a positive integer.
+        If the limit is not an integer of at least 0.
     """
 
     def __init__(self, *, limit, check=False):
-        if type(limit) is not int or limit < 1:
-            raise ValueError(f"Limit must be an integer of at least 1, not {limit!r}")
+        if type(limit) is not int or limit < 0:
+            raise ValueError(f"Limit must be an integer of at least 0, not {limit!r}")
         self._limit = limit
         self._shape = signed(limit.bit_length() + 3)
         super().__init__(

@@ -48,7 +48,7 @@ class PagedMemory(wiring.Component):
     """Words in pages, which are selected two binary digits per clock.
 
     One write and one read per clock. A read sees the writes that come two clocks before it, from
-    afar those of one clock before. Latency `latency` clocks from `read_address` to `word`.
+    afar those of its own clock. Latency `latency` clocks from `read_address` to `word`.
 
     Parameters
     ----------
@@ -60,8 +60,8 @@ class PagedMemory(wiring.Component):
         Which of how many memories with the same addresses: each has registers of its own for
         them, so that they may lie apart.
     far : bool
-        Whether reads come from afar: their addresses have two registers on the way to the pages,
-        and what is read has one ahead of the first choice.
+        Whether reads come from afar: their addresses have three registers on the way to the
+        pages, where others have one.
     share : int
         Bits of all pages, for each place, that share registers for addresses. More do where
         there are too few maps.
@@ -136,7 +136,7 @@ class PagedMemory(wiring.Component):
             )
         )
         value = pipeline.enter(value, f"value{group}", reset_less=True).at(2).value
-        address = read.at(1 + self._far)
+        address = read.at(1 + 2 * self._far)
         words = []
         for number in range(self._pages):
             ports = self._elaborate_page(m, f"page{group}_{number}", len(value))
@@ -155,13 +155,12 @@ class PagedMemory(wiring.Component):
                 ]
             words.append(
                 # What is read joins the first choice ahead of a register: half as many of those.
-                # Together with a long way of the address that is too much for a clock.
                 pipeline.enter(
                     vote([read_port.data for _, read_port in ports]),
                     f"page{group}_{number}",
                     stage=address.stage,
                     reset_less=True,
-                    levels=1 + self._far,
+                    levels=1,
                 )
             )
         word = pipeline.select(words, address[low:], f"word{group}_").settled()

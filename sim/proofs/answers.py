@@ -49,7 +49,7 @@ class Answers(_OfCollector):
     the beat that is followed, until another beat has its slot.
     """
 
-    PATIENCE = 29
+    PATIENCE = 31
     """Clocks for which an answer waits at most while its beat is complete and `o` ready."""
 
     # Places that run out while there are few beats.
@@ -180,7 +180,7 @@ PROOFS = (
         "while answers are taken; it waits unchanged until it is taken. Hits are counted once.",
         design="collector, 2 lanes, 3 shards, 4 slots, 16 places for answers",
         build=Answers,
-        method=Bounded(33),
+        method=Bounded(35),
         goals={
             "a beat is looked after again": 40,
             "all slots are taken as an answer comes": 40,

@@ -15,7 +15,7 @@ _LANES, _SHARDS, _SLOTS, _DEPTH = 2, 3, 4, 4
 
 
 # Few places, which come again soon.
-_SMALL = {"PLACES": 9}
+_SMALL = {"PLACES": 10}
 
 
 class Shares(Harness):
@@ -127,9 +127,9 @@ PROOFS = (
         statement="A shard gets the entries of the beats that have some for it, each once and in "
         "their order, with the states of their lanes, and never more than it has places for; a "
         "beat does not wait where all shards are empty.",
-        design="distributor, 3 shards, 4 places for beats, 9 for entries",
+        design="distributor, 3 shards, 4 places for beats, 10 for entries",
         build=Shares,
-        method=Bounded(18),
+        method=Bounded(19),
         goals={"a shard is full": 20, "all places for beats are taken": 20},
     ),
     Proof(

@@ -68,7 +68,7 @@ def test_pages_have_bits(width, pages, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("depth", "latency"), [(8, 3), (16, 3), (32, 4), (64, 4), (128, 5), (256, 5)]
+    ("depth", "latency"), [(8, 4), (16, 4), (32, 4), (64, 5), (128, 5), (256, 6)]
 )
 def test_paged_memory_from_afar(depth, latency):
     check_paged_memory(depth, latency, width=9, number=3, far=True)
@@ -94,12 +94,12 @@ def check_paged_memory(depth, latency, *, width, number, far=False):
             ctx.set(memory.write_address, address)
             ctx.set(memory.value, value)
             ctx.set(memory.read_address, reading)
-            # A read sees all writes of at least as many clocks before it.
-            before = 1 if far else 2
+            writes.append((address, value) if write else None)
+            # A read sees all writes of at least two clocks before it, from afar those of its own.
+            before = 1 if far else 3
             if len(writes) >= before and (done := writes[-before]):
                 held[done[0]] = done[1]
             asked.append(held[reading])
-            writes.append((address, value) if write else None)
             if len(asked) > latency:
                 assert ctx.get(memory.word) == asked[-1 - latency]
             await ctx.tick()
@@ -305,9 +305,9 @@ def test_credits_at_the_edge():
     assert available == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("limit", [0, True, 2.0])
+@pytest.mark.parametrize("limit", [-1, True, 2.0])
 def test_credits_limit_wrong(limit):
-    with pytest.raises(ValueError, match=r"^Limit must be an integer of at least 1, not "):
+    with pytest.raises(ValueError, match=r"^Limit must be an integer of at least 0, not "):
         Credits(limit=limit)
 
 

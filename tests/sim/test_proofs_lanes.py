@@ -35,7 +35,7 @@ def status_of(build, method):
 )
 def test_broken_distributor_fails(old, new):
     distributor = broken(Distributor, old, new)
-    assert status_of(partial(Shares, distributor=distributor), Bounded(18)) == "failed"
+    assert status_of(partial(Shares, distributor=distributor), Bounded(19)) == "failed"
 
 
 def test_broken_dispatcher_fails():
@@ -67,7 +67,7 @@ def test_broken_dispatcher_fails():
 )
 def test_broken_collector_fails(old, new):
     collector = broken(Collector, old, new)
-    assert status_of(partial(Answers, collector=collector), Bounded(32)) == "failed"
+    assert status_of(partial(Answers, collector=collector), Bounded(35)) == "failed"
 
 
 @pytest.mark.parametrize(
