@@ -23,8 +23,27 @@ def watch_acceptance(m, i, accepted):
     return accepted == refused
 
 
+def watch_count(m, count, name, *, more, less=0):
+    """Return whether a count was not one of these events.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    count : Signal
+    name : str
+        Prefix of the registers' names.
+    more, less : Value
+        Whether the count has one more, or one less, in the next clock.
+    """
+    # Counted the other way, and so no register of the other count.
+    other = Signal(len(count), name=f"{name}_other", init=~count.init & (1 << len(count)) - 1)
+    m.d.sync += other.eq(other - more + less)
+    return registered(m, ~(Cat(count) ^ other).all(), f"{name}_wrong")
+
+
 def watch_credits(m, credits, name):
-    """Return whether credits and operations under way did not make up all that there are.
+    """Return whether credits were not all that there are, less those of operations under way.
 
     Parameters
     ----------
@@ -35,11 +54,28 @@ def watch_credits(m, credits, name):
     name : str
         Prefix of the registers' names.
     """
-    # Counted upwards, and so no register of the other count.
-    under_way = Signal.like(credits.left, name=f"{name}_count", init=0)
     late = delayed(m, Cat(credits.spend, credits.refund), 2, f"{name}_late")
-    m.d.sync += under_way.eq(under_way + late[0] - late[1])
-    return registered(m, credits.left + under_way != credits.left.init, f"{name}_wrong")
+    return watch_count(m, credits.left, name, more=late[1], less=late[0])
+
+
+def watch_way(m, start, end, cycles, name):
+    """Return whether a flag did not arrive, or one did that had not left.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    start, end : Value
+        Whether one leaves, and whether it arrives.
+    cycles : int
+        How much later.
+    name : str
+        Prefix of the registers' names.
+    """
+    # The other way round, and so no registers of the flag's own.
+    none = Signal(cycles, name=f"{name}_none", init=-1)
+    m.d.sync += none.eq(Cat(~start, none))
+    return registered(m, end == none[-1], f"{name}_lost")
 
 
 def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next, illegal):

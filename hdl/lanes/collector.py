@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..latencies import FAN_IN, paged_latency
 from ..memory.paged import PagedMemory
-from ..monitors import watch_credits
+from ..monitors import watch_count, watch_credits, watch_way
 from ..pipeline import Pipeline, delayed, registered, successor
 from ..queue import ResultQueue
 from .beats import count_bits
@@ -31,7 +31,7 @@ class Collector(wiring.Component):
     copies : int
         Of each word of its memories, of which most count.
     check : bool
-        Whether the queue of answers and the count of its places are watched.
+        Whether the order of beats, the queue of answers and the count of its places are watched.
 
     Members
     -------
@@ -94,6 +94,7 @@ class Collector(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        self._wrong = []
         m.submodules.records = records = PagedMemory(
             depth=self._slots, width=self._record.size, far=True, copies=self._copies
         )
@@ -122,10 +123,10 @@ class Collector(wiring.Component):
             m, pipeline, beat, recorded, records, credits.available
         )
         coming, answer = self._elaborate_answer(m, pipeline, passes, record)
-        came = registered(m, coming, "came")
+        came = registered(m, coming.value, "came")
         m.d.comb += [
             self.hit.eq(Cat(lane.seen & came for lane in answer.lanes)),
-            queue.valid_next.eq(coming),
+            queue.valid_next.eq(coming.value),
             queue.verdict.eq(answer),
             credits.spend.eq(passes.value),
             credits.refund.eq(self.o.valid & self.o.ready),
@@ -134,7 +135,14 @@ class Collector(wiring.Component):
             queue.o.ready.eq(self.o.ready),
         ]
         if self._checks:
-            m.d.comb += self.illegal.eq(queue.illegal | watch_credits(m, credits, "credits"))
+            self._wrong += [
+                queue.illegal,
+                watch_count(m, queue.given, "given", more=credits.refund),
+                watch_credits(m, credits, "credits"),
+                watch_way(m, self.recorded, recorded, 1, "recorded"),
+                watch_way(m, passes.value, coming.value, coming.stage - passes.stage, "passes"),
+            ]
+            m.d.comb += self.illegal.eq(Cat(self._wrong).any())
         return m
 
     def _elaborate_check(self, m, pipeline, beat, recorded, records, available):
@@ -160,6 +168,12 @@ class Collector(wiring.Component):
         passed = number.at(passes.stage).value
         m.d.comb += self.read.eq(passed)
         self._elaborate_beat(m, beat, goes, fails, passed)
+        if self._checks:
+            # Beats are looked after in their order, whether they pass or not.
+            turn = Signal.like(beat)
+            m.d.sync += turn.eq(turn + passes.value)
+            looked = registered(m, alive[-1] & ~fails, "looked")
+            self._wrong.append(registered(m, looked & (passed != turn), "out_of_turn"))
         return passes, pipeline.combine("lanes", lambda record: record.lanes, record)
 
     def _elaborate_complete(self, m, pipeline, number, recorded, record):
@@ -168,6 +182,8 @@ class Collector(wiring.Component):
         newest = Signal(self._count_bits, init=-1)
         with m.If(recorded):
             m.d.sync += newest.eq(newest + 1)
+        if self._checks:
+            self._wrong.append(watch_count(m, newest, "newest", more=recorded))
         there = self._elaborate_reached(
             pipeline, pipeline.enter(newest, "newest").at(1), number.at(1), "there"
         )
@@ -242,7 +258,7 @@ class Collector(wiring.Component):
             m.d.sync += high.eq(Mux(fails, back[2:], next_high))
 
     def _elaborate_answer(self, m, pipeline, passes, record):
-        """Return when an answer comes, a cycle ahead, and the answer."""
+        """Return whether an answer comes, a cycle ahead, and the answer."""
         # On the way from the shards.
         stage = passes.stage + self._results_latency
         results = pipeline.enter(self.results, "results", stage=stage).at(stage + 2)
@@ -270,4 +286,4 @@ class Collector(wiring.Component):
                 of_lane.seen.eq((kept.asked & verdict[0]) | (kept.known & kept.query)),
                 of_lane.age.eq(verdict[1:] & kept.asked.replicate(self._verdict_bits - 1)),
             ]
-        return passes.at(chosen.stage).value, answer
+        return passes.at(chosen.stage), answer

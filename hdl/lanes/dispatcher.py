@@ -15,6 +15,7 @@ from ...golden.hash.siphash import SECRET_BITS
 from ..hash.functions import StateHash
 from ..hash.siphash import SipHash
 from ..interface import UnitSignature, operation_bits
+from ..monitors import watch_count, watch_way
 from ..pipeline import Pipeline, successor
 from .beats import BeatRecord, SameBeatKeys, ShiftFinder
 from .distributor import Share
@@ -99,10 +100,13 @@ class Dispatcher(wiring.Component):
         With siphash only. Must have its value from the cycle after a beat on.
     cleared : Out(1)
         With siphash only: this beat begins with a clear.
+    illegal : Out(1)
+        If the unit watches its state: a beat did not arrive, or a count of them is not that.
     """
 
     def __init__(self, *, profile, tag_bits, slots, generation_bits):
         self._spec = spec = profile.spec
+        self._checks = profile.check
         self._lanes = spec.lanes
         self._shards = spec.shards
         self._hashes = [
@@ -140,10 +144,12 @@ class Dispatcher(wiring.Component):
                 "shifted": Out(1),
             }
             | ({"secret": In(SECRET_BITS), "cleared": Out(1)} if spec.hash == "siphash" else {})
+            | ({"illegal": Out(1)} if profile.check else {})
         )
 
     def elaborate(self, platform):
         m = Module()
+        self._wrong = []
         pipeline = Pipeline(m)
         beat = self._elaborate_beat(pipeline)
         states = self._elaborate_states(m, pipeline)
@@ -192,6 +198,9 @@ class Dispatcher(wiring.Component):
                   "waits": waits, "slot": slot}  # fmt: skip
         self._elaborate_share(m, shared | {name: beat[name] for name in ("query", "insert")}, items)
         self._elaborate_record(m, beat, known, asked, numbers, there, slot)
+        if self._checks:
+            way = watch_way(m, self.valid, self.recorded, self.latency + 1, "recorded")
+            m.d.comb += self.illegal.eq(Cat(way, *self._wrong).any())
         return m
 
     def _elaborate_beat(self, pipeline):
@@ -259,6 +268,8 @@ class Dispatcher(wiring.Component):
         slot = Signal(self.share.slot.shape())
         with m.If(arrived.value):
             m.d.sync += slot.eq(successor(slot))
+        if self._checks:
+            self._wrong.append(watch_count(m, slot, "slot", more=arrived.value))
         return pipeline.enter(slot, "slot", stage=arrived.stage)
 
     def _elaborate_share(self, m, shared, items):
@@ -282,8 +293,13 @@ class Dispatcher(wiring.Component):
             # The entries that a shard has got, with that of the beat.
             entries = Signal.like(self.record.required[shard], name=f"entries{shard}")
             m.d.comb += self.record.required[shard].eq(entries)
-            with m.If(beat["arrived"].at(self.latency).value):
-                m.d.sync += entries.eq(entries + there.at(self.latency).value[shard])
+            arrived = beat["arrived"].at(self.latency).value
+            more = there.at(self.latency).value[shard]
+            with m.If(arrived):
+                m.d.sync += entries.eq(entries + more)
+            if self._checks:
+                wrong = watch_count(m, entries, f"entries{shard}", more=arrived & more)
+                self._wrong.append(wrong)
         shared = {"valid": beat["valid"], "query": beat["query"], "asked": asked, "known": known}
         shared = {name: flags.at(stage).value for name, flags in shared.items()}
         for lane, number in enumerate(numbers):

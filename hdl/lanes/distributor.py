@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.hash.functions import STATE_BITS
 from ..latencies import SHARD_PLACES
 from ..memory.paged import PagedMemory
+from ..monitors import watch_count, watch_way
 from ..parameters import require_integer, require_power_of_two
 from ..pipeline import Pipeline, registered, successor
 from .beats import check_lanes
@@ -50,6 +51,8 @@ class Distributor(wiring.Component):
         Beats that it keeps, a power of two.
     copies : int
         Of each of their words, of which most count.
+    check : bool
+        Whether the counts of beats, and of the places that shards have left, are watched.
 
     Members
     -------
@@ -69,6 +72,8 @@ class Distributor(wiring.Component):
     entry0, ... : Out(Entry)
     states0, ... : Out(64 * lanes)
         One of each for each shard.
+    illegal : Out(1)
+        If they are watched: one of them is not that.
 
     Raises
     ------
@@ -81,7 +86,7 @@ class Distributor(wiring.Component):
     PLACES = SHARD_PLACES
     """Places of a shard."""
 
-    def __init__(self, *, lanes, shards, slots, depth, copies=1):
+    def __init__(self, *, lanes, shards, slots, depth, copies=1, check=False):
         check_lanes(lanes)
         require_integer("Shards", shards, least=1)
         require_power_of_two("Slots", slots, least=2)
@@ -105,6 +110,7 @@ class Distributor(wiring.Component):
         )
         # Entries that may still go when a shard has no places left.
         self._lag = self._beats.latency + 4
+        self._checks = check
         super().__init__(
             {
                 "hashed": In(1),
@@ -117,10 +123,12 @@ class Distributor(wiring.Component):
             }
             | {f"entry{shard}": Out(self._entry) for shard in range(shards)}
             | {f"states{shard}": Out(STATE_BITS * lanes) for shard in range(shards)}
+            | ({"illegal": Out(1)} if check else {})
         )
 
     def elaborate(self, platform):
         m = Module()
+        self._wrong = []
         m.submodules.beats = beats = self._beats
         m.submodules.states = states = self._states
         room = Signal()
@@ -141,6 +149,9 @@ class Distributor(wiring.Component):
                 memory.value.eq(value),
                 memory.read_address.eq(read),
             ]
+            if self._checks:
+                wrong = watch_count(m, written, f"{name}_written", more=comes)
+                self._wrong.append(wrong)
         m.d.sync += [
             # Whether there is one more than the one that goes, if one does.
             pops.eq(room & ~more[-1] & (more.any() | ~pops)),
@@ -152,17 +163,25 @@ class Distributor(wiring.Component):
         pipeline = Pipeline(m)
         share = Signal(self._share)
         m.d.comb += share.eq(beats.word)
+        arrives = pipeline.enter(pops, "pops").at(beats.latency)
         there = pipeline.combine(
             "there",
             lambda share, pops: share.there & pops.replicate(self._shards),
             pipeline.enter(share, "share", stage=beats.latency),
-            pipeline.enter(pops, "pops").at(beats.latency),
+            arrives,
         )
         credits = []
         for shard in range(self._shards):
             self._elaborate_entry(m, shard, share, there.value[shard])
             credits.append(self._elaborate_credit(m, shard))
         m.d.sync += room.eq(Cat(credits).all())
+        if self._checks:
+            self._wrong += [
+                watch_count(m, read, "read", more=pops),
+                watch_count(m, more, "more", more=self.arrived, less=pops),
+                watch_way(m, pops, arrives.value, beats.latency, "pops"),
+            ]
+            m.d.comb += self.illegal.eq(Cat(self._wrong).any())
         return m
 
     def _elaborate_credit(self, m, shard):
@@ -179,6 +198,10 @@ class Distributor(wiring.Component):
             change.eq(taken - self.valid[shard]),
             left.eq(left + change),
         ]
+        if self._checks:
+            events = registered(m, Cat(taken, self.valid[shard]), f"events{shard}")
+            wrong = watch_count(m, left, f"left{shard}", more=events[0], less=events[1])
+            self._wrong.append(wrong)
         return left >= 0
 
     def _elaborate_entry(self, m, shard, share, goes):

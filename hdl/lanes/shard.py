@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 from ...golden.hash.functions import STATE_BITS
 from ..latencies import SHARD_PLACES
 from ..memory.paged import PagedMemory
+from ..monitors import watch_count, watch_way
 from ..parameters import require_power_of_two
 from ..pipeline import Pipeline, successor
 from ..queue import ResultQueue
@@ -50,7 +51,8 @@ class Shard(wiring.Component):
     upset : Out(1)
         If memories are protected: as `fault` of a `lately.hdl.control.CoreSignature`.
     illegal : Out(1)
-        If the unit watches its state: ring or queue are in one that no entries bring about.
+        If the unit watches its state: ring or queue are in one that no entries bring about, or
+        a count of entries is not that.
 
     Raises
     ------
@@ -148,8 +150,7 @@ class Shard(wiring.Component):
         m.d.comb += self.taken.eq(sequencer.takes)
         if "upset" in self.signature.members:
             m.d.comb += self.upset.eq(core.fault)
-        if self._profile.check:
-            m.d.comb += self.illegal.eq(core.illegal | queue.illegal)
+        self._wrong = [core.illegal, queue.illegal] if self._profile.check else []
         pipeline = Pipeline(m, levels=self._profile.levels)
         key = self._elaborate_states(m, pipeline, sequencer)
         control = pipeline.enter(sequencer.control, "control", stage=sequencer.LATENCY)
@@ -158,6 +159,12 @@ class Shard(wiring.Component):
             core.control.eq(control.at(key.stage).value),
         ]
         self._elaborate_results(m, pipeline, sequencer, key.stage + core.latency)
+        if self._profile.check:
+            self._wrong += [
+                watch_way(m, self.valid, valid_next, self.WAY_IN - 1, "way_in"),
+                watch_count(m, queue.given, "given", more=queue.o.valid & queue.o.ready),
+            ]
+            m.d.comb += self.illegal.eq(Cat(self._wrong).any())
         return m
 
     def _elaborate_arrival(self, m):
@@ -192,6 +199,11 @@ class Shard(wiring.Component):
             m.d.sync += written.eq(successor(written))
         with m.If(sequencer.takes):
             m.d.sync += read.eq(successor(read))
+        if self._profile.check:
+            self._wrong += [
+                watch_count(m, written, "states_written", more=self.valid),
+                watch_count(m, read, "states_read", more=sequencer.takes),
+            ]
         words = []
         for number, states in enumerate(self._states):
             m.submodules[f"states{number}"] = states
@@ -223,5 +235,11 @@ class Shard(wiring.Component):
                 results.read_address.eq(self.slot),
                 self.results.word_select(number, self._verdict_bits).eq(results.word),
             ]
-        with m.If(last.at(stage + 1).value):
+        ends = last.at(stage + 1).value
+        with m.If(ends):
             m.d.sync += self.done.eq(self.done + 1)
+        if self._profile.check:
+            self._wrong += [
+                watch_count(m, self.done, "done", more=ends),
+                watch_way(m, last.value, ends, stage + 1 - last.stage, "last"),
+            ]

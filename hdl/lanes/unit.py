@@ -150,6 +150,7 @@ class LaneUnit(wiring.Component):
             slots=slots,
             depth=self._profile.beat_places,
             copies=self._profile.votes,
+            check=check,
         )
         self._collector = Collector(
             record=self._record,
@@ -257,13 +258,15 @@ class LaneUnit(wiring.Component):
         return m
 
     def _elaborate_alarm(self, m, accepted, credits):
-        """Raise `fault` for good once a shard, the collector or credits tell of anything."""
+        """Raise `fault` for good once a part of the unit tells of anything."""
         illegal = [
             registered(m, shard.illegal, f"illegal{number}")
             for number, shard in enumerate(self._shards)
         ]
         illegal += [watch_credits(m, one, name) for name, one in credits.items()]
-        illegal += [self._collector.illegal, watch_acceptance(m, self.i, accepted)]
+        parts = (self._dispatcher, self._distributor, self._collector)
+        illegal += [part.illegal for part in parts]
+        illegal.append(watch_acceptance(m, self.i, accepted))
         with m.If(Cat(illegal).any()):
             m.d.sync += self.fault.eq(1)
 
