@@ -5,24 +5,6 @@ from amaranth.hdl import Cat, Signal
 from .pipeline import delayed, registered
 
 
-def watch_acceptance(m, i, accepted):
-    """Return whether the register of acceptances is not that.
-
-    Parameters
-    ----------
-    m : Module
-        Gets a register.
-    i : stream
-        Requests.
-    accepted : Signal
-        Whether one was accepted in the clock before.
-    """
-    # Not as `accepted` is, which synthesis would make one register of.
-    refused = Signal(init=1)
-    m.d.sync += refused.eq(~(i.valid & i.ready))
-    return accepted == refused
-
-
 def watch_count(m, count, name, *, more, less=0):
     """Return whether a count was not one of these events.
 
@@ -89,8 +71,10 @@ def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next
     m : Module
         Gets the registers.
     fault : Signal
-    i, accepted
-        As for `watch_acceptance`.
+    i : stream
+        Requests.
+    accepted : Signal
+        Whether one was accepted in the clock before.
     queue : ResultQueue
         With `check`.
     places : Signal
@@ -114,5 +98,6 @@ def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next
         total.eq(places + tagged - given),
         unbalanced.eq((total != total.init) | (sign.any() & ~sign.all())),
     ]
-    with m.If(unbalanced | missed | illegal | watch_acceptance(m, i, accepted)):
+    refused = watch_way(m, i.valid & i.ready, accepted, 1, "accepted")
+    with m.If(unbalanced | missed | illegal | refused):
         m.d.sync += fault.eq(1)

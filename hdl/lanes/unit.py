@@ -11,7 +11,7 @@ from ..hash.siphash import SipHash
 from ..interface import UnitSignature
 from ..latencies import DEFAULT_LEVELS, GENERATION_LEAD, SECRET_SETTLE
 from ..memory.map import floorplan_groups, memory_map
-from ..monitors import watch_acceptance, watch_credits
+from ..monitors import watch_credits, watch_way
 from ..pipeline import registered
 from ..profile import HardwareProfile
 from ..registers import Holder, counters
@@ -58,7 +58,8 @@ class LaneUnit(wiring.Component):
         As for `FilterUnit`.
     check : bool
         Whether the unit watches its own state: the masks of the ring of each shard, that the spare
-        is clean when it turns, the places of entries and of answers, and the counts of credits.
+        is clean when it turns, the places of entries and of answers, the order of beats and that
+        they arrive, and what is counted of them.
 
     Members
     -------
@@ -266,7 +267,7 @@ class LaneUnit(wiring.Component):
         illegal += [watch_credits(m, one, name) for name, one in credits.items()]
         parts = (self._dispatcher, self._distributor, self._collector)
         illegal += [part.illegal for part in parts]
-        illegal.append(watch_acceptance(m, self.i, accepted))
+        illegal.append(watch_way(m, self.i.valid & self.i.ready, accepted, 1, "accepted"))
         with m.If(Cat(illegal).any()):
             m.d.sync += self.fault.eq(1)
 

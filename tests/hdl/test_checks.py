@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -13,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from watched_registers import WATCHED
 
-from lately.golden import Operation, any_preset
+from lately.golden import Operation, any_preset, preset
 from lately.golden.spec import GEBFSpec
 from lately.hdl import filter_unit
 from lately.hdl.frontend.front import FrontEnd
@@ -189,6 +190,25 @@ def test_no_alarm(name, organisation):
 
     print(f"seed {SEED}")
     simulate(unit, operations)
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "spec",
+    [preset("four-lanes-tiny"), replace(preset("two-lanes-tiny"), hash="siphash")],
+    ids=["four lanes", "siphash"],
+)
+def test_no_alarm_of_lanes(spec):
+    """Whatever operations come, and however late answers are taken."""
+    with compiled_unit(spec, upsets=True, check=True, optimisation=1) as unit:
+        draw = np.random.default_rng(SEED)
+        codes = draw.choice([Operation.CHECK_AND_INSERT] * 40 + [*Operation], 20_000)
+        keys = draw.integers(256, size=len(codes))
+        for pauses in (0, 0.5):
+            unit.apply(codes, keys, pause_before=pauses / 2, pause_after=pauses)
+        assert unit.cycles > 4000
+        assert not unit.upsets.told
 
 
 AT_ONCE = rf"{WATCHED}|core\.valid_next|accepted|(front\.)?gate\.(accepted|valid|closed)"

@@ -289,20 +289,21 @@ def test_ordered_steps(lanes):
     simulate(m, bench)
 
 
-def test_credits_at_the_edge():
-    credits = Credits(limit=3)
+@pytest.mark.parametrize("limit", [0, 3])
+def test_credits_at_the_edge(limit):
+    credits = Credits(limit=limit)
     available = []
 
     async def bench(ctx):
-        for spend, refund in [(1, 0)] * 4 + [(0, 0)] * 4 + [(0, 1)] + [(0, 0)] * 4:
+        for spend, refund in [(1, 0)] * (limit + 1) + [(0, 0)] * 4 + [(0, 1)] + [(0, 0)] * 4:
             ctx.set(credits.spend, spend)
             ctx.set(credits.refund, refund)
             await ctx.tick()
             available.append(ctx.get(credits.available))
 
     simulate(credits, bench)
-    # Three are enough; the fourth is too many, four clocks after it came.
-    assert available == [1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]
+    # As many as the limit are enough; one is too many, three clocks after it came.
+    assert available == [1] * (limit + 3) + [0] * 5 + [1] * 2
 
 
 @pytest.mark.parametrize("limit", [-1, True, 2.0])
