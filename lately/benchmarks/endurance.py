@@ -1,14 +1,15 @@
 """Compiled hardware of all kinds beside golden models, for as long as it takes.
 
-A case has runs of as many operations each, each from reset and with a seed of its own. What has
-ended is kept, so that a test of days can be interrupted.
+A case has runs of as many operations each, each from reset and with a seed of its own; the last
+one is with the memories of a device, and with pauses. What has ended is kept, so that a test of
+days can be interrupted.
 """
 
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from typing import Any, cast
 
 from amaranth.back import rtlil
@@ -28,6 +29,9 @@ OPERATIONS = 100_000_000
 RING_SEEDS = tuple(range(1, 11))
 """Seeds of a ring: a thousand million operations."""
 
+SEEDS = (1, 2)
+"""Seeds of any other unit."""
+
 SPAN = 1000
 """Ticks of the cases with a window in time."""
 
@@ -41,7 +45,9 @@ class EnduranceCase:
     name : str
     spec : UnitSpec
     memory : str
-        Variant of the memories.
+        Variant of the memories, in all runs but the last.
+    device_memory : str
+        Variant of the memories in the last run, in which there are pauses.
     seeds : tuple of int
         One for each run.
     """
@@ -49,13 +55,23 @@ class EnduranceCase:
     name: str
     spec: UnitSpec
     memory: str = "portable"
-    seeds: tuple[int, ...] = (1,)
+    device_memory: str = "ecp5"
+    seeds: tuple[int, ...] = SEEDS
 
-    @property
-    def hardware(self) -> str:
-        """SHA-256 of the unit as text."""
-        text = rtlil.convert(filter_unit(self.spec, memory=self.memory), emit_src=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+    def how(self, seed: int) -> dict[str, Any]:
+        """Return ``memory`` and ``stalls`` of the run with that `seed`, as `soak` takes them."""
+        last = seed == self.seeds[-1]
+        return {"memory": self.device_memory if last else self.memory, "stalls": last}
+
+    def hardware(self, memory: str) -> str:
+        """Return the SHA-256 of the unit with these memories, as text."""
+        return _digest(self.spec, memory)
+
+
+@cache
+def _digest(spec: UnitSpec, memory: str) -> str:
+    text = rtlil.convert(filter_unit(spec, memory=memory), emit_src=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _unit(name: str) -> UnitSpec:
@@ -73,11 +89,17 @@ def _cases() -> Iterable[EnduranceCase]:
     for name in ("two-lanes", "four-lanes", "dictionary-1000", "dictionary-10000",
                  "dictionary-ring-1000", "dictionary-ring-10000"):  # fmt: skip
         yield EnduranceCase(name=name, spec=_unit(name))
+    # Those of other sizes, once.
+    yield EnduranceCase(name="large", spec=_unit("large"), seeds=SEEDS[-1:])
+    yield EnduranceCase(name="small", spec=_unit("small"), device_memory="ice40", seeds=SEEDS[-1:])
     # Garbage where ports meet matters most where cells are read and written at once.
     for name in ("timing-small", "timing-default", "timing-counted-default"):
         yield EnduranceCase(name=name, spec=_unit(name), memory="ecp5")
+    rbw = "ecp5-rbw"
     counted = _unit("timing-counted-default")
-    yield EnduranceCase(name="timing-counted-default-rbw", spec=counted, memory="ecp5-rbw")
+    yield EnduranceCase(
+        name="timing-counted-default-rbw", spec=counted, memory=rbw, device_memory=rbw
+    )
 
 
 CASES = tuple(_cases())
@@ -117,7 +139,8 @@ def endure(
 ) -> tuple[Runs, Tally]:
     """Compare cases, less the runs that are on record, and keep each run as it ends.
 
-    A run is made again if the hardware is another, or if it had fewer operations.
+    A run is made again if the hardware is another, or if it had fewer operations or no pauses
+    where it should have some.
 
     Parameters
     ----------
@@ -144,14 +167,13 @@ def endure(
     """
     calls = {}
     for case in cases:
-        hardware = case.hardware
         for seed in seeds or case.seeds:
             name = f"{case.name} seed {seed}"
+            wanted = _identity(case, seed)
             known = record.find(name)
-            found = known is not None and _holds(known, hardware, operations)
+            found = known is not None and _holds(known, wanted, operations)
             call = Call(name, _run, (case, seed, operations))
-            keep = partial(_keep, record, name, hardware)
-            calls[name] = KeptCall(call, name, found, keep)
+            calls[name] = KeptCall(call, name, found, partial(_keep, record, name, wanted))
     tally = complete([*calls.values()], "runs", jobs=jobs, scheduler=scheduler, progress=progress)
     runs = {name: figures for name in calls if (figures := record.find(name)) is not None}
     return runs, tally
@@ -165,17 +187,28 @@ def current(runs: Runs) -> Runs:
     runs : dict
         As a record holds them.
     """
-    wanted = {run["case"] for run in runs.values()}
-    hardware = {case.name: case.hardware for case in CASES if case.name in wanted}
-    return {name: run for name, run in runs.items() if run["hardware"] == hardware.get(run["case"])}
+    cases = {case.name: case for case in CASES}
+    return {
+        name: run
+        for name, run in runs.items()
+        if run["case"] in cases and _holds(run, _identity(cases[run["case"]], run["seed"]))
+    }
 
 
-def _holds(known: dict[str, Any], hardware: str, operations: int) -> bool:
-    return known["hardware"] == hardware and known["operations"] >= operations
+def _identity(case: EnduranceCase, seed: int) -> dict[str, Any]:
+    """Return what a record must have to be of that run."""
+    how = case.how(seed)
+    return {"hardware": case.hardware(how["memory"]), "stalls": how["stalls"]}
 
 
-def _keep(record: RunRecord, name: str, hardware: str, figures: dict[str, Any]) -> None:
-    record.keep(name, figures | {"hardware": hardware})
+def _holds(known: dict[str, Any], wanted: dict[str, Any], operations: int = 0) -> bool:
+    # Runs from before there were pauses had none.
+    told = {"stalls": False} | known
+    return wanted.items() <= told.items() and known["operations"] >= operations
+
+
+def _keep(record: RunRecord, name: str, wanted: dict[str, Any], figures: dict[str, Any]) -> None:
+    record.keep(name, figures | wanted)
 
 
 def _run(order: tuple[EnduranceCase, int, int]) -> dict[str, Any]:
@@ -187,9 +220,7 @@ def _run(order: tuple[EnduranceCase, int, int]) -> dict[str, Any]:
         done += count
         tell(stage=f"{done:,} operations", share=done / operations)
 
-    figures = soak(
-        case.spec, operations=operations, seed=seed, memory=case.memory, progress=advance
-    )
+    figures = soak(case.spec, operations=operations, seed=seed, progress=advance, **case.how(seed))
     return {"case": case.name} | figures
 
 

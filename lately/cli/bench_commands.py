@@ -64,6 +64,7 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
     "Variant of the memories; that of a device answers with garbage what its vendor leaves "
     "undefined.",
 )
+@click.option("--stalls", is_flag=True, help="Pause before operations and before taking results.")
 @seed_option
 @figures_command(
     "soak",
@@ -78,6 +79,7 @@ def bench_soak(
     when_full: str | None,
     operations: int,
     memory: str,
+    stalls: bool,
     seed: int,
 ) -> Figures:
     """Compare the compiled hardware with the golden model over many mixed operations.
@@ -92,11 +94,18 @@ def bench_soak(
       lately bench soak --preset apbf-default --span 1000 --when-full overfill
       lately bench soak --preset gebf-default --operations 1000000 --json
       lately bench soak --preset dictionary-1000 --operations 5000000
-      lately bench soak --preset timing-small --memory ecp5
+      lately bench soak --preset timing-small --memory ecp5 --stalls
     """
     from ..replay.soak import soak
     from ..replay.stream_times import with_ticks
 
     chosen = with_ticks(choose_unit(spec, preset), span=span, when_full=when_full)
     with counting_bar("operations", operations, "bar", "share", "remaining") as progress:
-        return soak(chosen, operations=operations, seed=seed, memory=memory, progress=progress)
+        return soak(
+            chosen,
+            operations=operations,
+            seed=seed,
+            memory=memory,
+            stalls=stalls,
+            progress=progress,
+        )

@@ -61,4 +61,4 @@ class DictionaryCourse(Course):
         windows = self._random.integers(1, self._spec.window + 1, len(codes))
         expected = self._model.perform(codes, keys, windows)
         self._uncertain += int(expected.status.sum())
-        return self._unit.perform(codes, keys, windows), expected
+        return self._unit.perform(codes, keys, windows, **self._pauses()), expected

@@ -37,6 +37,7 @@ def soak(
     operations: int = 100_000_000,
     seed: int = 1,
     memory: str = "portable",
+    stalls: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any]:
     """Compare the compiled hardware with the golden model for a long time.
@@ -45,8 +46,9 @@ def soak(
     others are random. See `Course` and its classes for what else comes to each kind of unit.
 
     `seed` is that of keys and operations; `memory` is the variant of the memories, of which
-    explicit block RAMs answer with garbage what vendors leave undefined; `progress` is called with
-    the number of operations done since its last call.
+    explicit block RAMs answer with garbage what vendors leave undefined; with `stalls`, pauses come
+    before operations and before answers are taken; `progress` is called with the number of
+    operations done since its last call.
 
     Returns
     -------
@@ -63,6 +65,7 @@ def soak(
     interrupted = False
     with compiled_unit(spec, memory=memory) as unit:
         course = course_kind(spec)(unit, spec, seed)
+        course.stalls = stalls
         try:
             while course.done < operations:
                 count = min(CHUNK, operations - course.done)
@@ -80,6 +83,7 @@ def soak(
         "seconds": time.perf_counter() - began,
         "spec": spec.to_dict(),
         "memory": memory,
+        "stalls": stalls,
         "versions": software(),
     }
 
@@ -163,7 +167,7 @@ class RingCourse(Course):
         return found, expected
 
     def _performed(self, codes: NDArray[np.uint8], keys: Any) -> tuple[Any, Any]:
-        return self._unit.apply(codes, keys), self._model.apply(codes, keys)
+        return self._unit.apply(codes, keys, **self._pauses()), self._model.apply(codes, keys)
 
 
 class TimedCourse(RingCourse):
@@ -192,7 +196,7 @@ class TimedCourse(RingCourse):
         self._now = int(times[-1])
         expected = self._model.perform(codes, keys, times)
         self._statuses += np.bincount(expected.status, minlength=len(STATUSES))
-        return self._unit.perform(codes, keys, times), expected
+        return self._unit.perform(codes, keys, times, **self._pauses()), expected
 
 
 def _times(random: np.random.Generator, spec: FilterSpec, count: int, now: int) -> Times:

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from ..golden import Operation
 from ..golden.hash.keys import random_keys
 
+STALLS = (0.0, 0.1, 0.4)
+"""Shares of the clocks in which nothing is offered, or no answer taken; one is drawn of each."""
+
 
 class Course(ABC):
     """A comparison in progress: hardware and golden model, and their differences so far.
@@ -31,6 +34,9 @@ class Course(ABC):
     ----------
     done : int
         Operations so far.
+    stalls : bool
+        Whether pauses come before operations and before answers are taken, as drawn for each
+        chunk from `STALLS`.
     """
 
     SHARES: ClassVar[Mapping[Operation, float]]
@@ -51,6 +57,7 @@ class Course(ABC):
         self._model = model
         self._random = np.random.default_rng(seed)
         self._mismatches = dict.fromkeys([*self.TOLD, "counters", self.MEMORY], 0)
+        self.stalls = False
         self.done = self._clears = self._rekeys = self._memories = 0
 
     def perform(self, count: int) -> None:
@@ -92,6 +99,14 @@ class Course(ABC):
     def mismatches(self) -> Mapping[str, int]:
         """Differences so far, of each kind that is compared."""
         return self._mismatches
+
+    def _pauses(self) -> dict[str, Any]:
+        """Draw the pauses of a chunk, as the unit takes them."""
+        if not self.stalls:
+            return {}
+        before, after = self._random.choice(STALLS, 2).tolist()
+        seed = int(self._random.integers(1, 1 << 32))
+        return {"pause_before": before, "pause_after": after, "seed": seed}
 
     @property
     @abstractmethod

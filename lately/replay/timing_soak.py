@@ -90,7 +90,7 @@ class CountedTimingCourse(Course):
     def _performed(
         self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
     ) -> tuple[Any, Any]:
-        found = self._unit.perform(codes, keys, asked)
+        found = self._unit.perform(codes, keys, asked, **self._pauses())
         expected = self._model.perform(codes, keys, asked)
         self._ticks = self._model.insertions // self._spec.block
         return found, expected
@@ -122,12 +122,12 @@ class TimingCourse(CountedTimingCourse):
     def _performed(
         self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
     ) -> tuple[Any, Any]:
-        spec, unit = self._spec, self._unit
+        spec, unit, pauses = self._spec, self._unit, self._pauses()
         longest = SILENCE // unit.profile.least_period
         told = []
         for start, stop in zip(self._spells, [*self._spells[1:], len(codes)], strict=True):
             own = slice(start, stop)
-            told.append(unit.perform_freely(codes[own], keys[own], asked[own]))
+            told.append(unit.perform_freely(codes[own], keys[own], asked[own], **pauses))
             unit.pass_ticks(int(self._random.integers(0, longest + 1)))
         found = type(told[0])(*map(np.concatenate, zip(*told, strict=True)))
         self._ticks = unit.ticks

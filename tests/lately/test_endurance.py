@@ -41,7 +41,7 @@ def figures(case, seed, operations):
     return {
         "case": case.name, "seed": seed, "operations": operations, "hits": 10 * seed,
         "mismatches": {"verdicts": 0, "ages": seed}, "memory_bits": 64, "memory_comparisons": 2,
-        "seconds": 0.5, "interrupted": False, "spec": case.spec.to_dict(),
+        "seconds": 0.5, "interrupted": False, "spec": case.spec.to_dict(), **case.how(seed),
     }  # fmt: skip
 
 
@@ -73,7 +73,28 @@ def test_other_hardware_is_run_anew(record, made):
     other = EnduranceCase(name="tiny", spec=TINY.spec, memory="ecp5")
     endure([other], record, seeds=[1], operations=100)
     assert len(made) == 2
-    assert record.find("tiny seed 1")["hardware"] == other.hardware != TINY.hardware
+    assert record.find("tiny seed 1")["hardware"] == TINY.hardware("ecp5")
+
+
+def test_runs_without_pauses_are_run_anew(record, made):
+    """A record from before there were pauses holds for runs that have none."""
+    runs, _ = endure([TINY], record, operations=100)
+    assert [run["stalls"] for run in runs.values()] == [False, True]
+    for run in runs.values():
+        del run["stalls"]
+    record.replace(runs)
+    made.clear()
+    endure([TINY], record, operations=100)
+    assert made == [("tiny", 2, 100)]
+
+
+def test_last_run_has_the_memories_of_a_device(record, made):
+    runs, _ = endure([TINY], record, operations=100)
+    assert [run["memory"] for run in runs.values()] == ["portable", "ecp5"]
+    assert [run["hardware"] for run in runs.values()] == [
+        TINY.hardware("portable"),
+        TINY.hardware("ecp5"),
+    ]
 
 
 def test_runs_of_former_hardware_are_not_current(record, made, monkeypatch):
@@ -81,7 +102,7 @@ def test_runs_of_former_hardware_are_not_current(record, made, monkeypatch):
     gone = EnduranceCase(name="gone", spec=TINY.spec)
     runs, _ = endure([TINY, gone], record, operations=100)
     assert list(endurance.current(runs)) == ["tiny seed 1", "tiny seed 2"]
-    runs["tiny seed 1"]["hardware"] = gone.hardware[::-1]
+    runs["tiny seed 1"]["hardware"] = gone.hardware("portable")[::-1]
     assert list(endurance.current(runs)) == ["tiny seed 2"]
 
 
@@ -102,13 +123,20 @@ def test_totals_are_of_all_runs_of_a_case(monkeypatch):
 
 
 def test_every_kind_of_unit_is_compared():
-    """Rings by count and in time a thousand million times, and others a hundred million times."""
+    """Rings by count and in time a thousand million times, and others two hundred million times.
+
+    Those that differ in size alone run once, with the memories of a device and with pauses.
+    """
     rings = [
         case for case in CASES if case.spec.family in ("apbbf", "apbf", "gebf", "blocked-gebf")
     ]
-    assert len(rings) == 11
+    sizes = [case for case in rings if case.name in ("large", "small")]
+    assert (len(rings), len(sizes)) == (13, 2)
     for case in CASES:
-        assert len(case.seeds) == (10 if case in rings and case.spec.lanes == 1 else 1), case.name
+        ring = case in rings and case.spec.lanes == 1
+        assert len(case.seeds) == (1 if case in sizes else 10 if ring else 2), case.name
+        assert case.how(case.seeds[-1])["stalls"], case.name
+        assert case.how(case.seeds[-1])["memory"] != "portable", case.name
     assert {case.spec.lanes for case in rings} == {1, 2, 4}
     assert {case.spec.family for case in CASES} == {any_preset(name).family for name in PRESETS} | {
         "window-dictionary",

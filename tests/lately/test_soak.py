@@ -11,8 +11,10 @@ from click.testing import CliRunner
 from lately.cli.app import main
 from lately.golden import FilterSpec, SpecificationError, any_preset, preset
 from lately.replay import soak
+from lately.replay.soak_course import STALLS
 from lately.replay.stream_times import with_ticks
 from lately.sim import CompiledCountedTiming, CompiledUnit, compiled_unit
+from lately.sim.replay.driven import DrivenModel
 
 
 @pytest.mark.rtl
@@ -50,6 +52,33 @@ SMALL = {
     "blocked-gebf": {"window": 64, "epochs": 2, "hashes": 2, "bits": 384, "block_bits": 8},
 }
 """The least that may have a window in time."""
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    "spec",
+    [any_preset("tiny"), any_preset("dictionary-tiny"), any_preset("timing-tiny"),
+     *(pytest.param(spec, marks=pytest.mark.slow)
+       for spec in [any_preset("two-lanes-tiny"), any_preset("timing-counted-tiny"),
+                    FilterSpec(family="apbbf", **SMALL["apbbf"], span=40)])],
+)  # fmt: skip
+def test_soak_with_stalls(spec, monkeypatch):
+    """Pauses come before operations and before results are taken, and change no answer."""
+    monkeypatch.setattr(soak, "CHUNK", 500)
+    monkeypatch.setattr("lately.replay.timing_soak.SILENCE", 500)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=1))
+    paused, drive = set(), DrivenModel._drive
+
+    def watched(unit, *beats, **pauses):
+        paused.add((pauses.get("pause_before"), pauses.get("pause_after")))
+        return drive(unit, *beats, **pauses)
+
+    monkeypatch.setattr(DrivenModel, "_drive", watched)
+    figures = soak.soak(spec, operations=6_000, stalls=True)
+    assert figures["stalls"]
+    assert set(figures["mismatches"].values()) == {0}
+    for shares in zip(*paused, strict=True):
+        assert set(shares) == set(STALLS)
 
 
 @pytest.mark.rtl
