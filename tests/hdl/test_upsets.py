@@ -53,6 +53,12 @@ def test_some_bits_of_a_ring(protect):
     check(upset_ring(preset("tiny"), protect=protect, seed=SEED, count=48), protect)
 
 
+def test_some_bits_of_a_bit_sliced_ring():
+    spec = preset("gebf-tiny")
+    how = {"protect": "parity", "organisation": "bit-sliced"}
+    check(upset_ring(spec, **how, seed=SEED, count=24), "parity")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("protect", PROTECTIONS)
 @pytest.mark.parametrize(

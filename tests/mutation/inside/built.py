@@ -9,16 +9,20 @@ import json
 import sys
 import time
 import warnings
+from contextlib import suppress
+from itertools import chain, product
 from pathlib import Path
 
 from amaranth.back import rtlil
 from watched import taken
 
-from lately.golden import any_preset
+from lately.golden import SpecificationError, any_preset
 from lately.golden.spec import GEBFSpec
+from lately.golden.spec.all_presets import ALL_PRESETS
 from lately.hdl.build import filter_unit
 from lately.hdl.bus.controlled import BUSES, ControlledUnit
 from lately.hdl.bus.flat import AxisUnit
+from lately.hdl.latencies import ORGANISATIONS, PROTECTIONS
 from lately.hdl.packets.axis_beats import WIDTHS
 from lately.hdl.packets.deduplicator import Deduplicator
 from lately.hdl.rtlil import units
@@ -39,10 +43,20 @@ def controlled(bus):
     return AxisUnit(ControlledUnit(unit, spec=spec, bus=bus, version=(0, 0, 0), told_bits=7))
 
 
+def watched_units():
+    """Yield the names of small units, and the units with memories and state looked after."""
+    small = {name: spec for name, spec in ALL_PRESETS.items() if SMALL in name}
+    for (name, spec), organisation, protect in product(small.items(), ORGANISATIONS, PROTECTIONS):
+        # Units that watch their state, and units that do not.
+        how = {"organisation": organisation, "protect": protect, "check": protect == "parity"}
+        with suppress(SpecificationError):
+            yield f"{name}.{organisation}.{protect}", filter_unit(spec, **how)
+
+
 def hardware(kind):
     """Yield a name and what returns a component."""
     if kind == "units":
-        for name, unit in units():
+        for name, unit in chain(units(), watched_units()):
             if SMALL in name:
                 yield name, lambda unit=unit: unit
         for width in WIDTHS:
