@@ -25,6 +25,7 @@ from . import (
     siphash,
     thresholds,
     timing,
+    words,
 )
 from .formal import Proof, Record, run_proof
 
@@ -32,6 +33,7 @@ PROOFS: tuple[Proof, ...] = tuple(
     proof
     for module in (
         segments,
+        words,
         frontend,
         expiry,
         core,

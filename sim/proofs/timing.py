@@ -82,8 +82,8 @@ class FewRows(ECP5ReadBeforeWriteMemory):
 class ExchangedCells(CellAnswers):
     """The same of a memory that reads and writes in one access; not both ports write a word."""
 
-    def __init__(self, *, memory=FewRows, goal=None):
-        super().__init__(memory=memory, goal=goal)
+    def __init__(self, *, depth=4, width=20, goal=None):
+        super().__init__(memory=FewRows, depth=depth, width=width, goal=goal)
 
     def _elaborate_a(self, m, memory, own, known, word):
         writes = memory.a_write & (memory.a_address == own)
@@ -304,28 +304,36 @@ _AGED = {
 }
 
 PROOFS = (
-    Proof(
-        name="cell memory, ecp5",
-        statement="A word is read as it was last written at either port, whatever the block RAM "
-        "gives where its vendor defines nothing.",
-        design="memory of cells, 4 of 20 bits, ecp5",
-        build=CellAnswers,
-        method=Unbounded(),
-        models=models("ecp5"),
-        goals={f"port {port} reads a word that was written": 20 for port in "AB"},
+    *(
+        Proof(
+            name=f"cell memory, ecp5, {depth} of {width} bits",
+            statement="A word is read as it was last written at either port, whatever the block "
+            "RAM gives where its vendor defines nothing.",
+            design=f"memory of cells, {depth} of {width} bits, ecp5",
+            build=partial(CellAnswers, depth=depth, width=width),
+            method=Unbounded(),
+            models=models("ecp5"),
+            goals={f"port {port} reads a word that was written": 20 for port in "AB"},
+        )
+        for depth, width in ((4, 20), (2, 9))
     ),
-    Proof(
-        name="cell memory, ecp5-rbw",
-        statement="A word is read as it was last written at either port, and at port A as it was "
-        "before its own write, whatever the block RAM gives where its vendor defines nothing.",
-        design="memory of cells, 4 of 20 bits in two banks, ecp5-rbw",
-        build=ExchangedCells,
-        method=Unbounded(),
-        models=models("ecp5"),
-        goals={
-            **{f"port {port} reads a word that was written": 20 for port in "AB"},
-            "a word is read while it is written": 20,
-        },
+    *(
+        Proof(
+            name=f"cell memory, ecp5-rbw, {depth} of {width} bits",
+            statement="A word is read as it was last written at either port, and at port A as it "
+            "was before its own write, whatever the block RAM gives where its vendor defines "
+            "nothing.",
+            design=f"memory of cells, {depth} of {width} bits in {depth // FewRows.ROWS} banks, "
+            "ecp5-rbw",
+            build=partial(ExchangedCells, depth=depth, width=width),
+            method=Unbounded(),
+            models=models("ecp5"),
+            goals={
+                **{f"port {port} reads a word that was written": 20 for port in "AB"},
+                "a word is read while it is written": 20,
+            },
+        )
+        for depth, width in ((4, 20), (8, 9))
     ),
     Proof(
         name="ages of cells",

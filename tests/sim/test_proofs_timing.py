@@ -28,8 +28,8 @@ pytestmark = pytest.mark.rtl
 @pytest.mark.parametrize(
     "name",
     [
-        "cell memory, ecp5",
-        pytest.param("cell memory, ecp5-rbw", marks=pytest.mark.slow),
+        "cell memory, ecp5, 2 of 9 bits",
+        pytest.param("cell memory, ecp5-rbw, 8 of 9 bits", marks=pytest.mark.slow),
         "sweep in time",
         "tables of thresholds",
         "oldest of 4",
