@@ -64,7 +64,12 @@ class EnduranceCase:
         return {"memory": self.device_memory if last else self.memory, "stalls": last}
 
     def hardware(self, memory: str) -> str:
-        """Return the SHA-256 of the unit with these memories, as text."""
+        """Return the SHA-256 of the unit with memories of a variant, as text.
+
+        Parameters
+        ----------
+        memory : str
+        """
         return _digest(self.spec, memory)
 
 
@@ -235,8 +240,8 @@ def totals(runs: Runs) -> Runs:
     Returns
     -------
     dict
-        By case: counts and seconds of all its runs, `runs`, their number, and the bits or cells
-        of its memory, which are those of one.
+        By case: counts and seconds of all its runs; `runs`, their number; `stalls`, the number of
+        those with pauses; and the bits or cells of its memory, which are those of one.
     """
     summed: Runs = {}
     for case in CASES:
@@ -259,4 +264,5 @@ def _sum(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     mismatches = {
         name: sum(run["mismatches"][name] for run in runs) for name in first["mismatches"]
     }
-    return summed | {"mismatches": mismatches}
+    stalls = sum(run.get("stalls", False) for run in runs)
+    return summed | {"mismatches": mismatches, "stalls": stalls}

@@ -118,6 +118,7 @@ def test_totals_are_of_all_runs_of_a_case(monkeypatch):
     runs = {str(seed): figures(TINY, seed, 100) for seed in (1, 2)}
     total = totals(runs)["tiny"]
     assert (total["runs"], total["operations"], total["hits"]) == (2, 200, 30)
+    assert total["stalls"] == 1
     assert total["mismatches"] == {"verdicts": 0, "ages": 3}
     assert (total["memory_bits"], total["memory_comparisons"], total["seconds"]) == (64, 4, 1.0)
 

@@ -28,7 +28,7 @@ def test_holds():
         # Time goes on before it is known what expires.
         ("~self.idle & self._known & ~self._change", "~self.idle & ~self._change"),
         # The look at the oldest ends before its age is there.
-        ("ready = settling[-1] &", "ready = settling[1] &"),
+        ("settled = settling[-1]", "settled = settling[1]"),
         # An insertion of this tick does not keep the youngest.
         ("(self._inserted | ~self._known | ~expired)", "(~self._known | ~expired)"),
         # What expired counts again after a turn.

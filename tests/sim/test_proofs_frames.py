@@ -123,5 +123,6 @@ def test_broken_transmitter_is_found_out(old, new):
 
 @pytest.mark.slow
 def test_broken_crossing_is_found_out():
-    crossing = broken(FrameCrossing, "eq(fifo.r_rdy)", "eq(fifo.r_rdy & ~owed)")
+    offers = "self.o.ready | ~self.o.valid"
+    crossing = broken(FrameCrossing, offers, f"{offers} | waits")
     assert failed(partial(CrossedFrames, crossing=crossing))
