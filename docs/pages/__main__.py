@@ -22,6 +22,7 @@ from pages import (
     reproduction,
     security,
     speed,
+    timed_pictures,
     upset_campaign,
     verification,
 )
@@ -48,6 +49,9 @@ PAGES = {
         pictures.HARDWARE,
         pictures.FILTERS,
         pictures.DEDUPLICATOR,
+        timed_pictures.TIME_LIMITED,
+        timed_pictures.TIMING,
+        timed_pictures.CUCKOO,
         *(module.PAGE for module in MODULES),
     )
 }

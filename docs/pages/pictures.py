@@ -51,7 +51,7 @@ def draw_unit() -> None:
         axes.set_ylim(-1.1, 1.2)
         place = partial(axes.annotate, ha="center", va="center", fontsize=8)
         for number, (name, what) in enumerate(stages()):
-            _box(axes, 2 * number, 0, f"{name}\n{what}", "blue")
+            draw_box(axes, 2 * number, 0, f"{name}\n{what}", "blue")
         labels = ("i", "key", "addresses", "matches", "verdict", "o")
         for number, label in enumerate(labels):
             place("", (2 * number - 0.75, 0), (2 * number - 1.2, 0), arrowprops=arrow)
@@ -65,7 +65,8 @@ def draw_unit() -> None:
         save(figure, BLOCKS, unit_words())
 
 
-def _box(axes: Any, x: float, y: float, text: str, colour: str) -> None:
+def draw_box(axes: Any, x: float, y: float, text: str, colour: str) -> None:
+    """Draw a box with text in it, in the middle of `x` and `y`."""
     edge = COLOURS[colour]
     box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": edge, "linewidth": 1.4}
     axes.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, linespacing=1.5)
@@ -130,9 +131,9 @@ def draw_frames() -> None:
         axes.set_ylim(-1.8, 0.7)
         place = partial(axes.annotate, ha="center", va="center", fontsize=8)
         for number, text in enumerate(above):
-            _box(axes, 2.3 * number, 0, text, "blue")
-        _box(axes, 3.4, -1.3, "digest\nkeyed, 64 bits", "green")
-        _box(axes, 5.8, -1.3, "filter\nspan and window", "green")
+            draw_box(axes, 2.3 * number, 0, text, "blue")
+        draw_box(axes, 3.4, -1.3, "digest\nkeyed, 64 bits", "green")
+        draw_box(axes, 5.8, -1.3, "filter\nspan and window", "green")
         for start, end, text in (
             (-1.5, -0.7, "s_axis"), (0.75, 1.45, ""), (3.15, 3.85, ""), (5.4, 6.1, ""),
             (7.7, 8.5, "m_axis"),

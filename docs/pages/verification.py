@@ -81,7 +81,8 @@ def soak_table(runs: Runs) -> str:
         # Without a ring there are cells in place of bits.
         kept = "memory_bits" if "memory_bits" in run else "memory_cells"
         rows.append(
-            [f"`{name}`", *counts([run["runs"], run["stalls"], *(run.get(key, 0) for key in keys), turns]),
+            [f"`{name}`",
+             *counts([run["runs"], run["stalls"], *(run.get(key, 0) for key in keys), turns]),
              f"{wrong['verdicts']}, {wrong['ages']}, {wrong['counters']}"
              + "".join(f"; {text} {wrong[kind]}" for kind, text in told.items() if kind in wrong),
              f"{wrong[kept]} in {run['memory_comparisons']} times {run[kept]:,}",
