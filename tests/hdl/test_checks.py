@@ -226,12 +226,18 @@ ON_THE_WAY = (
     ("name", "bits"),
     [
         ("tiny", 52),
-        ("timed-tiny", 58),
         ("dictionary-tiny", 43),
-        ("dictionary-ring-tiny", 43),
         ("timing-tiny", 48),
-        ("timing-counted-tiny", 42),
         ("two-lanes-tiny", 398),
+        # As these, or with a few more; in a long run.
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (
+                ("timed-tiny", 58),
+                ("dictionary-ring-tiny", 43),
+                ("timing-counted-tiny", 42),
+            )
+        ),
     ],
 )
 def test_alarm_at_once(name, bits):

@@ -29,7 +29,7 @@ def _synthesis(family):
         ("ecp5", "ecp5"),
         pytest.param("ecp5", "portable", marks=pytest.mark.slow),
         ("ice40", "ice40"),
-        ("gowin", "gowin"),
+        pytest.param("gowin", "gowin", marks=pytest.mark.slow),
     ],
 )
 def test_directed(family, memory, tmp_path):

@@ -34,6 +34,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.rtl
 def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
     """Makefiles cannot hold such a path; the bench builds and runs nevertheless."""
@@ -61,10 +62,10 @@ def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
         pytest.param(
             *shape,
             simulator,
-            # Verilator takes long to compile, and the largest to simulate: but for a long run
-            # two shapes of the one, and the other in blocks of one vendor.
+            # Verilator takes long to compile, and many words to simulate: but for a long run two
+            # shapes of the one, and none of the other.
             marks=pytest.mark.slow
-            if shape == ("gowin", 65536, 32)
+            if shape[1] > 4096
             or (
                 simulator == "verilator"
                 and shape not in {("portable", 4096, 16), ("ecp5", 4096, 16)}
@@ -105,9 +106,20 @@ def test_bench_with_more_address_registers(memory, clear_bits, address_registers
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
+SHARED = {("ecp5", 4, 10), ("ecp5", 16, 10), ("ice40", 16, 11), ("gowin", 4, 9)}
+"""Memories and shapes of the default run."""
+
+
 @pytest.mark.rtl
-@pytest.mark.parametrize("memory", ["ecp5", "ice40", "gowin"])
-@pytest.mark.parametrize(("clear_bits", "shared_bits"), [(4, 10), (4, 9), (16, 10), (16, 11)])
+@pytest.mark.parametrize(
+    ("memory", "clear_bits", "shared_bits"),
+    [
+        # Each kind and each shape once, all of them in a long run.
+        pytest.param(memory, *shape, marks=() if (memory, *shape) in SHARED else pytest.mark.slow)
+        for memory in ("ecp5", "ice40", "gowin")
+        for shape in ((4, 10), (4, 9), (16, 10), (16, 11))
+    ],
+)
 def test_bench_with_shared_bits(memory, clear_bits, shared_bits, tmp_path):
     """Flags of the part's own bits, and resets of them by those that it shares."""
     outcomes = run_segment_bench(
