@@ -32,6 +32,7 @@ MEANINGS = (
         "out_ready": "it is taken",
         "out_refused": "the request was not performed",
         "overrun": "a request was refused since reset",
+        "fault": "the unit has found its own state wrong since reset, which alone helps",
         "wb_cyc_i": "an access is under way",
         "wb_stb_i": "a request",
         "wb_we_i": "it is a write",

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from amaranth.lib import wiring
 
-from ...golden.errors import LatelyError
+from ...golden.errors import LatelyError, SpecificationError
 from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
 from ...hdl.packets.deduplicator import Deduplicator
@@ -99,6 +99,7 @@ def build(
     seeds: Sequence[int] | None = None,
     strict: bool = False,
     protect: str = "none",
+    check: bool = False,
     time_limit: float = TIME_LIMIT,
     progress: Progress | None = None,
 ) -> BuildReport:
@@ -128,6 +129,8 @@ def build(
         Whether no bit of a word is used of which another port writes a bit.
     protect : str
         As for `lately.hdl.build.filter_unit`.
+    check : bool
+        Whether the unit watches its own state, and lights the LED `fault` when it finds it wrong.
     time_limit : float
         Seconds after which a run of one tool is ended.
     progress : callable, optional
@@ -148,9 +151,11 @@ def build(
     SynthesisError
         If a tool is missing, fails or reaches the time limit.
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot hold the specification, or none of the board watches its state.
     """
     spec = spec or board.spec
+    if check and board.rgmii:
+        raise SpecificationError(f"check: must be left out for {board.name}, which takes frames")
     baud = board.baud if baud is None else baud
     platform = board.make_platform()
     setting = find_setting(
@@ -159,7 +164,10 @@ def build(
         wanted_hz=round((clock_mhz or board.clock_mhz) * 1e6),
     )
     unit_limit(board.device.name).check(float(setting.output_hz) / 1e6, board.device.name)
-    shape = {"memory": own_memory(board.device, spec, strict=strict), "protect": protect}
+    shape: dict[str, Any] = {
+        "memory": own_memory(board.device, spec, strict=strict),
+        "protect": protect,
+    } | ({"check": True} if check else {})
     link = _make_inside(board, spec, setting, baud=baud, shape=shape)
     plan = plan_files(link, board=board, setting=setting, platform=platform)
     with _directory(Path(directory)) as target, tempfile.TemporaryDirectory(prefix="lately-") as at:
@@ -176,7 +184,7 @@ def build(
 
 
 def _make_inside(
-    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, str]
+    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, Any]
 ) -> wiring.Component:
     """Return what is on the device, but for clock, reset and pins.
 
@@ -192,7 +200,7 @@ def _make_inside(
 
 
 def _make_link(
-    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, str]
+    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, Any]
 ) -> wiring.Component:
     """Return a filter behind a serial line."""
     return Link(
@@ -205,7 +213,7 @@ def _make_link(
 
 
 def _make_frame_link(
-    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, str]
+    board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, Any]
 ) -> wiring.Component:
     """Return what is between two PHYs."""
     if setting.output_hz != CLOCK_HZ:

@@ -50,6 +50,8 @@ class Link(wiring.Component):
         As for `lately.hdl.build.filter_unit`.
     protect : str
         As for `lately.hdl.build.filter_unit`.
+    check : bool
+        Whether the unit watches its own state, as for `lately.hdl.unit.FilterUnit`.
     slots : int
         Requests that may be under way: a power of two, 2 to 16. Each
         takes 256 bytes of memory for itself and 128 for its answer.
@@ -65,8 +67,9 @@ class Link(wiring.Component):
     hit : Out(1)
         A key was reported in the last tenth of a second or so.
     fault : Out(1)
-        The last self-test failed, or a frame was damaged or dropped in the
-        last second or so.
+        The last self-test failed; or a frame was damaged or dropped in the
+        last second or so; or, until a reset, the unit has found its own
+        state wrong.
     busy : Out(1)
         A request waits, or an answer is on its way.
 
@@ -89,6 +92,7 @@ class Link(wiring.Component):
         memory="portable",
         levels=DEFAULT_LEVELS,
         protect="none",
+        check=False,
         slots=4,
     ):
         check_spec(spec)
@@ -98,7 +102,7 @@ class Link(wiring.Component):
         shape = {"memory": memory, "levels": levels, "protect": protect}
         self._profile = unit_profile(spec, **shape)
         ticks: Any = {"time_bits": TIME_BITS} if self._profile.least_period else {}
-        self.unit = filter_unit(spec, statistics_bits=WORD_BITS, **shape, **ticks)
+        self.unit = filter_unit(spec, statistics_bits=WORD_BITS, check=check, **shape, **ticks)
         windows = "window" in self.unit.signature.request.members
         test = CellTest if windows else SelfTest
         self._test = test(spec=spec, unit=self.unit, profile=self._profile)
@@ -213,7 +217,10 @@ class Link(wiring.Component):
         wrong = Signal()
         m.d.comb += self.hit.eq(self._stretch(m, "hit", self._reported(m, requests), time, 4))
         m.d.comb += wrong.eq(self._stretch(m, "wrong", frames.bad | frames.dropped, time, 1))
-        m.d.sync += self.fault.eq(wrong | (~requests.testing & (test.failed != 0)))
+        failed = ~requests.testing & (test.failed != 0)
+        if "fault" in self.unit.signature.members:
+            failed |= self.unit.fault
+        m.d.sync += self.fault.eq(wrong | failed)
 
     def _reported(self, m, requests):
         reported = Signal()

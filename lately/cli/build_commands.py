@@ -8,6 +8,7 @@ import click
 from .figures import show
 from .options import (
     amount_option,
+    check_option,
     choose_unit,
     json_option,
     parse_seeds,
@@ -42,6 +43,7 @@ LOADER = "openFPGALoader"
 )
 @strict_option
 @protect_option
+@check_option
 @time_limit_option
 @click.option(
     "--out", metavar="DIR", help="Folder for bitstream and report.  [default: build/BOARD]"

@@ -6,6 +6,7 @@ import click
 
 from .figures import show
 from .options import (
+    check_option,
     choice_option,
     choose_unit,
     count_option,
@@ -40,6 +41,7 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     help="portable, which synthesis infers, or block RAMs: ecp5, ice40, gowin, each with -strict.",
 )
 @protect_option
+@check_option
 @click.option(
     "--device",
     "target",
@@ -135,6 +137,10 @@ def _unit_options(chosen: Any, how: dict[str, Any]) -> dict[str, Any]:
         if frames or not (isinstance(chosen, FilterSpec) and chosen.timed):
             raise click.UsageError("--covered needs results, of a ring with a window in time")
         given["tells_covered"] = True
+    if how.pop("check"):
+        if frames:
+            raise click.UsageError("--check needs --wrap axis, raw or extern")
+        given["check"] = True
     if "ticks" in given and not getattr(chosen, "timed", False):
         raise click.UsageError("--ticks needs a filter whose window is one in time")
     if given.keys() & set(FRAME_OPTIONS.values()) and not frames:

@@ -102,6 +102,12 @@ protect_option = choice_option(
 """--protect, of commands that build a unit."""
 
 
+check_option = click.option(
+    "--check", is_flag=True, help="Have the unit watch its own state, and tell when it is wrong."
+)
+"""--check, of commands that build a unit."""
+
+
 def workers(what: str) -> Callable[[Command], Command]:
     """Return a decorator that adds --jobs, "`what` at a time", and --scheduler.
 

@@ -43,9 +43,9 @@ FRAMES = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20
 class Echo(wiring.Component):
     """What a board needs of a link, and no more."""
 
-    def __init__(self, spec, *, clock_hz, baud, memory, protect="none", levels=2):
+    def __init__(self, spec, *, clock_hz, baud, memory, protect="none", check=False, levels=2):
         self.arguments = {"spec": spec, "clock_hz": clock_hz, "baud": baud, "memory": memory}
-        self.arguments |= {"protect": protect}
+        self.arguments |= {"protect": protect, "check": check}
         self.levels = levels
         super().__init__(
             {
@@ -392,7 +392,8 @@ def test_failure_leaves_what_was_there(fake, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch):
+@pytest.mark.parametrize("check", [False, True])
+def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch, check):
     made = []
 
     def record(*arguments, **options):
@@ -400,13 +401,15 @@ def test_link_is_told_of_its_board(fake, tmp_path, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(building, "Link", record)
-    build(board("icebreaker"), directory=tmp_path, clock_mhz=48, spec=preset("tiny"), baud=3000000)
+    how = {"clock_mhz": 48, "spec": preset("tiny"), "baud": 3000000, "check": check}
+    build(board("icebreaker"), directory=tmp_path, **how)
     assert made[0].arguments == {
         "spec": preset("tiny"),
         "clock_hz": 48_000_000,
         "baud": 3_000_000,
         "memory": "ice40",
         "protect": "none",
+        "check": check,
     }
 
 
@@ -512,6 +515,7 @@ def test_command_builds_a_window_in_time(fake, tmp_path):
         (["--board", "icebreaker", "--preset", "x"], "preset: must be one of default, "),
         (["--board", "icebreaker", "--spec", "/none"], "/none: No such file or directory"),
         (["--board", "icebreaker", "--clock", "72"], "clock: must be at most 50 MHz"),
+        (["--board", "colorlight-5a-75b", "--check"], "check: must be left out for colorlight-5a-"),
     ],
 )
 def test_command_refuses(fake, tmp_path, arguments, message):

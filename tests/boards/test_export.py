@@ -45,6 +45,7 @@ CASES = {
     ),
     "dictionary without ready": (any_preset("dictionary-tiny"), {"wrap": "extern"}),
     "ecp5": (any_preset("tiny"), {"memory": "ecp5"}),
+    "watched": (any_preset("tiny"), {"options": {"check": True}}),
     "ice40": (any_preset("tiny"), {"wrap": "raw", "memory": "ice40-strict"}),
 }
 

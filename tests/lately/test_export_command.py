@@ -72,6 +72,8 @@ def test_deduplicator_of_frames(tmp_path):
          "last: must be given with wrap axis only, not raw"),
         (("--name", "x", "--preset", "tiny", "--store", "8192"),
          "--store needs --wrap frames-8 or frames-64 (see"),
+        (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--check"),
+         "--check needs --wrap axis, raw or extern (see"),
         (("--name", "x", "--preset", "tiny", "--wrap", "frames-8"),
          "span: must be given for a deduplicator of frames"),
         (("--name", "x", "--spec", FRAMES, "--wrap", "frames-8", "--store", "3000"),
