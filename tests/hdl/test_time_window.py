@@ -338,6 +338,29 @@ def test_ticks_beyond_those_that_may_wait_are_lost(lost):
     window.check()
 
 
+def an_overfull_generation_gets_old(window=TimeWindow):
+    """Return the course of a generation with too many insertions, and of those after it."""
+    slowly = [*[*[""] * 40, "tick"] * 4, *["insert"] * 3]
+    return course(when_full="overfill", window=window).run(["insert"] * 101 + slowly * 8)
+
+
+def a_shift_of_a_full_ring(window=TimeWindow):
+    """Return the course of a SHIFT that retires a segment which counts."""
+    return course(window=window).run([*["insert"] * 61, "shift", *[""] * 20])
+
+
+def test_an_overfull_generation_is_told_of_while_it_counts():
+    _, statuses = an_overfull_generation_gets_old().check()
+    assert {0, 2} == set(statuses)
+    assert statuses[-1] == 0
+
+
+def test_a_shift_shortens_the_window():
+    turns, statuses = a_shift_of_a_full_ring().check()
+    assert turns.shortened == 1
+    assert set(statuses) == {0, 1}
+
+
 BROKEN = {
     "what is not known yet of the last insertion counts as expired": (
         "~self._known | ",
@@ -363,6 +386,16 @@ BROKEN = {
         "self._known & ~self._change &",
         "self._known &",
         partial(waiting_for_the_spare, TICKS_WAITING),
+    ),
+    "an overfull generation is told of for a turn less": (
+        "overfull.eq(-self._run)",
+        "overfull.eq(1 - self._run)",
+        an_overfull_generation_gets_old,
+    ),
+    "a SHIFT that retires a segment is not told of": (
+        "retired = self._turn & (self._settled",
+        "retired = self._turn & self._insert & (self._settled",
+        a_shift_of_a_full_ring,
     ),
     "a turn is forgotten where a segment expires": (
         "found & ~self._change",

@@ -3,10 +3,12 @@
 import random
 
 import pytest
+from mutants import broken
 from timed_unit import SEED, Run, stream, timed
 
 from lately.golden import Operation
 from lately.golden.spec import GEBFSpec
+from lately.hdl.frontend.schedule import Schedule
 from lately.hdl.latencies import END_LEFT
 
 # A bank that is swept in idle clocks only, long enough for many ticks to come meanwhile.
@@ -55,8 +57,8 @@ def test_times_of_requests(family, when_full):
     run.check()
 
 
-def test_no_tick_is_lost_while_a_spare_is_swept_for_an_old_generation():
-    """Operations leave it no clock, and are far from filling the generation that gets old."""
+def unswept():
+    """Return the run of a unit whose operations leave the sweep no clock."""
     run = Run(UNSWEPT, organisation="bit-sliced")
     span = UNSWEPT.generation_span * run.unit.profile.least_period
     choose = random.Random(SEED)
@@ -67,8 +69,21 @@ def test_no_tick_is_lost_while_a_spare_is_swept_for_an_old_generation():
             code = Operation.INSERT if choose.random() < 0.1 else Operation.QUERY
             await run.perform(code, choose.randrange(1 << 16))
 
-    run.run(bench).check()
+    return run.run(bench)
+
+
+def test_no_tick_is_lost_while_a_spare_is_swept_for_an_old_generation():
+    """Operations are far from filling the generation that gets old."""
+    run = unswept()
+    run.check()
     turns = run.counts["shifts"]
     assert turns > 1, "no generation got old"
     assert run.counts["insertions"] < UNSWEPT.generation - END_LEFT, "one may be nearly full"
     assert 0 < run.waits <= turns * run.unit.longest_pause
+
+
+def test_an_input_that_stays_open_for_an_old_generation_is_noticed(monkeypatch):
+    schedule = broken(Schedule, "soon = soon | self.hurry", "soon = soon")
+    monkeypatch.setattr("lately.hdl.frontend.front.Schedule", schedule)
+    with pytest.raises(AssertionError):
+        unswept().check()
