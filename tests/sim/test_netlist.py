@@ -140,8 +140,20 @@ def test_other_rings_in_time(name, family, tmp_path):
 )
 def test_cells_of_timestamps(name, family, memory, tmp_path):
     """Timing filters and dictionaries, whose cells have no variant for ice40 and gowin."""
+    check_cells(any_preset(name), family, memory, tmp_path)
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+def test_cells_that_are_read_and_written_in_one_access(tmp_path):
+    spec = replace(any_preset("timing-counted-tiny"), stamp_bits=8)
+    check_cells(spec, "ecp5", "ecp5-rbw", tmp_path)
+
+
+def check_cells(spec, family, memory, tmp_path):
+    """Run some tests of the bench on the netlist of a unit with cells."""
     outcomes = run_netlist_bench(
-        any_preset(name),
+        spec,
         "icarus",
         tmp_path,
         synthesis=_synthesis(family),
