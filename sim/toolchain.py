@@ -207,22 +207,23 @@ MODELS = Path(__file__).parent / "models"
 """Folder of the models of block RAMs, each named after its cell, and of what they share."""
 
 
-def models(memory: str) -> list[Path]:
+def models(memory: str, *, inverted: bool = False) -> list[Path]:
     """Return the models of the block RAMs that a variant of the memory instantiates.
 
-    What vendors leave undefined they answer with garbage; for a strict variant that is all of a
-    word of which another port writes a bit.
+    What vendors leave undefined they answer with garbage, at random or, `inverted`, the inverse of
+    what was there; for a strict variant that is all of a word of which another port writes a bit.
     """
     kind = memory.removesuffix(READ_BEFORE_WRITE)
     if kind not in BLOCK_KINDS:
         return []
-    return cell_models(BLOCK_KINDS[kind].cell, strict=kind.endswith(STRICT))
+    strict = kind.endswith(STRICT)
+    return cell_models(BLOCK_KINDS[kind].cell, strict=strict, inverted=inverted)
 
 
-def cell_models(*cells: str, strict: bool = False) -> list[Path]:
+def cell_models(*cells: str, strict: bool = False, inverted: bool = False) -> list[Path]:
     """Return the models of `cells` in the order in which tools have to read them.
 
-    If they are `strict`, more is garbage, see `models`.
+    If they are `strict`, more is garbage, and `inverted` another one; see `models`.
     """
-    names = [*["strict"] * strict, *["garbage"] * bool(cells), *cells]
+    names = [*["strict"] * strict, *["inverted"] * inverted, *["garbage"] * bool(cells), *cells]
     return [MODELS / f"{name}.v" for name in names]

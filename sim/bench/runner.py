@@ -118,10 +118,9 @@ def run_filter_bench(
         environment=_unit_environment(spec, directory, seed, memory, ticks)
         | {"LATELY_ORGANISATION": organisation}
         | ({"LATELY_COVERAGE": str(directory / FUNCTIONAL)} if coverage else {}),
-        models=models(memory),
+        models=models(memory, inverted=inverted),
         testcase=testcase,
         coverage=coverage,
-        inverted=inverted,
     )
 
 
@@ -135,6 +134,7 @@ def run_netlist_bench(
     memory: str = "portable",
     ticks: str = "tick",
     testcase: str | None = None,
+    inverted: bool = False,
 ) -> dict[str, bool]:
     """Run the bench of a unit on its netlist, made of the cells of a family.
 
@@ -148,7 +148,7 @@ def run_netlist_bench(
     ----------
     synthesis : sequence of str
         yosys pass and its options, as `lately.boards.flow.devices.Device` has them.
-    spec, simulator, directory, seed, memory, ticks, testcase
+    spec, simulator, directory, seed, memory, ticks, testcase, inverted
         As `run_filter_bench`, and so are result and errors.
     """
     netlist = unit_netlist(
@@ -168,7 +168,7 @@ def run_netlist_bench(
         directory,
         environment=_unit_environment(spec, directory, seed, memory, ticks)
         | {"LATELY_NETLIST": "1"},
-        models=[directory / "cells.v", *cell_models(*netlist.unmodelled)],
+        models=[directory / "cells.v", *cell_models(*netlist.unmodelled, inverted=inverted)],
         testcase=testcase,
     )
 
@@ -241,8 +241,7 @@ def run_segment_bench(
             "LATELY_ADDRESS_REGISTERS": str(address_registers),
             "LATELY_SEED": str(seed),
         },
-        models=models(memory),
-        inverted=inverted,
+        models=models(memory, inverted=inverted),
     )
 
 
@@ -260,7 +259,6 @@ def run_bench(
     models: Sequence[Path] = (),
     testcase: str | None = None,
     coverage: bool = False,
-    inverted: bool = False,
 ) -> dict[str, bool]:
     """Run cocotb tests of a design; other parameters, result, errors: as `run_filter_bench`.
 
@@ -301,8 +299,7 @@ def run_bench(
             hdl_toplevel=TOP,
             build_dir=directory / simulator,
             build_args=arguments,
-            defines={"LATELY_SEED": environment["LATELY_SEED"]}
-            | ({"LATELY_INVERTED": "1"} if inverted else {}),
+            defines={"LATELY_SEED": environment["LATELY_SEED"]},
             timescale=("1ns", "1ps"),
             log_file=directory / f"{simulator}-build.log",
         )

@@ -37,6 +37,7 @@ def compiled_model(
     protect: str = "none",
     *,
     check: bool = False,
+    inverted: bool = False,
     optimisation: int = 3,
     upsets: bool = False,
 ) -> Path:
@@ -54,6 +55,8 @@ def compiled_model(
         that answer with garbage what vendors leave undefined.
     check : bool
         As for `lately.hdl.unit.FilterUnit`.
+    inverted : bool
+        Whether garbage is the inverse of what was there, and not at random.
     optimisation : int
         As for `lately.sim.toolchain.verilate`.
     upsets : bool
@@ -69,7 +72,7 @@ def compiled_model(
     unit = unit_verilog(
         spec, organisation=organisation, memory=memory, protect=protect, check=check
     )
-    blocks = models(memory)
+    blocks = models(memory, inverted=inverted)
     return cached_model(
         "\n".join([unit, *(path.read_text() for path in blocks)]),
         top=TOP,
@@ -134,6 +137,8 @@ class CompiledModel(DrivenModel):
         Organisation, variant and protection of the memory, as for `FilterUnit`.
     check : bool
         Whether the unit watches its own state, as for `FilterUnit`.
+    inverted : bool
+        As for `compiled_model`.
     optimisation : int
         Level of the C++ compiler: 1 for a few thousand operations, of which compiling takes
         longer than performing them.
@@ -164,6 +169,7 @@ class CompiledModel(DrivenModel):
         memory: str = "portable",
         protect: str = "none",
         check: bool = False,
+        inverted: bool = False,
         optimisation: int = 3,
         progress: Progress | None = None,
         upsets: bool = False,
@@ -178,8 +184,9 @@ class CompiledModel(DrivenModel):
         self.profile = HardwareProfile(spec, **build)
         self._map = memory_map(spec, **build)
         self._hash = Layout.of(spec, partitioned=True).hash
+        how = {"check": check, "inverted": inverted, "upsets": upsets}
         super().__init__(
-            compiled_model(spec, **build, check=check, optimisation=optimisation, upsets=upsets),
+            compiled_model(spec, **build, **how, optimisation=optimisation),
             lanes=spec.lanes,
             counters=unit_counters(spec, protect),
             keyed=spec.hash == "siphash",

@@ -32,6 +32,8 @@ class CompiledCells(DrivenModel):
         As for `DrivenModel`.
     protect : str
         As for `lately.hdl.build.filter_unit`.
+    inverted : bool
+        As for `lately.sim.replay.compiled.compiled_model`.
     options
         Further options of the unit.
 
@@ -52,6 +54,7 @@ class CompiledCells(DrivenModel):
         progress: Progress | None = None,
         upsets: bool = False,
         protect: str = "none",
+        inverted: bool = False,
         **options: Any,
     ) -> None:
         shape: Any = {"memory": blocks.memory, "protect": protect}
@@ -61,7 +64,7 @@ class CompiledCells(DrivenModel):
         self._key_bits = spec.key_bits
         ports = unit.signature.members
         super().__init__(
-            _compiled(unit, blocks, optimisation=optimisation, upsets=upsets),
+            _compiled(unit, blocks, inverted, optimisation=optimisation, upsets=upsets),
             lanes=1,
             counters=tuple(unit.COUNTERS),
             keyed="secret" in ports,
@@ -96,10 +99,12 @@ class CompiledCells(DrivenModel):
         return Told._make(array[:-1] for array in told)
 
 
-def _compiled(unit: Any, blocks: CellBlocks, *, optimisation: int, upsets: bool) -> Any:
+def _compiled(
+    unit: Any, blocks: CellBlocks, inverted: bool, *, optimisation: int, upsets: bool
+) -> Any:
     """Return the compiled model of a unit, built now if it is not in the cache."""
     ports = unit.signature.members
-    sources = models(blocks.memory)
+    sources = models(blocks.memory, inverted=inverted)
     text = verilog.convert(unit, name=TOP, emit_src=False)
     memories = " ".join(
         f"MEMORY({number}, {TOP}__DOT__{name})" for number, name in enumerate(blocks.names)

@@ -24,15 +24,21 @@ def _synthesis(family):
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(
-    ("family", "memory"),
+    ("family", "memory", "inverted"),
     [
-        ("ecp5", "ecp5"),
-        pytest.param("ecp5", "portable", marks=pytest.mark.slow),
-        ("ice40", "ice40"),
-        pytest.param("gowin", "gowin", marks=pytest.mark.slow),
+        ("ecp5", "ecp5", False),
+        ("ice40", "ice40", False),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (
+                ("ecp5", "portable", False),
+                ("gowin", "gowin", False),
+                *((family, family, True) for family in FAMILIES),
+            )
+        ),
     ],
 )
-def test_directed(family, memory, tmp_path):
+def test_directed(family, memory, inverted, tmp_path):
     outcomes = run_netlist_bench(
         preset("tiny"),
         "icarus",
@@ -41,6 +47,7 @@ def test_directed(family, memory, tmp_path):
         memory=memory,
         seed=SEED,
         testcase=DIRECTED,
+        inverted=inverted,
     )
     print(f"seed {SEED}: {sum(outcomes.values())} of {len(outcomes)} tests passed")
     assert len(outcomes) == 4
