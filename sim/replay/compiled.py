@@ -184,7 +184,7 @@ class CompiledModel(DrivenModel):
         self.profile = HardwareProfile(spec, **build)
         self._map = memory_map(spec, **build)
         self._hash = Layout.of(spec, partitioned=True).hash
-        how = {"check": check, "inverted": inverted, "upsets": upsets}
+        how: Any = {"check": check, "inverted": inverted, "upsets": upsets}
         super().__init__(
             compiled_model(spec, **build, **how, optimisation=optimisation),
             lanes=spec.lanes,
