@@ -25,7 +25,7 @@ from . import (
     siphash,
     thresholds,
     timing,
-    words,
+    word_banks,
 )
 from .formal import Proof, Record, run_proof
 
@@ -33,7 +33,7 @@ PROOFS: tuple[Proof, ...] = tuple(
     proof
     for module in (
         segments,
-        words,
+        word_banks,
         frontend,
         expiry,
         core,

@@ -1,4 +1,4 @@
-"""Defects that proofs have to find are pieces of the source as it is."""
+"""Defects that `lately.sim.proofs` has to find are pieces of the source as it is."""
 
 import subprocess
 import sys

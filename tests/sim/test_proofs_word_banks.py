@@ -8,7 +8,7 @@ from mutants import broken
 from lately.hdl.memory.words import PortableWordBank
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
-from lately.sim.proofs.words import CLOCKS, BankAnswers
+from lately.sim.proofs.word_banks import CLOCKS, BankAnswers
 
 pytestmark = pytest.mark.rtl
 
