@@ -40,26 +40,36 @@ def unit_words() -> str:
     return ", ".join(f"{name}: {what}" for name, what in stages())
 
 
+ARROW = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
+"""Properties of the arrows between blocks."""
+
+
+def block_axes(
+    width: float, height: float, across: tuple[float, float], up: tuple[float, float]
+) -> tuple[Any, Any, Any]:
+    """Return a figure for blocks, its bare axes with these limits, and what places a text."""
+    figure = blank_figure(width, height)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(*across)
+    axes.set_ylim(*up)
+    return figure, axes, partial(axes.annotate, ha="center", va="center", fontsize=8)
+
+
 def draw_unit() -> None:
     """Draw a unit as blocks."""
-    arrow = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
     with style():
-        figure = blank_figure(8.4, 2.1)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_axis_off()
-        axes.set_xlim(-1.1, 9.3)
-        axes.set_ylim(-1.1, 1.2)
-        place = partial(axes.annotate, ha="center", va="center", fontsize=8)
+        figure, axes, place = block_axes(8.4, 2.1, (-1.1, 9.3), (-1.1, 1.2))
         for number, (name, what) in enumerate(stages()):
             draw_box(axes, 2 * number, 0, f"{name}\n{what}", "blue")
         labels = ("i", "key", "addresses", "matches", "verdict", "o")
         for number, label in enumerate(labels):
-            place("", (2 * number - 0.75, 0), (2 * number - 1.2, 0), arrowprops=arrow)
+            place("", (2 * number - 0.75, 0), (2 * number - 1.2, 0), arrowprops=ARROW)
             place(label, (2 * number - 1, 0.3))
         for y, start, end, text in ((0.9, 0, 8, "tag"), (-0.9, 8, 0, "credits: room for results")):
             near = 0.5 * y
             axes.plot((start, start, end), (near, y, y), color=COLOURS["ink"], linewidth=1.1)
-            place("", (end, near), (end, y), arrowprops=arrow)
+            place("", (end, near), (end, y), arrowprops=ARROW)
             place(text, (4, y + 0.15))
         place(f"{UNIT.ring_segments} segments and the spare", (4, -0.5))
         save(figure, BLOCKS, unit_words())
@@ -120,16 +130,10 @@ def frames_words() -> str:
 
 def draw_frames() -> None:
     """Draw the deduplicator of frames as blocks."""
-    arrow = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
     above = ("widen\n8 to 64 bits", "intake\nwhole or not at all", "store\nring of block RAM",
              "narrow\n64 to 8 bits")  # fmt: skip
     with style():
-        figure = blank_figure(8.4, 2.3)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_axis_off()
-        axes.set_xlim(-1.6, 8.7)
-        axes.set_ylim(-1.8, 0.7)
-        place = partial(axes.annotate, ha="center", va="center", fontsize=8)
+        figure, axes, place = block_axes(8.4, 2.3, (-1.6, 8.7), (-1.8, 0.7))
         for number, text in enumerate(above):
             draw_box(axes, 2.3 * number, 0, text, "blue")
         draw_box(axes, 3.4, -1.3, "digest\nkeyed, 64 bits", "green")
@@ -138,11 +142,11 @@ def draw_frames() -> None:
             (-1.5, -0.7, "s_axis"), (0.75, 1.45, ""), (3.15, 3.85, ""), (5.4, 6.1, ""),
             (7.7, 8.5, "m_axis"),
         ):  # fmt: skip
-            place("", (end, 0), (start, 0), arrowprops=arrow)
+            place("", (end, 0), (start, 0), arrowprops=ARROW)
             place(text, ((start + end) / 2, 0.25))
-        place("", (2.9, -0.95), (2.5, -0.4), arrowprops=arrow)
-        place("", (5.0, -1.3), (4.3, -1.3), arrowprops=arrow)
-        place("", (5.0, -0.4), (5.5, -0.95), arrowprops=arrow)
+        place("", (2.9, -0.95), (2.5, -0.4), arrowprops=ARROW)
+        place("", (5.0, -1.3), (4.3, -1.3), arrowprops=ARROW)
+        place("", (5.0, -0.4), (5.5, -0.95), arrowprops=ARROW)
         place("verdict", (5.75, -0.65))
         place("registers: AXI4-Lite or Wishbone", (0.6, -1.3))
         save(figure, FRAMES, frames_words())

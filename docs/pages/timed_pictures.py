@@ -1,7 +1,7 @@
 """Pictures of windows in time, of a part of a timing filter, and of the columns of a dictionary."""
 
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from lately.replay.plots import COLOURS, blank_figure, style
 from lately.studies.drawing import save
 
 from .blocks import DOCS, IMAGES, Page
-from .pictures import draw_box
+from .pictures import ARROW, block_axes, draw_box
 
 SPANS = IMAGES / "spans.svg"
 PART = IMAGES / "timing-part.svg"
@@ -22,8 +22,9 @@ TIMED = FilterSpec(
 )
 """Ring of the picture of windows in time."""
 
-INSERTIONS = (*range(0, 34), *range(62, 80))
-"""Times of its insertions: one a tick, and a silence."""
+SILENCE = range(34, 62)
+INSERTIONS = (*range(SILENCE.start), *range(SILENCE.stop, 80))
+"""Times of its insertions: one a tick, but in the silence."""
 
 Arrow = tuple[tuple[float, float], tuple[float, float], str]
 """Where an arrow begins and ends, and what is written above it."""
@@ -62,7 +63,8 @@ def draw_spans() -> None:
             axes.barh(number, whole - last - 1, 0.7, last + 1, color=COLOURS["green"])
         axes.barh(0, 0, color=COLOURS["blue"], label="receives insertions")
         axes.barh(0, 0, color=COLOURS["green"], label="settled, counts")
-        axes.axvspan(34, 62, color=COLOURS["grid"], alpha=0.5, zorder=0, label="silence")
+        shade = {"color": COLOURS["grid"], "alpha": 0.5, "zorder": 0}
+        axes.axvspan(SILENCE.start, SILENCE.stop, label="silence", **shade)
         axes.grid(visible=False)
         axes.set_ylim(len(generations()) - 0.4, -0.6)
         axes.set_yticks(range(len(generations())))
@@ -81,18 +83,12 @@ def _draw_blocks(
     notes: Sequence[tuple[float, float, str]] = (),
 ) -> None:
     """Draw boxes, as place, text and colour, arrows between them, and notes, in inches."""
-    arrow = {"arrowstyle": "-|>", "color": COLOURS["ink"], "linewidth": 1.1}
     with style():
-        figure = blank_figure(*size)
-        axes = figure.add_axes((0, 0, 1, 1))
-        axes.set_axis_off()
-        axes.set_xlim(0, size[0])
-        axes.set_ylim(0, size[1])
-        place = partial(axes.annotate, ha="center", va="center", fontsize=8)
+        figure, axes, place = block_axes(*size, (0, size[0]), (0, size[1]))
         for x, y, text, colour in boxes:
             draw_box(axes, x, y, text, colour)
         for start, end, text in arrows:
-            place("", end, start, arrowprops=arrow)
+            place("", end, start, arrowprops=ARROW)
             place(text, ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.14))
         for x, y, text in notes:
             place(text, (x, y))

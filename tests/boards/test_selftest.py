@@ -89,10 +89,10 @@ class FaultyMemory(PortableSegmentMemory):
         return m
 
 
-def outcome(spec, *, fault="", only=None, clocks=None):
+def outcome(spec, *, fault="", only=None, clocks=None, check=False):
     """Checks that failed, of a unit whose memories have a fault."""
     FaultyMemory.fault, FaultyMemory.only, FaultyMemory.built = fault, only, 0
-    unit = FilterUnit(spec, memory="faulty", statistics_bits=0)
+    unit = FilterUnit(spec, memory="faulty", statistics_bits=0, check=check)
     m = Module()
     m.submodules.unit = unit
     m.submodules.test = test = SelfTest(spec=spec, unit=unit, profile=unit.profile)
@@ -111,6 +111,7 @@ def outcome(spec, *, fault="", only=None, clocks=None):
         for _ in range(clocks or self_test_cycles(spec)):
             await ctx.tick()
             if not ctx.get(test.busy):
+                assert not (check and ctx.get(unit.fault))
                 failed.append(Check(ctx.get(test.failed)))
                 return
 
@@ -132,6 +133,10 @@ def test_sound_memory_passes(name):
     # Were fewer strangers than keys not the limit, the check could not fail.
     assert allowed_strangers(SPECS[name]) < check_keys(SPECS[name])
     assert outcome(SPECS[name]) == Check(0)
+
+
+def test_unit_that_watches_its_state_raises_no_alarm():
+    assert outcome(next(iter(SPECS.values())), check=True) == Check(0)
 
 
 @pytest.mark.parametrize("window", ["insertions", "time"])

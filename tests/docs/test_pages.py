@@ -1,9 +1,12 @@
 """Blocks of the pages: how they are filled, and that all of them are current."""
 
+import numpy as np
 import pytest
-from pages import blocks, pictures, waves
+from pages import blocks, pictures, timed_pictures, waves
 from pages.__main__ import PAGES, main
 from pages.blocks import Page, content, fill
+
+from lately.golden import from_spec
 
 TEXT = "Before.\n\n<!-- begin one -->\n\nold\n\n<!-- end -->\n\nAfter.\n"
 
@@ -65,6 +68,17 @@ def test_files_for_a_page_that_takes_none(page, capsys):
 
 def test_results_are_whole_files():
     assert sorted(blocks.RESULTS.glob("*.json")) == sorted(blocks.RESULTS.iterdir())
+
+
+def test_generations_of_the_picture_count_as_long_as_golden_says():
+    """The last of them before the silence, at its edge."""
+    keys = np.arange(timed_pictures.SILENCE.start, dtype=np.uint64)
+    ring = from_spec(timed_pictures.TIMED)
+    ring.insert(keys, keys.astype(np.int64))
+    first, last = timed_pictures.generations()[3]
+    assert (first, last) == (33, 33)
+    edge = last + timed_pictures.TIMED.span
+    assert [ring.query(keys[-1:], [time])[0] for time in (edge, edge + 1)] == [True, False]
 
 
 def test_sizes():
