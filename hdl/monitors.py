@@ -1,8 +1,45 @@
 """Monitors of units: no result is lost or comes twice, and no place of one either."""
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, ResetInserter, ResetSignal, Signal
+from amaranth.lib.wiring import Out
 
 from .pipeline import delayed, registered
+
+ALARM_BITS = 16
+"""Width of the count of alarms, which wraps around."""
+
+
+def alarm_ports(check):
+    """Return the ports of a unit that watches its state, or none, by name.
+
+    Parameters
+    ----------
+    check : bool
+    """
+    return {"fault": Out(1), "alarms": Out(ALARM_BITS)} if check else {}
+
+
+def recovering(m, unit, wrong):
+    """Return a unit that resets itself where its state is illegal, and counts how often it does.
+
+    Parameters
+    ----------
+    m : Module
+        All of the unit.
+    unit : Component
+        With the ports `alarm_ports`: ``fault`` is high for the clock of the reset.
+    wrong : Value
+        Whether something does not hold that always does.
+    """
+    # Kept through the unit's own resets.
+    alarms = Signal.like(unit.alarms, name="alarms_held", reset_less=True)
+    m.d.sync += unit.fault.eq(wrong)
+    m.d.comb += unit.alarms.eq(alarms)
+    with m.If(ResetSignal()):
+        m.d.sync += alarms.eq(0)
+    with m.Elif(unit.fault):
+        m.d.sync += alarms.eq(alarms + 1)
+    return ResetInserter(unit.fault)(m)
 
 
 def watch_count(m, count, name, *, more, less=0):
@@ -60,8 +97,8 @@ def watch_way(m, start, end, cycles, name):
     return registered(m, end == none[-1], f"{name}_lost")
 
 
-def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next, illegal):
-    """Raise `fault` for good, a few clocks after something does not hold that always does.
+def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next, illegal):
+    """Return whether something does not hold that always does, a few clocks later.
 
     Places that are left and results under way make up all that there are; a verdict comes as long
     after its operation as every other; and the register of acceptances is that.
@@ -70,7 +107,6 @@ def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next
     ----------
     m : Module
         Gets the registers.
-    fault : Signal
     i : stream
         Requests.
     accepted : Signal
@@ -99,5 +135,4 @@ def watch_results(m, fault, *, i, accepted, queue, places, lags, due, valid_next
         unbalanced.eq((total != total.init) | (sign.any() & ~sign.all())),
     ]
     refused = watch_way(m, i.valid & i.ready, accepted, 1, "accepted")
-    with m.If(unbalanced | missed | illegal | refused):
-        m.d.sync += fault.eq(1)
+    return unbalanced | missed | illegal | refused

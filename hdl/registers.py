@@ -48,6 +48,8 @@ class Holder(Enum):
     """Deduplicator of frames."""
     PROTECTION = "protection"
     """Unit whose memories are protected."""
+    CHECKS = "checks"
+    """Unit that watches its own state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,7 +217,7 @@ REGISTERS = (
                      RegisterField(name="upsets", place=4, access=Access.STICKY, needs="upsets",
                                    meaning="A memory was found upset."),
                      RegisterField(name="fault", place=5, access=Access.STICKY, needs="fault",
-                                   meaning="The unit was in an illegal state, since reset."))),
+                                   meaning="The unit was in an illegal state, and reset itself."))),
     Register(name="guaranteed", width=None, holder=Holder.DIGESTS, address=0x2C, reset=None,
              meaning="Largest window for which answers are exact."),
     Register(name="table", access=Access.WRITE, width=None, holder=Holder.BUS, address=0x40,
@@ -259,6 +261,8 @@ REGISTERS = (
              meaning="Frames that were asked for whose headers contradict themselves."),
     Register(name="upsets", event="upset", holder=Holder.PROTECTION, address=0xF8,
              meaning="Clocks in which a memory was found upset."),
+    Register(name="alarms", width=16, holder=Holder.CHECKS, address=0x48,
+             meaning="How often the unit was in an illegal state, and reset itself."),
 )  # fmt: skip
 """All registers. The rows with an event are counters."""
 

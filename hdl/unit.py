@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
 
 from ..golden.errors import SpecificationError
 from ..golden.hash.siphash import SECRET_BITS
@@ -15,7 +14,7 @@ from .hash.secrets import Secrets
 from .interface import TICKS, UnitSignature
 from .latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, PERIOD_BITS, result_places
 from .memory.map import memory_map
-from .monitors import watch_results
+from .monitors import alarm_ports, recovering, watch_results
 from .parameters import require_integer
 from .pipeline import delayed, registered
 from .profile import HardwareProfile
@@ -108,8 +107,11 @@ class FilterUnit(wiring.Component):
         the results leave the core. They are exact once the unit has been idle for its own
         latency and that of an `EventCounter`.
     fault : Out(1)
-        If it watches its state: since reset, this has been such as no operations bring about. A
-        CLEAR puts the masks of the ring in order, and a reset everything.
+        If it watches its state: high for the clock in which the unit resets itself, as its state is
+        such as no operations bring about. Operations under way then have no result; the unit is as
+        after reset, and its input opens once the memory is clear.
+    alarms : Out(16)
+        How often it has done so since it was reset from outside.
     upsets : Out(statistics_bits)
         With protection only: clocks in which an operation read what copies of a memory differ in.
 
@@ -200,7 +202,7 @@ class FilterUnit(wiring.Component):
                 ticks=ticks,
                 time_bits=time_bits,
                 tells_covered=tells_covered,
-                others={"fault": Out(1)} if check else {},
+                others=alarm_ports(check),
             )
         )
 
@@ -318,7 +320,7 @@ class FilterUnit(wiring.Component):
         if self._profile.protect != "none":
             count_events(m, self, {"upset": core.fault}, holder=Holder.PROTECTION)
         if self._profile.check:
-            self._elaborate_check(m, i, accepted, queue, places)
+            return recovering(m, self, self._elaborate_check(m, i, accepted, queue, places))
         return m
 
     @property
@@ -393,11 +395,13 @@ class FilterUnit(wiring.Component):
         return room, places
 
     def _elaborate_check(self, m, i, accepted, queue, places):
-        """Watch ring, front end, places of results, and that no result is lost or comes twice."""
+        """Watch ring, front end, places of results, and that no result is lost or comes twice.
+
+        Returns whether anything is wrong.
+        """
         core = self._core
-        watch_results(
+        return watch_results(
             m,
-            self.fault,
             i=i,
             accepted=accepted,
             queue=queue,

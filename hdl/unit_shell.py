@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
 
 from ..golden.hash.siphash import SECRET_BITS
 from .control import Control
@@ -13,7 +12,7 @@ from .hash.secrets import Secrets
 from .interface import Operation, UnitSignature, operation_bits
 from .lanes.credits import Credits
 from .latencies import ACCEPT_LAG, CONTROL_LAG, SPARE_SETTLE, ceil_log
-from .monitors import watch_results
+from .monitors import alarm_ports, recovering, watch_results
 from .parameters import require_integer
 from .pipeline import delayed
 from .queue import ResultQueue
@@ -52,7 +51,7 @@ class UnitShell(wiring.Component):
     Members
     -------
     As those of `UnitSignature`, with an output for each of `COUNTERS`.
-    fault : Out(1)
+    fault, alarms : Out
         If it watches its state: as of `lately.hdl.unit.FilterUnit`.
 
     Errors: as `require_integer`.
@@ -83,7 +82,7 @@ class UnitShell(wiring.Component):
                 tag_bits=tag_bits,
                 secret_bits=SECRET_BITS if self._keyed else 0,
                 counters=dict.fromkeys(self.COUNTERS, statistics_bits) | (outputs or {}),
-                others={"fault": Out(1)} if check else {},
+                others=alarm_ports(check),
                 **signature,
             )
         )
@@ -124,9 +123,8 @@ class UnitShell(wiring.Component):
                 getattr(self, name).eq(counter.count),
             ]
         if self._checks:
-            watch_results(
+            wrong = watch_results(
                 m,
-                self.fault,
                 i=self.i,
                 accepted=accepted,
                 queue=queue,
@@ -136,6 +134,7 @@ class UnitShell(wiring.Component):
                 valid_next=core.valid_next,
                 illegal=queue.illegal | gate.illegal,
             )
+            return recovering(m, self, wrong)
         return m
 
     def _elaborate_operation(self):

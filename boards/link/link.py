@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -68,8 +68,8 @@ class Link(wiring.Component):
         A key was reported in the last tenth of a second or so.
     fault : Out(1)
         The last self-test failed; or a frame was damaged or dropped in the
-        last second or so; or, until a reset, the unit has found its own
-        state wrong.
+        last second or so; or, since reset, the unit has found its own state
+        wrong. The link was then reset together with it.
     busy : Out(1)
         A request waits, or an answer is on its way.
 
@@ -158,6 +158,9 @@ class Link(wiring.Component):
             self._elaborate_ticks(m, requests, test, registers)
         self._elaborate_unit(m, requests, test, registers)
         self._elaborate_leds(m, requests, test, frames)
+        if "alarms" in unit.signature.members:
+            # Nothing waits for results that were lost.
+            return ResetInserter(unit.fault)(m)
         return m
 
     def _elaborate_unit(self, m, requests, test, registers):
@@ -218,8 +221,8 @@ class Link(wiring.Component):
         m.d.comb += self.hit.eq(self._stretch(m, "hit", self._reported(m, requests), time, 4))
         m.d.comb += wrong.eq(self._stretch(m, "wrong", frames.bad | frames.dropped, time, 1))
         failed = ~requests.testing & (test.failed != 0)
-        if "fault" in self.unit.signature.members:
-            failed |= self.unit.fault
+        if "alarms" in self.unit.signature.members:
+            failed |= self.unit.alarms.any()
         m.d.sync += self.fault.eq(wrong | failed)
 
     def _reported(self, m, requests):

@@ -1,11 +1,12 @@
 """Units with registers behind a bus."""
 
-from amaranth.hdl import Module, Mux, Shape, Signal
+from amaranth.hdl import Const, Module, Mux, Shape, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 
 from ..interface import Operation, UnitSignature, fields
 from ..latencies import GENERATION_LEAD
+from ..pipeline import registered
 from .axi4_lite import Axi4Lite
 from .register_bank import RegisterBank
 from .register_map import OVERRUN, register_map
@@ -121,12 +122,14 @@ class Controlled(wiring.Component):
         for name in ("secret", "table"):
             if name in members:
                 m.d.comb += getattr(bank, f"status_{name}").eq(getattr(bank, name).valid)
+        # Counts return to 0 as the unit resets itself.
+        afresh = registered(m, unit.fault, "afresh") if "faults_fault" in members else Const(0)
         for name in ("shortened", "overfilled", "lost", "upsets"):
             if f"faults_{name}" in members:
                 before = Signal(name=f"{name}_before")
                 count = getattr(unit, name)
                 m.d.sync += before.eq(count[0])
-                m.d.comb += getattr(bank, f"faults_{name}").eq(count[0] != before)
+                m.d.comb += getattr(bank, f"faults_{name}").eq((count[0] != before) & ~afresh)
 
 
 class ControlledUnit(Controlled):

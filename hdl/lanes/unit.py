@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
-from amaranth.lib.wiring import Out
 
 from ...golden.errors import SpecificationError
 from ...golden.hash.siphash import SECRET_BITS
@@ -11,7 +10,7 @@ from ..hash.siphash import SipHash
 from ..interface import UnitSignature
 from ..latencies import DEFAULT_LEVELS, GENERATION_LEAD, SECRET_SETTLE
 from ..memory.map import floorplan_groups, memory_map
-from ..monitors import watch_credits, watch_way
+from ..monitors import alarm_ports, recovering, watch_credits, watch_way
 from ..pipeline import registered
 from ..profile import HardwareProfile
 from ..registers import Holder, counters
@@ -74,7 +73,7 @@ class LaneUnit(wiring.Component):
         From its acceptance to that of this beat the unit takes a beat in `SECRET_PACE` cycles.
     operations, ... : Out(statistics_bits)
         The counters of `lately.hdl.registers` that units hold, as for `FilterUnit`.
-    fault : Out(1)
+    fault, alarms : Out
         If it watches its state: as for `FilterUnit`.
     upsets : Out(statistics_bits)
         As for `FilterUnit`.
@@ -130,7 +129,7 @@ class LaneUnit(wiring.Component):
             generation=spec.generation,
             secret_bits=SECRET_BITS if self._secrets else 0,
             counters={one.name: statistics_bits for one in held},
-            others={"fault": Out(1)} if check else {},
+            others=alarm_ports(check),
         )
         self._record = BeatRecord(
             lanes=spec.lanes, shards=spec.shards, slots=slots, tag_bits=tag_bits
@@ -255,11 +254,11 @@ class LaneUnit(wiring.Component):
             collector.o.ready.eq(self.o.ready),
         ]
         if self._profile.check:
-            self._elaborate_alarm(m, accepted, credits)
+            return recovering(m, self, self._elaborate_check(m, accepted, credits))
         return m
 
-    def _elaborate_alarm(self, m, accepted, credits):
-        """Raise `fault` for good once a part of the unit tells of anything."""
+    def _elaborate_check(self, m, accepted, credits):
+        """Return whether a part of the unit tells of anything."""
         illegal = [
             registered(m, shard.illegal, f"illegal{number}")
             for number, shard in enumerate(self._shards)
@@ -268,8 +267,7 @@ class LaneUnit(wiring.Component):
         parts = (self._dispatcher, self._distributor, self._collector)
         illegal += [part.illegal for part in parts]
         illegal.append(watch_way(m, self.i.valid & self.i.ready, accepted, 1, "accepted"))
-        with m.If(Cat(illegal).any()):
-            m.d.sync += self.fault.eq(1)
+        return Cat(illegal).any()
 
     def _elaborate_secrets(self, m):
         """Bring in the secrets with the clears; return whether a beat may come, as to them."""

@@ -58,7 +58,7 @@ uint64_t state_of(const Root& root) {
 template <typename Model>
 uint64_t told_by(const Model& model) {
     uint64_t told = 0;
-    if constexpr (requires { model.fault; }) told += model.fault;
+    if constexpr (requires { model.alarms; }) told += model.fault + model.alarms;
     if constexpr (requires { model.upset; }) told += model.upset;
     if constexpr (requires { model.upsets; }) told += model.upsets;
     return told;

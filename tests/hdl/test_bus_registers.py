@@ -18,6 +18,7 @@ from lately.hdl.build import filter_unit
 from lately.hdl.bus.controlled import BUSES, COUNTER_BITS, MARK_BITS, ControlledUnit
 from lately.hdl.bus.register_map import ADDRESS_BITS
 from lately.hdl.interface import Operation, UnitSignature
+from lately.hdl.monitors import alarm_ports
 from lately.hdl.registers import REGISTERS, WORD_BITS, Access
 from lately.hdl.statistics import EventCounter
 
@@ -51,7 +52,7 @@ class AllPorts(wiring.Component):
                     "digest_secret": In(stream.Signature(128)),
                     "action": In(2),
                     "fields": In(5),
-                    "fault": Out(1),
+                    **alarm_ports(True),
                 },
             )
         )
@@ -118,7 +119,7 @@ def test_every_address(bus):
     expected = {
         0x00: 0x4C41544C, 0x04: 0x00010203, 0x08: digest % 2**32, 0x0C: digest >> 32,
         0x10: 1 << 24 | 4 << 16 | SPEC.key_bits, 0x14: 1, 0x18: 0, 0x1C: 0,
-        0x20: GENERATION, 0x24: 0xFFFFFF, 0x28: COVERED, 0x2C: GUARANTEED,
+        0x20: GENERATION, 0x24: 0xFFFFFF, 0x28: COVERED, 0x2C: GUARANTEED, 0x48: 0,
         0x60: 0x102,
     } | dict.fromkeys([*range(0x68, 0x100, 4)], 0)  # fmt: skip
     written = {0x14, 0x1C, 0x20, 0x24, *range(0x30, 0x48, 4), *range(0x50, 0x64, 4)}
@@ -301,10 +302,20 @@ def test_faults():
         ctx.set(unit.i.valid, 1)
         assert await master.access(0x1C, 1) == (False, None)
         assert await master.access(0x1C) == (False, 1)
-        # This one lasts till reset, and cannot be cleared before.
+        assert await master.access(0x1C, 1) == (False, None)
+        ctx.set(unit.i.valid, 0)
+        assert await master.access(0x1C, 1) == (False, None)
+        # All counts return to 0, which is no event of theirs.
         ctx.set(inner.fault, 1)
+        await ctx.tick()
+        ctx.set(inner.fault, 0)
+        for name in places:
+            ctx.set(getattr(inner, name), 0)
+        ctx.set(inner.alarms, 0xABCD)
+        assert await master.access(0x1C) == (False, 1 << 5)
+        assert await master.access(0x48) == (False, 0xABCD)
         assert await master.access(0x1C, 1 << 5) == (False, None)
-        assert await master.access(0x1C) == (False, 1 | 1 << 5)
+        assert await master.access(0x1C) == (False, 0)
 
     simulate(unit, bench)
 

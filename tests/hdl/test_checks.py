@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
+from amaranth.hdl import ClockDomain, Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
@@ -192,6 +192,63 @@ def test_no_alarm(name, organisation):
     simulate(unit, operations)
 
 
+CLOCKS = 160
+
+
+async def load(ctx, unit, seed):
+    """Give a unit operations; return what it shows in each clock."""
+    draw, shown = random.Random(seed), []
+    lanes = getattr(unit.i.p, "lanes", [unit.i.p])
+    for _ in range(CLOCKS):
+        ctx.set(unit.i.valid, draw.random() < 0.8)
+        ctx.set(unit.o.ready, draw.random() < 0.7)
+        for lane in lanes:
+            if len(lanes) > 1:
+                ctx.set(lane.valid, draw.random() < 0.8)
+            ctx.set(lane.operation, Operation.CHECK_AND_INSERT)
+            ctx.set(lane.key, draw.randrange(32))
+        told = ctx.get(unit.o.valid)
+        shown.append((ctx.get(unit.i.ready), told, told and ctx.get(unit.o.p.as_value())))
+        await ctx.tick()
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("name", "organisation"),
+    [
+        ("tiny", "separate"),
+        ("gebf-tiny", "bit-sliced"),
+        ("timed-tiny", "separate"),
+        ("siphash-tiny", "separate"),
+        ("two-lanes-tiny", "separate"),
+        ("dictionary-tiny", "separate"),
+        ("dictionary-ring-tiny", "separate"),
+        ("timing-tiny", "separate"),
+        ("timing-counted-tiny", "separate"),
+    ],
+)
+def test_reset_under_load(name, organisation):
+    """In every clock after a reset a unit is as after power-up, whoever resets it."""
+    unit = filter_unit(any_preset(name), organisation=organisation, check=True, tag_bits=3)
+    whole = Module()
+    whole.domains.sync = domain = ClockDomain("sync")
+    whole.submodules.unit = unit
+
+    async def stream(ctx):
+        fresh = await load(ctx, unit, SEED)
+        assert sum(told for _, told, _ in fresh) > 10
+        for reset, alarms in ((unit.fault, 1), (unit.fault, 2), (domain.rst, 0)):
+            await load(ctx, unit, SEED + 1)
+            ctx.set(reset, 1)
+            await ctx.tick()
+            ctx.set(domain.rst, 0)
+            assert await load(ctx, unit, SEED) == fresh
+            assert ctx.get(unit.alarms) == alarms
+
+    print(f"seed {SEED}")
+    simulate(whole, stream)
+
+
 @pytest.mark.rtl
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -201,7 +258,7 @@ def test_no_alarm(name, organisation):
 )
 def test_no_alarm_of_lanes(spec):
     """Whatever operations come, and however late answers are taken."""
-    with compiled_unit(spec, upsets=True, check=True, optimisation=1) as unit:
+    with compiled_unit(spec, upsets=True, check=True, optimisation=0) as unit:
         draw = np.random.default_rng(SEED)
         codes = draw.choice([Operation.CHECK_AND_INSERT] * 40 + [*Operation], 20_000)
         keys = draw.integers(256, size=len(codes))
@@ -242,7 +299,7 @@ ON_THE_WAY = (
 )
 def test_alarm_at_once(name, bits):
     """Any bit of what is watched raises the alarm, most within a few clocks, and it stays."""
-    with compiled_unit(any_preset(name), upsets=True, check=True, optimisation=1) as unit:
+    with compiled_unit(any_preset(name), upsets=True, check=True, optimisation=0) as unit:
         draw = np.random.default_rng(SEED)
         others = [Operation.SHIFT, Operation.CLEAR, Operation.NONE, Operation.QUERY]
         unit.apply(

@@ -48,7 +48,9 @@ def test_names_and_events_are_unique():
     names = [register.name for register in REGISTERS]
     assert len(set(names)) == len(names)
     of_boards = {one.name for one in REGISTERS if one.holder not in EXPORTED}
-    assert of_boards - set(TIMED_STATISTICS) == {"secret", "lost", "guaranteed", "upsets"}
+    assert of_boards - set(TIMED_STATISTICS) == {
+        "secret", "lost", "guaranteed", "upsets", "alarms"
+    }  # fmt: skip
     assert set(TIMED_STATISTICS) - set(STATISTICS) == {
         one.name for one in REGISTERS if one.holder is Holder.WINDOW
     }

@@ -80,7 +80,8 @@ def test_elements():
      (("top", "hits$55", "digit0"), False, "counter"),
      (("top", "shifts", "digit0"), False, "counter"),
      (("top", "hits"), False, "register"),
-     (("top", "fault"), False, "counter"),
+     (("top", "alarms_held"), False, "counter"),
+     (("top", "fault"), False, "register"),
      (("top", "core", "fault"), False, "register"),
      (("top", "core", "lost", "any"), False, "register")],
 )  # fmt: skip
