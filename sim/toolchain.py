@@ -121,7 +121,7 @@ PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
 
 
 def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
-    """Run Verilator with a build of the model, optimised for long runs or, with 1, little.
+    """Run Verilator with a build of the model, optimised for long runs or, with 0, not at all.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3
         "--build",
         "-MAKEFLAGS",
         f"{PRECOMPILED_HEADER_FLAG} OPT_FAST=-O{optimisation} "
-        f"OPT_SLOW=-O{optimisation // 2} OPT_GLOBAL=-O{min(2, optimisation - 1)}",
+        f"OPT_SLOW=-O{optimisation // 2} OPT_GLOBAL=-O{min(2, max(0, optimisation - 1))}",
         *arguments,
     ]
     # Started in a group of its own, so that an interrupt takes the compilers along.

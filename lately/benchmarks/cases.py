@@ -11,7 +11,7 @@ from ..golden import FilterSpec, Specification, any_preset, preset
 from ..golden.errors import LatelyError
 from ..golden.spec import APBBFSpec, APBFSpec, BlockedGEBFSpec, GEBFSpec
 from ..golden.spec.dictionary_sizes import WindowDictionarySpec
-from ..golden.spec.timestamp import PartitionedTimingSpec
+from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
 from ..hdl.build import UnitProfile, unit_profile
 from ..hdl.profile import HardwareProfile
 from ..hdl.target_clocks import target_mhz
@@ -127,6 +127,15 @@ _SMALL_DEVICES = ("ice40-hx8k", "gowin-gw2ar-18c", "gowin-gw1nr-9c")
 _SPAN = 2000
 """Span in ticks, where the window is one in time."""
 
+_QUERIES = {"hashes": 4, "cells": 8192, "classes": 6}
+DECIDED: Mapping[str, Specification] = {
+    "timing-decided": TimedTimingSpec(span=64, **_QUERIES),
+    "timing-counted-decided": PartitionedTimingSpec(
+        window=4096, block=512, stamp_bits=9, phase_bits=4, **_QUERIES
+    ),
+}
+"""Timing filters whose queries have classes and are answered by tables of thresholds, by name."""
+
 
 def _units() -> Iterator[Case]:
     default = preset("default")
@@ -153,7 +162,7 @@ def _units() -> Iterator[Case]:
     yield from _small_rings()
     for name, blocks in (("dictionary-1000", 10), ("dictionary-10000", 30)):
         yield _case(name, any_preset(name), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
-    ring = "dictionary-ring-1000"
+    ring, larger = "dictionary-ring-1000", "dictionary-ring-10000"
     yield Case(unit=ring, spec=any_preset(ring), device="ecp5-25k-6", goals={"bram": 6})
     yield _case("timing", any_preset("timing-default"), "ecp5-25k-6", bram=32)
     yield _case("timing-counted", any_preset("timing-counted-default"), "ecp5-25k-6", bram=36)
@@ -165,6 +174,13 @@ def _units() -> Iterator[Case]:
     for unit, cells in _small_cells().items():
         for device in _SMALL_DEVICES:
             yield Case(unit=unit, spec=cells, device=device)
+    for case in (
+        Case(unit=larger, spec=any_preset(larger), device="ecp5-25k-6", goals={"bram": 24}),
+        *(_case(unit, decided, "ecp5-25k-6") for unit, decided in DECIDED.items()),
+    ):
+        for device in (case.device, "ecp5-25k-8", "ecp5-85k-6"):
+            goals = case.goals if device == case.device else {}
+            yield replace(case, device=device, goals=goals, seeds=SEEDS[:3])
 
 
 def _spans() -> Iterator[Case]:

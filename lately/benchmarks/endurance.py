@@ -21,7 +21,7 @@ from ..replay.soak import soak
 from ..replay.stream_times import with_ticks
 from ..workers.calls import Call, tell
 from ..workers.kept_calls import KeptCall, Progress, Tally, complete
-from .cases import UnknownCaseError
+from .cases import DECIDED, UnknownCaseError
 
 OPERATIONS = 100_000_000
 """Operations of a run."""
@@ -97,6 +97,8 @@ def _cases() -> Iterable[EnduranceCase]:
     # Those of other sizes, once.
     yield EnduranceCase(name="large", spec=_unit("large"), seeds=SEEDS[-1:])
     yield EnduranceCase(name="small", spec=_unit("small"), device_memory="ice40", seeds=SEEDS[-1:])
+    for name, spec in DECIDED.items():
+        yield EnduranceCase(name=name, spec=spec, seeds=SEEDS[-1:])
     # Garbage where ports meet matters most where cells are read and written at once.
     for name in ("timing-small", "timing-default", "timing-counted-default"):
         yield EnduranceCase(name=name, spec=_unit(name), memory="ecp5")

@@ -1,9 +1,11 @@
 """Replay of a stream through the RTL, the golden model and the exact oracle."""
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from secrets import randbits
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -34,6 +36,8 @@ PROBES = 2000
 _CHUNK = 1 << 16
 # Where a tick between two operations takes thousands of clocks.
 _TICKING_CHUNK = 1 << 10
+# Operations for which a model that is not optimised, which builds in half the time, is fast enough.
+_SHORT = 1 << 20
 _FIRST_SPACING = 64
 _CHECKPOINTS = 256
 _COUNTERS = ("operations", "insertions", "hits", "shifts", "shortened", "overfilled", "lost")
@@ -146,20 +150,22 @@ def run(
     if keyed and secret is None:
         secret = randbits(SECRET_BITS)
     check_table(spec, table, query_class)
-    with _open_unit(engine, spec) as unit:
+    chunk = _TICKING_CHUNK if isinstance(spec, TimedTimingSpec) else _CHUNK
+    records = trace.read(chunk if limit is None else min(chunk, limit))
+    with _open_unit(engine, spec, short=_is_short(trace, len(records), limit)) as unit:
         replay = _Replay(trace, spec, asked, unit, clock, sink)
         if table is not None:
             replay.decide_by(table, query_class)
         if secret is not None:
             replay.begin_under(secret)
         began = time.perf_counter()
-        chunk = _TICKING_CHUNK if isinstance(spec, TimedTimingSpec) else _CHUNK
-        while records := trace.read(chunk if limit is None else min(chunk, limit - replay.done)):
+        while records:
             replay.perform(records)
             if progress is not None:
                 share, done = trace.fraction, replay.done
                 share = share if limit is None else max(done / limit, share or 0.0)
                 progress(replay.so_far(time.perf_counter() - began), share)
+            records = trace.read(chunk if limit is None else min(chunk, limit - replay.done))
         return replay.finish(time.perf_counter() - began)
 
 
@@ -414,8 +420,15 @@ def _models(spec: UnitSpec, asked: Any) -> tuple[Any, Any]:
     return from_spec(spec), (TimedOracle if asked.timed else Oracle)(asked)
 
 
+def _is_short(trace: Trace, count: int, limit: int | None) -> bool:
+    """Estimate from the first `count` records whether a model is not worth a compiler's time."""
+    share = trace.fraction
+    expected = count / share if share else math.inf
+    return min(expected, limit or math.inf) <= _SHORT
+
+
 @contextmanager
-def _open_unit(engine: str | Engine, spec: UnitSpec) -> Iterator[Unit | None]:
+def _open_unit(engine: str | Engine, spec: UnitSpec, *, short: bool) -> Iterator[Unit | None]:
     if engine == "golden":
         yield None
         return
@@ -424,7 +437,7 @@ def _open_unit(engine: str | Engine, spec: UnitSpec) -> Iterator[Unit | None]:
         # Amaranth and the simulator are not needed for anything else.
         from ..sim import compiled_unit
 
-        engine = cast(Engine, compiled_unit)
+        engine = cast(Engine, partial(compiled_unit, optimisation=0 if short else 3))
     if isinstance(engine, str):
         raise ValueError(f"engine: must be one of {', '.join(ENGINES)}, not {engine!r}")
     with engine(spec) as unit:

@@ -59,7 +59,10 @@ def cached_model(
     ToolError
         If a tool is missing or fails.
     """
-    options = [*_OPTIONS, f"-O{optimisation}", *options]
+    options = [*_OPTIONS, f"-O{max(1, optimisation)}", *options]
+    if optimisation == 0:
+        # The compiler then spends most of its time on headers, which one file reads once.
+        options += ["--output-split", "0"]
     source = driver.read_text()
     if upsets:
         header += defines(*element_macros(verilog))

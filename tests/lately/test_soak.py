@@ -35,6 +35,7 @@ def test_soak_compares_everything(monkeypatch):
 @pytest.mark.rtl
 def test_soak_of_lanes(monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 3_000)
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     figures = soak.soak(preset("two-lanes-tiny"), operations=6_000)
     assert figures["mismatches"] == {"verdicts": 0, "ages": 0, "counters": 0, "memory_bits": 0}
     assert figures["ring_turns"] > 3
@@ -66,7 +67,7 @@ def test_soak_with_stalls(spec, monkeypatch):
     """Pauses come before operations and before results are taken, and change no answer."""
     monkeypatch.setattr(soak, "CHUNK", 500)
     monkeypatch.setattr("lately.replay.timing_soak.SILENCE", 500)
-    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=1))
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     paused, drive = set(), DrivenModel._drive
 
     def watched(unit, *beats, **pauses):
@@ -208,7 +209,7 @@ def test_soak_of_a_dictionary(monkeypatch):
 def test_soak_of_timing_filters(name, rounds, monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 4_000)
     monkeypatch.setattr("lately.replay.timing_soak.SILENCE", 5_000)
-    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=2))
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     figures = soak.soak(any_preset(name), operations=10_000, memory="ecp5")
     kinds = ("verdicts", "ages", "oldest", "counters", "memory_cells")
     assert figures["mismatches"] == dict.fromkeys(kinds, 0)
@@ -228,7 +229,7 @@ def test_soak_of_timing_filters(name, rounds, monkeypatch):
 def test_soak_of_tables(name, fields, monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 1_000)
     monkeypatch.setattr("lately.replay.timing_soak.SILENCE", 500)
-    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=1))
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(compiled_unit, optimisation=0))
     figures = soak.soak(replace(any_preset(name), **fields), operations=6_000)
     assert set(figures["mismatches"].values()) == {0}
     assert (figures["operations"], figures["tables"]) == (6_000, 6)
@@ -250,7 +251,7 @@ def test_soak_of_timing_filters_notices(monkeypatch):
             cells[0, 3] += 1
             return cells
 
-    monkeypatch.setattr("lately.sim.compiled_unit", partial(Faulty, optimisation=2))
+    monkeypatch.setattr("lately.sim.compiled_unit", partial(Faulty, optimisation=0))
     figures = soak.soak(any_preset("timing-counted-tiny"), operations=1_000, memory="ecp5")
     wrong = {name: count for name, count in figures["mismatches"].items() if count}
     assert wrong == {"oldest": 1, "memory_cells": 1}
