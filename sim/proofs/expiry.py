@@ -2,11 +2,17 @@
 
 from functools import partial
 
-from amaranth.hdl import Array, Assume, Module, Mux, Signal
-from amaranth.lib import memory
+from amaranth.hdl import Array, Assume, Cat, Const, Module, Mux, Signal
+from amaranth.hdl._ast import AnySeq
+from amaranth.lib import memory, wiring
 
+from ...golden.spec import APBFSpec
 from ...hdl.frontend.time_window import TimeWindow
-from ...hdl.pipeline import registered
+from ...hdl.pipeline import delayed, registered
+from ...hdl.ring.core import FilterCore
+from ...hdl.ring.detector import RingDetector
+from ...hdl.ring.separate import StoreSignature
+from .core import AnyHash
 from .formal import Proof, Unbounded
 from .harness import Harness, opened
 
@@ -145,6 +151,71 @@ class Counted(Harness):
         )
 
 
+class AnyBits(wiring.Component):
+    """Store that gives any bits, and any segment as the youngest."""
+
+    latency = 0
+
+    def __init__(self, *, spec):
+        self._segments = spec.segments
+        super().__init__(StoreSignature(spec=spec, latency=self.latency))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [
+            self.bits.eq(AnySeq(len(self.bits))),
+            self.base.eq(AnySeq(len(self.base))),
+            Assume(self.base < self._segments),
+        ]
+        return m
+
+
+class WithinLimit(Harness):
+    """Verdicts of a core with a limit, any bits and any limits, against a mask over the segments.
+
+    Segments that do not count match nothing: the age is the start of the youngest run of the rest.
+    """
+
+    def __init__(self, *, run, generations, core=FilterCore, detector=RingDetector, goal=None):
+        spec = APBFSpec(k=run, l=generations, slice_bits=4, key_bits=4, clear=2, generation=8)
+        self._spec = spec
+        self._store = AnyBits(spec=spec)
+        self._core = core(
+            hashes=[AnyHash(spec=spec)],
+            store=self._store,
+            detector=detector(
+                segments=spec.segments, parts=spec.parts, run=run, starts=generations + 1
+            ),
+            clear_cycles=1,
+            timed=True,
+        )
+        super().__init__(part=self._core, goal=goal)
+
+    def build(self, m):
+        m.submodules.core = core = self._core
+        spec, store, verdict = self._spec, self._store, core.verdict
+        segments, starts = range(spec.segments), range(spec.window_generations + 1)
+        flags = Cat(store.bits.word_select(at, spec.parts).all() for at in segments)
+        matches = Cat(flags, flags).bit_select(store.base, len(segments))
+        matches = delayed(m, matches, core.latency - core.addresses_latency, "matches")
+        asked = Cat(core.control.query, core.limit)
+        asked = delayed(m, asked, core.latency - core.control_lag, "asked")
+        query, limit = asked[0], asked[1:]
+        # Those that insertions write count together.
+        counting = Mux(limit == 0, 0, limit + spec.run - 1)
+        counted = Cat(matches[at] & (at < counting) for at in range(spec.ring_segments))
+        seen, age = Const(0), Const(0)
+        for start in reversed(starts):
+            whole = counted[start : start + spec.run].all()
+            seen, age = seen | whole, Mux(whole, start, age)
+        started = delayed(m, Const(1), core.latency, "started")
+        seen = seen & query
+        self.require(~started | (Cat(verdict.seen, verdict.age) == Cat(seen, Mux(seen, age, 0))))
+        oldest = matches[starts[-1] :][: spec.run].all() & query & started
+        self.reach("the oldest run is seen", oldest & seen & (age == starts[-1]))
+        self.reach("it counts no more", oldest & ~seen & (limit == starts[-1]))
+
+
 PROOFS = (
     Proof(
         name="window in time",
@@ -159,6 +230,22 @@ PROOFS = (
             "a segment expires that has a younger one": 80,
             "a segment is lost within its span": 80,
         },
+    ),
+    *(
+        Proof(
+            name=f"limit of a window in time, k = {run}, l = {generations}",
+            statement="A query is told the youngest run of matches among the segments that count, "
+            "whatever matches and however many count, though the pipeline looks at all segments "
+            "and compares the start of the youngest run with a limit at its end.",
+            design=f"core with a limit, k = {run}, l = {generations}; any bits",
+            build=partial(WithinLimit, run=run, generations=generations),
+            method=Unbounded(),
+            goals={
+                "the oldest run is seen": 20,
+                "it counts no more": 20,
+            },
+        )
+        for run, generations in ((1, 11), (4, 8), (6, 6), (11, 1))
     ),
 )
 """Proofs of windows in time."""

@@ -1,10 +1,13 @@
 """What is proven of timing filters: the parts, their memory, and what compares the ages."""
 
 from functools import partial
+from itertools import count
 
 from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
 
+from ...golden.errors import SpecificationError
+from ...golden.spec.timestamp import PartitionedTimingSpec
 from ...hdl.memory.cells import PortableCellMemory, PortableReadBeforeWriteMemory
 from ...hdl.memory.ecp5 import ECP5CellMemory, ECP5ReadBeforeWriteMemory
 from ...hdl.pipeline import delayed, registered
@@ -12,9 +15,11 @@ from ...hdl.timing.elide import ElidePart
 from ...hdl.timing.exchange import ExchangePart
 from ...hdl.timing.oldest import OldestCell
 from ...hdl.timing.rest import RestPart, RestSweep
-from ...hdl.timing.sweep import Sweep
-from ...hdl.timing.sweep_rules import elision_need
+from ...hdl.timing.sweep import ExchangeSweep, Sweep
+from ...hdl.timing.sweep_rules import BETWEEN, EXCHANGE_CLOCKS, check_exchange, elision_need
 from ...hdl.timing.ticks import BlockCount, TickCount
+from ...hdl.timing.timing_profile import EXCHANGE_LATENCY
+from ...hdl.timing.unit import CountedTimingUnit
 from ..toolchain import models
 from .formal import Bounded, Proof, Unbounded
 from .harness import Harness
@@ -236,9 +241,8 @@ class SweepInTime(Harness):
 
     def build(self, m):
         m.submodules.sweep = sweep = self._sweep
-        at, taken = Signal(range(self._clocks)), Signal(range(self._cells + 1))
         own, expired, age = Signal.like(sweep.address), Signal(), AnySeq(len(sweep.age))
-        tick, here = at == self._clocks - 1, sweep.address == own
+        here = sweep.address == own
         read = delayed(m, here, sweep.READ, "read")
         m.d.comb += [
             own.eq(AnyConst(len(own))),
@@ -248,21 +252,112 @@ class SweepInTime(Harness):
             sweep.insert.eq(AnySeq(1)),
             sweep.inserted.eq(AnySeq(len(sweep.inserted))),
             Assume(~sweep.insert | (sweep.inserted != own)),
-            sweep.busy.eq(AnySeq(1) & (taken != self._cells)),
         ]
+        written = Signal()
+        left = registered(m, sweep.clean & here, "before") & ~here
+        m.d.sync += written.eq(Mux(here, written | sweep.write & ~sweep.busy, 0))
+        self.require(~left | ~sweep.clean | (written == expired))
+        self.reach("an expired cell is written", left & written)
+        self._elaborate_lap(m, here, left)
+
+    def _elaborate_lap(self, m, here, left):
+        """Let operations take their clocks; require that the cell is left again in time."""
+        sweep = self._sweep
+        at, taken = Signal(range(self._clocks)), Signal(range(self._cells + 1))
+        tick = at == self._clocks - 1
+        m.d.comb += sweep.busy.eq(AnySeq(1) & (taken != self._cells))
         m.d.sync += [
             at.eq(Mux(tick, 0, at + 1)),
             taken.eq(Mux(tick, 0, taken + sweep.busy)),
         ]
-        since, written = Signal(range(self._ticks + 2)), Signal()
-        left = registered(m, sweep.clean & here, "before") & ~here
-        m.d.sync += [
-            since.eq(Mux(left | ~sweep.clean, 0, since + (tick & (since <= self._ticks)))),
-            written.eq(Mux(here, written | sweep.write & ~sweep.busy, 0)),
-        ]
-        self.require(since <= self._ticks, ~left | ~sweep.clean | (written == expired))
+        since = Signal(range(self._ticks + 2))
+        m.d.sync += since.eq(Mux(left | ~sweep.clean, 0, since + (tick & (since <= self._ticks))))
+        self.require(since <= self._ticks)
         self.reach("a lap takes half of the ticks", left & (since == self._ticks // 2))
-        self.reach("an expired cell is written", left & written)
+
+
+def _counted(block, *, cells, window):
+    """Return a part with a clock of insertions and stamps of 3 bits, and a window of blocks."""
+    shape = {"cells": cells, "stamp_bits": 3, "key_bits": 8}
+    return PartitionedTimingSpec(window=window * block, block=block, hashes=1, **shape)
+
+
+def _accepts(check, spec):
+    """Return whether a check lets a specification pass."""
+    try:
+        check(spec)
+    except SpecificationError:
+        return False
+    return True
+
+
+def _require_lap(harness, m, visit, tick, *, clocks, most):
+    """Require of reset, or one arbitrary visit to a cell, that the next comes soon.
+
+    At most `most` ticks later, with those of `clocks` after it, when what it writes is there.
+    """
+    begun, again, first = Signal(), Signal(), Signal(init=1)
+    left = Signal(range(clocks + 1), init=clocks)
+    ticks = Signal(range(most + 2))
+    m.d.sync += [
+        first.eq(0),
+        begun.eq(begun | ((visit | first) & AnySeq(1))),
+        again.eq(again | (begun & visit)),
+        left.eq(left - (again & (left != 0))),
+        ticks.eq(ticks + (tick & begun & (left != 0) & (ticks <= most))),
+    ]
+    harness.require(ticks <= most)
+    harness.reach("a lap takes all of the ticks", again & (ticks == most))
+
+
+class ExchangeSweepInTime(SweepInTime):
+    """The sweep of a port of its own while an operation inserts in any clock, or in each.
+
+    A block is as short as `check_exchange` accepts. All cells may be wiped anew at any time.
+    """
+
+    def __init__(self, *, sweep=ExchangeSweep, check=check_exchange, cells=2, goal=None):
+        super().__init__(sweep=sweep, cells=cells, goal=goal)
+        specs = map(partial(_counted, cells=cells, window=1), count(1))
+        self._spec = next(filter(partial(_accepts, check), specs))
+        self._blocks = BlockCount(block=self._spec.block)
+
+    def _elaborate_lap(self, m, here, left):
+        sweep = self._sweep
+        m.submodules.blocks = blocks = self._blocks
+        m.d.comb += [
+            sweep.clear.eq(AnySeq(1)),
+            blocks.clear.eq(sweep.clear),
+            blocks.insert.eq(sweep.insert & sweep.clean & ~sweep.clear),
+        ]
+        # The tick comes with the operation after the last one of its block.
+        tick = registered(m, blocks.tick, "tick")
+        # In hand again, and then the stamps that are under way.
+        clocks = EXCHANGE_CLOCKS + EXCHANGE_LATENCY
+        visit = here & ~registered(m, here, "was_here")
+        _require_lap(self, m, visit, tick, clocks=clocks, most=self._spec.sweep_blocks)
+
+
+class RestSweepInTime(Harness):
+    """A whole unit that is swept in clocks without an operation, whatever comes and is taken.
+
+    One arbitrary cell is read by the sweep again before its stamp comes round, with the
+    operations that read it before that is written. Operations rest as `rest_interval` asks for.
+    """
+
+    def __init__(self, *, unit=CountedTimingUnit, cells=2, goal=None):
+        self._spec = _counted(8, cells=cells, window=4)
+        self._unit = unit(self._spec, tag_bits=1, statistics_bits=1)
+        super().__init__(part=self._unit, goal=goal)
+
+    def build(self, m):
+        m.submodules.unit = unit = self._unit
+        (part,) = unit._core.parts
+        own = Signal.like(part.swept)
+        m.d.comb += own.eq(AnyConst(len(own)))
+        visit = part.sweep & (part.swept == own)
+        _require_lap(self, m, visit, part.tick, clocks=BETWEEN, most=self._spec.sweep_blocks)
+        self.reach("the input rests for the sweep", unit._core.late)
 
 
 class OldestOfAll(Harness):
@@ -375,6 +470,26 @@ PROOFS = (
         build=SweepInTime,
         method=Unbounded(),
         goals={"a lap takes half of the ticks": 60, "an expired cell is written": 40},
+    ),
+    Proof(
+        name="sweep in time, exchanged",
+        statement="The same of a sweep that has a port of its own, while an operation may insert "
+        "in every clock, with the shortest blocks that the specification's check accepts.",
+        design="sweep of 2 cells with a port of its own, stamps of 3 bits, a window of one block",
+        build=ExchangeSweepInTime,
+        method=Unbounded(),
+        goals={"a lap takes all of the ticks": 80, "an expired cell is written": 40},
+    ),
+    Proof(
+        name="sweep in time, in free clocks",
+        statement="The sweep reads each cell again within the ticks that its stamp leaves, with "
+        "those of the operations that come before its write, whatever operations come and whenever "
+        "results are taken, though it has no clock but those without an operation.",
+        design="unit of one part of 2 cells of 3 bits, swept in free clocks, blocks of 8 "
+        "insertions, a window of 4 blocks",
+        build=RestSweepInTime,
+        method=Unbounded(),
+        goals={"a lap takes all of the ticks": 120, "the input rests for the sweep": 40},
     ),
     *(
         Proof(

@@ -16,6 +16,7 @@ from lately.sim.proofs.dictionary import ColumnAnswers, DictionaryAnswers, Upset
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 from lately.sim.proofs.ring_answers import RingAnswers
 from lately.sim.proofs.ring_exchanges import ExchangeAnswers
+from lately.sim.proofs.ring_rests import RestsForStash, RestsForSweep
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
 
@@ -28,6 +29,8 @@ pytestmark = [pytest.mark.rtl, pytest.mark.slow]
         "dictionary, any digest",
         "column of a ring",
         "ring of columns, any digest",
+        "rests for the stash of a ring",
+        "rests for the sweep of a ring",
     ],
 )
 def test_holds(name):
@@ -126,3 +129,28 @@ def test_core_without_a_cure_is_found_out(monkeypatch, component, old, new):
 def test_ring_without_a_cure_is_found_out(monkeypatch, old, new):
     monkeypatch.setattr(ring_core, "RingStash", broken(RingStash, old, new))
     assert status(RingAnswers, 32) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # While there is no room, or a clock too long.
+        ("full & (since < PATIENCE)", "full"),
+        ("full & (since < PATIENCE)", "full & (since <= PATIENCE)"),
+    ],
+)
+def test_ring_that_rests_too_long_for_its_stash_is_found_out(old, new):
+    assert status(partial(RestsForStash, stash=broken(RingStash, old, new)), 150) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # Entries come however far the sweep is behind.
+        ("self.closed.eq(self._busy | behind)", "self.closed.eq(self._busy)"),
+        # An entry waits until no operation reads its row.
+        ("spoiled | (self._wants & (reads | leaves))", "spoiled"),
+    ],
+)
+def test_ring_that_rests_too_long_for_its_sweep_is_found_out(old, new):
+    assert status(partial(RestsForSweep, column=broken(RingColumn, old, new)), 120) == "failed"

@@ -6,16 +6,26 @@ import pytest
 from mutants import broken
 
 from lately.hdl.frontend.time_window import TimeWindow
-from lately.sim.proofs.expiry import PROOFS, Counted
+from lately.hdl.ring.core import FilterCore
+from lately.hdl.ring.detector import RingDetector
+from lately.sim.proofs import catalogue as proofs
+from lately.sim.proofs.expiry import Counted, WithinLimit
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 from lately.sim.proofs.frontend import SpareOfAgesInTime
 
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.slow
-def test_holds():
-    (proof,) = PROOFS
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("window in time", marks=pytest.mark.slow),
+        "limit of a window in time, k = 4, l = 8",
+    ],
+)
+def test_holds(name):
+    """Other limits take as long: all of `lately prove`."""
+    (proof,) = proofs.select([name])
     assert run_proof(proof).proven
     for goal in proof.goals:
         assert run_proof(proof.reaching(goal)).proven
@@ -53,5 +63,23 @@ def test_tick_that_does_not_wait_for_the_spare_is_found_out():
     window = broken(TimeWindow, "ready & (self.clean | ~ages)", "ready")
     build = partial(SpareOfAgesInTime, when_full="shorten", window=window)
     record = run_proof(Proof("name", "statement", "design", build, Bounded(80)))
+    print(record.status, record.depth, f"{record.seconds:.1f} s")
+    assert record.status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        # The first run that does not count, or the last that does.
+        (FilterCore, "verdict.age < limit", "verdict.age <= limit"),
+        (FilterCore, "verdict.age < limit", "verdict.age + 1 < limit"),
+        # An older run in place of the youngest, which alone is compared.
+        (RingDetector, "Mux(young[0], young[1:], old[1:])", "Mux(old[0], old[1:], young[1:])"),
+    ],
+)
+def test_limit_with_a_defect_is_found_out(component, old, new):
+    name = "core" if component is FilterCore else "detector"
+    build = partial(WithinLimit, run=2, generations=4, **{name: broken(component, old, new)})
+    record = run_proof(Proof("name", "statement", "design", build, Bounded(20)))
     print(record.status, record.depth, f"{record.seconds:.1f} s")
     assert record.status == "failed"

@@ -5,20 +5,26 @@ from functools import partial
 import pytest
 from mutants import broken
 
+from lately.hdl.timing import core
 from lately.hdl.timing.decision_tables import DecidingCore
 from lately.hdl.timing.elide import ElidePart
 from lately.hdl.timing.exchange import ExchangePart
 from lately.hdl.timing.oldest import OldestCell
 from lately.hdl.timing.rest import RestPart, RestSweep
 from lately.hdl.timing.sweep import ExchangeSweep, Sweep
+from lately.hdl.timing.sweep_rules import check_exchange, rest_interval
+from lately.hdl.timing.unit import CountedTimingUnit
+from lately.hdl.unit_shell import UnitShell
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs.formal import Bounded, Proof, Unbounded, run_proof
 from lately.sim.proofs.thresholds import TableAnswers
 from lately.sim.proofs.timing import (
     ExchangeAnswers,
+    ExchangeSweepInTime,
     OldestOfAll,
     PartAnswers,
     RestAnswers,
+    RestSweepInTime,
     SweepInTime,
 )
 
@@ -31,6 +37,8 @@ pytestmark = pytest.mark.rtl
         "cell memory, ecp5, 2 of 9 bits",
         pytest.param("cell memory, ecp5-rbw, 8 of 9 bits", marks=pytest.mark.slow),
         "sweep in time",
+        "sweep in time, exchanged",
+        "sweep in time, in free clocks",
         "tables of thresholds",
         "oldest of 4",
     ],
@@ -102,6 +110,48 @@ def test_sweep_without_a_cure_is_found_out(old, new):
 def test_sweep_that_leaves_cells_out_is_found_out(old, new):
     record = proof_of(partial(SweepInTime, sweep=broken(Sweep, old, new)), Unbounded(100))
     assert record.status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        # A lap of the sweep, without the stamps that are under way before it and behind.
+        (check_exchange, "EXCHANGE_CLOCKS * (spec.cells + 2)", "EXCHANGE_CLOCKS * spec.cells"),
+        # Or with half of them.
+        (check_exchange, "(spec.cells + 2)", "(spec.cells + 1)"),
+        # Expired cells are never written.
+        (ExchangeSweep, "wiping | at[self.DECIDE] & restamps", "wiping"),
+        # Every other cell is left out, or the one in hand never left.
+        (ExchangeSweep, "self.address + 1", "self.address + 2"),
+        (ExchangeSweep, "with m.If(wiping | at[self.NEXT]):", "with m.If(wiping):"),
+    ],
+)
+def test_exchanging_sweep_that_comes_too_late_is_found_out(component, old, new):
+    name = "check" if component is check_exchange else "sweep"
+    harness = partial(ExchangeSweepInTime, **{name: broken(component, old, new)})
+    assert proof_of(harness, Bounded(80)).status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("component", "old", "new"),
+    [
+        # A lap of the sweep alone, without the operations before its last write.
+        (rest_interval, "spec.block - BETWEEN - 1)", "spec.block)"),
+        # Once all are wiped every other cell is left out, or all while operations come.
+        (RestSweep, "self.swept + 1", "self.swept + Mux(self.wipe, 1, 2)"),
+        (RestSweep, "self.late.eq(left == 0)", "self.late.eq(0)"),
+    ],
+)
+def test_sweep_in_free_clocks_that_comes_too_late_is_found_out(monkeypatch, component, old, new):
+    monkeypatch.setattr(core, component.__name__, broken(component, old, new))
+    assert proof_of(RestSweepInTime, Bounded(100)).status == "failed"
+
+
+def test_unit_that_does_not_rest_for_its_sweep_is_found_out():
+    class Restless(CountedTimingUnit):
+        elaborate = broken(UnitShell, "available & ~core.late", "available").elaborate
+
+    assert proof_of(partial(RestSweepInTime, unit=Restless), Bounded(100)).status == "failed"
 
 
 @pytest.mark.slow

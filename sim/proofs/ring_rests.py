@@ -1,0 +1,154 @@
+"""What is proven of a ring's rests: the input opens again, whatever the stash and the sweep do."""
+
+from amaranth.hdl import Assume, Cat, Module, Mux, Signal, Value
+from amaranth.hdl._ast import AnySeq
+from amaranth.lib.wiring import In
+
+from ...golden.spec.dictionary_sizes import WindowDictionarySpec
+from ...hdl.dictionary.dictionary_figures import DECISION, PATIENCE, rows_latency
+from ...hdl.dictionary.ring_column import RingColumn
+from ...hdl.dictionary.ring_stash import RingStash
+from ...hdl.frontend.gate import Gate
+from ...hdl.interface import Operation, operation_bits
+from ...hdl.latencies import CONTROL_LAG, SPARE_SETTLE
+from ...hdl.memory.cells import CellMemory
+from ...hdl.pipeline import delayed, registered
+from .dictionary import WRITING, ColumnAnswers
+from .formal import Proof, Unbounded
+from .harness import Harness
+from .ring_exchanges import TERMS, RingColumnSizes
+
+SPEC = WindowDictionarySpec(
+    key_bits=3, digest_bits=3, window=16, columns=2, rows=2, stash=3, moves=4
+)
+
+NUMBERED = rows_latency(SPEC) - 3 - CONTROL_LAG
+"""Clocks from the control of an operation to its number."""
+
+
+READ = 3
+"""Clocks from there to the read of its cells."""
+
+SWEEP = 55
+"""Clocks for which the input is closed until the sweep of a column has caught up, at this size."""
+
+
+class AnyCells(CellMemory):
+    """Memory whose words are anything in each clock."""
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += [word.eq(AnySeq(len(word))) for word in (self.a_word, self.b_word)]
+        return m
+
+
+class InputRests(Harness):
+    """The gate of a unit and a core that has it rest; any operations but SHIFT and CLEAR.
+
+    Once it has opened it is closed for at most `most` clocks running.
+    """
+
+    def __init__(self, *, most, part=None, goal=None):
+        self._gate = Gate(start=SPARE_SETTLE + 1)
+        self._most = most
+        super().__init__({}, part=part, goal=goal)
+
+    def build(self, m):
+        m.submodules.gate = gate = self._gate
+        operation = AnySeq(3)
+        acts, insert, late = Signal(), Signal(), Signal()
+        m.d.comb += [
+            Assume(~operation_bits(operation).alone),
+            gate.i.valid.eq(AnySeq(1)),
+            gate.i.p.eq(Operation(operation)),
+            gate.credit.eq(~late),
+            gate.clean.eq(1),
+        ]
+        m.d.sync += [acts.eq(gate.valid), insert.eq(gate.insert)]
+        m.d.sync += late.eq(self._rests(m, *delayed(m, Cat(acts, insert), NUMBERED, "numbered")))
+        begun, closed, ready = Signal(), Signal(range(self._most + 2)), gate.i.ready
+        m.d.sync += [
+            begun.eq(begun | ready),
+            closed.eq(Mux(begun & ~ready, closed + (closed <= self._most), 0)),
+        ]
+        self.require(closed <= self._most)
+        self.reach("the input is closed for so long", closed == self._most)
+
+
+class RestsForStash(InputRests):
+    """A stash into which anything is pushed, and from which anything is taken, at any time."""
+
+    def __init__(self, *, stash=RingStash, most=PATIENCE, goal=None):
+        self._stash = stash(spec=SPEC)
+        super().__init__(most=most, part=self._stash, goal=goal)
+
+    def _rests(self, m, acts, insert):
+        m.submodules.stash = self._stash
+        return self._stash.crowded
+
+
+class RestsForSweep(InputRests):
+    """A column of any cells whose row any operation writes, and to which entries come at any time.
+
+    Rows are due as fast as for `ColumnAnswers`. There is no other column, so that an entry may be
+    written each other clock.
+    """
+
+    PERIOD = ColumnAnswers.PERIOD
+
+    def __init__(self, *, column=RingColumn, most=SWEEP, goal=None):
+        sizes = RingColumnSizes()
+        memory = AnyCells(depth=sizes.rows, width=sizes.cell_bits)
+        self._column = column(spec=sizes, memory=memory, terms=TERMS)
+        super().__init__(most=most, goal=goal)
+
+    def _rests(self, m, acts, insert):
+        m.submodules.column = column = self._column
+        turn, tick, granted = Signal(self.PERIOD, init=1), Signal(), Signal()
+        driven = {"tick", "write", "arrives", "granted", "pushes"}
+        for name, member in column.signature.members.items():
+            if member.flow == In and name not in driven:
+                port = Value.cast(getattr(column, name))
+                m.d.comb += port.eq(AnySeq(len(port)))
+        m.d.comb += [
+            column.tick.eq(tick),
+            column.write.eq(delayed(m, acts, READ + WRITING, "acted") & AnySeq(1)),
+            column.pushes.eq(delayed(m, acts, READ + DECISION + 1, "decided") & AnySeq(1)),
+            column.arrives.eq(AnySeq(1) & ~column.closed),
+            column.granted.eq(granted),
+        ]
+        m.d.sync += [
+            turn.eq(Mux(insert, turn.rotate_left(1), turn)),
+            tick.eq(insert & turn[-1]),
+            granted.eq(column.asks & ~granted),
+        ]
+        self.reach("an entry is here while the sweep is far behind", column.overdue & column.asks)
+        return (registered(m, column.late, "any_late") & tick) | column.overdue
+
+
+PROOFS = (
+    Proof(
+        name="rests for the stash of a ring",
+        statement="While its stash has the input of a ring rest, whatever comes and goes there, "
+        f"the input is closed for at most {PATIENCE} clocks running, as long as results have room.",
+        design="gate, and a stash of 3 for 2 columns; any operations but SHIFT and CLEAR",
+        build=RestsForStash,
+        method=Unbounded(),
+        goals={"the input is closed for so long": 100},
+    ),
+    Proof(
+        name="rests for the sweep of a ring",
+        statement="While the sweep of a column has the input of a ring rest, whatever its cells "
+        "hold, operations write and entries come, the input is closed for at most "
+        f"{SWEEP} clocks running, as long as results have room.",
+        design="gate, and a column of 2 cells, a row due each 2 insertions; any operations but "
+        "SHIFT and CLEAR",
+        build=RestsForSweep,
+        method=Unbounded(),
+        goals={
+            "the input is closed for so long": 120,
+            "an entry is here while the sweep is far behind": 60,
+        },
+    ),
+)
+"""Of the rests of a ring."""
