@@ -383,7 +383,7 @@ def distribute(beats, take, clocks, *, ahead=0):
     return found, most
 
 
-@pytest.mark.parametrize("ahead", [0, 1, 8])
+@pytest.mark.parametrize("ahead", [0, pytest.param(1, marks=pytest.mark.slow), 8])
 def test_distributor_loses_and_reorders_nothing(ahead):
     draw = random.Random(SEED)
     beats = [[n for n in range(3) if draw.random() < 0.6] for _ in range(400)]
@@ -517,7 +517,11 @@ def test_parts_of_a_sequence(unit, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("under_way", "enough"), [(Collector.UNDER_WAY, True), (Collector.UNDER_WAY - 3, False)]
+    ("under_way", "enough"),
+    [
+        (Collector.UNDER_WAY, True),
+        pytest.param(Collector.UNDER_WAY - 3, False, marks=pytest.mark.slow),
+    ],
 )
 def test_answers_are_not_taken(under_way, enough, monkeypatch):
     """A unit in full flow whose answers nobody takes loses none; with less room it would."""

@@ -64,11 +64,9 @@ def check(memories, hierarchy):
         pytest.param(
             name,
             memory,
-            # Lanes take long to convert, and have the memories of one lane: two variants but for
+            # Lanes take long to convert, and have the memories of one lane: one variant but for
             # a long run.
-            marks=pytest.mark.slow
-            if name == "two-lanes-tiny" and memory not in {"portable", "ecp5"}
-            else (),
+            marks=pytest.mark.slow if name == "two-lanes-tiny" and memory != "portable" else (),
         )
         for name in TINY
         for memory in VARIANTS

@@ -37,7 +37,13 @@ def test_ticks_of_a_port(family, when_full):
     assert {0, 1 if when_full == "shorten" else 2} <= set(expected.status.tolist())
 
 
-@pytest.mark.parametrize("family", SPECS)
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(family, marks=pytest.mark.slow if family in ("apbf", "blocked-gebf") else ())
+        for family in SPECS
+    ],
+)
 def test_ticks_of_a_period_never_close_the_input(family):
     """At the least period and full rate, through ends of generations by number and by age."""
     run = Run(timed(family), ticks="period")

@@ -288,7 +288,8 @@ def test_every_kind_of_unit_is_protected(name, protect):
     assert len(copies) == (0 if protect == "none" else VOTES)
 
 
-@pytest.mark.parametrize("protect", ["parity", pytest.param("ecc", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
 def test_small_memories_of_lanes_are_protected(protect):
     """Of all that are not block RAMs of the ring: records, keys, verdicts and results."""
 

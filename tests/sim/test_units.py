@@ -71,9 +71,8 @@ def test_secrets_under_icarus(name, count, tmp_path, capfd):
     check(outcomes, count)
 
 
-@pytest.mark.parametrize(
-    "memory", ["ecp5", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ice40", "gowin"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", ["ecp5", "ice40", "gowin"])
 def test_bench_with_block_rams(memory, tmp_path, capfd):
     outcomes = run_filter_bench(PRESETS["tiny"], "icarus", tmp_path, seed=SEED, memory=memory)
     check(outcomes, 30)
