@@ -41,8 +41,8 @@ def bench_endurance(
     """Compare compiled hardware with golden models over thousands of millions of operations.
 
     A run is that of `lately bench soak`, from reset and with a seed of its own: ten for each kind
-    of ring, and two for each other unit. The last of each has the memories of a device, and
-    pauses. Every run is kept in DIR/soak.json as soon as it ends, so that an interrupted test
+    of ring, and one or two for each other unit. The last of each has the memories of a device,
+    and pauses. Every run is kept in DIR/soak.json as soon as it ends, so that an interrupted test
     resumes where it stopped. A run is repeated only if the hardware has changed, or if it had no
     pauses where it should have some. All of them take hours.
 

@@ -21,10 +21,10 @@ from .ring_exchanges import TERMS, RingColumnSizes
 SPEC = WindowDictionarySpec(
     key_bits=3, digest_bits=3, window=16, columns=2, rows=2, stash=3, moves=4
 )
+"""Dictionary whose stash and latencies they are."""
 
 NUMBERED = rows_latency(SPEC) - 3 - CONTROL_LAG
 """Clocks from the control of an operation to its number."""
-
 
 READ = 3
 """Clocks from there to the read of its cells."""

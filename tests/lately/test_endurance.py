@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from lately.benchmarks import endurance
+from lately.benchmarks.cases import DECIDED
 from lately.benchmarks.endurance import CASES, EnduranceCase, endure, select, totals
 from lately.cli.app import main
 from lately.golden import PRESETS, Specification, any_preset, preset
@@ -126,16 +127,17 @@ def test_totals_are_of_all_runs_of_a_case(monkeypatch):
 def test_every_kind_of_unit_is_compared():
     """Rings by count and in time a thousand million times, and others two hundred million times.
 
-    Those that differ in size alone run once, with the memories of a device and with pauses.
+    Those that differ in size alone, or in what decides, run once, with the memories of a device and
+    with pauses.
     """
     rings = [
         case for case in CASES if case.spec.family in ("apbbf", "apbf", "gebf", "blocked-gebf")
     ]
-    sizes = [case for case in rings if case.name in ("large", "small")]
-    assert (len(rings), len(sizes)) == (13, 2)
+    once = [case for case in CASES if case.name in ("large", "small", *DECIDED)]
+    assert (len(rings), len(once)) == (13, 4)
     for case in CASES:
         ring = case in rings and case.spec.lanes == 1
-        assert len(case.seeds) == (1 if case in sizes else 10 if ring else 2), case.name
+        assert len(case.seeds) == (1 if case in once else 10 if ring else 2), case.name
         assert case.how(case.seeds[-1])["stalls"], case.name
         assert case.how(case.seeds[-1])["memory"] != "portable", case.name
     assert {case.spec.lanes for case in rings} == {1, 2, 4}
@@ -149,7 +151,10 @@ def test_every_kind_of_unit_is_compared():
 
 
 def test_cases_by_name():
-    assert [case.name for case in select(["timing-d*", "default"])] == ["default", "timing-default"]
+    assert [case.name for case in select(["timing-def*", "default"])] == [
+        "default",
+        "timing-default",
+    ]
     assert select([]) == list(CASES)
 
 
