@@ -1,12 +1,14 @@
 """Answers by tables of thresholds: two banks, of which one answers while the other is loaded."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..control import PlainCoreSignature
 from ..latencies import CONTROL_LAG, VOTES
+from ..memory.cells import CellMemory
 from ..memory.copies import copy_names, vote
+from ..memory.variants import cell_memory
 from ..parameters import require_integer
 from ..pipeline import Pipeline
 from .timing_profile import DECISION_LATENCY
@@ -41,6 +43,8 @@ class DecisionTables(wiring.Component):
     Parameters
     ----------
     entry : Threshold
+    memory : str
+        As for `lately.hdl.memory.variants.cell_memory`.
     copies : int
         Of the tables; of three most count.
 
@@ -50,6 +54,8 @@ class DecisionTables(wiring.Component):
         An entry of the bank that does not answer.
     bank : In(1)
         That answers to the operation of this clock.
+    loaded : In(1)
+        Whether one does; otherwise each number of cells is enough.
     loads : In(1)
         Bank that is loaded.
     where : In(entry)
@@ -60,13 +66,18 @@ class DecisionTables(wiring.Component):
 
     LATENCY = DECISION_LATENCY
 
-    def __init__(self, *, entry, copies=1):
+    def __init__(self, *, entry, memory="portable", copies=1):
         self._entry = entry
-        self._copies = copies
+        # All fields but the last, which is the threshold.
+        self._at = at = entry["least"].offset
+        self._copies = [
+            cell_memory(memory, depth=2 << at, width=entry.size - at) for _ in range(copies)
+        ]
         super().__init__(
             {
                 "i": In(stream.Signature(entry, always_ready=True)),
                 "bank": In(1),
+                "loaded": In(1),
                 "loads": In(1),
                 "where": In(entry),
                 "enough": Out(1),
@@ -75,30 +86,23 @@ class DecisionTables(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # All fields but the last, which is the threshold.
-        at = self._entry["least"].offset
-        copies = [
-            memory.Memory(shape=self._entry.size - at, depth=2 << at, init=[])
-            for _ in range(self._copies)
-        ]
-        ports = []
-        # Not named as the memories that units zero: until one is loaded, the table has zeroes.
+        at, copies = self._at, self._copies
         for thresholds, number in zip(copies, copy_names(copies), strict=True):
             m.submodules[f"thresholds{number}"] = thresholds
-            write, read = thresholds.write_port(), thresholds.read_port()
-            ports.append((write, read))
+            m.d.comb += [
+                thresholds.a_address.eq(Cat(self.where.as_value()[:at], self.bank)),
+                thresholds.b_address.eq(Cat(self.i.p.as_value()[:at], self.loads)),
+                thresholds.write.eq(self.i.valid),
+                thresholds.value.eq(self.i.p.least),
+            ]
         pipe = Pipeline(m)
         cells = pipe.enter(self.where.least, "cells", reset_less=True)
-        found = vote([read.data for _, read in ports])
-        least = pipe.enter(found, "least", stage=1, reset_less=True)
-        enough = pipe.register("enough", lambda cells, least: cells >= least, cells, least.at(2))
-        for write, read in ports:
-            m.d.comb += [
-                write.addr.eq(Cat(self.i.p.as_value()[:at], self.loads)),
-                write.data.eq(self.i.p.least),
-                write.en.eq(self.i.valid),
-                read.addr.eq(Cat(self.where.as_value()[:at], self.bank)),
-            ]
+        loaded = pipe.enter(self.loaded, "loaded", reset_less=True)
+        least = vote([thresholds.a_word for thresholds in copies])
+        least = pipe.enter(least, "least", stage=CellMemory.LATENCY, reset_less=True)
+        enough = pipe.register(
+            "enough", lambda loaded, cells, least: ~loaded | (cells >= least), loaded, cells, least
+        )
         m.d.comb += self.enough.eq(enough.value)
         pipe.leave(enough, latency=self.LATENCY)
         return m
@@ -117,6 +121,8 @@ class DecidingCore(wiring.Component):
     bits : int
         Digits of the phase: the highest of the number of insertions into the block; 0 where a
         block is a tick.
+    memory : str
+        As for `lately.hdl.memory.variants.cell_memory`: that of the tables.
 
     Members
     -------
@@ -130,17 +136,19 @@ class DecidingCore(wiring.Component):
         Entries for the bank that does not answer. Closed for a while after a swap, until the last
         operation before it has its answer.
     swap : In(1)
-        Operations that come in later clocks are answered by the other bank.
+        Operations that come in later clocks are answered by the other bank. Until the first one
+        since reset every key is reported.
     upset : Out(1)
         As of the `core`, if it has one.
 
     Errors: as `require_integer`.
     """
 
-    def __init__(self, *, core, spec, classes, bits):
+    def __init__(self, *, core, spec, classes, bits, memory="portable"):
         require_integer("Classes", classes, least=1)
         require_integer("Phase bits", bits, most=spec.block_units.bit_length() - 1)
         self._core = core
+        self._memory = memory
         self.entry = Threshold(spec=spec, classes=classes, bits=bits)
         """Layout of an entry of the table."""
         self.latency = core.latency + DecisionTables.LATENCY
@@ -161,17 +169,18 @@ class DecidingCore(wiring.Component):
         m = Module()
         m.submodules.core = core = self._core
         m.submodules.tables = tables = DecisionTables(
-            entry=self.entry, copies=VOTES if self._told else 1
+            entry=self.entry, memory=self._memory, copies=VOTES if self._told else 1
         )
         pipe = Pipeline(m)
         loads = self._elaborate_load(m, tables)
-        bank, told = Signal(), core.latency
+        bank, loaded, told = Signal(), Signal(), core.latency
         swap = pipe.enter(self.swap, "swap").at(CONTROL_LAG)
-        m.d.sync += bank.eq(bank ^ swap.value)
+        m.d.sync += [bank.eq(bank ^ swap.value), loaded.eq(loaded | swap.value)]
         asked = {
             "query_class": pipe.enter(self.query_class, "query_class", reset_less=True),
             "phase": pipe.enter(self.phase, "phase", stage=CONTROL_LAG, reset_less=True),
             "bank": pipe.enter(bank, "bank", stage=CONTROL_LAG),
+            "loaded": pipe.enter(loaded, "loaded", stage=CONTROL_LAG),
         }
         query = pipe.enter(self.control.query, "query", stage=CONTROL_LAG)
         verdict = pipe.enter(core.verdict, "verdict", stage=told, reset_less=True)
@@ -180,6 +189,7 @@ class DecidingCore(wiring.Component):
             core.key.eq(self.key),
             core.control.eq(self.control),
             tables.bank.eq(asked["bank"].at(told).value),
+            tables.loaded.eq(asked["loaded"].at(told).value),
             tables.loads.eq(loads),
             where.query_class.eq(asked["query_class"].at(told).value),
             where.phase.eq(asked["phase"].at(told).value),

@@ -11,6 +11,7 @@ from ..frontend.prescaler import Prescaler
 from ..frontend.tick_spacing import TickSpacing
 from ..interface import PERIOD_BITS
 from ..latencies import DEFAULT_LEVELS, VOTES
+from ..memory.map import READ_BEFORE_WRITE
 from ..parameters import require_integer
 from ..unit_shell import UnitShell
 from .core import CountedTimingCore, ExchangeCore, TimingCore
@@ -39,7 +40,14 @@ class StampedUnit(UnitShell):
     def __init__(self, core, **options):
         spec = self.spec
         if self._profile.decides:
-            core = DecidingCore(core=core, spec=spec, classes=spec.classes, bits=spec.phase_bits)
+            memory = self._profile.memory
+            if self._profile.exchanges:
+                # Operations only read the tables.
+                named = isinstance(memory, str)
+                memory = memory.removesuffix(READ_BEFORE_WRITE) if named else "portable"
+            core = DecidingCore(
+                core=core, spec=spec, classes=spec.classes, bits=spec.phase_bits, memory=memory
+            )
             options |= {"class_bits": (spec.classes - 1).bit_length(), "table": core.entry}
         else:
             options["window_bits"] = spec.window_blocks.bit_length()

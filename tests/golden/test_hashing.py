@@ -518,9 +518,17 @@ def deviations(name, stream, rates):
     return wrong
 
 
+# Each stream with every other filter, and each filter with every other stream; all pairs in a long
+# run.
+PAIRS = [
+    pytest.param(name, stream, marks=[pytest.mark.slow] if (one + other) % 2 else [])
+    for one, name in enumerate(FILTERS)
+    for other, stream in enumerate(STREAMS)
+]
+
+
 @pytest.mark.statistics
-@pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize(("name", "stream"), PAIRS)
 def test_rate_of_regular_keys(name, stream):
     rates = random_rates(name) if stream == "random" else measured_rates(FILTERS[name], stream)
     # The interval must be narrow enough to say something.

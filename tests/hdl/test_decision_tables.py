@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth.hdl import ClockDomain, Module
+from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory, with_own_garbage
 from mutants import broken
 from timing_unit_bench import random_operations
@@ -13,6 +15,7 @@ from unit_streams import UnitStreams
 from lately.golden import (
     DecisionTable,
     InferentialFilter,
+    Operation,
     PartitionedTimingSpec,
     QueryClass,
     SpecificationError,
@@ -193,6 +196,46 @@ def test_table_of_a_filter():
     assert table.shape == (3, AGES, 2)
     bench = Bench([table]).run(operations_of(4, 500))
     assert 0 < sum(seen for seen, *_ in bench.results) < 400
+
+
+def test_every_key_is_reported_until_there_is_a_table():
+    """From the first operation after the swap on no table does, and after a reset all again."""
+    spec = replace(SPEC, classes=1, phase_bits=0)
+    unit, whole = CountedTimingUnit(spec, memory=GarbageMemory), Module()
+    whole.domains.sync = domain = ClockDomain("sync")
+    whole.submodules.unit = unit
+
+    async def ask(ctx):
+        ctx.set(unit.i.valid, 1)
+        ctx.set(unit.i.p.operation, Operation.QUERY)
+        await ctx.tick().until(unit.i.ready)
+        ctx.set(unit.i.valid, 0)
+        told = await ctx.tick().sample(unit.o.p.seen).until(unit.o.valid)
+        return told[0]
+
+    async def stream(ctx):
+        ctx.set(unit.o.ready, 1)
+        for _ in range(2):
+            assert await ask(ctx)
+            for age in range(AGES):
+                ctx.set(unit.table.p.age, age)
+                ctx.set(unit.table.p.least, spec.hashes + 1)
+                ctx.set(unit.table.valid, 1)
+                await ctx.tick().until(unit.table.ready)
+            ctx.set(unit.table.valid, 0)
+            assert await ask(ctx)
+            ctx.set(unit.swap, 1)
+            await ctx.tick()
+            ctx.set(unit.swap, 0)
+            assert not await ask(ctx)
+            ctx.set(domain.rst, 1)
+            await ctx.tick()
+            ctx.set(domain.rst, 0)
+
+    simulator = Simulator(whole)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(stream)
+    simulator.run()
 
 
 @pytest.mark.parametrize(

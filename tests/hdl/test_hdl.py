@@ -229,7 +229,7 @@ def test_generation_is_full_exactly_then(length, pauses):
     simulate(counter, bench)
 
 
-@pytest.mark.parametrize("before", [1, 2, 7, 8, 40])
+@pytest.mark.parametrize("before", [1, 2, 7, 8, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("after", [1, 2, 9, 40])
 def test_generation_changes_as_a_whole(before, after):
     """A length that changes in any cycle counts as the old one or the new one, never a mix."""
