@@ -190,8 +190,9 @@ def filter_unit(
     protect : str
         As for `FilterUnit`, `TimingUnit` and `DictionaryUnit`.
     check : bool
-        Whether the unit watches its own state, and tells with its port ``fault``; as for
-        `FilterUnit`, `LaneUnit` and `lately.hdl.unit_shell.UnitShell`.
+        Whether the unit watches its own state, resets itself where that is illegal, and tells with
+        its ports ``fault`` and ``alarms``; as for `FilterUnit`, `LaneUnit` and
+        `lately.hdl.unit_shell.UnitShell`.
     options
         As for the units.
 

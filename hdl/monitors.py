@@ -35,7 +35,7 @@ def recovering(m, unit, wrong):
     alarms = Signal.like(unit.alarms, name="alarms_held", reset_less=True)
     m.d.sync += unit.fault.eq(wrong)
     m.d.comb += unit.alarms.eq(alarms)
-    with m.If(ResetSignal()):
+    with m.If(ResetSignal(allow_reset_less=True)):
         m.d.sync += alarms.eq(0)
     with m.Elif(unit.fault):
         m.d.sync += alarms.eq(alarms + 1)

@@ -74,7 +74,8 @@ class FilterUnit(wiring.Component):
     check : bool
         Whether the unit watches its own state: the masks of the ring, that the spare is clean when
         it turns, the places of results and the count of those that are left, that each operation
-        comes in once and through the core, and that the input opens again.
+        comes in once and through the core, and that the input opens again. It resets itself where
+        one of these is wrong.
     core : Component, optional
         Core with a `CoreSignature`, in place of that of the specification.
 

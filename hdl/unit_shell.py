@@ -44,7 +44,7 @@ class UnitShell(wiring.Component):
     check : bool
         Whether the unit watches its own state: the places of results and the count of those that
         are left, that each operation comes in once and through the core, and that the input opens
-        again.
+        again. It resets itself where one of these is wrong.
     signature
         Further parameters of `UnitSignature`.
 

@@ -121,7 +121,7 @@ PRECOMPILED_HEADER_FLAG = "CFG_CXXFLAGS_PCH_I=-include"
 
 
 def verilate(arguments: Sequence[str], *, directory: Path, optimisation: int = 3) -> None:
-    """Run Verilator with a build of the model, optimised for long runs or, with 0, not at all.
+    """Run Verilator with a build of the model, optimised by the C++ compiler or, with 0, not.
 
     Parameters
     ----------

@@ -130,7 +130,8 @@ def build(
     protect : str
         As for `lately.hdl.build.filter_unit`.
     check : bool
-        Whether the unit watches its own state, and lights the LED `fault` when it finds it wrong.
+        Whether the unit watches its own state, and resets itself, and the link with it, where that
+        is illegal; the LED `fault` then stays lit.
     time_limit : float
         Seconds after which a run of one tool is ended.
     progress : callable, optional

@@ -51,7 +51,8 @@ class Link(wiring.Component):
     protect : str
         As for `lately.hdl.build.filter_unit`.
     check : bool
-        Whether the unit watches its own state, as for `lately.hdl.unit.FilterUnit`.
+        Whether the unit watches its own state, as for `lately.hdl.unit.FilterUnit`. The link is
+        reset with it.
     slots : int
         Requests that may be under way: a power of two, 2 to 16. Each
         takes 256 bytes of memory for itself and 128 for its answer.

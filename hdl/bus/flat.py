@@ -345,7 +345,8 @@ class ExternUnit(RawUnit):
 
     Each request has its result `latency` cycles later. One that comes while the unit cannot take
     it, see the unit's `i.ready`, is not performed: its result is `out_refused`, with all other
-    fields 0, and `overrun` stays high from then on. So are the fields of a SHIFT or CLEAR.
+    fields 0, and `overrun` stays high from then on. So it does for one whose result the unit lost
+    as it reset itself. The fields of a SHIFT or CLEAR are 0, too.
 
     Parameters
     ----------
@@ -397,14 +398,15 @@ class ExternUnit(RawUnit):
         asked, answered, refused = (
             delayed(m, flag, self.latency, name) for name, flag in came.items()
         )
+        lost = answered & ~unit.o.valid
         m.d.comb += [
             unit.i.valid.eq(self.in_valid),
             unit.o.ready.eq(1),
             self.out_valid.eq(asked),
-            self.out_refused.eq(refused),
+            self.out_refused.eq(refused | lost),
             *self._connected(self.requests, unit.i.p, inward=True),
         ]
-        with m.If(answered):
+        with m.If(answered & unit.o.valid):
             m.d.comb += self._connected(self.results, unit.o.p, inward=False)
-        with m.If(self.in_valid & ~unit.i.ready):
+        with m.If((self.in_valid & ~unit.i.ready) | lost):
             m.d.sync += self.overrun.eq(1)

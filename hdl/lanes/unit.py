@@ -58,7 +58,7 @@ class LaneUnit(wiring.Component):
     check : bool
         Whether the unit watches its own state: the masks of the ring of each shard, that the spare
         is clean when it turns, the places of entries and of answers, the order of beats and that
-        they arrive, and what is counted of them.
+        they arrive, and what is counted of them. It resets itself where one of these is wrong.
 
     Members
     -------

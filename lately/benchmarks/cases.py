@@ -128,7 +128,7 @@ _SPAN = 2000
 """Span in ticks, where the window is one in time."""
 
 _QUERIES = {"hashes": 4, "cells": 8192, "classes": 6}
-DECIDED: Mapping[str, Specification] = {
+DECIDED: Mapping[str, TimedTimingSpec | PartitionedTimingSpec] = {
     "timing-decided": TimedTimingSpec(span=64, **_QUERIES),
     "timing-counted-decided": PartitionedTimingSpec(
         window=4096, block=512, stamp_bits=9, phase_bits=4, **_QUERIES

@@ -103,7 +103,10 @@ protect_option = choice_option(
 
 
 check_option = click.option(
-    "--check", is_flag=True, help="Have the unit watch its own state, and tell when it is wrong."
+    "--check",
+    is_flag=True,
+    help="Have the unit watch its own state. Where that is illegal it resets itself, which empties "
+    "the filter, and tells.",
 )
 """--check, of commands that build a unit."""
 

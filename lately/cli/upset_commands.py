@@ -28,7 +28,7 @@ KINDS = ("memory", "buffer", "register", "counter")
     "those of counters of events; may be repeated.  [default: all, each bit as likely]",
 )
 @protect_option
-@click.option("--check", is_flag=True, help="Have the unit watch its own state.")
+@click.option("--check", is_flag=True, help="Have the unit watch its own state, and reset itself.")
 @seed_option
 @click.option(
     "--record",

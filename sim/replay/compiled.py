@@ -140,7 +140,7 @@ class CompiledModel(DrivenModel):
     inverted : bool
         As for `compiled_model`.
     optimisation : int
-        Level of the C++ compiler: 1 for a few thousand operations, of which compiling takes
+        Level of the C++ compiler: 0 for up to a million operations, of which compiling takes
         longer than performing them.
     progress : callable, optional
         Called with the number of operations done since the last call.

@@ -298,7 +298,7 @@ ON_THE_WAY = (
     ],
 )
 def test_alarm_at_once(name, bits):
-    """Any bit of what is watched raises the alarm, most within a few clocks, and it stays."""
+    """Any bit of what is watched raises the alarm, most within a few clocks, and is counted."""
     with compiled_unit(any_preset(name), upsets=True, check=True, optimisation=0) as unit:
         draw = np.random.default_rng(SEED)
         others = [Operation.SHIFT, Operation.CLEAR, Operation.NONE, Operation.QUERY]

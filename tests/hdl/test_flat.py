@@ -7,8 +7,10 @@ from amaranth.lib.wiring import In, Out
 from amaranth.sim import Simulator
 from frame_streams import seeded
 
-from lately.hdl.bus.flat import AxisUnit, RawUnit
-from lately.hdl.interface import UnitSignature
+from lately.golden import preset
+from lately.hdl import filter_unit
+from lately.hdl.bus.flat import AxisUnit, ExternUnit, RawUnit
+from lately.hdl.interface import Operation, UnitSignature
 from lately.hdl.packets.axis_beats import AxisBeat
 from lately.hdl.packets.axis_frames import AxisFrames
 
@@ -139,3 +141,45 @@ def test_streams_of_frames(width):
     pairs = [(getattr(outer, f"s_axis_t{part}"), getattr(inner.i.p, part)) for part in parts]
     pairs += [(getattr(inner.o.p, part), getattr(outer, f"m_axis_t{part}")) for part in parts]
     check_straight(outer, pairs + handshakes(outer, inner, "s_axis_t", "m_axis_t"))
+
+
+FAULT = 60
+"""Clock of the reset."""
+
+
+def test_requests_that_a_reset_loses_are_refused():
+    """Each request without ready has a result: one that is under way as the unit resets itself."""
+    inner = filter_unit(preset("tiny"), check=True, tag_bits=5)
+    outer, told = ExternUnit(inner), []
+
+    async def bench(ctx):
+        async def edge():
+            ctx.set(outer.clk, 1)
+            await ctx.delay(1e-6)
+            ctx.set(outer.clk, 0)
+            await ctx.delay(1e-6)
+
+        while not ctx.get(inner.i.ready):
+            await edge()
+        ctx.set(outer.in_valid, 1)
+        ctx.set(outer.in_operation, Operation.CHECK_AND_INSERT)
+        for clock in range(200):
+            ctx.set(outer.in_key, clock % 4)
+            ctx.set(outer.in_tag, clock % 32)
+            ctx.set(inner.fault, clock == FAULT)
+            names = ("out_valid", "out_refused", "out_seen", "out_tag", "overrun")
+            told.append([ctx.get(getattr(outer, name)) for name in names])
+            await edge()
+
+    simulator = Simulator(outer)
+    simulator.add_testbench(bench)
+    simulator.run()
+    results = told[outer.latency :]
+    assert all(valid for valid, *_ in results)
+    refused = [clock for clock, (_, refused, *_) in enumerate(results) if refused]
+    # Those under way, and from then on until the memory is clear.
+    assert refused == [*range(FAULT - outer.latency + 1, refused[-1] + 1)]
+    assert FAULT + 10 < refused[-1] < 150
+    for clock, (_, lost, seen, tag, _) in enumerate(results):
+        assert (seen, tag) == ((0, 0) if lost else (seen, clock % 32))
+    assert [overrun for *_, overrun in told] == [clock > FAULT + 1 for clock in range(200)]

@@ -5,6 +5,7 @@ import re
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -654,3 +655,43 @@ def test_short_run_has_a_report(tmp_path):
 )
 def test_rate_text(rate, text):
     assert rate_text(rate) == text
+
+
+class Read(NamedTuple):
+    """A stream of which so much has been read."""
+
+    fraction: float | None
+
+
+@pytest.mark.parametrize(
+    ("fraction", "count", "limit", "short"),
+    [
+        (1.0, 10, None, True),
+        # 2**20 operations are expected, and one more.
+        (0.0625, 1 << 16, None, True),
+        (0.0624, 1 << 16, None, False),
+        (0.001, 1 << 16, 1 << 20, True),
+        (0.001, 1 << 16, (1 << 20) + 1, False),
+        # Of a pipe nothing is known but its limit.
+        (None, 1 << 16, None, False),
+        (None, 1 << 16, 1000, True),
+        (0.0, 5, None, False),
+    ],
+)
+def test_short_streams(fraction, count, limit, short):
+    assert run_module._is_short(Read(fraction), count, limit) == short
+
+
+@pytest.mark.parametrize("spec", [SMALL, TIMED])
+def test_models_of_streams_in_time_are_always_optimised(stream, timed_stream, spec, monkeypatch):
+    levels = []
+
+    @contextmanager
+    def compiled_unit(spec, *, optimisation):
+        levels.append(optimisation)
+        with engine()(spec) as unit:
+            yield unit
+
+    monkeypatch.setattr("lately.sim.compiled_unit", compiled_unit)
+    perform(timed_stream if spec.timed else stream, spec, tick=10 * MS if spec.timed else None)
+    assert levels == [3 if spec.timed else 0]
