@@ -162,7 +162,7 @@ def _units() -> Iterator[Case]:
     yield from _small_rings()
     for name, blocks in (("dictionary-1000", 10), ("dictionary-10000", 30)):
         yield _case(name, any_preset(name), "ecp5-25k-6", fmax_mhz=190, bram=blocks)
-    ring, larger = "dictionary-ring-1000", "dictionary-ring-10000"
+    ring = "dictionary-ring-1000"
     yield Case(unit=ring, spec=any_preset(ring), device="ecp5-25k-6", goals={"bram": 6})
     yield _case("timing", any_preset("timing-default"), "ecp5-25k-6", bram=32)
     yield _case("timing-counted", any_preset("timing-counted-default"), "ecp5-25k-6", bram=36)
@@ -174,13 +174,10 @@ def _units() -> Iterator[Case]:
     for unit, cells in _small_cells().items():
         for device in _SMALL_DEVICES:
             yield Case(unit=unit, spec=cells, device=device)
-    for case in (
-        Case(unit=larger, spec=any_preset(larger), device="ecp5-25k-6", goals={"bram": 24}),
-        *(_case(unit, decided, "ecp5-25k-6") for unit, decided in DECIDED.items()),
-    ):
-        for device in (case.device, "ecp5-25k-8", "ecp5-85k-6"):
-            goals = case.goals if device == case.device else {}
-            yield replace(case, device=device, goals=goals, seeds=SEEDS[:3])
+    for unit, decided in DECIDED.items():
+        yield replace(_case(unit, decided, "ecp5-25k-6"), seeds=SEEDS[:3])
+        for device in ("ecp5-25k-8", "ecp5-85k-6"):
+            yield Case(unit=unit, spec=decided, device=device, seeds=SEEDS[:3])
 
 
 def _spans() -> Iterator[Case]:

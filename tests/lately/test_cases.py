@@ -61,8 +61,7 @@ def test_what_is_asked():
     for case in select(["apbbf/ecp5*"]):
         area = {"lut": 1600, "ff": 1700, "bram": 32, "latency_cycles": 15}
         assert area.items() <= case.goals.items()
-    fewer = ("dictionary-ring-10000", *DECIDED)
-    assert all(len(case.seeds) == (3 if case.unit in fewer else 5) for case in units)
+    assert all(len(case.seeds) == (3 if case.unit in DECIDED else 5) for case in units)
 
 
 def test_growth_doubles_until_the_device_is_full():

@@ -135,7 +135,7 @@ def test_json(keys):
 class Hardware:
     """What `lately.sim` provides, without the hardware."""
 
-    def __init__(self, spec):
+    def __init__(self, spec, *, optimisation):
         self._filter = from_spec(spec)
 
     def __enter__(self):
