@@ -98,8 +98,8 @@ def runs():
     found = {}
     for entry in measurements():
         where = device(entry.report.device).family
-        moves = getattr(entry.spec, "moves", None)
-        if entry.spec.family in DRAWS and where in STAMPED_ON and not moves:
+        offered = not any(getattr(entry.spec, name, None) for name in ("moves", "classes"))
+        if entry.spec.family in DRAWS and where in STAMPED_ON and offered:
             row = {"spec": entry.spec.to_dict(), "device": entry.report.device}
             row |= {kind: getattr(entry.report, kind) for kind in ("lut", "ff", "bram")}
             found.setdefault((entry.spec, entry.report.device), row)
