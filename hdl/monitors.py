@@ -32,7 +32,7 @@ def recovering(m, unit, wrong):
         Whether something does not hold that always does.
     """
     # Kept through the unit's own resets.
-    alarms = Signal.like(unit.alarms, name="alarms_held", reset_less=True)
+    alarms = Signal.like(unit.alarms, reset_less=True)
     m.d.sync += unit.fault.eq(wrong)
     m.d.comb += unit.alarms.eq(alarms)
     with m.If(ResetSignal(allow_reset_less=True)):

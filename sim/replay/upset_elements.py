@@ -60,7 +60,7 @@ class Element:
     def kind(self) -> str:
         """One of `KINDS`."""
         held = self.path[1].partition("$")[0]
-        if (held in _COUNTERS and len(self.path) > 2) or self.path[1:] == ("alarms_held",):
+        if (held in _COUNTERS and len(self.path) > 2) or self.path[1:] == ("alarms",):
             return "counter"
         if not self.array:
             return "register"

@@ -307,6 +307,8 @@ def test_alarm_at_once(name, bits):
         )
         unit.apply(np.full(600, Operation.CHECK_AND_INSERT, np.uint8), np.arange(600) % 256)
         assert not unit.upsets.told
+        kinds = {one.name: one.kind for one in unit.upsets.elements}
+        assert (kinds["alarms"], kinds["fault"]) == ("counter", "register")
         _, (first, last) = unit.upsets.reference(3000, 60, 200)
         for beats, names in ((6, AT_ONCE), (60, f"{AT_ONCE}|{ON_THE_WAY}")):
             places = [

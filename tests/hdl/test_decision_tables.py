@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
 from garbage_memory import GarbageMemory, with_own_garbage
@@ -196,6 +197,21 @@ def test_table_of_a_filter():
     assert table.shape == (3, AGES, 2)
     bench = Bench([table]).run(operations_of(4, 500))
     assert 0 < sum(seen for seen, *_ in bench.results) < 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "memory", "blocks"),
+    [
+        (TimingUnit, TIMED, "portable", 0),
+        (TimingUnit, TIMED, "ecp5", 1),
+        (CountedTimingUnit, SPEC, "portable-rbw", 0),
+        (CountedTimingUnit, SPEC, "ecp5-rbw", 1),
+    ],
+)
+def test_tables_lie_in_memories_of_the_device(kind, spec, memory, blocks):
+    text = rtlil.convert(kind(replace(spec, classes=2), memory=memory), emit_src=False)
+    (tables,) = (part for part in text.split("\nmodule ") if "thresholds" in part.split("\n")[0])
+    assert tables.count("cell \\DP16KD") == blocks
 
 
 def test_every_key_is_reported_until_there_is_a_table():

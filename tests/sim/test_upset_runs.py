@@ -80,7 +80,7 @@ def test_elements():
      (("top", "hits$55", "digit0"), False, "counter"),
      (("top", "shifts", "digit0"), False, "counter"),
      (("top", "hits"), False, "register"),
-     (("top", "alarms_held"), False, "counter"),
+     (("top", "alarms"), False, "counter"),
      (("top", "fault"), False, "register"),
      (("top", "core", "fault"), False, "register"),
      (("top", "core", "lost", "any"), False, "register")],
