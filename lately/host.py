@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .boards.link.protocol import SECRET_BYTES, Check, Information, Request, whole_bytes
+from .boards.link.information import Information, whole_bytes
+from .boards.link.protocol import SECRET_BYTES, Check, Request
 from .golden.errors import SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret

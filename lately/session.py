@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
+from .boards.link.information import Information
 from .boards.link.protocol import (
     ANSWER,
     NONCE_BYTES,
     VERSION,
     Decoder,
     Frame,
-    Information,
     Request,
     Status,
     encode_request,

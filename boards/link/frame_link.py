@@ -8,7 +8,7 @@ from ...hdl.packets.axis_frames import ControlledDeduplicator
 from ...hdl.packets.line_deduplicator import CLOCK_HZ, LineDeduplicator
 from ...hdl.registers import REGISTERS
 from .frames import FrameReceiver, FrameSender
-from .protocol import Information, register_mask
+from .information import Information, register_mask
 from .register_requests import RegisterRequests
 from .sessions import connect_line
 from .uart import BaudRate, Receiver, Transmitter

@@ -5,7 +5,8 @@ from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.crc import catalog
 from amaranth.lib.wiring import In, Out
 
-from .protocol import ESCAPE, FLAG, MAX_ANSWER, TURN, check_slots
+from .information import check_slots
+from .protocol import ESCAPE, FLAG, MAX_ANSWER, TURN
 
 SLOT_BYTES = 256
 """Bytes of a request at most, its CRC included."""

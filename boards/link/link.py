@@ -14,14 +14,8 @@ from ...hdl.registers import WORD_BITS, Holder, board_registers, counters
 from ...hdl.statistics import EventCounter
 from .celltest import CellTest
 from .frames import FrameReceiver, FrameSender
-from .protocol import (
-    TIME_BITS,
-    Information,
-    check_slots,
-    check_spec,
-    register_mask,
-    whole_bytes,
-)
+from .information import Information, check_slots, check_spec, register_mask, whole_bytes
+from .protocol import TIME_BITS
 from .register_file import RegisterFile
 from .requests import Requests
 from .selftest import SelfTest

@@ -3,7 +3,8 @@
 from amaranth.hdl import Array, Cat, Const
 
 from ...golden.operations import Operation
-from .protocol import MAX_PAYLOAD, whole_bytes
+from .information import whole_bytes
+from .protocol import MAX_PAYLOAD
 
 
 def is_bounded(information):

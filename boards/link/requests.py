@@ -8,7 +8,8 @@ from ...golden.hash.siphash import SECRET_BITS
 from ...hdl.interface import Operation
 from ...hdl.latencies import GENERATION_LEAD, PAUSE, PERIOD_BITS, SECRET_LEAD
 from ...hdl.registers import WORD_BITS, board_registers
-from .protocol import Request, Status, whole_bytes
+from .information import whole_bytes
+from .protocol import Request, Status
 from .record_bytes import answer_bytes, is_above, is_bounded, is_unknown
 from .sessions import REGISTER_REQUESTS, SessionRequests
 

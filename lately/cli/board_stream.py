@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, cast
 import click
 import numpy as np
 
-from ..boards.link.protocol import Information
+from ..boards.link.information import Information
 from ..golden import (
     CountedFilter,
     Filter,

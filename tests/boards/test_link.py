@@ -3,8 +3,8 @@
 import pytest
 from amaranth.sim import Simulator
 
+from lately.boards.link.information import Information
 from lately.boards.link.link import Link
-from lately.boards.link.protocol import Information
 from lately.golden import any_preset
 
 RATES = {"clock_hz": 512, "baud": 64}

@@ -6,6 +6,7 @@ import random
 import pytest
 
 from lately.boards.link.frames import FrameReceiver, FrameSender
+from lately.boards.link.information import Information, check_spec
 from lately.boards.link.protocol import (
     ANSWER,
     ESCAPE,
@@ -17,10 +18,8 @@ from lately.boards.link.protocol import (
     VERSION,
     Decoder,
     Frame,
-    Information,
     ProtocolError,
     Request,
-    check_spec,
     encode,
     encode_request,
     stuff,

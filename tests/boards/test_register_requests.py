@@ -6,7 +6,8 @@ from amaranth.lib import wiring
 from amaranth.sim import Simulator
 
 from lately.boards.link.frames import FrameReceiver, FrameSender
-from lately.boards.link.protocol import Decoder, Information, Request, Status, encode_request
+from lately.boards.link.information import Information
+from lately.boards.link.protocol import Decoder, Request, Status, encode_request
 from lately.boards.link.register_requests import RegisterRequests
 
 pytestmark = pytest.mark.rtl

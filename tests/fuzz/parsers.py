@@ -17,13 +17,13 @@ import serial
 from capture_files import RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
 
 from lately.benchmarks.measurements import load as load_measurements
+from lately.boards.link.information import Information
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import (
     ANSWER,
     NONCE_BYTES,
     VERSION,
     Decoder,
-    Information,
     Request,
     encode,
     encode_request,

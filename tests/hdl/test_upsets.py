@@ -16,8 +16,8 @@ from timing_unit_bench import Bench, random_operations
 from upsets import Outcome, cell_words, flips, upset_ring
 
 from lately.boards.export.design import Design
+from lately.boards.link.information import Information
 from lately.boards.link.link import Link
-from lately.boards.link.protocol import Information
 from lately.golden import SpecificationError, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys
 from lately.hdl import filter_unit

@@ -13,8 +13,9 @@ from amaranth.lib.wiring import In, Out
 from click.testing import CliRunner
 
 from lately.boards.link.frame_link import FrameLink
+from lately.boards.link.information import Information, register_mask
 from lately.boards.link.link import Link
-from lately.boards.link.protocol import Information, Request, register_mask
+from lately.boards.link.protocol import Request
 from lately.cli import app as cli
 from lately.frame_host import FrameHost
 from lately.golden import preset
