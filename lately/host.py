@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .boards.link.information import Information, whole_bytes
-from .boards.link.protocol import SECRET_BYTES, Check, Request
+from .boards.link.protocol import MAX_PAYLOAD, SECRET_BYTES, Check, Request
 from .golden.errors import SpecificationError
 from .golden.hash.keys import check_keys
 from .golden.hash.siphash import check_secret
@@ -16,6 +16,7 @@ from .golden.operations import Ages, Operation, Verdicts
 from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification
 from .golden.times import Times, check_each
+from .golden.timestamp.decisions import DecisionTable
 from .hdl.latencies import PERIOD_BITS
 from .session import HostError, Session
 
@@ -41,7 +42,8 @@ class Results(NamedTuple):
 
 
 Windows = ArrayLike | None
-"""Window of all queries, or one for each, shape (n,); None for the longest."""
+"""Window of all queries, or one for each, shape (n,); None for the longest. Where a table answers,
+the class of all queries, or of each; None for class 0."""
 
 
 class Host(Session):
@@ -99,7 +101,7 @@ class Host(Session):
             As for the golden model; those of SHIFT and CLEAR do not matter.
         windows : array_like of int, shape (n,) or (), optional
             Windows of queries, in the unit of the hardware: insertions, blocks of them, or ticks;
-            by default the longest.
+            by default the longest. Where a table answers, their classes, by default 0.
         progress : callable, optional
             Called with the number of operations done since the last call.
 
@@ -112,7 +114,7 @@ class Host(Session):
         TypeError, ValueError
             If a key, code or window is not as required. Nothing was sent then.
         SpecificationError
-            If there are windows, and queries of the board's filter have none.
+            If there are windows, and queries of the board's filter have neither these nor classes.
         HostError
             If the board cannot be reached any longer. What it has performed by then is a
             beginning of the sequence.
@@ -271,6 +273,30 @@ class Host(Session):
         if secret is not None:
             self._ask(Request.SECRET, secret.to_bytes(SECRET_BYTES, "little"))
 
+    def decide_by(self, table: DecisionTable) -> None:
+        """Load a table of thresholds, which answers from the next operation on.
+
+        Parameters
+        ----------
+        table : DecisionTable
+
+        Raises
+        ------
+        SpecificationError
+            If no table answers for the board's filter, or it is one of another shape.
+        HostError
+            If the board cannot be reached any longer. The table that answered then still does.
+        """
+        shape = self.information.table
+        self._require("table", shape.classes > 0, "has no classes")
+        table.check_fits(hashes=shape.hashes, bits=shape.phase_bits, shape=shape.thresholds)
+        octets = _octets(shape.entries(table.thresholds)[:, None], shape.entry_bytes)
+        most = MAX_PAYLOAD // shape.entry_bytes
+        payloads = (octets[start : start + most].tobytes() for start in range(0, len(octets), most))
+        for _ in self._exchange(Request.TABLE, payloads):
+            pass
+        self._ask(Request.SWAP)
+
     def self_test(self) -> Check:
         """Have the board test its memories; return the checks that failed.
 
@@ -349,17 +375,19 @@ class Host(Session):
             )
         parts = [codes.astype(np.uint8)[:, None], _octets(words, whole_bytes(key_bits))]
         asked = self._checked_windows(windows, len(words))
-        return np.hstack([*parts, _octets(asked[:, None], self.information.window_bytes)])
+        return np.hstack([*parts, _octets(asked[:, None], self.information.asked_bytes)])
 
     def _checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window of each operation, shape (count,)."""
-        longest = self.information.window
+        """Return the window, or the class, of each operation, shape (count,)."""
+        information = self.information
+        most, decides = information.most_asked, information.table.classes > 0
         if windows is None:
-            return np.full(count, longest)
-        self._require("windows", longest > 0, "has none for queries")
-        asked = check_each("windows", windows, count)
-        if len(wrong := asked[asked > longest]):
-            raise ValueError(f"windows: must be at most {longest} for this board, not {wrong[0]}")
+            return np.full(count, 0 if decides else most)
+        name = "classes" if decides else "windows"
+        self._require(name, decides or most > 0, "has none for queries")
+        asked = check_each(name, windows, count)
+        if len(wrong := asked[asked > most]):
+            raise ValueError(f"{name}: must be at most {most} for this board, not {wrong[0]}")
         return asked
 
     def _apply_all(
@@ -387,9 +415,11 @@ class Host(Session):
         found = self.information
         if found.digest == spec.digest:
             return
+        longest = found.table.ages - 2 if found.table.classes else found.window
         for name, field, has in (
             ("key_bits", "key_bits", found.key_bits),
-            ("window of a query", "window_blocks", found.window),
+            ("window of a query", "window_blocks", longest),
+            ("classes of queries", "classes", found.table.classes),
             ("generation", "generation", found.generation),
             ("generations in the window", "window_generations", found.window_generations),
         ):

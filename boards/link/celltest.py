@@ -209,6 +209,8 @@ def steps(cells: Cells) -> list[Step]:
 class CellRun(Run):
     """A run that tells how far back each key is, and asks for windows there.
 
+    If a table answers, which may be any, it goes by the ages alone that the unit tells.
+
     Parameters
     ----------
     cells : Cells
@@ -259,11 +261,18 @@ class CellRun(Run):
     def elaborate(self, platform):
         m = super().elaborate(platform)
         asked, second = self._counts["issue"][:2]
-        told, _, ends, earlier = self._counts["answer"]
-        within = Mux(asked > self._window, self._window, asked - (second & asked.any()))
-        m.d.comb += self.i.p.window.eq(Mux(self.asks, within, self._window))
+        told, told_second, ends, earlier = self._counts["answer"]
         m.d.sync += [self.distance.eq(told), self.ends.eq(ends), self.earlier.eq(earlier)]
+        if "window" in self.i.p.shape().members:
+            m.d.comb += self.i.p.window.eq(self._within(asked, second))
+        else:
+            m.d.sync += self.seen.eq(self.o.p.age <= self._within(told, told_second))
         return m
+
+    def _within(self, distance, second):
+        """Return the window of an operation on a key."""
+        within = Mux(distance > self._window, self._window, distance - (second & distance.any()))
+        return Mux(self.asks, within, self._window)
 
     def _is_last(self, number):
         return number == self.last
@@ -320,7 +329,7 @@ class CellTest(wiring.Component):
     spec : WindowDictionarySpec or StampedPartsSpec
         What is tested.
     unit : Component
-        With a `lately.hdl.interface.UnitSignature`, and a window for each query.
+        With a `lately.hdl.interface.UnitSignature`, and a window or a class for each query.
     profile : UnitProfile
         For its pauses and its ticks.
 

@@ -2,8 +2,12 @@
 
 import struct
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
-from typing import Self, cast
+from dataclasses import dataclass, fields
+from itertools import accumulate, pairwise
+from typing import NamedTuple, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ...golden.spec.base import Specification
 from ...hdl.latencies import STATUS_BITS
@@ -21,6 +25,7 @@ from .protocol import (
 
 _INFORMATION = struct.Struct("<BBHHI8sI?BI")
 _MORE = struct.Struct("<IBBB?Q")
+_TABLE = struct.Struct("<HIBB")
 _FIRST = 9
 """Fields of `Information` that every board tells."""
 
@@ -31,6 +36,60 @@ _AS_FOR_RINGS = cast(int, None)
 def register_mask(registers: Iterable[Register]) -> int:
     """Return a number whose bits tell which rows of the table some `registers` are."""
     return sum(1 << REGISTERS.index(register) for register in registers)
+
+
+class TableShape(NamedTuple):
+    """Shape of a table of thresholds, and of its entries in requests."""
+
+    classes: int = 0
+    """Classes of queries; 0 if no table answers."""
+    ages: int = 0
+    """Ages, that of expired cells included."""
+    phase_bits: int = 0
+    """Digits of the phase."""
+    hashes: int = 0
+    """Cells of a key: a threshold is one more at most."""
+
+    @property
+    def field_bits(self) -> tuple[int, int, int, int]:
+        """Bits of the phase, the age, the class and the threshold of an entry."""
+        ages, classes = (self.ages - 1).bit_length(), (self.classes - 1).bit_length()
+        return self.phase_bits, ages, classes, (self.hashes + 1).bit_length()
+
+    @property
+    def entry_bits(self) -> int:
+        """Bits of an entry."""
+        return sum(self.field_bits)
+
+    @property
+    def entry_bytes(self) -> int:
+        """Bytes of an entry in a request."""
+        return whole_bytes(self.entry_bits)
+
+    @property
+    def thresholds(self) -> tuple[int, int, int]:
+        """Shape of the thresholds of a table: classes, ages and phases."""
+        return self.classes, self.ages, 1 << self.phase_bits
+
+    def entries(self, thresholds: NDArray[np.uint8]) -> NDArray[np.uint64]:
+        """Return all entries of a table, shape (n,).
+
+        Parameters
+        ----------
+        thresholds : ndarray of uint8
+            Of the shape of that name.
+        """
+        classes, ages, phases = np.indices(thresholds.shape)
+        entries = np.zeros(thresholds.shape, np.uint64)
+        place = 0
+        values = np.stack([phases, ages, classes, thresholds]).astype(np.uint64)
+        for field, bits in zip(values, self.field_bits, strict=True):
+            entries |= field << np.uint64(place)
+            place += bits
+        return entries.ravel()
+
+
+_NO_TABLE = TableShape()
 
 
 @dataclass(frozen=True)
@@ -71,6 +130,9 @@ class Information:
         Whether keys can be removed.
     registers : int
         Rows of `lately.hdl.registers.REGISTERS` that STATISTICS answers, a bit for each.
+    table : TableShape
+        Of the tables of thresholds that answer, if they do: queries have a class then, and no
+        window.
     """
 
     slots: int
@@ -88,6 +150,7 @@ class Information:
     status_bits: int = _AS_FOR_RINGS
     removes: bool = False
     registers: int = _AS_FOR_RINGS
+    table: TableShape = _NO_TABLE
 
     def __post_init__(self) -> None:
         if self.status_bits is _AS_FOR_RINGS:
@@ -112,14 +175,19 @@ class Information:
         return "frames" in self.statistics
 
     @property
-    def window_bytes(self) -> int:
-        """Bytes of the window of an operation in a request."""
-        return whole_bytes(self.window.bit_length())
+    def most_asked(self) -> int:
+        """Longest window of a query or, where a table answers, greatest class."""
+        return self.table.classes - 1 if self.table.classes else self.window
+
+    @property
+    def asked_bytes(self) -> int:
+        """Bytes of the window, or of the class, of an operation in a request."""
+        return whole_bytes(self.most_asked.bit_length())
 
     @property
     def record_bytes(self) -> int:
         """Bytes of an operation in a request."""
-        return 1 + whole_bytes(self.key_bits) + self.window_bytes
+        return 1 + whole_bytes(self.key_bits) + self.asked_bytes
 
     @property
     def verdict_parts(self) -> tuple[int, int, int]:
@@ -145,10 +213,14 @@ class Information:
 
     def pack(self) -> bytes:
         """Return the bytes that `unpack` reads."""
-        first, more = astuple(self)[:_FIRST], astuple(self)[_FIRST:]
+        *values, table = (getattr(self, one.name) for one in fields(self))
+        first, more = values[:_FIRST], values[_FIRST:]
         *others, cycles = first
         packed = _INFORMATION.pack(VERSION, *others, min(cycles, (1 << 32) - 1))
-        return packed if Information(*first) == self else packed + _MORE.pack(*more)
+        if Information(*first) == self:
+            return packed
+        packed += _MORE.pack(*more)
+        return packed + _TABLE.pack(*table) if table.classes else packed
 
     @classmethod
     def unpack(cls, data: bytes) -> Self:
@@ -159,13 +231,17 @@ class Information:
         ProtocolError
             If the length or the version is another, or no board can be as it says.
         """
-        first, whole = _INFORMATION.size, _INFORMATION.size + _MORE.size
-        if len(data) not in (first, whole):
-            raise ProtocolError(f"information: must be {first} or {whole} bytes, not {len(data)}")
-        version, *values = _INFORMATION.unpack(data[:first])
+        sizes = list(accumulate(one.size for one in (_INFORMATION, _MORE, _TABLE)))
+        if len(data) not in sizes:
+            *some, most = sizes
+            lengths = f"{', '.join(map(str, some))} or {most}"
+            raise ProtocolError(f"information: must be {lengths} bytes, not {len(data)}")
+        first, more, table = (data[start:stop] for start, stop in pairwise([0, *sizes]))
+        version, *values = _INFORMATION.unpack(first)
         if version != VERSION:
             raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
-        found = cls(*values, *(_MORE.unpack(data[first:]) if len(data) == whole else ()))
+        values += _MORE.unpack(more) if more else ()
+        found = cls(*values, *([TableShape(*_TABLE.unpack(table))] if table else []))
         found._check()
         return found
 
@@ -177,6 +253,7 @@ class Information:
             ("key_bits", self.key_bits, self.key_bits >= 1, "at least 1"),
             ("clock_hz", self.clock_hz, self.clock_hz >= LEAST_CLOCK, f"at least {LEAST_CLOCK:,}"),
             ("window", self.window, fits, "such that operations and answers fit into frames"),
+            ("entry_bits", self.table.entry_bits, self.table.entry_bits <= 64, "at most 64"),
         ):
             if not possible:
                 raise ProtocolError(f"information: {name} must be {rule}, not {value:,}")
@@ -212,8 +289,7 @@ def check_spec(spec: Specification, *, window: int = 0) -> None:
     ------
     ProtocolError
         If a key does not fit into a frame, an age of generations into 7 bits, a generation
-        into 4 bytes, or an age in ticks into `TIME_BITS`, or there are several lanes, or tables
-        of thresholds answer.
+        into 4 bytes, or an age in ticks into `TIME_BITS`, or there are several lanes.
     """
     limits = (
         ("key_bits", 8 * (MAX_PAYLOAD - 1 - whole_bytes(window.bit_length()))),
@@ -228,7 +304,3 @@ def check_spec(spec: Specification, *, window: int = 0) -> None:
         if value > most:
             shown = name.replace("window_generations", "generations in the window")
             raise ProtocolError(f"{shown}: must be at most {most} for a serial link, not {value}")
-    if classes := getattr(spec, "classes", None):
-        raise ProtocolError(
-            f"classes: must not be given for a serial link, which loads no tables, not {classes}"
-        )

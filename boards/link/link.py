@@ -14,7 +14,14 @@ from ...hdl.registers import WORD_BITS, Holder, board_registers, counters
 from ...hdl.statistics import EventCounter
 from .celltest import CellTest
 from .frames import FrameReceiver, FrameSender
-from .information import Information, check_slots, check_spec, register_mask, whole_bytes
+from .information import (
+    Information,
+    TableShape,
+    check_slots,
+    check_spec,
+    register_mask,
+    whole_bytes,
+)
 from .protocol import TIME_BITS
 from .register_file import RegisterFile
 from .requests import Requests
@@ -98,8 +105,9 @@ class Link(wiring.Component):
         self._profile = unit_profile(spec, **shape)
         ticks: Any = {"time_bits": TIME_BITS} if self._profile.least_period else {}
         self.unit = filter_unit(spec, statistics_bits=WORD_BITS, check=check, **shape, **ticks)
-        windows = "window" in self.unit.signature.request.members
-        test = CellTest if windows else SelfTest
+        ports = self.unit.signature.members
+        cells = "table" in ports or "window" in self.unit.signature.request.members
+        test = CellTest if cells else SelfTest
         self._test = test(spec=spec, unit=self.unit, profile=self._profile)
         self.information = self._describe(spec, slots=slots, clock_hz=clock_hz)
         check_spec(spec, window=self.information.window)
@@ -112,6 +120,10 @@ class Link(wiring.Component):
         bits = {name: len(getattr(self.unit.o.p, name)) if name in result else 0
                 for name in ("age", "oldest", "status", "time")}  # fmt: skip
         generations = "generation" in ports
+        table = TableShape()
+        if "table" in ports:
+            classes, ages, _ = spec.table_shape
+            table = TableShape(classes, ages, spec.phase_bits, spec.hashes)
         return Information(
             slots=slots,
             key_bits=spec.key_bits,
@@ -128,6 +140,7 @@ class Link(wiring.Component):
             status_bits=bits["status"],
             removes=len(Value.cast(self.unit.i.p.operation)) == len(OperationBit),
             registers=register_mask(board_registers(ports)),
+            table=table,
         )
 
     def elaborate(self, platform):
@@ -176,6 +189,9 @@ class Link(wiring.Component):
             m.d.sync += unit.generation.eq(Mux(testing, specified, registers.generation))
         if "secret" in unit.signature.members:
             wiring.connect(m, requests.secret, unit.secret)
+        if "table" in unit.signature.members:
+            wiring.connect(m, requests.table, unit.table)
+            m.d.comb += unit.swap.eq(requests.swap)
 
     def _elaborate_registers(self, m, requests, frames, receiver):
         """Count events, and let the requests read the registers and set them."""

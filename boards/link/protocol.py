@@ -49,7 +49,7 @@ request      payload                      payload of the answer
 ============ ============================ =================================
 HELLO        nonce, 4 bytes               nonce; `Information`
 OPERATIONS   records: operation, key,     for each, as below
-             window of the query
+             window or class of the query
 STATISTICS   none                         `STATISTICS`, 4 bytes each
 GENERATION   insertions, 4 bytes          none
 SECRET       secret, 16 bytes             none
@@ -57,10 +57,13 @@ SELF_TEST    none                         `Check` bits of what failed
 PERIOD       clocks, 4 bytes              none
 READ         address, 1 byte              word, 4 bytes
 WRITE        address; word, 4 bytes       none
+TABLE        entries                      none
+SWAP         none                         none
 ============ ============================ =================================
 
 A board has the requests that its unit has ports for: GENERATION with a
-generation length, SECRET with a secret, PERIOD with ticks. Others are BAD_TYPE.
+generation length, SECRET with a secret, PERIOD with ticks, TABLE and SWAP with a table of
+thresholds. Others are BAD_TYPE.
 
 A board of frames has HELLO, READ and WRITE alone, and `lately.hdl.registers` at their addresses.
 
@@ -68,8 +71,8 @@ A board of frames has HELLO, READ and WRITE alone, and `lately.hdl.registers` at
 than OK, not at all. It has `Information.batch_operations` at most, and is of
 BAD_LENGTH beyond. Key and window have as many bytes as they need, the window
 none where queries have none; unused bits of a key must be 0, and a window is
-at most the longest of `Information`. The answer has for each operation, in whole
-bytes:
+at most the longest of the board's information. Where a table of thresholds answers, the class of
+the query is in place of a window. The answer has for each operation, in whole bytes:
 
 - in the highest bit whether the key was seen, and below it the age;
 - the number of cells of that age, where the unit tells it;
@@ -80,6 +83,12 @@ bytes:
 clocks: from the next tick on, and a millisecond after reset. A period is at
 least `lately.hdl.build.UnitProfile.least_period` and below ``2**PERIOD_BITS``.
 None of them comes during a SELF_TEST.
+
+**Tables.** A board whose answers are those of a `lately.golden.DecisionTable` has two: one
+answers, while TABLE loads entries of the other; SWAP exchanges them. Until the first SWAP since
+reset every key is reported. An entry has, from its lowest bit on, phase, age, class and
+threshold, each as wide as `lately.boards.link.information.TableShape` says, in whole bytes;
+unused bits must be 0. TABLE takes effect as a whole or not at all.
 """
 
 import struct
@@ -151,6 +160,8 @@ class Request(IntEnum):
     PERIOD = 7
     READ = 8
     WRITE = 9
+    TABLE = 10
+    SWAP = 11
 
 
 class Status(IntEnum):
@@ -165,7 +176,8 @@ class Status(IntEnum):
     BAD_KEY = 5
     """A key has bits beyond its width."""
     BAD_VALUE = 6
-    """A generation length of 0, or one that the hardware cannot count; such a period or window."""
+    """A generation length of 0, or one that the hardware cannot count; such a period, window, class
+    or entry of a table."""
     BUSY = 7
     """A secret came while the two before it are still needed."""
     OUT_OF_ORDER = 8

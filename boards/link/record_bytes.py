@@ -32,7 +32,7 @@ def is_unknown(code, information):
 
 
 def is_above(byte, was_above, position, information):
-    """Return whether the bytes of a window up to one are above those of the longest.
+    """Return whether the bytes of a window, or class, up to one are above those of the greatest.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def is_above(byte, was_above, position, information):
     information : Information
         Of the board.
     """
-    longest = information.window.to_bytes(information.window_bytes, "little")
-    same = Array([*bytes(1 + whole_bytes(information.key_bits)), *longest])[position]
+    greatest = information.most_asked.to_bytes(information.asked_bytes, "little")
+    same = Array([*bytes(1 + whole_bytes(information.key_bits)), *greatest])[position]
     return (byte > same) | ((byte == same) & was_above)
 
 

@@ -1,6 +1,6 @@
 """Execution of the requests that a board receives: each once, and in order."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,13 @@ from .protocol import Request, Status
 from .record_bytes import answer_bytes, is_above, is_bounded, is_unknown
 from .sessions import REGISTER_REQUESTS, SessionRequests
 
-_PORTS = {"generation": Request.GENERATION, "secret": Request.SECRET, "tick": Request.PERIOD}
+_PORTS = {
+    "generation": Request.GENERATION,
+    "secret": Request.SECRET,
+    "tick": Request.PERIOD,
+    "table": Request.TABLE,
+    "swap": Request.SWAP,
+}
 """Ports of units for which there are requests."""
 
 _VALUE_BYTES = {Request.GENERATION: 4, Request.SECRET: SECRET_BITS // 8, Request.PERIOD: 4}
@@ -42,7 +48,8 @@ class Requests(SessionRequests):
     word : In
         As those of `RegisterFile`; a setting is there if the unit has it.
     secret : Out(stream.Signature(128))
-        If the unit has that port.
+    table, swap : Out
+        If the unit has those ports.
     testing : Out(1)
         The unit's streams and its generation length are the self-test's.
     start : Out(1)
@@ -75,6 +82,8 @@ class Requests(SessionRequests):
             members["secret"] = Out(stream.Signature(SECRET_BITS))
         if Request.PERIOD in self._has:
             members["set_period"] = Out(1)
+        if Request.TABLE in self._has:
+            members |= {name: ports[name].flip() for name in ("table", "swap")}
         super().__init__(information=information, members=members)
 
     def elaborate(self, platform):
@@ -91,6 +100,8 @@ class Requests(SessionRequests):
             self._elaborate_settle(m)
             self._elaborate_statistics(m)
             self._elaborate_values(m)
+            if Request.TABLE in self._has:
+                self._elaborate_table(m)
             self._elaborate_self_test(m)
             self._elaborate_reply(m)
         return m
@@ -99,8 +110,12 @@ class Requests(SessionRequests):
         others = {*_PORTS.values(), *REGISTER_REQUESTS} - self._has
         requests = [request for request in Request if request not in others]
         self._declare_session(requests, (0, 4, 16))
-        self._position = Signal(range(self._information.record_bytes))
-        widest = max(WORD_BITS, 8 * (self._information.record_bytes - 1))
+        record, entry = self._information.record_bytes, 0
+        if Request.TABLE in self._has:
+            entry = self._information.table.entry_bytes
+        self._position = Signal(range(max(record, entry)))
+        # Of records, all but the operation.
+        widest = max(WORD_BITS, 8 * (record - 1), 8 * entry)
         widest = max(widest, SECRET_BITS) if Request.SECRET in self._has else widest
         self._shifted = Signal(widest)
         self._code = Signal(len(Value.cast(self.i.p.operation)))
@@ -108,10 +123,10 @@ class Requests(SessionRequests):
         self._cycles = Signal(range(self._settle + 2))
         self._word = Signal(WORD_BITS)
         self._at_code, self._at_end = Signal(), Signal()
-        self._unknown, self._too_wide = Signal(), Signal()
+        self._unknown, self._too_wide, self._overflows = Signal(), Signal(), Signal()
         self._fits, self._over, self._complete = Signal(), Signal(), Signal()
         self._too_many, self._lasts = Signal(), Signal()
-        self._at_key = Signal() if self._information.window else self._at_end
+        self._at_key = Signal() if self._information.asked_bytes else self._at_end
         self._at_window, self._above, self._was_above = Signal(), Signal(), Signal()
         self._counted = [self._offered, self._answered, self._position]
 
@@ -119,11 +134,17 @@ class Requests(SessionRequests):
         """Register the facts that states decide on, which are known well before."""
         key = whole_bytes(self._information.key_bits)
         unused = 8 * key - self._information.key_bits
+        end = Const(self._information.record_bytes - 1)
+        if Request.TABLE in self._has:
+            shape = self._information.table
+            end = Mux(self._kinds[Request.TABLE], shape.entry_bytes - 1, end)
+            beyond = 8 * shape.entry_bytes - shape.entry_bits
+            m.d.sync += self._overflows.eq(self.byte[8 - beyond :].any() if beyond else 0)
         m.d.comb += self.value.eq(self._shifted[-WORD_BITS:])
         self._elaborate_session_facts(m)
         m.d.sync += [
             self._at_code.eq(self._position == 0),
-            self._at_end.eq(self._position == self._information.record_bytes - 1),
+            self._at_end.eq(self._position == end),
             self._unknown.eq(is_unknown(self.byte, self._information)),
             self._too_wide.eq(self.byte[8 - unused :].any() if unused else 0),
         ]
@@ -140,7 +161,7 @@ class Requests(SessionRequests):
         if Request.PERIOD in self._has:
             long_enough = self.value >= self._least_period
             m.d.sync += self._lasts.eq(long_enough & ~self.value[PERIOD_BITS:].any())
-        if self._information.window:
+        if self._information.asked_bytes:
             above = is_above(self.byte, self._was_above, self._position, self._information)
             m.d.sync += [
                 self._at_key.eq(self._position == key),
@@ -153,7 +174,9 @@ class Requests(SessionRequests):
     def _elaborate_start(self, m):
         lengths = {Request.STATISTICS: 0, Request.SELF_TEST: 0}
         lengths |= {request: size for request, size in _VALUE_BYTES.items() if request in self._has}
-        states = {Request.SELF_TEST: "TEST", Request.STATISTICS: "SETTLE"}
+        states = {Request.SELF_TEST: "TEST", Request.STATISTICS: "SETTLE", Request.SWAP: "SWAP"}
+        if Request.SWAP in self._has:
+            lengths |= {Request.SWAP: 0}
         with m.State("START"):
             self._end(m, Status.BAD_TYPE)
             with m.If(self._kinds[Request.OPERATIONS]):
@@ -161,40 +184,51 @@ class Requests(SessionRequests):
                 if is_bounded(self._information):
                     with m.If(self._too_many):
                         self._end(m, Status.BAD_LENGTH)
+            if Request.TABLE in self._has:
+                with m.If(self._kinds[Request.TABLE]):
+                    self._end(m, Status.OK, state="SCAN TABLE")
             for request, length in lengths.items():
                 with m.If(self._kinds[request]):
                     self._end(m, Status.OK, state=states.get(request, "VALUE"))
                     with m.If(~self._lengths[length]):
                         self._end(m, Status.BAD_LENGTH)
 
-    def _elaborate_operations(self, m):
-        none_left = self._lengths[0]
-        step = [
+    def _step(self):
+        """Go on to the next byte of a record, or of an entry."""
+        return [
             *self._seek(self.address + 1),
             self._left.eq(self._left - 1),
             self._position.eq(Mux(self._at_end, 0, self._position + 1)),
         ]
-        with m.State("SCAN"), m.If(self._here):
-            m.d.sync += step
-            if self._information.window:
-                m.d.sync += self._was_above.eq(self._above & self._at_window)
-            with m.If(none_left):
+
+    def _elaborate_scan(self, m, state, wrong, *, follows, beside=()):
+        """Read a whole request, and end it with the status of what is wrong, the first first."""
+        with m.State(state), m.If(self._here):
+            m.d.sync += [*self._step(), *beside]
+            with m.If(self._lengths[0]):
                 m.d.sync += [*self._seek(2), self._left.eq(self.length - 2), self._position.eq(0)]
-                m.next = "PERFORM"
+                m.next = follows
                 with m.If(~self._at_code):
                     self._end(m, Status.BAD_LENGTH)
-            with m.Elif(self._at_code & self._unknown):
-                self._end(m, Status.BAD_OPERATION)
-            with m.Elif(self._at_key & self._too_wide):
-                self._end(m, Status.BAD_KEY)
-            if self._information.window:
-                with m.Elif(self._at_end & self._above):
-                    self._end(m, Status.BAD_VALUE)
+            for found, status in wrong:
+                with m.Elif(found):
+                    self._end(m, status)
+
+    def _elaborate_operations(self, m):
+        wrong = [
+            (self._at_code & self._unknown, Status.BAD_OPERATION),
+            (self._at_key & self._too_wide, Status.BAD_KEY),
+        ]
+        beside = []
+        if self._information.asked_bytes:
+            beside.append(self._was_above.eq(self._above & self._at_window))
+            wrong.append((self._at_end & self._above, Status.BAD_VALUE))
+        self._elaborate_scan(m, "SCAN", wrong, follows="PERFORM", beside=beside)
         with m.State("PERFORM"), m.If(self._here):
-            with m.If(none_left):
+            with m.If(self._lengths[0]):
                 m.next = "COLLECT"
             with m.Else():
-                m.d.sync += step
+                m.d.sync += self._step()
                 with m.If(self._at_code):
                     m.d.sync += self._code.eq(self.byte[: len(self._code)])
                 with m.Else():
@@ -218,15 +252,16 @@ class Requests(SessionRequests):
 
     def _elaborate_results(self, m):
         """Append results to the answer as they come."""
-        window = 8 * self._information.window_bytes
-        end = len(self._shifted) - window
+        asked = 8 * self._information.asked_bytes
+        end = len(self._shifted) - asked
         m.d.comb += [
             self.i.p.operation.eq(self._code),
             self.i.p.key.eq(self._shifted[end - 8 * whole_bytes(self._information.key_bits) : end]),
             self.o.ready.eq(1),
         ]
-        if window:
-            m.d.comb += self.i.p.window.eq(self._shifted[end:])
+        if asked:
+            name = "query_class" if Request.TABLE in self._has else "window"
+            m.d.comb += getattr(self.i.p, name).eq(self._shifted[end:])
         came = Signal()
         verdict = Signal(8)
         answer = answer_bytes(self.o.p, self._information)
@@ -326,6 +361,28 @@ class Requests(SessionRequests):
                 with m.If(self._over):
                     m.d.sync += self._cycles.eq(0)
                     m.next = "REPLY"
+
+    def _elaborate_table(self, m):
+        """Load entries, and exchange the tables; no operation is under way."""
+        shape = self._information.table
+        wrong = [(self._at_end & self._overflows, Status.BAD_VALUE)]
+        self._elaborate_scan(m, "SCAN TABLE", wrong, follows="ENTRY")
+        m.d.comb += self.table.payload.eq(self._shifted[-8 * shape.entry_bytes :])
+        with m.State("ENTRY"), m.If(self._here):
+            with m.If(self._lengths[0]):
+                m.next = "REPLY"
+            with m.Else():
+                m.d.sync += self._step()
+                m.d.sync += self._shifted.eq(Cat(self._shifted[8:], self.byte))
+                with m.If(self._at_end):
+                    m.next = "LOAD"
+        with m.State("LOAD"):
+            m.d.comb += self.table.valid.eq(1)
+            with m.If(self.table.ready):
+                m.next = "ENTRY"
+        with m.State("SWAP"):
+            m.d.comb += self.swap.eq(1)
+            m.next = "REPLY"
 
     def _elaborate_self_test(self, m):
         with m.State("TEST"):

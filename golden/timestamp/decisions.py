@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..errors import SpecificationError
 from ..files import replace_file
 from ..filter import require_count
+from ..spec.base import require
 from .inferential import InferentialFilter, minimum_penalty
 from .timestamps import Evidence
 
@@ -155,6 +156,28 @@ class DecisionTable:
                 f"{os.fspath(path)}: must be a table that DecisionTable.save wrote: {reason}"
             ) from None
         return cls(wide.astype(np.uint8), **numbers)
+
+    def check_fits(self, *, hashes: int, bits: int, shape: tuple[int, int, int]) -> None:
+        """Refuse to be the table of a filter that needs another.
+
+        Parameters
+        ----------
+        hashes, bits : int
+            Cells of a key, and digits of the phase.
+        shape : tuple of int
+            Of `thresholds`.
+
+        Raises
+        ------
+        SpecificationError
+            If one differs.
+        """
+        for name, needed, has in (
+            ("hashes", hashes, self.hashes),
+            ("digits", bits, self.bits),
+            ("shape", shape, self.thresholds.shape),
+        ):
+            require(needed == has, "table", f"must have {name} {needed} for this filter", has)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
         """Return the answer to each query, by what its cells show.

@@ -13,6 +13,7 @@ import numpy as np
 from ..boards.link.information import Information
 from ..golden import (
     CountedFilter,
+    DecisionTable,
     Filter,
     Operation,
     PartitionedTimingFilter,
@@ -37,15 +38,21 @@ _COLUMNS = ("bar", "{task.completed:,.0f} operations", "elapsed")
 
 
 def golden_model(
-    board: Host, wanted: Specification | None, secret: int | None, skip: int = 0
+    board: Host,
+    wanted: Specification | None,
+    secret: int | None,
+    skip: int = 0,
+    table: DecisionTable | None = None,
 ) -> Filter:
     """Return an empty model of the filter that the board has, or must have, with its secret.
+
+    Where a table answers, it is this one.
 
     Raises
     ------
     UsageError
         If the board does not tell which filter it has, takes a secret and there is none, or
-        needs the times of operations that are skipped.
+        needs the times of operations that are skipped, or a table.
     """
     if skip and board.information.timed:
         raise click.UsageError(
@@ -62,6 +69,12 @@ def golden_model(
             "--check needs --secret-file if the board's filter takes a secret, and only then"
         )
     golden: Any = from_spec(wanted)
+    if board.information.table.classes:
+        if table is None:
+            raise click.UsageError(
+                "--check needs --table if a table answers for the board's filter"
+            )
+        golden.decide_by(table.thresholds)
     if secret is not None:
         golden.rekey(secret)
     if board.information.generation:
@@ -91,7 +104,7 @@ def perform(
 
     Verdicts, and what else the board tells, are compared with those of `golden` and go to `table`,
     as CSV, where there are these. The board has already performed the first `skip` operations; at
-    most `limit` are added. Queries have a `window`, as for `Host.query`.
+    most `limit` are added. Queries have a `window`, or a class, as for `Host.query`.
 
     Returns
     -------
@@ -196,11 +209,13 @@ def _expected(golden: Any, keys: Any, told: Results, window: int | None) -> dict
     """Perform the same in the model; return what the board should have told, by its name."""
     codes = _checks(keys)
     if isinstance(golden, TimedTimingFilter | PartitionedTimingFilter):
+        unit = golden.period if isinstance(golden, TimedTimingFilter) else golden.block
+        # A class counts nothing.
+        asked = window and window * (1 if golden.classes else unit)
         if isinstance(golden, TimedTimingFilter):
-            unit = golden.period
-            cells = golden.perform(codes, keys, told.time * unit, window and window * unit)
+            cells = golden.perform(codes, keys, told.time * unit, asked)
         else:
-            cells = golden.perform(codes, keys, window and window * golden.block)
+            cells = golden.perform(codes, keys, asked)
         return {"seen": cells.seen, "oldest_age": cells.age, "oldest": cells.oldest}
     if isinstance(golden, WindowDictionary):
         exact = golden.perform(codes, keys, window)

@@ -39,7 +39,7 @@ _SIMULATED_CLOCK, _SIMULATED_BAUD = 24_000_000, 3_000_000
     "--port",
     required=True,
     metavar="PORT",
-    help="Serial port; or sim, or sim:PRESET, for a simulated board.",
+    help="Serial port; or sim, sim:PRESET or sim:FILE.toml, for a simulated board.",
 )
 @count_option("--baud", 1_000_000, "Baud rate of the port.")
 @amount_option(
@@ -87,10 +87,10 @@ def _open(
             yield opened
 
 
-def _simulated(preset: str) -> Any:
-    from ..golden import any_preset
-
-    spec = any_preset(preset)
+def _simulated(name: str) -> Any:
+    """Return a simulated board with a preset filter, or with that of a specification's file."""
+    file = name.endswith(".toml")
+    spec = choose_unit(name if file else None, None if file else name)
     from ..boards.link.link import Link
     from ..sim.board import SimulatedBoard, board_model
 
@@ -109,6 +109,22 @@ _window = count_option(
     None,
     "Window of queries, up to the filter's own: insertions, blocks of them, or ticks.",
 )
+_query_class = count_option(
+    "--query-class", None, "Class of queries, of a filter with classes.  [default: 0]", least=0
+)
+
+
+def _asked(opened: "Host", window: int | None, query_class: int | None) -> int | None:
+    """Return by what each query is asked, of the board's filter: a window or a class."""
+    decides = opened.information.table.classes > 0
+    wrong, value, what = (
+        ("window", window, "a class") if decides else ("query-class", query_class, "none")
+    )
+    if value is not None:
+        raise click.ClickException(
+            f"{wrong}: must not be given for the filter of {opened.port}, whose queries have {what}"
+        )
+    return query_class if decides else window
 
 
 @host.command(short_help="Show which filter the board holds.")
@@ -123,7 +139,8 @@ def info(board: Board, *, as_json: bool) -> None:
         window = window_seconds(found, opened.statistics()) if found.timed else {}
     figures = vars(found) | {"digest": found.digest.hex(), "preset": preset_of(found)}
     figures |= {"frames": True} if found.frames else {}
-    del figures["registers"]
+    figures |= found.table._asdict() if found.table.classes else {}
+    del figures["registers"], figures["table"]
     _print(figures | window, as_json)
 
 
@@ -141,10 +158,17 @@ def insert(board: Board, *, keys: tuple[str, ...], text: bool) -> None:
 @_keys
 @_text
 @_window
+@_query_class
 @json_option
 @click.pass_obj
 def query(
-    board: Board, *, keys: tuple[str, ...], text: bool, window: int | None, as_json: bool
+    board: Board,
+    *,
+    keys: tuple[str, ...],
+    text: bool,
+    window: int | None,
+    query_class: int | None,
+    as_json: bool,
 ) -> None:
     """Report whether each KEY, an integer such as 17 or 0x11, has been seen, and its age.
 
@@ -152,7 +176,8 @@ def query(
     filter whose queries have a window, it is in the unit of that.
     """
     with board() as opened, _explained():
-        verdicts = opened.query(_parse(keys, opened.information.key_bits, text), window)
+        asked = _asked(opened, window, query_class)
+        verdicts = opened.query(_parse(keys, opened.information.key_bits, text), asked)
     rows = list(zip(keys, verdicts.seen.tolist(), verdicts.age.tolist(), strict=True))
     if as_json:
         print_json([{"key": key, "seen": seen, "age": age} for key, seen, age in rows])
@@ -185,6 +210,22 @@ def clear(board: Board) -> None:
     """Forget everything."""
     with board(frames=True) as opened:
         opened.clear()
+
+
+@host.command("table", short_help="Load a table of thresholds.")
+@click.argument("file", metavar="FILE")
+@click.pass_obj
+def load_table(board: Board, *, file: str) -> None:
+    """Load a table of thresholds, which answers from then on, of a filter with classes.
+
+    FILE is what DecisionTable.save wrote. Until the first table has been loaded since reset, every
+    key is reported.
+    """
+    from ..golden import DecisionTable
+
+    found = DecisionTable.load(file)
+    with board() as opened:
+        opened.decide_by(found)
 
 
 @host.command(short_help="Show the board's counters.")
@@ -331,6 +372,8 @@ def _check_settings(opened: "Host | FrameHost", given: dict[str, Any]) -> None:
 @count_option("--skip", None, "Skip N operations that the board has already performed.", least=0)
 @count_option("--limit", None, "Stop after N operations.")
 @_window
+@_query_class
+@click.option("--table", metavar="FILE", help="First load FILE, as 'table' does.")
 @click.option("--check", is_flag=True, help="Compare every answer with the golden model.")
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @click.option("--preset", metavar="NAME", help="Preset filter that the board must have.")
@@ -345,6 +388,8 @@ def stream(
     skip: int | None,
     limit: int | None,
     window: int | None,
+    query_class: int | None,
+    table: str | None,
     check: bool,
     spec: str | None,
     preset: str | None,
@@ -363,7 +408,8 @@ def stream(
     if it takes one, and the golden model runs alongside, at the times that
     the board tells if its window is one in time. With --skip as well, nothing
     is cleared, and the skipped keys go to the model alone, which needs a
-    window in insertions. Fails if a verdict differs.
+    window in insertions. A filter with classes needs its --table. Fails if a
+    verdict differs.
 
     \b
     Examples:
@@ -371,7 +417,9 @@ def stream(
       lately host --port /dev/ttyUSB1 stream flights.csv.gz --key tail_number --check
       lately host --port sim:tiny stream keys.txt --limit 1000 --check --json
       lately host --port sim:timing-tiny stream keys.txt --window 5 --check
+      lately host --port sim:decided.toml stream keys.txt --table table.json
     """
+    from ..golden import DecisionTable
     from ..golden.files import replace_file
     from ..replay.traces import open_trace
     from .board_stream import begin, golden_model, perform
@@ -380,17 +428,21 @@ def stream(
         raise click.UsageError("give one of --spec and --preset, not both")
     wanted = None if spec is None and preset is None else choose_unit(spec, preset)
     secret = None if secret_file is None else read_secret(secret_file)
+    thresholds = None if table is None else DecisionTable.load(table)
     with ExitStack() as stack:
         records = stack.enter_context(open_trace(trace, **reading))
         opened = stack.enter_context(board())
         if wanted is not None:
             opened.check_spec(wanted)
-        golden = golden_model(opened, wanted, secret, skip or 0) if check else None
-        table = stack.enter_context(replace_file(out)) if out else None
+        asked = _asked(opened, window, query_class)
+        if thresholds is not None:
+            opened.decide_by(thresholds)
+        golden = golden_model(opened, wanted, secret, skip or 0, thresholds) if check else None
+        verdicts = stack.enter_context(replace_file(out)) if out else None
         if golden is not None and not skip:
             begin(opened, secret)
         with _explained():
-            figures = perform(opened, records, golden, skip or 0, limit, table, window)
+            figures = perform(opened, records, golden, skip or 0, limit, verdicts, asked)
     _print(figures, as_json)
     if figures["error"]:
         # The board may have performed some of the next stretch.

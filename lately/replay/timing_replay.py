@@ -142,10 +142,5 @@ def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> Non
         return
     if table is None:
         raise SpecificationError(f"table: must be given for a filter whose classes are {classes}")
-    for name, needed, has in (
-        ("hashes", spec.hashes, table.hashes),
-        ("digits", spec.phase_bits, table.bits),
-        ("shape", spec.table_shape, table.thresholds.shape),
-    ):
-        require(needed == has, "table", f"must have {name} {needed} for this filter", has)
+    table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape)
     require(0 <= query_class < classes, "query_class", f"must be below {classes}", query_class)

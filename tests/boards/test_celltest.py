@@ -32,9 +32,11 @@ SPECS = {
     "blocks": PartitionedTimingSpec(
         window=12, block=3, hashes=2, cells=16, stamp_bits=5, key_bits=10
     ),
+    # A table answers, of which the test takes no notice.
+    "deciding": TimedTimingSpec(span=5, hashes=2, cells=16, stamp_bits=4, key_bits=10, classes=2),
 }
 FILLS = {Kind.FILL, Kind.FLOW}
-UNITS = {"dictionary": DictionaryUnit, "timed": TimingUnit}
+UNITS = {"dictionary": DictionaryUnit, "timed": TimingUnit, "deciding": TimingUnit}
 
 
 class FaultyMemory(PortableCellMemory):
@@ -89,7 +91,7 @@ def outcome(name, *, fault="", only=0):
         m.d.comb += unit.o.ready.eq(1)
     else:
         wiring.connect(m, unit.o, test.o)
-    if name == "timed":
+    if UNITS.get(name) is TimingUnit:
         m.d.comb += unit.tick.eq(test.tick)
     failed = []
 
@@ -112,7 +114,8 @@ def outcome(name, *, fault="", only=0):
     return found
 
 
-QUICK = {"dictionary": [], "timed": [], "counted": pytest.mark.slow, "blocks": pytest.mark.slow}
+QUICK = {"dictionary": [], "timed": [], "deciding": []}
+QUICK |= dict.fromkeys(("counted", "blocks"), pytest.mark.slow)
 
 
 @pytest.mark.parametrize("name", [pytest.param(one, marks=QUICK[one]) for one in SPECS])
@@ -134,6 +137,7 @@ FAULTS = [
     ("counted", "loses writes", 1, Check.KEEP),
     ("counted", "stuck bit", 1, Check.KEEP),
     ("blocks", "loses writes", 1, Check.KEEP),
+    ("deciding", "loses writes", 1, Check.AGE),
 ]
 """Unit, fault, number of the memory that has it, and a check that fails."""
 
@@ -160,13 +164,13 @@ def test_window_and_turn_are_reached_to_the_unit():
             if step.kind is Kind.CLEAR:
                 inserted = now = 0
             elif (
-                step.kind in (Kind.FILL, Kind.FLOW) and name != "timed"
+                step.kind in (Kind.FILL, Kind.FLOW) and not spec.timed
             ) or step.kind is Kind.ADVANCE:
                 inserted += step.count
             now = inserted // block
             if step.kind is Kind.ASK:
                 assert step.now == now, name
-        last = (program[6].count - 1) // block if name != "timed" else 0
+        last = (program[6].count - 1) // block if not spec.timed else 0
         edges = [step.now - last for step in program if step.check is Check.EXPIRY]
         assert edges == [spec.window_blocks, spec.window_blocks + 1, Cells(spec).turn + 1]
 

@@ -2,11 +2,13 @@
 
 import dataclasses
 import random
+from itertools import accumulate
 
+import numpy as np
 import pytest
 
 from lately.boards.link.frames import FrameReceiver, FrameSender
-from lately.boards.link.information import Information, check_spec
+from lately.boards.link.information import Information, TableShape, check_spec
 from lately.boards.link.protocol import (
     ANSWER,
     ESCAPE,
@@ -26,6 +28,7 @@ from lately.boards.link.protocol import (
 )
 from lately.golden import PRESETS, FilterSpec, any_preset, preset
 from lately.hdl.latencies import stamp_bits
+from lately.hdl.timing.decision_tables import Threshold
 
 SEED = 20261
 INFORMATION = Information(
@@ -158,10 +161,11 @@ def test_self_test_that_takes_longer_than_can_be_told():
     assert Information.unpack(longest.pack()).self_test_cycles == (1 << 32) - 1
 
 
-@pytest.mark.parametrize("length", [27, 29, 43, 45])
+@pytest.mark.parametrize("length", [27, 29, 43, 45, 51, 53])
 def test_information_of_another_length(length):
-    data = (WINDOWED.pack() + b"x")[:length]
-    with pytest.raises(ProtocolError, match=f"information: must be 28 or 44 bytes, not {length}"):
+    data = (WINDOWED.pack() + bytes(9))[:length]
+    message = f"^information: must be 28, 44 or 52 bytes, not {length}$"
+    with pytest.raises(ProtocolError, match=message):
         Information.unpack(data)
 
 
@@ -224,11 +228,48 @@ def test_several_lanes():
         check_spec(preset("two-lanes-tiny"))
 
 
-def test_tables():
-    spec = dataclasses.replace(any_preset("timing-tiny"), classes=2)
-    message = "^classes: must not be given for a serial link, which loads no tables, not 2$"
-    with pytest.raises(ProtocolError, match=message):
-        check_spec(spec)
+DECIDING = dataclasses.replace(
+    WINDOWED, window=0, table=TableShape(classes=2, ages=34, phase_bits=3, hashes=4)
+)
+
+
+def test_boards_with_a_table_tell_its_shape():
+    packed = DECIDING.pack()
+    assert Information.unpack(packed) == DECIDING
+    # The shape follows what other boards tell.
+    alone = dataclasses.replace(DECIDING, table=TableShape())
+    assert packed == alone.pack() + bytes.fromhex("0200 22000000 03 04")
+    assert DECIDING.record_bytes == 2 + -(-DECIDING.key_bits // 8)
+    for wrong in (packed[:-1], packed + b"0"):
+        with pytest.raises(ProtocolError, match=f"information: must be .* or {len(packed)} bytes"):
+            Information.unpack(wrong)
+    wide = dataclasses.replace(DECIDING, table=TableShape(2, 34, 55, 4))
+    with pytest.raises(
+        ProtocolError, match=r"^information: entry_bits must be at most 64, not 65$"
+    ):
+        Information.unpack(wide.pack())
+
+
+def test_entries_of_a_table():
+    """Phase, age, class and threshold from the lowest bit on, each with the bits that it needs."""
+    shape = DECIDING.table
+    assert shape.field_bits == (3, 6, 1, 3)
+    assert (shape.entry_bits, shape.entry_bytes) == (13, 2)
+    thresholds = np.arange(shape.classes * shape.ages << shape.phase_bits) % 6
+    entries = shape.entries(thresholds.reshape(shape.thresholds).astype(np.uint8)).tolist()
+    assert len(set(entries)) == len(entries) == 544
+    for entry in entries:
+        phase, age, query_class, least = entry & 7, entry >> 3 & 63, entry >> 9 & 1, entry >> 10
+        assert least == ((query_class * shape.ages + age) * 8 + phase) % 6
+
+
+def test_entries_are_those_of_the_unit():
+    spec = dataclasses.replace(any_preset("timing-counted-tiny"), block=4, classes=3, phase_bits=1)
+    unit, told = Threshold(spec=spec, classes=3, bits=1), TableShape(3, spec.table_shape[1], 1, 3)
+    offsets = list(accumulate(told.field_bits, initial=0))
+    names = ("phase", "age", "query_class", "least")
+    assert [unit[name].offset for name in names] == offsets[:-1]
+    assert unit.size == offsets[-1] == told.entry_bits
 
 
 def test_window_too_long():

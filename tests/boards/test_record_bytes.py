@@ -39,7 +39,7 @@ def values(*signals):
 @pytest.mark.parametrize("longest", [1, 255, 256, 300, 70_000])
 def test_window_is_compared_byte_by_byte(longest):
     information = dataclasses.replace(board("dictionary-1000")[1], window=longest)
-    size, key = information.window_bytes, 8
+    size, key = information.asked_bytes, 8
     tried = [0, 1, longest - 1, longest, longest + 1, longest ^ 1 << 8 * size - 1]
     tried += [longest + (1 << 8 * at) for at in range(size)] + [(1 << 8 * size) - 1]
     tried = [window for window in tried if window < 1 << 8 * size]

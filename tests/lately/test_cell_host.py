@@ -142,7 +142,7 @@ def test_window_of_a_query(host, spec):
     with pytest.raises(ValueError, match="windows"):
         host.query([7], -1)
     # Of what is sent past these checks, the board performs nothing.
-    bytes_each = host.information.window_bytes
+    bytes_each = host.information.asked_bytes
     before = host.statistics()["operations"]
     for window in (longest + 1, (1 << 8 * bytes_each) - 1, longest | 0x80 << 8 * (bytes_each - 1)):
         record = bytes([Operation.INSERT]) + bytes(3) + window.to_bytes(bytes_each, "little")
