@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ...golden import Specification, dictionary_preset
+from ...golden import Specification, dictionary_preset, timing_preset
 from ...golden.spec.all_presets import any_preset
 from .code_coverage import Tally, read_points, tally
 from .coverage import Counts, missed
@@ -26,10 +26,14 @@ PRESETS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash
 """Presets whose units are run."""
 
 SPECS: dict[str, Specification] = {name: any_preset(name) for name in PRESETS} | {
-    "dictionary-ring-crowded": CROWDED_RING
+    "timing-decided": replace(timing_preset("tiny"), classes=2),
+    "timing-counted-decided": replace(
+        timing_preset("counted-tiny"), block=4, stamp_bits=5, classes=3, phase_bits=2
+    ),
+    "dictionary-ring-crowded": CROWDED_RING,
 }
 """Units that are run, by name: all families of rings, one with re-keying and one with a window in
-time; timing filters by either clock, and dictionaries."""
+time; timing filters by either clock, also where tables answer; and dictionaries."""
 
 SEED = 20260807
 """Seed of the benches that are counted."""

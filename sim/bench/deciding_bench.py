@@ -13,13 +13,18 @@ from ...hdl.interface import pack
 from ...hdl.timing.decision_tables import Threshold
 from ...hdl.verilog import TAG_BITS
 from .parts import Item, Stalls
-from .timing_bench import Bench, keys_apart
+from .timing_bench import UNIT, Bench, keys_apart
 from .timing_parts import ClassItem, DecidingScoreboard
-from .unit_bench import SEED, SPEC, TICKS
+from .unit_bench import COVERAGE, SEED, SPEC, TICKS
 
 CLASSES, BITS = SPEC.classes, SPEC.phase_bits
 ENTRY = Threshold(spec=SPEC, classes=CLASSES, bits=BITS)
 SHAPE = SPEC.table_shape
+
+if COVERAGE:
+    from .deciding_coverage import SwapSampler, TablePorts, sample_answers
+    from .shell_coverage import ShellSampler, read_ports
+    from .timing_bench import COLLECTOR
 
 
 class DecidingBench(Bench):
@@ -29,8 +34,21 @@ class DecidingBench(Bench):
     judge = DecidingScoreboard
     core = ("core", "core")
 
+    async def cover(self) -> None:
+        """Show every clock to the coverage, for ever."""
+        dut = self.dut
+        shell = ShellSampler(COLLECTOR, latency=UNIT.latency, most_rest=int(not TICKS))
+        swaps = SwapSampler(COLLECTOR)
+        while True:
+            await FallingEdge(dut.clk)
+            ports = read_ports(dut, UNIT.signature)
+            shell.clock(ports)
+            table = (dut.swap, dut.table__valid, dut.table__ready)
+            swaps.clock(ports, TablePorts(*(bool(one.value) for one in table)))
+
     async def begin(self) -> None:
-        """Load a table and have it answer; starts and ends after an edge."""
+        """Ask before there is a table, then load one; starts and ends after an edge."""
+        await self.driver.send(self.class_items([(Operation.QUERY, self.key())] * (2 * CLASSES)))
         # What each bank holds, and which of them answers.
         self.banks = [np.zeros(SHAPE, np.int64) for _ in range(2)]
         self.answers = 0
@@ -84,6 +102,9 @@ class DecidingBench(Bench):
         assert self.scoreboard.outstanding == 0
         assert self.scoreboard.compared == len(self.driver.accepted)
         self.check_counts(**self.scoreboard.counts)
+        if COVERAGE:
+            board = self.scoreboard
+            sample_answers(COLLECTOR, board.performed, board.looked_up, board.tables)
         if self.shows_memory and TICKS != "period":
             self.check_memory()
 
@@ -99,6 +120,8 @@ async def started(dut) -> DecidingBench:
 
 # In time, most cells are to grow old.
 CODES = (0, *[1] * 40, 2, 3) if TICKS else (0, 1, 1, 2, 2, *[3] * 6)
+# Two of those that come alone are undefined.
+WITH_CLEARS = (*[3] * 8, Operation.SHIFT, *[Operation.CLEAR] * 3, 6, 7)
 COUNT = 1600 if TICKS else 700
 
 
@@ -110,7 +133,8 @@ async def answers_are_those_of_the_table(dut, into: float, out: float) -> None:
     bench.random_flow()
     bench.monitor.stalls = Stalls(out, SEED + 1)
     choose = bench.random.choice
-    items = bench.class_items((choose(CODES), bench.key()) for _ in range(COUNT))
+    codes = [choose(CODES) for _ in range(COUNT)] + [choose(WITH_CLEARS) for _ in range(150)]
+    items = bench.class_items((code, bench.key()) for code in codes)
     sending = cocotb.start_soon(bench.driver.send(items, stalls=Stalls(into, SEED + 2)))
     for share in (1.0, 0.2, 0.0, 1.0):
         await bench.load(bench.table(), share=share)

@@ -47,10 +47,11 @@ NONE, QUERY, INSERT, CHECK, SHIFT, CLEAR = (
 
 if COVERAGE:
     from .coverage import Collector
+    from .deciding_coverage import deciding_points
     from .shell_coverage import ShellSampler, read_ports
     from .timing_coverage import PartSampler, TimingSampler, points, read_part
 
-    COLLECTOR = Collector(points(SPEC))
+    COLLECTOR = Collector(points(SPEC) if SPEC.classes is None else deciding_points(SPEC))
     # The simulator says nothing when the last test has ended.
     atexit.register(COLLECTOR.add_to, Path(COVERAGE))
 

@@ -1,5 +1,6 @@
 """Parts of the cocotb bench of the unit of a timing filter: monitor and scoreboard."""
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -142,21 +143,42 @@ class ClassItem(NamedTuple):
     query_class: int
 
 
+class LookedUp(NamedTuple):
+    """Where the answer to an operation was looked up: number of the table, and the phase."""
+
+    table: int
+    phase: int
+
+
 class DecidingScoreboard(TimingScoreboard):
-    """The same for a unit whose answers are those of a table."""
+    """The same for a unit whose answers are those of a table.
+
+    Attributes
+    ----------
+    tables : list of ndarray
+        All that answered since reset, in order; until the first every key is reported, and the
+        first of the list stands for that.
+    looked_up : list of LookedUp
+        For each operation of `performed`.
+    """
 
     def __init__(self, spec: StampedPartsSpec, signature: UnitSignature) -> None:
         super().__init__(spec, signature)
-        self._tables: list[tuple[float, NDArray[np.int64]]] = []
+        self.tables: list[NDArray[np.int64]] = [np.zeros(spec.table_shape, np.int64)]
+        self.looked_up: list[LookedUp] = []
+        self._swaps: list[float] = []
 
     def swap(self, time: float, thresholds: NDArray[np.int64]) -> None:
         """Have operations that are accepted after a time, in ns, answered by a table.
 
         Its shape is that of `lately.golden.DecisionTable.thresholds`.
         """
-        self._tables.append((time, thresholds.copy()))
+        self.tables.append(thresholds.copy())
+        self._swaps.append(time)
 
     def _asked(self, item: Any, accepted: float) -> int:
         """Have the table answer that was in use at the time, and return the class."""
-        self.golden.decide_by([table for time, table in self._tables if time < accepted][-1])
+        table = bisect_left(self._swaps, accepted)
+        self.golden.decide_by(self.tables[table])
+        self.looked_up.append(LookedUp(table, self.golden.phase))
         return int(getattr(item, "query_class", 0))
