@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from ...golden import Specification, dictionary_preset, timing_preset
+from ...golden import PartitionedTimingSpec, Specification, dictionary_preset, timing_preset
 from ...golden.spec.all_presets import any_preset
 from .code_coverage import Tally, read_points, tally
 from .coverage import Counts, missed
@@ -27,8 +27,16 @@ PRESETS = ("apbbf-tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny", "siphash
 
 SPECS: dict[str, Specification] = {name: any_preset(name) for name in PRESETS} | {
     "timing-decided": replace(timing_preset("tiny"), classes=2),
-    "timing-counted-decided": replace(
-        timing_preset("counted-tiny"), block=4, stamp_bits=5, classes=3, phase_bits=2
+    "timing-counted-decided": PartitionedTimingSpec(
+        window=20,
+        block=4,
+        hashes=3,
+        cells=16,
+        stamp_bits=5,
+        key_bits=16,
+        seed=3,
+        classes=3,
+        phase_bits=2,
     ),
     "dictionary-ring-crowded": CROWDED_RING,
 }
