@@ -22,6 +22,7 @@ def synthesize_design(
     memory: str | None = None,
     strict: bool = False,
     protect: str = "none",
+    check: bool = False,
     **options: Any,
 ) -> SynthesisReport:
     """Synthesise, place and route a unit with its registers, and time it.
@@ -34,7 +35,7 @@ def synthesize_design(
     wrap, bus : str
         As for `lately.boards.export.design.Design`. Ports are wires, and take nothing. Of a
         deduplicator of frames the clock of its line is strived for unless another is named.
-    memory, strict, protect
+    memory, strict, protect, check
         As for `lately.boards.flow.synthesis.synthesize_unit`.
     options
         ``seed``, ``directory``, ``target_mhz``, ``time_limit`` and ``progress``, as for
@@ -60,6 +61,7 @@ def synthesize_design(
         target=device.name,
         levels=levels(device.name, clock or target_mhz(device.name)),
         protect=protect,
+        options={"check": True} if check else {},
     )
     if not frames:
         options |= {"lanes": design.profile.lanes, "latency_cycles": design.profile.latency}

@@ -292,6 +292,7 @@ def synthesize_unit(
     strict: bool = False,
     organisation: str = "separate",
     protect: str = "none",
+    check: bool = False,
     **options: Any,
 ) -> SynthesisReport:
     """Synthesise the unit of a specification, with registers as the target clock asks for.
@@ -306,7 +307,7 @@ def synthesize_unit(
         Whether that is the one that uses no bit of a word of which another port writes a bit.
     organisation : str
         Organisation of the memory, as for `FilterUnit`.
-    protect : str
+    protect, check
         As for `FilterUnit`.
     device
         As `synthesize`, and so are the errors.
@@ -326,6 +327,7 @@ def synthesize_unit(
         organisation=organisation,
         levels=levels(device.name, clock),
         protect=protect,
+        check=check,
     )
     figures = {"lanes": unit_profile(spec).lanes, "latency_cycles": unit.latency}
     return synthesize(unit, device=device, **figures, **options)

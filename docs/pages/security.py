@@ -17,11 +17,12 @@ RESULT = "attacks.json"
 COUNTS = "fuzz.json"
 
 BLOCKS = {
-    "rates": ("forged", "filled", "twins"),
+    "rates": ("forged", "forged cells", "filled", "twins"),
     "dictionaries": ("crowded",),
     "lanes": ("one shard", "one shard, by time"),
     "verdicts": ("replayed",),
     "differences": ("difference",),
+    "floods": ("flooded",),
 }
 """Attacks in each table."""
 

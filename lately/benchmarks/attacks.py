@@ -8,18 +8,20 @@ to siphash. What he gains without knowing the constants, from verdicts alone, is
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
-from ..golden import FilterSpec, from_spec, preset
+from ..golden import FilterSpec, any_preset, from_spec, preset
 from ..golden.hash.chosen_keys import ChosenKeys
-from ..golden.hash.functions import STATE_BITS
+from ..golden.hash.functions import STATE_BITS, KeyHash
 from ..golden.hash.keys import random_keys
 from ..golden.ring.layout import Layout
 from ..golden.spec.dictionary_sizes import dictionary_preset
+from ..golden.spec.timestamp import StampedPartsSpec
+from .flooding import flood
 
 Run = dict[str, Any]
 """What one attack gained on one unit; see `measure`."""
@@ -38,6 +40,9 @@ FORGED = ("default", "large", "apbf-default", "gebf-default", "blocked-gebf-defa
 
 FILLED = ("default", "gebf-default")
 """Units that are filled without overlaps."""
+
+TIMING = ("timing-default", "timing-counted-default")
+"""Timing filters on which strangers are forged."""
 
 DICTIONARIES = ("1000", "ring-1000")
 """Dictionaries that are overfilled."""
@@ -97,6 +102,8 @@ def measure(
         "crowded": crowd,
         "difference": differences,
         "replayed": replayed,
+        "forged cells": forge_cells,
+        "flooded": flood,
     }
     runs = []
     for number, (name, attack) in enumerate(attacks.items()):
@@ -199,6 +206,43 @@ def covering_keys(
         for first in range(0, len(functions), at_once)
     ]
     return np.concatenate(keys)[:, 0]
+
+
+def forge_cells(queries: int, random: np.random.Generator) -> Iterator[Run]:
+    """Have strangers reported by timing filters, whose hash is h3: all cells of one have one hash.
+
+    Parameters
+    ----------
+    queries : int
+        As for `forge`.
+    random : Generator
+    """
+    for name in TIMING:
+        spec = cast(StampedPartsSpec, any_preset(name))
+        key_hash = KeyHash(
+            key_bits=spec.key_bits, sizes=spec.index_sizes, functions=1, seed=spec.seed
+        )
+        others = random_keys(random, spec.cells // 2, spec.key_bits)
+        strangers = random_keys(random, STRANGERS, spec.key_bits)
+        chosen = ChosenKeys(key_hash).with_cells_of(strangers, [0], random)[:, 0]
+        other = replace(spec, seed=int(random.integers(1, 1 << 63)))
+        for way, own in zip(WAYS, (spec, other), strict=False):
+            model: Model = from_spec(own)
+            # All of them come at one time, if there is time.
+            times = [np.zeros(len(keys), np.int64) for keys in (others, chosen)]
+            early, now = [[one] for one in times] if spec.timed else ([], [])
+            model.insert(others, *early)
+            usual = float(model.query(strangers, *now).mean())
+            model.insert(chosen, *now)
+            yield {
+                "unit": name,
+                "hash": way,
+                "figure": "strangers reported",
+                "usual": usual,
+                "attacked": float(model.query(strangers, *now).mean()),
+                "cost": "1 insertions per stranger",
+                "false_negatives": int((~model.query(chosen, *now)).sum()),
+            }
 
 
 def fill(queries: int, random: np.random.Generator) -> Iterator[Run]:

@@ -6,6 +6,7 @@ import click
 
 from .figures import show
 from .options import (
+    check_option,
     choice_option,
     choose_unit,
     count_option,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 )
 @strict_option
 @protect_option
+@check_option
 @click.option(
     "--read-before-write",
     "exchange",
@@ -129,6 +131,8 @@ def _synthesize(
         return synthesize_unit(chosen, **flow)
     if flow.pop("organisation") != "separate":
         raise click.UsageError("--organisation is for a unit without --bus and --frames")
+    if width and flow["check"]:
+        raise click.UsageError("--check is for a unit without --frames")
     if width and flow["memory"]:
         raise click.UsageError("--frames takes the device's own block RAMs, no other memory")
     from ..boards.export.design_synthesis import synthesize_design

@@ -608,6 +608,10 @@ def test_command_prints_figures(run_cli):
             "--frames takes the device's own block RAMs, no other memory",
         ),
         (
+            ["--device", "ecp5-25k-6", "--frames", "8", "--check"],
+            "--check is for a unit without --frames",
+        ),
+        (
             ["--device", "ecp5-25k-6", "--bus", "wishbone", "--organisation", "bit-sliced"],
             "--organisation is for a unit without --bus and --frames",
         ),
@@ -667,6 +671,19 @@ def test_unit_behind_a_bus(bus, port, synthesized):
     text = rtlil.convert(module)
     assert port in text
     assert "DP16KD" in text
+
+
+def test_unit_that_watches_its_state(synthesized, monkeypatch):
+    """Alone and behind a bus: what it takes for that is in the figures."""
+    monkeypatch.setattr(synthesis, "synthesize", design_synthesis.synthesize)
+    target = device("ecp5-25k-6")
+    for check in (False, True):
+        synthesize_unit(preset("tiny"), device=target, check=check)
+        design_synthesis.synthesize_design(
+            preset("tiny"), device=target, bus="wishbone", check=check
+        )
+    alarms = ["alarms" in rtlil.convert(module) for module, _ in synthesized]
+    assert alarms == [False, False, True, True]
 
 
 @pytest.mark.slow

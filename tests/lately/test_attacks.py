@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from lately.benchmarks import attack_hardware, attacks
+from lately.benchmarks import attack_hardware, attacks, flooding
 from lately.chosen_digests import crowded_digests, keys_of_digests, rows_of
 from lately.cli.app import main
 from lately.golden import WindowDictionary, WindowDictionarySpec
@@ -26,6 +26,7 @@ def small(monkeypatch):
     monkeypatch.setattr(attacks, "FORGED", ("large",))
     monkeypatch.setattr(attacks, "FILLED", ("default",))
     monkeypatch.setattr(attacks, "DICTIONARIES", ("small",))
+    monkeypatch.setattr(flooding, "FLOODED", ("default",))
     monkeypatch.setattr(attacks, "dictionary_preset", lambda name: DICTIONARY)
     monkeypatch.setattr(attacks, "FOLDED", (12,))
     monkeypatch.setattr(attacks, "TRIALS", 2)
@@ -101,6 +102,35 @@ def test_replayed():
     assert runs["siphash, re-keyed"]["attacked"] < 0.08
 
 
+def test_forged_cells():
+    runs = runs_of(attacks.forge_cells)
+    assert {unit for unit, _ in runs} == {*attacks.TIMING}
+    for (_, way), run in runs.items():
+        assert run["usual"] < 0.08
+        assert run["attacked"] == 1 if way == KNOWN else run["attacked"] <= run["usual"] + 0.05
+    # They have no other hash.
+    assert {way for _, way in runs} == {KNOWN, OTHER_SEED}
+
+
+def test_flooded(monkeypatch):
+    """What gives way is the window, which is told, or the rate; a key that is vouched for never."""
+    monkeypatch.setattr(flooding, "FACTORS", (4,))
+    runs = runs_of(flooding.flood, queries=5_000)
+    assert {unit for unit, _ in runs} == {
+        f"{name}, span, {how}" for name in flooding.FLOODED for how in ("shorten", "overfill")
+    }
+    for (unit, way), run in runs.items():
+        assert way in (KNOWN, KEYED)
+        if unit.endswith("shorten"):
+            assert run["usual"] == 0
+            assert run["attacked"] > 0.6
+            # All that is younger than the window that is told is there, and nearly all else is not.
+            assert 0.6 < run["attacked"] / (1 - run["guaranteed"] / flooding.SPAN) < 1.05
+        else:
+            assert run["usual"] < 0.01
+            assert run["attacked"] > 0.8
+
+
 def test_command(small, tmp_path):
     out = tmp_path / "attacks.json"
     arguments = ["bench", "attack", "--queries", "2000", "--out", str(out)]
@@ -109,7 +139,8 @@ def test_command(small, tmp_path):
     assert "siphash, re-keyed" in done.stdout
     figures = json.loads(out.read_text())
     assert {run["attack"] for run in figures["runs"]} == {
-        "forged", "filled", "twins", "crowded", "difference", "replayed",
+        "forged", "filled", "twins", "crowded", "difference", "replayed", "forged cells",
+        "flooded",
     }  # fmt: skip
     assert (figures["queries"], figures["seed"]) == (2000, 1)
     printed = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
