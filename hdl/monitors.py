@@ -19,7 +19,7 @@ def alarm_ports(check):
     return {"fault": Out(1), "alarms": Out(ALARM_BITS)} if check else {}
 
 
-def recovering(m, unit, wrong):
+def recovering(m, unit, wrongs):
     """Return a unit that resets itself where its state is illegal, and counts how often it does.
 
     Parameters
@@ -28,12 +28,14 @@ def recovering(m, unit, wrong):
         All of the unit.
     unit : Component
         With the ports `alarm_ports`: ``fault`` is high for the clock of the reset.
-    wrong : Value
-        Whether something does not hold that always does.
+    wrongs : iterable of Value
+        Whether something does not hold that always does. Each gets a register of its own, as they
+        come from far apart.
     """
+    registers = [registered(m, one, f"wrong{number}") for number, one in enumerate(wrongs)]
     # Kept through the unit's own resets.
     alarms = Signal.like(unit.alarms, reset_less=True)
-    m.d.sync += unit.fault.eq(wrong)
+    m.d.sync += unit.fault.eq(Cat(registers).any())
     m.d.comb += unit.alarms.eq(alarms)
     with m.If(ResetSignal(allow_reset_less=True)):
         m.d.sync += alarms.eq(0)
@@ -98,7 +100,7 @@ def watch_way(m, start, end, cycles, name):
 
 
 def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next, illegal):
-    """Return whether something does not hold that always does, a few clocks later.
+    """Return values that tell a few clocks later of what does not hold and always does.
 
     Places that are left and results under way make up all that there are; a verdict comes as long
     after its operation as every other; and the register of acceptances is that.
@@ -135,4 +137,4 @@ def watch_results(m, *, i, accepted, queue, places, lags, due, valid_next, illeg
         unbalanced.eq((total != total.init) | (sign.any() & ~sign.all())),
     ]
     refused = watch_way(m, i.valid & i.ready, accepted, 1, "accepted")
-    return unbalanced | missed | illegal | refused
+    return unbalanced | missed | refused, illegal

@@ -398,7 +398,7 @@ class FilterUnit(wiring.Component):
     def _elaborate_check(self, m, i, accepted, queue, places):
         """Watch ring, front end, places of results, and that no result is lost or comes twice.
 
-        Returns whether anything is wrong.
+        Returns values that tell of it.
         """
         core = self._core
         return watch_results(

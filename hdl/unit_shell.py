@@ -123,7 +123,7 @@ class UnitShell(wiring.Component):
                 getattr(self, name).eq(counter.count),
             ]
         if self._checks:
-            wrong = watch_results(
+            wrongs = watch_results(
                 m,
                 i=self.i,
                 accepted=accepted,
@@ -134,7 +134,7 @@ class UnitShell(wiring.Component):
                 valid_next=core.valid_next,
                 illegal=queue.illegal | gate.illegal,
             )
-            return recovering(m, self, wrong)
+            return recovering(m, self, wrongs)
         return m
 
     def _elaborate_operation(self):

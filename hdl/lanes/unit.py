@@ -258,16 +258,13 @@ class LaneUnit(wiring.Component):
         return m
 
     def _elaborate_check(self, m, accepted, credits):
-        """Return whether a part of the unit tells of anything."""
-        illegal = [
-            registered(m, shard.illegal, f"illegal{number}")
-            for number, shard in enumerate(self._shards)
-        ]
+        """Return values by which parts of the unit tell of what is wrong."""
+        illegal = [shard.illegal for shard in self._shards]
         illegal += [watch_credits(m, one, name) for name, one in credits.items()]
         parts = (self._dispatcher, self._distributor, self._collector)
         illegal += [part.illegal for part in parts]
         illegal.append(watch_way(m, self.i.valid & self.i.ready, accepted, 1, "accepted"))
-        return Cat(illegal).any()
+        return illegal
 
     def _elaborate_secrets(self, m):
         """Bring in the secrets with the clears; return whether a beat may come, as to them."""
