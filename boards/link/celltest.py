@@ -209,7 +209,7 @@ def steps(cells: Cells) -> list[Step]:
 class CellRun(Run):
     """A run that tells how far back each key is, and asks for windows there.
 
-    If a table answers, which may be any, it goes by the ages alone that the unit tells.
+    If a table answers, whatever it is, it tells by which window the age of a result is judged.
 
     Parameters
     ----------
@@ -237,6 +237,8 @@ class CellRun(Run):
         The insertion of the key of a result ended a block.
     earlier : Out(1)
         It is for a key inserted before.
+    within : Out(distance_bits)
+        That window.
     """
 
     def __init__(self, *, cells, distance_bits, most, unit, **options):
@@ -245,6 +247,9 @@ class CellRun(Run):
         self._lag = cells.lag
         self._counts = {}
         distance = {"now": In(distance_bits), "distance": Out(distance_bits)}
+        self._asks_windows = "window" in unit.i.p.shape().members
+        if not self._asks_windows:
+            distance["within"] = Out(distance_bits)
         super().__init__(
             most=most,
             unit=unit,
@@ -263,10 +268,10 @@ class CellRun(Run):
         asked, second = self._counts["issue"][:2]
         told, told_second, ends, earlier = self._counts["answer"]
         m.d.sync += [self.distance.eq(told), self.ends.eq(ends), self.earlier.eq(earlier)]
-        if "window" in self.i.p.shape().members:
+        if self._asks_windows:
             m.d.comb += self.i.p.window.eq(self._within(asked, second))
         else:
-            m.d.sync += self.seen.eq(self.o.p.age <= self._within(told, told_second))
+            m.d.sync += self.within.eq(self._within(told, told_second))
         return m
 
     def _within(self, distance, second):
@@ -450,7 +455,7 @@ class CellTest(wiring.Component):
     def _elaborate_checks(self, m, idle):
         """Judge the results."""
         run, kinds, window = self._run, self._is, self._cells.spec.window_blocks
-        came, seen = run.came, Signal()
+        came, answered, seen = run.came, Signal(), Signal()
         age, right, due = Signal(len(run.age) + 1), Signal(), Signal()
         asked, fills = kinds[Kind.ASK], kinds[Kind.FILL] | kinds[Kind.FLOW]
         earlier, repeats = run.came & run.earlier, run.came & fills & run.second & ~run.earlier
@@ -458,7 +463,8 @@ class CellTest(wiring.Component):
         odd, wrong = Signal(), Signal(8)
         count, too_many = Signal.like(self._allowed), Signal()
         m.d.comb += [
-            seen.eq(came & run.seen),
+            answered.eq(run.age <= run.within if "within" in run.signature.members else run.seen),
+            seen.eq(came & answered),
             # As a distance.
             age.eq(run.age - self._cells.youngest),
             right.eq(age == distance),
@@ -468,8 +474,8 @@ class CellTest(wiring.Component):
         raised = {
             Check.EMPTY: kinds[Kind.NONE] & seen,
             Check.FIRST: fills & seen & run.first,
-            Check.REPEAT: repeats & ~(run.seen & right),
-            Check.KEEP: (earlier | (asked & came & due)) & ~run.seen,
+            Check.REPEAT: repeats & ~(answered & right),
+            Check.KEEP: (earlier | (asked & came & due)) & ~answered,
             Check.AGE: (asked | earlier) & seen & (age > distance),
             Check.EXPIRY: 0,
             Check.STRANGERS: 0,
