@@ -1,5 +1,6 @@
 """What all tests have in common: they do not depend on how they were started."""
 
+import gc
 import os
 import random
 import signal
@@ -11,6 +12,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "pthread_sigmask"):
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+# Elaborated designs are many objects that live long: a tenth of the time went into looking for
+# garbage among them.
+gc.set_threshold(200_000, 50, 100)
 
 # Tables have the width of a pipe, whatever terminal the tests were started from.
 os.environ.pop("COLUMNS", None)

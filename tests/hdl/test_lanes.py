@@ -448,7 +448,7 @@ KEYED = replace(preset("two-lanes-tiny"), hash="siphash")
     ],
 )
 def unit(request):
-    with CompiledLanes(request.param) as opened:
+    with CompiledLanes(request.param, optimisation=0) as opened:
         yield opened
 
 

@@ -276,10 +276,20 @@ def test_map_and_profile_know_the_copies(name, protect):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["timed-tiny", "two-lanes-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"],
-)
-@pytest.mark.parametrize("protect", PROTECTIONS)
+    ("protect", "name"),
+    [
+        # Lanes take long to compile, and have the memories of a ring.
+        pytest.param(
+            protect,
+            name,
+            marks=pytest.mark.slow if name == "two-lanes-tiny" and protect != "ecc" else (),
+        )
+        for name in (
+            "timed-tiny", "two-lanes-tiny", "timing-tiny", "timing-counted-tiny", "dictionary-tiny"
+        )
+        for protect in PROTECTIONS
+    ],
+)  # fmt: skip
 def test_every_kind_of_unit_is_protected(name, protect):
     """Its small memories, too, of which there are three."""
     unit = filter_unit(any_preset(name), protect=protect)

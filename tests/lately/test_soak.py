@@ -58,9 +58,10 @@ SMALL = {
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     "spec",
-    [any_preset("tiny"), any_preset("dictionary-tiny"), any_preset("timing-tiny"),
+    [any_preset("tiny"), any_preset("dictionary-tiny"),
      *(pytest.param(spec, marks=pytest.mark.slow)
-       for spec in [any_preset("two-lanes-tiny"), any_preset("timing-counted-tiny"),
+       for spec in [any_preset("two-lanes-tiny"), any_preset("timing-tiny"),
+                    any_preset("timing-counted-tiny"),
                     FilterSpec(family="apbbf", **SMALL["apbbf"], span=40)])],
 )  # fmt: skip
 def test_soak_with_stalls(spec, monkeypatch):

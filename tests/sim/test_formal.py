@@ -95,13 +95,10 @@ def outcome(build, method):
     return record.status
 
 
+# `make prove` has them.
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("segment answers", marks=pytest.mark.slow),
-        "window in insertions",
-        "guarantee, preset gebf-tiny",
-    ],
+    "name", ["segment answers", "window in insertions", "guarantee, preset gebf-tiny"]
 )
 def test_holds(name):
     """The rest takes longer: all of `lately prove`."""

@@ -27,10 +27,10 @@ def _synthesis(family):
     ("family", "memory", "inverted"),
     [
         ("ecp5", "ecp5", False),
-        ("ice40", "ice40", False),
         *(
             pytest.param(*one, marks=pytest.mark.slow)
             for one in (
+                ("ice40", "ice40", False),
                 ("ecp5", "portable", False),
                 ("gowin", "gowin", False),
                 *((family, family, True) for family in FAMILIES),

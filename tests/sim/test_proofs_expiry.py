@@ -16,13 +16,9 @@ from lately.sim.proofs.frontend import SpareOfAgesInTime
 pytestmark = pytest.mark.rtl
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("window in time", marks=pytest.mark.slow),
-        "limit of a window in time, k = 4, l = 8",
-    ],
-)
+# `make prove` has them.
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["window in time", "limit of a window in time, k = 4, l = 8"])
 def test_holds(name):
     """Other limits take as long: all of `lately prove`."""
     (proof,) = proofs.select([name])

@@ -10,6 +10,8 @@ from lately.sim.proofs.hashes import PROOFS
 (SMALL,) = (proof for proof in PROOFS if proof.name.endswith("keys of 5 bits"))
 
 
+# `make prove` has it.
+@pytest.mark.slow
 def test_holds():
     assert run_proof(SMALL).status == "proven"
 

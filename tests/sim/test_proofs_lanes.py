@@ -24,7 +24,12 @@ def status_of(build, method):
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        pytest.param("self.PLACES - 2", "self.PLACES - 1", id="a place that is not free"),
+        pytest.param(
+            "self.PLACES - 2",
+            "self.PLACES - 1",
+            id="a place that is not free",
+            marks=pytest.mark.slow,
+        ),
         pytest.param("with m.If(pops):", "with m.If(1):", id="beats are left out"),
         pytest.param("share.there & pops.replicate(self._shards)", "share.there", id="doubled"),
         pytest.param("room & ~more[-1]", "room", id="beats that are not there"),

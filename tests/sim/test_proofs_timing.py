@@ -31,11 +31,13 @@ from lately.sim.proofs.timing import (
 pytestmark = pytest.mark.rtl
 
 
+# `make prove` has them.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
         "cell memory, ecp5, 2 of 9 bits",
-        pytest.param("cell memory, ecp5-rbw, 8 of 9 bits", marks=pytest.mark.slow),
+        "cell memory, ecp5-rbw, 8 of 9 bits",
         "sweep in time",
         "sweep in time, exchanged",
         "sweep in time, in free clocks",

@@ -13,6 +13,8 @@ from lately.sim.proofs.word_banks import CLOCKS, BankAnswers
 pytestmark = pytest.mark.rtl
 
 
+# `make prove` has them.
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["portable", "ecp5"])
 def test_holds(variant):
     """Banks of more rows take longer: all of `lately prove`."""

@@ -46,7 +46,7 @@ def assert_same_state(unit, golden):
         pytest.param("default", 400_000, marks=pytest.mark.slow),
         ("tiny", 100_000),
         pytest.param("apbf-tiny", 50_000, marks=pytest.mark.slow),
-        ("gebf-tiny", 50_000),
+        pytest.param("gebf-tiny", 50_000, marks=pytest.mark.slow),
         pytest.param("blocked-gebf-tiny", 50_000, marks=pytest.mark.slow),
         pytest.param("gebf-default", 200_000, marks=pytest.mark.slow),
         # As many results under way as the queue has places for.
@@ -67,7 +67,10 @@ def test_check_and_insert_equals_golden(name, count):
         assert_same_state(unit, golden)
 
 
-@pytest.mark.parametrize("name", ["tiny", "apbf-tiny", "gebf-tiny", "blocked-gebf-tiny"])
+@pytest.mark.parametrize(
+    "name",
+    ["tiny", "apbf-tiny", "gebf-tiny", pytest.param("blocked-gebf-tiny", marks=pytest.mark.slow)],
+)
 def test_mixed_operations_equal_golden(name):
     spec = preset(name)
     random = np.random.default_rng(SEED)
@@ -97,7 +100,7 @@ def test_mixed_operations_equal_golden(name):
         ),
     ],
 )
-@pytest.mark.parametrize("inverted", [False, True])
+@pytest.mark.parametrize("inverted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_block_rams_equal_golden(name, memory, organisation, inverted):
     """With models that answer with garbage what vendors leave undefined, at random or not."""
     spec = preset(name)

@@ -62,14 +62,10 @@ def test_packages_in_a_path_with_spaces(tmp_path, monkeypatch, capfd):
         pytest.param(
             *shape,
             simulator,
-            # Verilator takes long to compile, and many words to simulate: but for a long run two
-            # shapes of the one, and none of the other.
+            # Verilator takes long to compile, and many words to simulate: but for a long run one
+            # shape of the one, and none of the other.
             marks=pytest.mark.slow
-            if shape[1] > 4096
-            or (
-                simulator == "verilator"
-                and shape not in {("portable", 4096, 16), ("ecp5", 4096, 16)}
-            )
+            if shape[1] > 4096 or (simulator == "verilator" and shape != ("ecp5", 4096, 16))
             else (),
         )
         for shape in SHAPES
@@ -106,7 +102,7 @@ def test_bench_with_more_address_registers(memory, clear_bits, address_registers
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
-SHARED = {("ecp5", 4, 10), ("ecp5", 16, 10), ("ice40", 16, 11), ("gowin", 4, 9)}
+SHARED = {("ecp5", 4, 10), ("ice40", 16, 11), ("gowin", 4, 9)}
 """Memories and shapes of the default run."""
 
 

@@ -32,7 +32,9 @@ def streams(spec, count):
 
 def opened(name, memory="ecp5", **fields):
     spec = replace(timing_preset(name), **fields)
-    return compiled_unit(spec, memory=memory, optimisation=2), from_spec(spec), spec
+    long = spec.cells > 16
+    how = {"memory": memory, "optimisation": 2 if long else 0}
+    return compiled_unit(spec, **how), from_spec(spec), spec
 
 
 def perform(unit, codes, keys, windows, **pauses):
