@@ -1,6 +1,7 @@
 """Command that proves properties of the hardware."""
 
 import os
+import warnings
 
 import click
 
@@ -29,12 +30,16 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
       lately prove --list
       lately prove 'guarantee*' --jobs 1 --json
     """
+    from amaranth.hdl import UnusedElaboratable
+
     from ..sim.proofs import catalogue as proofs
 
     chosen = proofs.select(patterns)
     if list_proofs:
         show(as_json, [proof.name for proof in chosen], "proof-names", {"proofs": chosen})
         return
+    # Some take a part out of a unit, and leave the rest of it.
+    warnings.simplefilter("ignore", UnusedElaboratable)
     goals = list(proofs.with_goals(chosen))
     with progress_bar("{task.description}", "bar", "count") as bar:
         task = bar.add_task("proofs", total=len(goals))

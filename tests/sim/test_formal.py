@@ -2,7 +2,10 @@
 
 import inspect
 import json
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Module
@@ -268,6 +271,14 @@ def test_command_proves():
     assert result.exit_code == 0
     outcomes = json.loads(result.stdout)["proofs"]
     assert [one["status"] for one in outcomes] == ["proven", "proven"]
+
+
+@pytest.mark.slow
+def test_command_is_silent_about_what_a_proof_leaves():
+    """One that takes a part out of a unit has no use for the others."""
+    command = [Path(sys.executable).with_name("lately"), "prove", "spare in time, unit"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_command_fails(monkeypatch):
