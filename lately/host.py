@@ -285,7 +285,8 @@ class Host(Session):
         SpecificationError
             If no table answers for the board's filter, or it is one of another shape.
         HostError
-            If the board cannot be reached any longer. The table that answered then still does.
+            If the board cannot be reached any longer. Until it has all of the table, the one before
+            answers.
         """
         shape = self.information.table
         self._require("table", shape.classes > 0, "has no classes")

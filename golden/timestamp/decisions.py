@@ -170,7 +170,7 @@ class DecisionTable:
         Raises
         ------
         SpecificationError
-            If one differs.
+            If one differs, or a threshold is above one more than the cells of a key.
         """
         for name, needed, has in (
             ("hashes", hashes, self.hashes),
@@ -178,6 +178,9 @@ class DecisionTable:
             ("shape", shape, self.thresholds.shape),
         ):
             require(needed == has, "table", f"must have {name} {needed} for this filter", has)
+        highest = int(self.thresholds.max())
+        rule = f"must have thresholds of at most {hashes + 1} for this filter"
+        require(highest <= hashes + 1, "table", rule, highest)
 
     def answers(self, evidence: Evidence, classes: ArrayLike = 0) -> NDArray[np.bool_]:
         """Return the answer to each query, by what its cells show.

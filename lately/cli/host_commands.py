@@ -435,10 +435,10 @@ def stream(
         if wanted is not None:
             opened.check_spec(wanted)
         asked = _asked(opened, window, query_class)
-        if thresholds is not None:
-            opened.decide_by(thresholds)
         golden = golden_model(opened, wanted, secret, skip or 0, thresholds) if check else None
         verdicts = stack.enter_context(replace_file(out)) if out else None
+        if thresholds is not None:
+            opened.decide_by(thresholds)
         if golden is not None and not skip:
             begin(opened, secret)
         with _explained():

@@ -116,6 +116,10 @@ def test_table_of_another_filter(host, spec):
         (random_table(rng, spec, hashes=4), "table: must have hashes 3 for this filter, not 4"),
         (random_table(rng, spec, bits=1), f"must have digits {spec.phase_bits} for this"),
         (random_table(rng, dataclasses.replace(spec, classes=4)), "must have shape .*, not .4, "),
+        (
+            dataclasses.replace(random_table(rng, spec), thresholds=np.full(spec.table_shape, 5)),
+            "must have thresholds of at most 4 for this filter, not 5",
+        ),
     ):
         with pytest.raises(SpecificationError, match=message):
             host.decide_by(table)
@@ -190,6 +194,10 @@ def test_commands(board, spec, tmp_path):
     found = json.loads(lately(port, *stream))
     assert found["seen"] == found["operations"] == 400
     assert "--check needs --table" in lately(port, *stream, "--check", status=2)
+    # A command that is refused loads no table.
+    nobody = [*stream[:2], "--check", "--table", table]
+    assert "--check needs --spec" in lately(port, *nobody, status=2)
+    assert json.loads(lately(port, *stream))["seen"] == 400
     found = json.loads(lately(port, *stream, "--check", "--table", table))
     assert (found["operations"], found["mismatches"], found["error"]) == (400, 0, None)
     assert 0 < found["seen"] < 400
@@ -214,3 +222,16 @@ def test_board_without_a_table(monkeypatch):
     host.information, host.port = Link(plain, **RATES).information, "port"
     with pytest.raises(SpecificationError, match=r"^table: must not be given .*, which has no cl"):
         host.decide_by(random_table(np.random.default_rng(0), TIMED))
+
+
+def test_simulated_port_of_a_specification(monkeypatch, tmp_path):
+    from lately.cli import host_commands
+
+    built = []
+    monkeypatch.setattr("lately.sim.board.board_model", lambda link, **_: built.append(link.unit))
+    monkeypatch.setattr("lately.sim.board.SimulatedBoard", lambda model: None)
+    COUNTED.to_toml(tmp_path / "filter.toml")
+    host_commands._simulated(str(tmp_path / "filter.toml"))
+    assert built[0].spec == COUNTED
+    with pytest.raises(FileNotFoundError):
+        host_commands._simulated(str(tmp_path / "none.toml"))
