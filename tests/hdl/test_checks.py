@@ -22,6 +22,7 @@ from lately.hdl.frontend.gate import Gate
 from lately.hdl.lanes.credits import Credits
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
+from lately.hdl.registers import REGISTERS
 from lately.hdl.ring.core import ring_core
 from lately.hdl.ring.ring import Ring, illegal_masks
 from lately.hdl.ring.sliced import ColumnRing
@@ -344,3 +345,10 @@ def test_nothing_is_watched_but_where_it_is_asked_for(kind):
     watched = {"illegal", "left", "fault"}
     for component, there in ((build(), False), (build(check=True), True)):
         assert bool(watched & component.signature.members.keys()) == there
+
+
+@pytest.mark.parametrize("name", ["tiny", "two-lanes-tiny", "timing-tiny", "dictionary-tiny"])
+def test_alarms_are_as_wide_as_their_register(name):
+    (register,) = (one for one in REGISTERS if one.name == "alarms")
+    unit = filter_unit(any_preset(name), check=True)
+    assert len(unit.alarms) == register.width
