@@ -85,7 +85,10 @@ class StampedPartsSpec(Specification):
     def _check_table(self) -> None:
         if self.classes is None:
             self._hold("phase_bits", self.phase_bits is None, "must not be given without classes")
-        elif self.phase_bits is None:
+            return
+        # A threshold is one more at most, and a byte.
+        self._hold("hashes", self.hashes < 255, "must be at most 254 with classes")
+        if self.phase_bits is None:
             object.__setattr__(self, "phase_bits", 0)
         elif self.timed:
             self._hold("phase_bits", self.phase_bits == 0, "must be 0 for a span")

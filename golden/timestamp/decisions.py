@@ -150,7 +150,7 @@ class DecisionTable:
             wide = np.array(values["thresholds"])
             if wide.ndim != 3 or wide.dtype.kind != "i" or not 0 <= wide.min() <= wide.max() < 256:
                 raise ValueError("thresholds are no array of three dimensions, of 0 to 255")
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise SpecificationError(
                 f"{os.fspath(path)}: must be a table that DecisionTable.save wrote: {reason}"

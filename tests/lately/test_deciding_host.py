@@ -31,7 +31,7 @@ pytestmark = pytest.mark.rtl
 COUNTED = PartitionedTimingSpec(window=32, block=4, hashes=3, cells=16, stamp_bits=6,
                                 key_bits=20, classes=3, phase_bits=2)  # fmt: skip
 # One class takes no bits.
-TIMED = TimedTimingSpec(span=40, period=2, hashes=3, cells=16, stamp_bits=6, key_bits=20, classes=1)
+TIMED = TimedTimingSpec(span=80, period=2, hashes=3, cells=16, stamp_bits=7, key_bits=20, classes=1)
 RATES = {"clock_hz": 24_000_000, "baud": 3_000_000}
 SEED = 16180
 CODES = [Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT]
