@@ -16,7 +16,7 @@ from .golden.operations import Ages, Operation, Verdicts
 from .golden.spec.all_presets import ALL_PRESETS
 from .golden.spec.base import Specification
 from .golden.times import Times, check_each
-from .golden.timestamp.decisions import DecisionTable
+from .golden.timestamp.decisions import DecisionTable, packed_entries
 from .hdl.latencies import PERIOD_BITS
 from .session import HostError, Session
 
@@ -170,8 +170,8 @@ class Host(Session):
     def query(self, keys: ArrayLike, window: Windows = None) -> Verdicts:
         """Ask which keys are in the filter, and how old they are.
 
-        The `keys`, of shape (n,), and the `window` are as `keys` and `windows` of `apply`, and so
-        are the errors.
+        The `keys`, of shape (n,), and the `window`, or class, are as `keys` and `windows` of
+        `apply`, and so are the errors.
         """
         return self._apply_all(Operation.QUERY, keys, window)
 
@@ -291,7 +291,7 @@ class Host(Session):
         shape = self.information.table
         self._require("table", shape.classes > 0, "has no classes")
         table.check_fits(hashes=shape.hashes, bits=shape.phase_bits, shape=shape.thresholds)
-        octets = _octets(shape.entries(table.thresholds)[:, None], shape.entry_bytes)
+        octets = _octets(packed_entries(table.thresholds, shape.hashes)[:, None], shape.entry_bytes)
         most = MAX_PAYLOAD // shape.entry_bytes
         payloads = (octets[start : start + most].tobytes() for start in range(0, len(octets), most))
         for _ in self._exchange(Request.TABLE, payloads):
@@ -375,11 +375,14 @@ class Host(Session):
                 f"operations: must be 0 to {Operation.CLEAR:d}{removing}, not {wrong[0]}"
             )
         parts = [codes.astype(np.uint8)[:, None], _octets(words, whole_bytes(key_bits))]
-        asked = self._checked_windows(windows, len(words))
+        asked = self.checked_windows(windows, len(words))
         return np.hstack([*parts, _octets(asked[:, None], self.information.asked_bytes)])
 
-    def _checked_windows(self, windows: Windows, count: int) -> Times:
-        """Return the window, or the class, of each operation, shape (count,)."""
+    def checked_windows(self, windows: Windows, count: int) -> Times:
+        """Return the window, or the class, of each of `count` operations, shape (count,).
+
+        The `windows` are as those of `apply`, and so are the errors.
+        """
         information = self.information
         most, decides = information.most_asked, information.table.classes > 0
         if windows is None:

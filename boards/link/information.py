@@ -6,10 +6,8 @@ from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise
 from typing import NamedTuple, Self, cast
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ...golden.spec.base import Specification
+from ...golden.timestamp.decisions import entry_fields
 from ...hdl.latencies import STATUS_BITS
 from ...hdl.registers import REGISTERS, Register, readable
 from .protocol import (
@@ -53,8 +51,7 @@ class TableShape(NamedTuple):
     @property
     def field_bits(self) -> tuple[int, int, int, int]:
         """Bits of the phase, the age, the class and the threshold of an entry."""
-        ages, classes = (self.ages - 1).bit_length(), (self.classes - 1).bit_length()
-        return self.phase_bits, ages, classes, (self.hashes + 1).bit_length()
+        return entry_fields(self.thresholds, self.hashes)
 
     @property
     def entry_bits(self) -> int:
@@ -70,23 +67,6 @@ class TableShape(NamedTuple):
     def thresholds(self) -> tuple[int, int, int]:
         """Shape of the thresholds of a table: classes, ages and phases."""
         return self.classes, self.ages, 1 << self.phase_bits
-
-    def entries(self, thresholds: NDArray[np.uint8]) -> NDArray[np.uint64]:
-        """Return all entries of a table, shape (n,).
-
-        Parameters
-        ----------
-        thresholds : ndarray of uint8
-            Of the shape of that name.
-        """
-        classes, ages, phases = np.indices(thresholds.shape)
-        entries = np.zeros(thresholds.shape, np.uint64)
-        place = 0
-        values = np.stack([phases, ages, classes, thresholds]).astype(np.uint64)
-        for field, bits in zip(values, self.field_bits, strict=True):
-            entries |= field << np.uint64(place)
-            place += bits
-        return entries.ravel()
 
 
 _NO_TABLE = TableShape()
@@ -241,18 +221,29 @@ class Information:
         if version != VERSION:
             raise ProtocolError(f"protocol: must be version {VERSION}, not {version}")
         values += _MORE.unpack(more) if more else ()
-        found = cls(*values, *([TableShape(*_TABLE.unpack(table))] if table else []))
-        found._check()
+        if table:
+            values.append(TableShape(*_TABLE.unpack(table)))
+        found = cls(*values)
+        found._check(tells_table=bool(table))
         return found
 
-    def _check(self) -> None:
+    def _check(self, *, tells_table: bool) -> None:
         """Refuse what no board is: the host would wait for ever, or have no room for a key."""
+        classes, ages, _, hashes = self.table
+        whole = classes > 0 and ages > 1 and hashes > 0 and not self.window
         fits = self.record_bytes <= MAX_PAYLOAD and self.verdict_bytes <= MAX_ANSWER
+        room = "such that operations and answers fit into frames"
         for name, value, possible, rule in (
             ("slots", self.slots, 1 <= self.slots <= MAX_SLOTS, f"1 to {MAX_SLOTS}"),
             ("key_bits", self.key_bits, self.key_bits >= 1, "at least 1"),
             ("clock_hz", self.clock_hz, self.clock_hz >= LEAST_CLOCK, f"at least {LEAST_CLOCK:,}"),
-            ("window", self.window, fits, "such that operations and answers fit into frames"),
+            ("records", self.record_bytes, fits, room),
+            (
+                "classes",
+                classes,
+                whole or not tells_table,
+                "those of a table with ages and hashes, and no window beside them",
+            ),
             ("entry_bits", self.table.entry_bits, self.table.entry_bits <= 64, "at most 64"),
         ):
             if not possible:
@@ -276,14 +267,14 @@ def check_slots(slots: int) -> None:
         raise ValueError(f"Slots must be a power of two, 2 to {MAX_SLOTS}, not {slots!r}")
 
 
-def check_spec(spec: Specification, *, window: int = 0) -> None:
+def check_spec(spec: Specification, *, asked: int = 0) -> None:
     """Refuse a filter that the protocol cannot speak of.
 
     Parameters
     ----------
     spec : Specification
-    window : int
-        Longest window of a query, as `Information` has it.
+    asked : int
+        Greatest window or class of a query, `most_asked` of `Information`.
 
     Raises
     ------
@@ -292,7 +283,7 @@ def check_spec(spec: Specification, *, window: int = 0) -> None:
         into 4 bytes, or an age in ticks into `TIME_BITS`, or there are several lanes.
     """
     limits = (
-        ("key_bits", 8 * (MAX_PAYLOAD - 1 - whole_bytes(window.bit_length()))),
+        ("key_bits", 8 * (MAX_PAYLOAD - 1 - whole_bytes(asked.bit_length()))),
         ("lanes", 1),
         ("window_generations", MAX_AGE),
         ("generation", (1 << 30) - 1),

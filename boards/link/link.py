@@ -110,7 +110,7 @@ class Link(wiring.Component):
         test = CellTest if cells else SelfTest
         self._test = test(spec=spec, unit=self.unit, profile=self._profile)
         self.information = self._describe(spec, slots=slots, clock_hz=clock_hz)
-        check_spec(spec, window=self.information.most_asked)
+        check_spec(spec, asked=self.information.most_asked)
         lights = dict.fromkeys(("alive", "hit", "fault", "busy"), Out(1))
         super().__init__({"rx": In(1, init=1), "tx": Out(1, init=1)} | lights)
 

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Self
 
 import numpy as np
@@ -146,18 +147,20 @@ class DecisionTable:
             content = file.read()
         try:
             values = json.loads(content)
-            numbers = {name: int(values[name]) for name in ("hashes", "block", "bits")}
+            numbers = {name: index(values[name]) for name in ("hashes", "block", "bits")}
             wide = np.array(values["thresholds"])
             if wide.ndim != 3 or wide.dtype.kind != "i" or not 0 <= wide.min() <= wide.max() < 256:
                 raise ValueError("thresholds are no array of three dimensions, of 0 to 255")
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise SpecificationError(
                 f"{os.fspath(path)}: must be a table that DecisionTable.save wrote: {reason}"
             ) from None
         return cls(wide.astype(np.uint8), **numbers)
 
-    def check_fits(self, *, hashes: int, bits: int, shape: tuple[int, int, int]) -> None:
+    def check_fits(
+        self, *, hashes: int, bits: int, shape: tuple[int, int, int], block: int | None = None
+    ) -> None:
         """Refuse to be the table of a filter that needs another.
 
         Parameters
@@ -166,6 +169,8 @@ class DecisionTable:
             Cells of a key, and digits of the phase.
         shape : tuple of int
             Of `thresholds`.
+        block : int, optional
+            Insertions of a block, if it has a number of them that is known.
 
         Raises
         ------
@@ -176,6 +181,7 @@ class DecisionTable:
             ("hashes", hashes, self.hashes),
             ("digits", bits, self.bits),
             ("shape", shape, self.thresholds.shape),
+            ("block", block or self.block, self.block),
         ):
             require(needed == has, "table", f"must have {name} {needed} for this filter", has)
         highest = int(self.thresholds.max())
@@ -206,6 +212,39 @@ class DecisionTable:
         chosen = np.asarray(classes, np.intp)
         answers: NDArray[np.bool_] = cells >= self.thresholds[chosen, evidence.age, phase]
         return answers
+
+
+def entry_fields(shape: tuple[int, int, int], hashes: int) -> tuple[int, int, int, int]:
+    """Return the bits of an entry in hardware: phase, age, class and threshold, the lowest first.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the thresholds: classes, ages and phases.
+    hashes : int
+        Cells of a key.
+    """
+    classes, ages, phases = ((count - 1).bit_length() for count in shape)
+    return phases, ages, classes, (hashes + 1).bit_length()
+
+
+def packed_entries(thresholds: ArrayLike, hashes: int) -> NDArray[np.uint64]:
+    """Return the entries of a table as hardware takes them, with `entry_fields`; shape (n,).
+
+    Parameters
+    ----------
+    thresholds : array_like of int, shape (classes, ages, 2**bits)
+        As those of a `DecisionTable`, each one more than `hashes` at most.
+    hashes : int
+        Cells of a key.
+    """
+    table = np.asarray(thresholds)
+    classes, ages, phases = np.indices(table.shape)
+    fields = np.stack([phases, ages, classes, table]).astype(np.uint64)
+    bits = entry_fields(table.shape, hashes)
+    places = np.cumsum([0, *bits[:-1]]).astype(np.uint64)
+    entries: NDArray[np.uint64] = (fields << places[:, None, None, None]).sum(axis=0).ravel()
+    return entries
 
 
 def _thresholds(decided: NDArray[np.bool_], hashes: int) -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ SPAN = 1000
 FACTORS = (2, 10)
 """Keys of floods for each that there is room for; others fill half of the room."""
 
-Keys = NDArray[np.uint64]
+Words = NDArray[np.uint64]
 """Keys, shape (n,)."""
 
 
@@ -60,7 +60,7 @@ def flood(queries: int, random: np.random.Generator) -> Iterator[dict[str, Any]]
             }
 
 
-def _flooded(model: Any, streams: list[tuple[Keys, Times]], asked: Keys) -> dict[str, Any]:
+def _flooded(model: Any, streams: list[tuple[Words, Times]], asked: Words) -> dict[str, Any]:
     """Insert the keys of others alone, and those of a flood with them; return what they gain."""
     shortens = model.spec.when_full == "shorten"
     now = 2 * SPAN - 1
@@ -86,7 +86,7 @@ def _flooded(model: Any, streams: list[tuple[Keys, Times]], asked: Keys) -> dict
 
 def _streams(
     spec: FilterSpec, factor: int, random: np.random.Generator
-) -> list[tuple[Keys, Times]]:
+) -> list[tuple[Words, Times]]:
     """Return keys and times of others, for two spans, and of the flood, for the last of them."""
     assert spec.generation_span is not None
     room = spec.generation / spec.generation_span
@@ -98,13 +98,13 @@ def _streams(
     return streams
 
 
-def _merged(streams: list[tuple[Keys, Times]]) -> tuple[Keys, Times]:
+def _merged(streams: list[tuple[Words, Times]]) -> tuple[Words, Times]:
     keys, times = map(np.concatenate, zip(*streams, strict=True))
     order = np.argsort(times, kind="stable")
     return keys[order], times[order]
 
 
-def _missed(model: Any, keys: Keys, times: Times, now: int, window: int) -> int:
+def _missed(model: Any, keys: Words, times: Times, now: int, window: int) -> int:
     """Count keys, inserted at most a window ago, that are not reported."""
     recent = keys[times >= now - window]
     return int((~model.query(recent, np.full(len(recent), now))).sum())

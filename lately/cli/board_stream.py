@@ -26,6 +26,7 @@ from ..golden import (
 )
 from ..golden.hash.keys import text_keys
 from ..host import Host, Results, preset_of
+from ..replay.timing_replay import check_table
 from ..replay.traces import Trace
 from ..session import HostError
 from .interrupts import interruptible
@@ -43,16 +44,19 @@ def golden_model(
     secret: int | None,
     skip: int = 0,
     table: DecisionTable | None = None,
+    query_class: int = 0,
 ) -> Filter:
     """Return an empty model of the filter that the board has, or must have, with its secret.
 
-    Where a table answers, it is this one.
+    Where a table answers, it is this one, for queries of a class.
 
     Raises
     ------
     UsageError
         If the board does not tell which filter it has, takes a secret and there is none, or
-        needs the times of operations that are skipped, or a table.
+        needs the times of operations that are skipped.
+    SpecificationError
+        As `lately.replay.timing_replay.check_table`.
     """
     if skip and board.information.timed:
         raise click.UsageError(
@@ -69,11 +73,8 @@ def golden_model(
             "--check needs --secret-file if the board's filter takes a secret, and only then"
         )
     golden: Any = from_spec(wanted)
-    if board.information.table.classes:
-        if table is None:
-            raise click.UsageError(
-                "--check needs --table if a table answers for the board's filter"
-            )
+    check_table(wanted, table, query_class)
+    if table is not None:
         golden.decide_by(table.thresholds)
     if secret is not None:
         golden.rekey(secret)
@@ -97,24 +98,24 @@ def perform(
     golden: Filter | None,
     skip: int,
     limit: int | None,
-    table: BinaryIO | None,
+    verdicts: BinaryIO | None,
     window: int | None = None,
 ) -> dict[str, Any]:
     """Check and insert the keys of a stream in the filter of a board.
 
-    Verdicts, and what else the board tells, are compared with those of `golden` and go to `table`,
-    as CSV, where there are these. The board has already performed the first `skip` operations; at
-    most `limit` are added. Queries have a `window`, or a class, as for `Host.query`.
+    What the board tells is compared with what `golden` does, and goes to `verdicts` as CSV, where
+    there are these. The board has already performed the first `skip` operations; at most `limit`
+    are added. Queries have a `window`, or a class, as for `Host.query`.
 
     Returns
     -------
     dict
         Counts, rates and the error that ended the stream, as JSON can hold them.
     """
-    if table is not None:
+    if verdicts is not None:
         columns = ["index", "key", "seen", "age", *_columns(board.information)]
-        table.write(",".join(columns).encode() + b"\n")
-    course = _Course(board, golden, table, window, mismatches=None if golden is None else 0)
+        verdicts.write(",".join(columns).encode() + b"\n")
+    course = _Course(board, golden, verdicts, window, mismatches=None if golden is None else 0)
     with interruptible() as interrupted, counting_bar("operations", limit, *_COLUMNS) as progress:
         for texts in _texts(trace, skip, interrupted):
             course.skip(texts)
@@ -153,7 +154,7 @@ class _Course:
 
     board: Host
     golden: Filter | None
-    table: BinaryIO | None
+    verdicts: BinaryIO | None
     window: int | None
     mismatches: int | None
     first_mismatch: int | None = None
@@ -178,8 +179,8 @@ class _Course:
             if len(wrong) and self.first_mismatch is None:
                 self.first_mismatch = start + int(wrong[0])
             self.mismatches = (self.mismatches or 0) + len(wrong)
-        if self.table is not None:
-            _write(self.table, start, texts, told, _columns(self.board.information))
+        if self.verdicts is not None:
+            _write(self.verdicts, start, texts, told, _columns(self.board.information))
         self.operations += len(texts)
         self.seen += int(told.seen.sum())
 
@@ -228,7 +229,7 @@ def _expected(golden: Any, keys: Any, told: Results, window: int | None) -> dict
 
 
 def _write(
-    table: BinaryIO, start: int, texts: list[str], told: Results, columns: list[str]
+    verdicts: BinaryIO, start: int, texts: list[str], told: Results, columns: list[str]
 ) -> None:
     text = io.StringIO(newline="")
     more = [getattr(told, name).tolist() for name in columns]
@@ -238,4 +239,4 @@ def _write(
             zip(texts, told.seen.tolist(), told.age.tolist(), *more, strict=True), start
         )
     )
-    table.write(text.getvalue().encode("utf-8", "surrogateescape"))
+    verdicts.write(text.getvalue().encode("utf-8", "surrogateescape"))

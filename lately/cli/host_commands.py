@@ -414,13 +414,14 @@ def stream(
     \b
     Examples:
       lately host --port /dev/ttyUSB1 stream access.log
-      lately host --port /dev/ttyUSB1 stream flights.csv.gz --key tail_number --check
+      lately host --port /dev/ttyUSB1 stream flights.csv.gz --check
       lately host --port sim:tiny stream keys.txt --limit 1000 --check --json
       lately host --port sim:timing-tiny stream keys.txt --window 5 --check
       lately host --port sim:decided.toml stream keys.txt --table table.json
     """
     from ..golden import DecisionTable
     from ..golden.files import replace_file
+    from ..replay.timing_replay import check_table
     from ..replay.traces import open_trace
     from .board_stream import begin, golden_model, perform
 
@@ -435,13 +436,18 @@ def stream(
         if wanted is not None:
             opened.check_spec(wanted)
         asked = _asked(opened, window, query_class)
-        golden = golden_model(opened, wanted, secret, skip or 0, thresholds) if check else None
         verdicts = stack.enter_context(replace_file(out)) if out else None
-        if thresholds is not None:
-            opened.decide_by(thresholds)
-        if golden is not None and not skip:
-            begin(opened, secret)
         with _explained():
+            # What is refused changes nothing on the board.
+            opened.checked_windows(asked, 1)
+            if wanted is not None and thresholds is not None:
+                check_table(wanted, thresholds, asked or 0)
+            known = wanted, secret, skip or 0, thresholds
+            golden = golden_model(opened, *known, asked or 0) if check else None
+            if thresholds is not None:
+                opened.decide_by(thresholds)
+            if golden is not None and not skip:
+                begin(opened, secret)
             figures = perform(opened, records, golden, skip or 0, limit, verdicts, asked)
     _print(figures, as_json)
     if figures["error"]:

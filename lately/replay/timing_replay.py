@@ -142,5 +142,7 @@ def check_table(spec: Any, table: DecisionTable | None, query_class: int) -> Non
         return
     if table is None:
         raise SpecificationError(f"table: must be given for a filter whose classes are {classes}")
-    table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape)
+    # What insertions a tick has, the table alone knows.
+    block = None if spec.timed else spec.block_units
+    table.check_fits(hashes=spec.hashes, bits=spec.phase_bits, shape=spec.table_shape, block=block)
     require(0 <= query_class < classes, "query_class", f"must be below {classes}", query_class)

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from ...golden.operations import Operation
 from ...golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ...golden.times import Times, check_timestamps
+from ...golden.timestamp.decisions import packed_entries
 from ...hdl.latencies import CONTROL_LAG
-from ...hdl.timing.decision_tables import Threshold
 from ...hdl.verilog import TIME_BITS
 from .cell_blocks import CellBlocks, first_copy
 from .compiled_cells import CompiledCells
@@ -76,15 +76,7 @@ class CompiledStamps(CompiledCells):
         ToolError
             If the unit does not take them.
         """
-        table = np.asarray(thresholds, np.uint64)
-        spec = self._stamps
-        layout = Threshold(spec=spec, classes=spec.classes, bits=spec.phase_bits)
-        entries = table << np.uint64(layout["least"].offset)
-        for name, places in zip(
-            ("query_class", "age", "phase"), np.indices(table.shape), strict=True
-        ):
-            entries |= places.astype(np.uint64) << np.uint64(layout[name].offset)
-        self._load_table(entries.ravel())
+        self._load_table(packed_entries(thresholds, self._stamps.hashes))
 
     def _ages(self, ticks: int) -> NDArray[np.int64]:
         """Return the ages of all cells after so many ticks, shape (hashes, cells)."""

@@ -154,6 +154,13 @@ def test_fault_is_named(name, fault, only, check):
     assert check in found
 
 
+def test_memory_of_the_table_does_not_matter():
+    """Any table may be loaded while the cells are tested."""
+    # Behind the two parts.
+    assert outcome("deciding", fault="stuck bit", only=2) == Check(0)
+    assert FaultyMemory.built == 3
+
+
 def test_window_and_turn_are_reached_to_the_unit():
     """Keys are asked for at the last distance of the window, the next, and a turn of stamps on."""
     for name, spec in SPECS.items():

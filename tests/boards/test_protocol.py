@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+import struct
 from itertools import accumulate
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from lately.boards.link.frames import FrameReceiver, FrameSender
 from lately.boards.link.information import Information, TableShape, check_spec
+from lately.boards.link.link import Link
 from lately.boards.link.protocol import (
     ANSWER,
     ESCAPE,
@@ -27,6 +29,7 @@ from lately.boards.link.protocol import (
     stuff,
 )
 from lately.golden import PRESETS, FilterSpec, any_preset, preset
+from lately.golden.timestamp.decisions import packed_entries
 from lately.hdl.latencies import stamp_bits
 from lately.hdl.timing.decision_tables import Threshold
 
@@ -218,9 +221,9 @@ def test_key_too_wide():
 
 def test_key_and_window_too_wide():
     spec = dataclasses.replace(any_preset("dictionary-1000"), key_bits=1992)
-    check_spec(spec, window=1000)
+    check_spec(spec, asked=1000)
     with pytest.raises(ProtocolError, match=r"key_bits: must be at most 1992 .* not 1993"):
-        check_spec(dataclasses.replace(spec, key_bits=1993), window=1000)
+        check_spec(dataclasses.replace(spec, key_bits=1993), asked=1000)
 
 
 def test_several_lanes():
@@ -256,7 +259,7 @@ def test_entries_of_a_table():
     assert shape.field_bits == (3, 6, 1, 3)
     assert (shape.entry_bits, shape.entry_bytes) == (13, 2)
     thresholds = np.arange(shape.classes * shape.ages << shape.phase_bits) % 6
-    entries = shape.entries(thresholds.reshape(shape.thresholds).astype(np.uint8)).tolist()
+    entries = packed_entries(thresholds.reshape(shape.thresholds), shape.hashes).tolist()
     assert len(set(entries)) == len(entries) == 544
     for entry in entries:
         phase, age, query_class, least = entry & 7, entry >> 3 & 63, entry >> 9 & 1, entry >> 10
@@ -270,6 +273,31 @@ def test_entries_are_those_of_the_unit():
     names = ("phase", "age", "query_class", "least")
     assert [unit[name].offset for name in names] == offsets[:-1]
     assert unit.size == offsets[-1] == told.entry_bits
+
+
+def test_class_takes_room_in_a_frame():
+    """As a window does; a board whose records did not fit would be refused by every host."""
+    spec = dataclasses.replace(any_preset("timing-tiny"), classes=2, key_bits=2000)
+    assert Link(spec, clock_hz=1 << 24, baud=1 << 20).information.batch_operations == 1
+    with pytest.raises(ProtocolError, match=r"^key_bits: must be at most 2000 .*, not 2001$"):
+        Link(dataclasses.replace(spec, key_bits=2001), clock_hz=1 << 24, baud=1 << 20)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"table": TableShape(0, 34, 3, 4)},
+        {"table": TableShape(2, 1, 3, 4)},
+        {"table": TableShape(2, 34, 3, 0)},
+        {"window": 1},
+    ],
+)
+def test_no_board_has_such_a_table(changed):
+    wrong = dataclasses.replace(DECIDING, **changed)
+    packed = dataclasses.replace(wrong, table=DECIDING.table).pack()[:-8]
+    packed += struct.pack("<HIBB", *wrong.table)
+    with pytest.raises(ProtocolError, match=r"^information: classes must be those of a table"):
+        Information.unpack(packed)
 
 
 def test_window_too_long():

@@ -7,7 +7,7 @@ import os
 import random
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from unittest.mock import patch
@@ -120,8 +120,9 @@ def _feed(data: bytes) -> object:
 @cache
 def _information() -> list[bytes]:
     names = ("tiny", "timed-tiny", "dictionary-tiny", "timing-tiny", "siphash-tiny")
-    return [Link(any_preset(name), clock_hz=1 << 24, baud=1 << 20).information.pack()
-            for name in names]  # fmt: skip
+    specs = [any_preset(name) for name in names]
+    specs.append(replace(any_preset("timing-tiny"), classes=3))
+    return [Link(spec, clock_hz=1 << 24, baud=1 << 20).information.pack() for spec in specs]
 
 
 class _Board:

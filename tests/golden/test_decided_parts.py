@@ -152,6 +152,15 @@ def test_table_is_saved(tmp_path):
     assert (again.hashes, again.block, again.bits) == (18, 16, 1)
 
 
+def test_thresholds_are_bytes():
+    """One more than the hashes is the highest of them."""
+    sizes = {"window": 8, "cells": 16, "classes": 1}
+    PartitionedTimingSpec(**sizes, hashes=254)
+    with pytest.raises(SpecificationError, match=r"^hashes: must be at most 254 with classes, not"):
+        PartitionedTimingSpec(**sizes, hashes=255)
+    PartitionedTimingSpec(**{**sizes, "classes": None}, hashes=255)
+
+
 @pytest.mark.parametrize(
     "content",
     [b"", b"[]", b"\xff", b'{"hashes": 1, "block": 1, "bits": 0}',
@@ -159,6 +168,8 @@ def test_table_is_saved(tmp_path):
      b'{"hashes": 1, "block": 1, "bits": 0, "thresholds": [[[256]]]}',
      b'{"hashes": 1, "block": 1, "bits": 0, "thresholds": [[[0.5]]]}',
      b'{"hashes": 1, "block": 1, "bits": 0, "thresholds": [[[]]]}',
+     b'{"hashes": 1e999, "block": 1, "bits": 0, "thresholds": [[[1]]]}',
+     b'{"hashes": 1.5, "block": 1, "bits": 0, "thresholds": [[[1]]]}',
      b'{"hashes": null, "block": 1, "bits": 0, "thresholds": [[[1]]]}', b"[" * 100_000],
 )  # fmt: skip
 def test_file_is_no_table(content, tmp_path):

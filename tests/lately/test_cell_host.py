@@ -8,11 +8,10 @@ import struct
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from board_commands import RATES, lately
 
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import Check, Request
-from lately.cli import app as cli
 from lately.cli import board_stream
 from lately.golden import (
     Operation,
@@ -38,7 +37,6 @@ DICTIONARY = WindowDictionarySpec(
 KEYED = dataclasses.replace(any_preset("dictionary-tiny"), hash="siphash")
 COUNTED = PartitionedTimingSpec(window=60, block=3, hashes=3, cells=16, stamp_bits=7, key_bits=20)
 TIMED = TimedTimingSpec(span=40, period=2, hashes=3, cells=16, stamp_bits=6, key_bits=20)
-RATES = {"clock_hz": 24_000_000, "baud": 3_000_000}
 SEED = 27182
 CODES = [Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT]
 
@@ -52,23 +50,6 @@ SPECS = [
 @pytest.fixture(params=SPECS, scope="module")
 def spec(request):
     return request.param
-
-
-@pytest.fixture(scope="module")
-def model(spec):
-    return board_model(Link(spec, **RATES), **RATES)
-
-
-@pytest.fixture
-def board(model):
-    with SimulatedBoard(model) as started:
-        yield started
-
-
-@pytest.fixture
-def host(board, spec):
-    with Host(board.port, baud=RATES["baud"], timeout=10.0, spec=spec) as opened:
-        yield opened
 
 
 def mixed(rng, spec, count):
@@ -275,13 +256,6 @@ def test_secret():
 
 
 # Commands
-
-
-def lately(port, *arguments, status=0):
-    command = ["host", "--port", port, "--baud", "3000000", "--timeout", "10", *arguments]
-    done = CliRunner().invoke(cli.main, [str(argument) for argument in command])
-    assert done.exit_code == status, (done.output, done.exception)
-    return done.stderr.splitlines()[-1] if status else done.stdout
 
 
 def test_commands(board, spec):

@@ -6,12 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from board_commands import RATES, lately
 
 from lately.boards.link.information import TableShape
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import Check, Request
-from lately.cli import app as cli
 from lately.golden import (
     DecisionTable,
     Operation,
@@ -20,9 +19,9 @@ from lately.golden import (
     TimedTimingSpec,
     from_spec,
 )
+from lately.golden.timestamp.decisions import packed_entries
 from lately.host import Host
 from lately.session import HostError
-from lately.sim.board import SimulatedBoard, board_model
 
 pytestmark = pytest.mark.rtl
 
@@ -32,7 +31,6 @@ COUNTED = PartitionedTimingSpec(window=32, block=4, hashes=3, cells=16, stamp_bi
                                 key_bits=20, classes=3, phase_bits=2)  # fmt: skip
 # One class takes no bits.
 TIMED = TimedTimingSpec(span=80, period=2, hashes=3, cells=16, stamp_bits=7, key_bits=20, classes=1)
-RATES = {"clock_hz": 24_000_000, "baud": 3_000_000}
 SEED = 16180
 CODES = [Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_INSERT]
 
@@ -43,23 +41,6 @@ CODES = [Operation.NONE, Operation.QUERY, Operation.INSERT, Operation.CHECK_AND_
 ], scope="module")  # fmt: skip
 def spec(request):
     return request.param
-
-
-@pytest.fixture(scope="module")
-def model(spec):
-    return board_model(Link(spec, **RATES), **RATES)
-
-
-@pytest.fixture
-def board(model):
-    with SimulatedBoard(model) as started:
-        yield started
-
-
-@pytest.fixture
-def host(board, spec):
-    with Host(board.port, baud=RATES["baud"], timeout=10.0, spec=spec) as opened:
-        yield opened
 
 
 def random_table(rng, spec, **changed):
@@ -132,7 +113,7 @@ def test_refused_entries_load_nothing(host, spec):
     size, unused = shape.entry_bytes, 8 * shape.entry_bytes - shape.entry_bits
     assert unused > 0
     never = np.full(spec.table_shape, spec.hashes + 1, np.uint8)
-    entries = [int(entry).to_bytes(size, "little") for entry in shape.entries(never)]
+    entries = [int(entry).to_bytes(size, "little") for entry in packed_entries(never, spec.hashes)]
     host.clear()
     host.decide_by(random_table(np.random.default_rng(SEED), spec))
     for bit in (8 * size - unused, 8 * size - 1):
@@ -175,13 +156,6 @@ def test_class_of_a_query(host, spec):
 # Commands
 
 
-def lately(port, *arguments, status=0):
-    command = ["host", "--port", port, "--baud", "3000000", "--timeout", "10", *arguments]
-    done = CliRunner().invoke(cli.main, [str(argument) for argument in command])
-    assert done.exit_code == status, (done.output, done.exception)
-    return done.stderr.splitlines()[-1] if status else done.stdout
-
-
 def test_commands(board, spec, tmp_path):
     port, rng = board.port, np.random.default_rng(SEED)
     table, other, file = tmp_path / "table.json", tmp_path / "other.json", tmp_path / "spec.toml"
@@ -193,10 +167,20 @@ def test_commands(board, spec, tmp_path):
     stream = ["stream", keys, "--spec", file, "--query-class", spec.classes - 1, "--json"]
     found = json.loads(lately(port, *stream))
     assert found["seen"] == found["operations"] == 400
-    assert "--check needs --table" in lately(port, *stream, "--check", status=2)
+    message = lately(port, *stream, "--check", status=1)
+    assert f"table: must be given for a filter whose classes are {spec.classes}" in message
     # A command that is refused loads no table.
-    nobody = [*stream[:2], "--check", "--table", table]
-    assert "--check needs --spec" in lately(port, *nobody, status=2)
+    unknown = [*stream[:2], "--check", "--table", table]
+    assert "--check needs --spec" in lately(port, *unknown, status=2)
+    for beyond in ([*stream[:4], "--table", table], [*unknown, "--spec", file]):
+        message = lately(port, *beyond, "--query-class", spec.classes, status=1)
+        assert f"classes: must be at most {spec.classes - 1} for this board" in message
+    message = lately(port, *stream, "--table", other, status=1)
+    assert "table: must have hashes 3 for this filter, not 4" in message
+    if not spec.timed:
+        random_table(rng, spec, block=8).save(other)
+        message = lately(port, *stream, "--table", other, status=1)
+        assert "table: must have block 4 for this filter, not 8" in message
     assert json.loads(lately(port, *stream))["seen"] == 400
     found = json.loads(lately(port, *stream, "--check", "--table", table))
     assert (found["operations"], found["mismatches"], found["error"]) == (400, 0, None)
@@ -207,6 +191,7 @@ def test_commands(board, spec, tmp_path):
     assert f"classes: must be at most {spec.classes - 1} for this board" in message
     message = lately(port, "query", 17, "--window", 3, status=1)
     assert f"window: must not be given for the filter of {port}, whose queries have a cl" in message
+    random_table(rng, dataclasses.replace(spec, hashes=4)).save(other)
     assert "table: must have hashes 3" in lately(port, "table", other, status=1)
     assert "must be a table that DecisionTable.save wrote" in lately(port, "table", keys, status=1)
     info = json.loads(lately(port, "info", "--json"))

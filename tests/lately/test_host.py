@@ -15,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from board_commands import RATES, lately
 from click.testing import CliRunner
 from fuzz.parsers import PARSERS
 from hypothesis import settings
@@ -45,7 +46,6 @@ pytestmark = pytest.mark.rtl
 # Keys with unused bits in their last byte.
 SPEC = dataclasses.replace(preset("tiny"), key_bits=20)
 KEYED = preset("siphash-tiny")
-RATES = {"clock_hz": 24_000_000, "baud": 3_000_000}
 SEED = 20267
 SECRET = 0x0123456789ABCDEFFEDCBA9876543210
 COUNTED = ("operations", "insertions", "hits", "shifts")
@@ -652,15 +652,6 @@ def test_filter_that_the_protocol_cannot_speak_of():
 
 
 # Commands
-
-
-def lately(port, *arguments, status=0):
-    command = ["host", "--port", port, "--baud", "3000000", "--timeout", "5", *arguments]
-    done = CliRunner().invoke(cli.main, [str(argument) for argument in command])
-    assert done.exit_code == status, (done.output, done.exception)
-    if status:
-        assert done.stderr.splitlines()[-1].startswith("lately: ")
-    return done.stderr.splitlines()[-1] if status else done.stdout
 
 
 @pytest.fixture

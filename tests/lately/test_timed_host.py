@@ -8,17 +8,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from board_commands import RATES, lately
 
 from lately.boards.link.link import Link
 from lately.boards.link.protocol import TIME_BITS, Check, Request
-from lately.cli import app as cli
 from lately.cli import board_stream
 from lately.golden import FilterSpec, Operation, PoolStatus, SpecificationError, from_spec
 from lately.hdl.profile import HardwareProfile
 from lately.host import Host, window_seconds
 from lately.session import HostError
-from lately.sim.board import SimulatedBoard, board_model
 
 pytestmark = pytest.mark.rtl
 
@@ -28,27 +26,14 @@ SPEC = FilterSpec(
     span=SPAN,
 )  # fmt: skip
 LEAST = HardwareProfile(SPEC).least_period
-RATES = {"clock_hz": 24_000_000, "baud": 3_000_000}
 SEED = 31415
 COUNTED = ("operations", "insertions", "hits", "shifts", "shortened", "overfilled")
 QUERY, INSERT = int(Operation.QUERY), int(Operation.INSERT)
 
 
 @pytest.fixture(scope="module")
-def model():
-    return board_model(Link(SPEC, **RATES), **RATES)
-
-
-@pytest.fixture
-def board(model):
-    with SimulatedBoard(model) as started:
-        yield started
-
-
-@pytest.fixture
-def host(board):
-    with Host(board.port, baud=RATES["baud"], timeout=10.0, spec=SPEC) as opened:
-        yield opened
+def spec():
+    return SPEC
 
 
 def ticks(host):
@@ -255,13 +240,6 @@ def test_covered_seconds():
 
 
 # Commands
-
-
-def lately(port, *arguments, status=0):
-    command = ["host", "--port", port, "--baud", "3000000", "--timeout", "10", *arguments]
-    done = CliRunner().invoke(cli.main, [str(argument) for argument in command])
-    assert done.exit_code == status, (done.output, done.exception)
-    return done.stderr.splitlines()[-1] if status else done.stdout
 
 
 @pytest.fixture
