@@ -6,8 +6,9 @@ from amaranth.hdl import Cat, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
-from ..latencies import check_bits
-from ..memory.parity import DIGIT, sums
+from ..latencies import VOTES, check_bits
+from ..memory.copies import Mending
+from ..memory.parity import sums
 from ..pipeline import registered
 
 
@@ -71,12 +72,14 @@ class Unchecked:
         """
         return flag
 
-    def elaborate_sweep(self, m):
+    def elaborate_sweep(self, m, read):
         """Look at what the sweep reads.
 
         Parameters
         ----------
         m : Module
+        read : Value
+            The word of a cell in hand is there.
         """
 
     def judge(self, m, writes, used, young):
@@ -92,17 +95,28 @@ class Unchecked:
         """
         m.d.sync += writes.eq(used & ~young)
 
-    def from_operation(self, write, erase):
+    def elaborate_erasure(self, m, writes):
+        """Return whether the sweep erases a cell if no operation writes.
+
+        Parameters
+        ----------
+        m : Module
+        writes : Value
+            Whether it writes one.
+        """
+        return writes
+
+    def from_operation(self, write, swept):
         """Return whether what is written is of an operation that passes, or of a newcomer.
 
         Parameters
         ----------
-        write, erase : Value
+        write, swept : Value
             An operation writes; the sweep does if none does.
         """
         return write
 
-    def value(self, used, others, erase):
+    def value(self, used, others, swept):
         """Return what a cell becomes.
 
         Parameters
@@ -111,7 +125,7 @@ class Unchecked:
             Whether an entry is written.
         others : Value
             All other fields, with the parity of an empty cell.
-        erase : Value
+        swept : Value
             Whether the sweep writes.
         """
         return Cat(used, others)
@@ -144,7 +158,7 @@ class Unchecked:
 class Voted(Unchecked):
     """Of a cell whose copies differ it is told: most of them have decided already.
 
-    The sweep writes empty ones anew, so that no upset outlives the entry that comes next.
+    The sweep writes anew what one of them has lost.
 
     Parameters
     ----------
@@ -154,31 +168,39 @@ class Voted(Unchecked):
 
     PORTS = MappingProxyType({"upset": Out(1), "swept_upset": Out(1)})
 
+    def __init__(self, column, spec):
+        super().__init__(column, spec)
+        # The sweep writes copies that differ.
+        self._mends = Signal(name="mends")
+        self._mending = None
+
     def elaborate_read(self, m, met, swept):
         """Do as `Unchecked.elaborate_read`."""
-        wrong = self._wrong(m, self._column.memory.a_word, "read")
+        wrong = registered(m, Cat(self._column.memory.unlike("a_word")), "read_unlike").any()
         m.d.sync += self._column.upset.eq(wrong & ~registered(m, met, "met_before"))
 
-    def elaborate_sweep(self, m):
+    def elaborate_sweep(self, m, read):
         """Do as `Unchecked.elaborate_sweep`."""
-        wrong = self._wrong(m, self._column.memory.b_word, "swept")
-        self._swept = registered(m, wrong, "swept_wrong")
+        self._mending = Mending(m, self._column.memory, read)
 
     def judge(self, m, writes, used, young):
         """Do as `Unchecked.judge`."""
-        m.d.sync += writes.eq(Mux(used, ~young, self._swept))
-        m.d.comb += self._column.swept_upset.eq(self._swept)
+        expired, wrong = used & ~young, self._mending.copies.any()
+        m.d.sync += [writes.eq(expired | wrong), self._mends.eq(wrong & ~expired)]
+        m.d.comb += self._column.swept_upset.eq(wrong)
 
-    def _wrong(self, m, word, name):
-        """Return whether a word was upset, a clock later."""
-        memory = self._column.memory
-        at = 0 if word is memory.a_word else len(word)
-        differs = memory.upset[at : at + len(word)]
-        groups = Cat(differs[low : low + DIGIT].any() for low in range(0, len(word), DIGIT))
-        return registered(m, groups, f"{name}_differs").any()
+    def elaborate_erasure(self, m, writes):
+        """Do as `Unchecked.elaborate_erasure`."""
+        mends = writes & self._mends & ~self._column.write
+        m.d.comb += self._column.memory.mend.eq(self._mending.copies & mends.replicate(VOTES))
+        return writes & ~self._mends
+
+    def value(self, used, others, swept):
+        """Return as `Unchecked.value`."""
+        return Mux(swept & self._mends, self._mending.word, super().value(used, others, swept))
 
 
-class Parity(Voted):
+class Parity(Unchecked):
     """A cell whose parity is wrong holds what was asked for, and is not free.
 
     Nobody writes it but the sweep, which makes it one of an unknown digest with the present number.
@@ -195,8 +217,8 @@ class Parity(Voted):
 
     def __init__(self, column, spec):
         super().__init__(column, spec)
-        # The sweep writes a cell that it has found wrong.
-        self._renews = Signal(name="renews")
+        # The sweep has found a cell wrong, and writes it.
+        self._swept, self._renews = None, Signal(name="renews")
 
     def elaborate_read(self, m, met, swept):
         """Do as `Unchecked.elaborate_read`."""
@@ -215,18 +237,24 @@ class Parity(Voted):
         """Return as `Unchecked.vouched`."""
         return flag & ~self._column.doubted
 
+    def elaborate_sweep(self, m, read):
+        """Do as `Unchecked.elaborate_sweep`."""
+        self._swept = registered(
+            m, self._wrong(m, self._column.memory.b_word, "swept"), "swept_wrong"
+        )
+
     def judge(self, m, writes, used, young):
         """Do as `Unchecked.judge`."""
-        super().judge(m, writes, used, young)
+        m.d.comb += self._column.swept_upset.eq(self._swept)
         m.d.sync += [writes.eq((used & ~young) | self._swept), self._renews.eq(self._swept)]
 
-    def from_operation(self, write, erase):
+    def from_operation(self, write, swept):
         """Return as `Unchecked.from_operation`; the number of an operation is the present one."""
-        return write | erase
+        return write | swept
 
-    def value(self, used, others, erase):
+    def value(self, used, others, swept):
         """Return as `Unchecked.value`."""
-        renews = erase & self._renews
+        renews = swept & self._renews
         at = len(others) - self.cell["check"].width
         # Two ones more leave the parity as it is.
         return Cat(used | renews, others[: at - 1], renews, others[at:] ^ used)

@@ -22,7 +22,7 @@ class Column(wiring.Component):
 
     With "parity" a cell that was found upset is neither a match nor free, and `doubted`, until the
     sweep makes it one of an unknown digest, and that has expired. With "ecc" the memory is one of
-    three copies, and the sweep erases empty cells in which these differ.
+    three copies, and the sweep writes anew what one of them has lost.
 
     Parameters
     ----------
@@ -102,9 +102,10 @@ class Column(wiring.Component):
         m = Module()
         m.submodules.memory = memory = self.memory
         swept = Signal(range(self._spec.rows))
-        erase = self._elaborate_sweep(m, swept)
+        writes = self._elaborate_sweep(m, swept)
+        erase = self.checks.elaborate_erasure(m, writes)
         m.d.comb += memory.a_address.eq(self.row)
-        self._elaborate_port(m, swept, erase)
+        self._elaborate_port(m, swept, writes, erase)
         written = registered(m, self.write & self.same_row, "meets_written")
         erased = registered(m, erase & ~self.write, "erased")
         same = registered(m, agreeing_pairs(self.next_row, swept), "meets_swept")
@@ -114,15 +115,15 @@ class Column(wiring.Component):
         self._elaborate_answer(m, met)
         return m
 
-    def _elaborate_port(self, m, swept, erase):
-        """Let operations write, or the sweep read and erase."""
+    def _elaborate_port(self, m, swept, writes, erase):
+        """Let operations write, or the sweep read, and write or erase."""
         memory, written = self.memory, self.written.as_value()
         m.d.comb += [
             memory.b_address.eq(Mux(self.write, self.write_row, swept)),
             memory.write.eq(self.write | erase),
             # Of a cell that is erased the rest does not matter.
             memory.value.eq(
-                self.checks.value(written[0] & self.write, written[1:], erase & ~self.write)
+                self.checks.value(written[0] & self.write, written[1:], writes & ~self.write)
             ),
         ]
 
@@ -177,7 +178,7 @@ class Column(wiring.Component):
         return register
 
     def _elaborate_sweep(self, m, swept):
-        """Return whether the cell in the row `swept` is erased if no operation writes."""
+        """Return whether the cell in the row `swept` is written if no operation writes."""
         due = self._due
         # Read, and so many clocks later.
         flight = Signal(self.memory.LATENCY + 3)
@@ -185,7 +186,7 @@ class Column(wiring.Component):
         meets, touched = Signal(), Signal()
         cell = data.View(self.checks.cell, self.memory.b_word)
         expired = Signal()
-        self.checks.elaborate_sweep(m)
+        self.checks.elaborate_sweep(m, flight[self.memory.LATENCY - 1])
         used = delayed(m, cell.used, 2, "swept_used")
         # Of another register, as many would look at one.
         number = registered(m, self.number, "sweep_number", reset_less=True)

@@ -90,7 +90,11 @@ class DictionaryCore(wiring.Component):
             self._column(
                 column,
                 memory=protected(
-                    build, copies=profile.copies, answers=["a_word", "b_word"], registers=0
+                    build,
+                    copies=profile.copies,
+                    answers=["a_word", "b_word"],
+                    registers=0,
+                    writes="write",
                 ),
                 side=2 * column // spec.columns,
                 protect=protect,

@@ -130,9 +130,9 @@ class RingColumn(Column):
         # The sweep begins no row; it has left the port.
         self._wants, self._visits = Signal(), Signal()
 
-    def _elaborate_port(self, m, swept, erase):
+    def _elaborate_port(self, m, swept, writes, erase):
         memory, written = self.memory, self.written
-        passing = self.checks.from_operation(self.write, erase)
+        passing = self.checks.from_operation(self.write, writes)
         m.d.comb += [
             memory.b_address.eq(
                 Mux(self.write, self.write_row, Mux(self._visits, self._arrived, swept))
@@ -143,7 +143,7 @@ class RingColumn(Column):
                 self.checks.value(
                     Mux(self.write, written.used, self._visits),
                     Mux(passing, written.as_value(), self._newcomer.as_value())[1:],
-                    erase & ~self.write,
+                    writes & ~self.write,
                 )
             ),
         ]

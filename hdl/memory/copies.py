@@ -3,19 +3,21 @@
 from functools import reduce
 from operator import and_, or_
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..latencies import VOTE_LATENCY
+from ..pipeline import registered
+from .parity import DIGIT
 
 
 class Copies(wiring.Component):
     """Copies of a memory, which all get the same and answer as one.
 
     A bit of an answer is set where it is in either of two copies, or in two of three. So what one
-    of two has lost still reads as set, and any single bit of three is corrected. Nothing is
-    written back: a wrong bit stays until it is written, set or cleared.
+    of two has lost still reads as set, and any single bit of three is corrected. A wrong bit stays
+    until it is written, set or cleared, or its copy alone is written by `mend`.
 
     Parameters
     ----------
@@ -27,6 +29,8 @@ class Copies(wiring.Component):
         Of a copy, which the vote adds `registers` to.
     registers : int
         1, or 0 if a register follows.
+    writes : str, optional
+        Input with which a copy is written, if one alone can be.
 
     Members
     -------
@@ -34,7 +38,10 @@ class Copies(wiring.Component):
 
     upset : Out
         With the `answers`, for each whether the copies differ in it; without registers, for each
-        of its bits. It means nothing where the answer itself is undefined.
+        copy but the first, in which bits it differs from that. It means nothing where the answer
+        itself is undefined.
+    mend : In(len(copies))
+        If there is an input with which copies are written: copies that are, as well.
 
     Raises
     ------
@@ -42,15 +49,23 @@ class Copies(wiring.Component):
         If there are not two copies or three.
     """
 
-    def __init__(self, copies, *, answers, latency, registers=VOTE_LATENCY):
+    def __init__(self, copies, *, answers, latency, registers=VOTE_LATENCY, writes=None):
         if len(copies) not in (2, 3):
             raise ValueError(f"Copies must be 2 or 3, not {len(copies)}")
         self.copies = copies
-        self._answers = answers
         self._registers = registers
+        self._writes = writes
         self.latency = self.LATENCY = latency + registers
-        widths = [1 if registers else len(getattr(copies[0], name)) for name in answers]
-        super().__init__({**copies[0].signature.members, "upset": Out(sum(widths))})
+        self._others = len(copies) - 1
+        # Where what is told of each answer begins.
+        self._places, bits = {}, 0
+        for name in answers:
+            self._places[name] = bits
+            bits += 1 if registers else self._others * len(getattr(copies[0], name))
+        super().__init__(
+            {**copies[0].signature.members, "upset": Out(bits)}
+            | ({"mend": In(len(copies))} if writes else {})
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -60,16 +75,74 @@ class Copies(wiring.Component):
             m.submodules[f"copy{number}"] = copy
         for name, member in self.copies[0].signature.members.items():
             own, each = getattr(self, name), [getattr(copy, name) for copy in self.copies]
-            if member.flow is In:
+            if name == self._writes:
+                m.d.comb += [one.eq(own | mend) for one, mend in zip(each, self.mend, strict=True)]
+            elif member.flow is In:
                 m.d.comb += [one.eq(own) for one in each]
-            elif name in self._answers:
+            elif name in self._places:
                 domain += own.eq(vote(each))
-                differs = reduce(or_, each) & ~reduce(and_, each)
-                upsets.append(differs.any() if self._registers else differs)
+                if self._registers:
+                    upsets.append((reduce(or_, each) & ~reduce(and_, each)).any())
+                else:
+                    upsets += [each[0] ^ other for other in each[1:]]
             else:
                 m.d.comb += own.eq(Cat(each).all())
         domain += self.upset.eq(Cat(upsets))
         return m
+
+    def unlike(self, name):
+        """Return for each copy but the first whether it differs from that, in groups of bits.
+
+        Without registers.
+
+        Parameters
+        ----------
+        name : str
+            One of the `answers`.
+        """
+        start, width = self._places[name], len(getattr(self, name))
+        each = [self.upset[start + number * width :][:width] for number in range(self._others)]
+        return [Cat(differs[at : at + DIGIT].any() for at in range(0, width, DIGIT))
+                for differs in each]  # fmt: skip
+
+
+class Mending:
+    """What a sweep has read of a cell in three copies, and which of them it is to write anew.
+
+    Only what differs from the other two is written. So whoever reads the cell meanwhile is
+    answered as ever, whatever that copy gives, and the write of an operation is never undone.
+
+    Parameters
+    ----------
+    m : Module
+        Gets the registers.
+    memory : Copies
+        Of three memories of cells.
+    read : Value
+        Whether the word at port B is that of a cell in hand.
+    """
+
+    def __init__(self, m, memory, read):
+        self.word = Signal.like(memory.b_word, name="mended_word", reset_less=True)
+        """What the cell holds, two clocks after it was read, and until another is."""
+        self.copies = Signal(len(memory.copies), name="mended_copies")
+        """Copies that hold something else, likewise."""
+        word = registered(m, memory.b_word, "found_word", reset_less=True)
+        unlike = [registered(m, groups, "unlike") for groups in memory.unlike("b_word")]
+        with m.If(registered(m, read, "word_found")):
+            m.d.sync += [self.word.eq(word), self.copies.eq(deviating(*unlike))]
+
+
+def deviating(second, third):
+    """Return which of three copies differ from both others.
+
+    Parameters
+    ----------
+    second, third : Value
+        Where each of these differs from the first.
+    """
+    second, third = second.any(), third.any()
+    return Cat(second & third, second & ~third, third & ~second)
 
 
 def vote(values):

@@ -47,7 +47,7 @@ class ElidePart(CellPart):
 
     def __init__(self, *, cells, stamp_bits, limit, memory=PortableCellMemory, protect="none"):
         shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
-        self.sweep = Sweep(**shape, checked=protect == "parity")
+        self.sweep = Sweep(**shape, protect=protect)
         super().__init__(**shape, memory=memory, protect=protect, clear=In(1), clean=Out(1))
 
     def elaborate(self, platform):
@@ -75,16 +75,13 @@ class ElidePart(CellPart):
             sweep.clear.eq(pipe.enter(self.clear, "clear").at(7).value),
             self.clean.eq(sweep.clean),
         ]
-        fresh = need.value
-        if self._checked:
-            fresh = need.value | sweep.renew
-            self._elaborate_renewal(m, port, swept, sweep.write & sweep.renew & ~need.value)
+        value, whole = self._elaborate_swept(m, port, swept, ~need.value)
         m.d.sync += [
             port.address.eq(Mux(need.value, address.at(7).value, sweep.address)),
-            port.value.eq(Mux(fresh, self._word("stamp"), self._word("restamp"))),
-            port.write.eq(need.value | sweep.write),
+            port.value.eq(Mux(need.value, self._word("stamp"), value)),
+            port.write.eq(need.value | whole),
             port.inserts.eq(need.value),
-            port.sweeps.eq(sweep.write & ~need.value),
+            port.sweeps.eq(whole & ~need.value),
         ]
         return m
 

@@ -1,6 +1,6 @@
 """Part of a timing filter whose operations read a cell and write it in one access of the memory."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Const, Module
 from amaranth.lib.wiring import In, Out
 
 from ..memory.cells import PortableReadBeforeWriteMemory
@@ -57,7 +57,7 @@ class ExchangePart(CellPart):
         protect="none",
     ):
         shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
-        self.sweep = ExchangeSweep(**shape, checked=protect == "parity")
+        self.sweep = ExchangeSweep(**shape, protect=protect)
         super().__init__(**shape, memory=memory, protect=protect, clear=In(1), clean=Out(1))
 
     def elaborate(self, platform):
@@ -84,15 +84,12 @@ class ExchangePart(CellPart):
             sweep.clear.eq(pipe.enter(self.clear, "clear").at(access).value),
             self.clean.eq(sweep.clean),
         ]
-        value = self._word("restamp")
-        if self._checked:
-            value = Mux(sweep.renew, self._word("stamp"), value)
-            self._elaborate_renewal(m, port, memory.b_word, sweep.write & sweep.renew)
+        value, whole = self._elaborate_swept(m, port, memory.b_word, Const(1))
         m.d.sync += [
             port.address.eq(sweep.address),
             port.value.eq(value),
-            port.write.eq(sweep.write),
-            port.sweeps.eq(sweep.write),
+            port.write.eq(whole),
+            port.sweeps.eq(whole),
         ]
         return m
 
@@ -125,8 +122,8 @@ class ExchangePart(CellPart):
         if self._voted:
             found = pipe.register(
                 "found",
-                lambda differs, dead: differs.any() & ~dead,
-                self._elaborate_differs(pipe, word.stage),
+                lambda unlike, dead: unlike.any() & ~dead,
+                self._elaborate_unlike(pipe, word.stage),
                 dead,
             )
             m.d.comb += self.upset.eq(found.value)

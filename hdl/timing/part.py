@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from amaranth.hdl import Cat, Signal
+from amaranth.hdl import Cat, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..latencies import PROTECTIONS, check_bits
+from ..latencies import PROTECTIONS, VOTES, check_bits
 from ..memory.cells import PortableCellMemory
-from ..memory.copies import protected
-from ..memory.parity import DIGIT, sums
+from ..memory.copies import Mending, protected
+from ..memory.parity import sums
 from ..pipeline import registered
 from .doubt import Doubt, NoDoubt, Parity
 from .ticks import stamp_checks
@@ -36,8 +36,8 @@ class CellPart(wiring.Component):
         One of `lately.hdl.latencies.PROTECTIONS`. With "parity" a cell holds that of its stamp. If
         it is wrong, the age is 0, until the sweep gives the cell the present stamp: no younger one
         was ever there, so no window misses the key, and in `limit` ticks the cell has expired. With
-        "ecc" there are three copies of the memory, of which most count. Nothing is written back: a
-        cell is written by an insertion, or by the sweep once it has expired.
+        "ecc" there are three copies of the memory, of which most count. The sweep writes anew what
+        one of them has lost.
     others
         Further ports of the part, by name.
 
@@ -58,7 +58,7 @@ class CellPart(wiring.Component):
     upset : Out(1)
         If protected: the cell that is read was found upset.
     renewed : Out(1)
-        With parity: the sweep writes a cell that was found upset.
+        If protected: the sweep writes a cell that was found upset.
     """
 
     LATENCY = PART_LATENCY
@@ -83,12 +83,12 @@ class CellPart(wiring.Component):
             copies=PROTECTIONS[protect] if self._voted else 1,
             answers=["a_word", "b_word"],
             registers=0,
+            writes="write",
         )
         self._bits = stamp_bits
         self._limit = limit
         others |= dict.fromkeys(stamp_checks(self._checked), In(check_bits(stamp_bits)))
-        others |= {"upset": Out(1)} if self._checked or self._voted else {}
-        others |= {"renewed": Out(1)} if self._checked else {}
+        others |= {"upset": Out(1), "renewed": Out(1)} if self._checked or self._voted else {}
         super().__init__(
             {
                 "address": In(range(cells)),
@@ -118,15 +118,9 @@ class CellPart(wiring.Component):
         Known or dead it is a stage after its word, if what was read does not count.
         """
         if self._voted:
-            differs = self._elaborate_differs(pipe, word.stage - 1)
-            some = pipe.register(
-                "some",
-                lambda differs: Cat(
-                    differs[at : at + DIGIT].any() for at in range(0, len(differs), DIGIT)
-                ),
-                differs,
-            )
-            return Doubt(m, self, pipe.register("wrong", lambda some: some.any(), some))
+            unlike = self._elaborate_unlike(pipe, word.stage - 1)
+            wrong = pipe.register("wrong", lambda unlike: unlike.any(), unlike)
+            return Doubt(m, self, wrong.at(word.stage + 2))
         if not self._checked:
             return NoDoubt()
         added = pipe.register("sums", sums, word)
@@ -137,19 +131,35 @@ class CellPart(wiring.Component):
         )
         return Parity(m, self, wrong, pipe, met)
 
-    def _elaborate_differs(self, pipe, stage):
-        """Return, a stage after a word, in which bits its copies differ."""
-        differs = self.memory.upset[: len(self.memory.a_word)]
-        return pipe.enter(differs, "differs", stage=stage).at(stage + 1)
+    def _elaborate_unlike(self, pipe, stage):
+        """Return, a stage after a word, where its copies differ; of the second, and the third."""
+        unlike = Cat(self.memory.unlike("a_word"))
+        return pipe.enter(unlike, "unlike", stage=stage).at(stage + 1)
 
-    def _elaborate_renewal(self, m, port, swept, renews):
+    def _elaborate_swept(self, m, port, word, free):
+        """Return what the sweep writes, and whether it does so in all copies there are.
+
+        The word at port B is that of the cell in hand, or was in the clock before; the sweep
+        writes if the port is `free`.
+        """
+        sweep, value = self.sweep, self._word("restamp")
+        if not self._checked and not self._voted:
+            return value, sweep.write
+        renews = sweep.write & sweep.renew & free
+        m.d.comb += self.renewed.eq(renews)
+        if self._checked:
+            self._elaborate_renewal(m, word)
+            m.d.sync += port.renews.eq(renews)
+            return Mux(sweep.renew, self._word("stamp"), value), sweep.write
+        mending = Mending(m, self.memory, sweep.read)
+        mends = registered(m, mending.copies & renews.replicate(VOTES), "mends")
+        m.d.comb += [sweep.wrong.eq(mending.copies.any()), self.memory.mend.eq(mends)]
+        return Mux(sweep.renew, mending.word, value), sweep.write & ~sweep.renew
+
+    def _elaborate_renewal(self, m, swept):
         """Have a cell written that the sweep finds wrong, two clocks after its word."""
         added = registered(m, sums(swept), "swept_sums")
-        m.d.comb += [
-            self.sweep.wrong.eq(registered(m, ~added.xor(), "swept_wrong")),
-            self.renewed.eq(renews),
-        ]
-        m.d.sync += port.renews.eq(renews)
+        m.d.comb += self.sweep.wrong.eq(registered(m, ~added.xor(), "swept_wrong"))
 
     def _elaborate_same(self, pipe, name, address, other, flag, *, stage=1):
         """Return whether a flag of a stage is set and its address the operation's, two later."""

@@ -4,8 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from ..latencies import VOTES
 from ..memory.cells import PortableCellMemory
-from ..pipeline import Pipeline
+from ..memory.copies import deviating
+from ..pipeline import Pipeline, registered
 from .part import CellPart, WritePort
 from .sweep_rules import BETWEEN
 from .ticks import TickCount, constant_flags, is_at_least, joined_flags
@@ -63,7 +65,9 @@ class RestPart(CellPart):
         insert, sweep, wipe = (flags[name].at(self.LATENCY).value
                                for name in ("insert", "sweep", "wipe"))  # fmt: skip
         sweeps = Signal()
-        restamps = sweep
+        restamp, restamps = self._word("restamp"), sweep
+        if self._voted:
+            restamp = self._elaborate_mending(m, pipe, stamp, sweep & ~wipe & ~expired.value)
         if self._checked:
             renews = sweep & ~wipe & self.upset
             restamps = sweep & ~renews
@@ -76,11 +80,33 @@ class RestPart(CellPart):
         ]
         m.d.sync += [
             port.address.eq(address.at(self.LATENCY).value),
-            port.value.eq(Mux(restamps, self._word("restamp"), self._word("stamp"))),
+            port.value.eq(Mux(restamps, restamp, self._word("stamp"))),
             port.write.eq(insert | sweeps),
             port.sweeps.eq(sweeps),
         ]
         return m
+
+    def _elaborate_mending(self, m, pipe, word, young):
+        """Have a copy written that differs; return what is written for a sweep of a cell.
+
+        Parameters
+        ----------
+        m : Module
+        pipe : Pipeline
+        word : Staged
+            Of the cell.
+        young : Value
+            Whether the sweep takes it and finds it not expired, at stage `LATENCY`.
+        """
+        unlike = self._elaborate_unlike(pipe, word.stage)
+        half = len(unlike) // 2
+        copies = pipe.register(
+            "deviating", lambda unlike: deviating(unlike[:half], unlike[half:]), unlike
+        )
+        renews = young & self.upset
+        mends = registered(m, copies.at(self.LATENCY).value & renews.replicate(VOTES), "mends")
+        m.d.comb += [self.renewed.eq(renews), self.memory.mend.eq(mends)]
+        return Mux(young, word.at(self.LATENCY).value, self._word("restamp"))
 
     def _elaborate_known(self, m, pipe, address, insert, tick):
         """Return, of stage 5, whether an operation before inserts, and the ticks since the last."""

@@ -26,8 +26,8 @@ class Sweep(wiring.Component):
         Age from which on a cell has expired.
     stamp_bits : int
         Width of an age.
-    checked : bool
-        Whether cells have a parity.
+    protect : str
+        Of the cells, one of `lately.hdl.latencies.PROTECTIONS`.
 
     Members
     -------
@@ -36,7 +36,7 @@ class Sweep(wiring.Component):
     age : In(stamp_bits)
         Of the cell that was read `READ` clocks ago.
     wrong : In(1)
-        With parity, a clock later: it is to be written as it is wrong.
+        If protected, a clock later: it is to be written as it is wrong.
     inserted : In(range(cells))
         Cell of an operation that writes, or would, `AHEAD` clocks later.
     insert : In(1)
@@ -47,21 +47,25 @@ class Sweep(wiring.Component):
     write : Out(1)
         It is to be written unless the port is busy.
     renew : Out(1)
-        With parity and `write`: with the present stamp.
+        If protected, with `write`: as it is wrong, and with "ecc" has not expired.
+    read : Out(1)
+        With "ecc": the word of the cell in hand is there.
     clean : Out(1)
     """
 
     CLOCKS = CELL_CLOCKS
     READ = 4
     """Clocks from the clock of a read to the age."""
+    WORD = 4
+    """Clock of a cell in which its word is there."""
     AHEAD = 3
     SETTLE, ASK, DECIDE, NEXT = 0, 1, 8, 9
     """Clocks of a cell at which something happens."""
 
-    def __init__(self, *, cells, limit, stamp_bits, checked=False):
+    def __init__(self, *, cells, limit, stamp_bits, protect="none"):
         self._cells = cells
         self._limit = limit
-        self._checked = checked
+        self._checked, self._voted = protect == "parity", protect == "ecc"
         super().__init__(
             {
                 "busy": In(1),
@@ -73,7 +77,8 @@ class Sweep(wiring.Component):
                 "write": Out(1),
                 "clean": Out(1),
             }
-            | ({"wrong": In(1), "renew": Out(1)} if checked else {})
+            | ({"wrong": In(1), "renew": Out(1)} if self._checked or self._voted else {})
+            | ({"read": Out(1)} if self._voted else {})
         )
 
     def elaborate(self, platform):
@@ -86,8 +91,8 @@ class Sweep(wiring.Component):
         past = registered(m, constant_flags(self.age, self._limit), "past")
         with m.If(at[self.DECIDE - 1]):
             m.d.sync += expired.eq(is_at_least(past))
-        if self._checked:
-            expired = self._elaborate_renewal(m, at, wiping, expired)
+        if self._checked or self._voted:
+            expired |= self._elaborate_renewal(m, at, wiping, is_at_least(past))
         restamps = expired & ~touched
         waits = self.busy & (at[self.ASK] | at[self.DECIDE] & restamps)
         with m.If(~waits):
@@ -108,12 +113,14 @@ class Sweep(wiring.Component):
         return m
 
     def _elaborate_renewal(self, m, at, wiping, expired):
-        """Return whether the cell in hand has expired or is wrong."""
+        """Return whether the cell in hand is written as it is wrong."""
         renews = Signal()
         with m.If(at[self.DECIDE - 1]):
-            m.d.sync += renews.eq(self.wrong)
+            m.d.sync += renews.eq(self.wrong & ~expired if self._voted else self.wrong)
         m.d.comb += self.renew.eq(renews & ~wiping)
-        return expired | renews
+        if self._voted:
+            m.d.comb += self.read.eq(at[self.WORD])
+        return renews
 
     def _elaborate_touched(self, m, at):
         """Return whether an operation inserts into the cell between its read and its write."""
@@ -142,7 +149,7 @@ class ExchangeSweep(Sweep):
     """
 
     CLOCKS = EXCHANGE_CLOCKS
-    ASK, DECIDE, NEXT = 2, 9, 10
+    ASK, WORD, DECIDE, NEXT = 2, 6, 9, 10
 
     def _forestalls(self, touched, same):
         return touched | same

@@ -12,6 +12,7 @@ from .options import (
     count_option,
     filter_options,
     json_option,
+    organisation_option,
     protect_option,
     strict_option,
     time_limit_option,
@@ -43,11 +44,7 @@ if TYPE_CHECKING:
     help="Read and write in one access of the block RAMs, which loses no clock and lowers their "
     "limit; timing filters by count on an ECP5 only.",
 )
-@choice_option(
-    "--organisation",
-    ["separate", "bit-sliced"],
-    "Memory organisation; bit-sliced suits guarded-epoch filters only.",
-)
+@organisation_option
 @click.option(
     "--frames",
     "width",

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .figures import Figures, figures_command
-from .options import choose_unit, count_option, filter_options, protect_option, seed_option
+from .options import (
+    choose_unit,
+    count_option,
+    filter_options,
+    organisation_option,
+    protect_option,
+    seed_option,
+)
 from .progress import counting_bar
 
 if TYPE_CHECKING:
@@ -27,6 +34,7 @@ KINDS = ("memory", "buffer", "register", "counter")
     help="What is struck: the memory of the keys, memories of queues and delays, flip-flops, or "
     "those of counters of events; may be repeated.  [default: all, each bit as likely]",
 )
+@organisation_option
 @protect_option
 @click.option("--check", is_flag=True, help="Have the unit watch its own state, and reset itself.")
 @seed_option
@@ -42,6 +50,7 @@ def bench_upsets(
     preset: str | None,
     upsets: int,
     kinds: tuple[str, ...],
+    organisation: str,
     protect: str,
     check: bool,
     seed: int,
@@ -58,6 +67,7 @@ def bench_upsets(
       lately bench upsets --preset tiny --upsets 10000
       lately bench upsets --preset timing-tiny --kind memory --json
       lately bench upsets --preset tiny --protect parity --kind memory --kind buffer
+      lately bench upsets --preset gebf-tiny --organisation bit-sliced --protect ecc
       lately bench upsets --preset dictionary-tiny --record build/upsets.json
     """
     chosen = choose_unit(spec, preset)
@@ -65,9 +75,9 @@ def bench_upsets(
     from ..replay.run_record import UPSETS, RunRecord
     from ..replay.upset_campaign import Campaign, run
 
-    options = ({"protect": protect} if protect != "none" else {}) | (
-        {"check": check} if check else {}
-    )
+    options: dict[str, Any] = {"organisation": organisation} if organisation != "separate" else {}
+    options |= {"protect": protect} if protect != "none" else {}
+    options |= {"check": check} if check else {}
     campaign = Campaign(spec=chosen, upsets=upsets, seed=seed, kinds=struck, options=options)
     name = _name(campaign, preset, spec)
     store = None if record is None else RunRecord(record, UPSETS)
@@ -92,4 +102,5 @@ def _name(campaign: "Campaign", preset: str | None, path: str | None) -> str:
     protected, checked = options.get("protect"), "check" if options.get("check") else None
     struck = [] if len(campaign.kinds) == len(KINDS) else campaign.kinds
     seed = f"seed {campaign.seed}" if campaign.seed != 1 else None
-    return " ".join(filter(None, [preset or file, protected, checked, *struck, seed]))
+    organised = options.get("organisation")
+    return " ".join(filter(None, [preset or file, organised, protected, checked, *struck, seed]))

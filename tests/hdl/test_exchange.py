@@ -124,7 +124,7 @@ def chased(window, rounds=15):
         # A query does not keep the sweep from a cell.
         (ExchangePart, "sweep.insert.eq(insert.at(told).value)", "sweep.insert.eq(1)"),
         # The sweep, and its pace.
-        (ExchangePart, "port.write.eq(sweep.write)", "port.write.eq(sweep.write & ~sweep.clean)"),
+        (ExchangePart, "port.write.eq(whole)", "port.write.eq(whole & ~sweep.clean)"),
         (ExchangeSweep, "    CLOCKS = EXCHANGE_CLOCKS\n", "    CLOCKS = 3 * EXCHANGE_CLOCKS\n"),
     ],
 )  # fmt: skip

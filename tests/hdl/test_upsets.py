@@ -10,19 +10,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from amaranth.back import rtlil
+from amaranth.hdl import Const, Module, Signal
 from amaranth.sim import Simulator
 from garbage_memory import GarbageExchange, GarbageMemory, with_own_garbage
 from timing_unit_bench import Bench, random_operations
-from upsets import Outcome, cell_words, flips, upset_ring
+from upsets import Outcome, cell_words, flips, is_sound, upset_ring
 
 from lately.boards.export.design import Design
 from lately.boards.link.information import Information
 from lately.boards.link.link import Link
-from lately.golden import SpecificationError, any_preset, from_spec, preset
+from lately.golden import Operation, SpecificationError, any_preset, from_spec, preset
 from lately.golden.hash.keys import random_keys
 from lately.hdl import filter_unit
 from lately.hdl.latencies import PROTECTIONS, VOTE_LATENCY, VOTES
-from lately.hdl.memory.copies import Copies
+from lately.hdl.memory.copies import Copies, deviating
 from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.words import PortableWordBank
 from lately.hdl.profile import HardwareProfile
@@ -229,6 +230,85 @@ def test_cells_without_an_upset(kind, protect):
     bench.run(random_operations(SEED, 250, keys=12, window=20))
     assert bench.wrong == []
     assert bench.upsets == 0
+
+
+@pytest.mark.parametrize("kind", CELLED)
+def test_the_sweep_writes_what_a_copy_has_lost(kind):
+    """In all copies, and with a query of a cell in each clock, which meets that."""
+    # No tick comes meanwhile, so that no cell expires, and none is inserted into.
+    bench = UpsetBench(kind, protect="ecc", gap=5000)
+    words, mended = cell_words(bench.unit), []
+
+    async def strike(ctx):
+        await ctx.tick().until(bench.unit.i.ready)
+        await ctx.tick().repeat(80)
+        for number, copies in enumerate(words):
+            for row in range(copies[0].depth):
+                copy = copies[(number + row) % VOTES]
+                ctx.set(copy.data[row], ctx.get(copy.data[row]) ^ 1 << row % copy.shape)
+        await ctx.tick().repeat(1000)
+        mended.append(all(is_sound(ctx, copies, row, parity=False)
+                          for copies in words for row in range(copies[0].depth)))  # fmt: skip
+
+    inserts = [(Operation.INSERT, key, 20) for key in range(20)]
+    bench.run([*inserts, 60, *[(Operation.QUERY, 19, 20)] * 1100], strike)
+    assert bench.wrong == []
+    assert mended == [True]
+    assert bench.upsets > 0
+
+
+def test_one_copy_alone_is_written():
+    kind = with_own_garbage(GarbageMemory)
+    copies = [kind(depth=4, width=5) for _ in range(VOTES)]
+    memory = Copies(copies, answers=["a_word", "b_word"], latency=2, registers=0, writes="write")
+
+    async def stream(ctx):
+        ctx.set(memory.a_address, 3)
+        ctx.set(memory.b_address, 3)
+        ctx.set(memory.value, 0b10110)
+        ctx.set(memory.write, 1)
+        await ctx.tick()
+        ctx.set(memory.write, 0)
+        for number, copy in enumerate(copies):
+            # The other copies have what no one reads.
+            ctx.set(copy.words.data[3], 0b00001)
+            ctx.set(memory.value, 0b10110)
+            ctx.set(memory.mend, 1 << number)
+            await ctx.tick()
+            ctx.set(memory.mend, 0)
+            ctx.set(memory.value, 0b01001)
+            await ctx.tick()
+            assert ctx.get(memory.a_word) == 0b10110
+            await ctx.tick()
+            assert ctx.get(memory.upset) == 0
+            assert [ctx.get(one.words.data[3]) for one in copies] == [0b10110] * 3
+
+    simulate(memory, stream)
+
+
+@pytest.mark.parametrize(
+    ("words", "copies"),
+    [
+        ((5, 5, 5), 0b000),
+        ((4, 5, 5), 0b001),
+        ((5, 7, 5), 0b010),
+        ((5, 5, 0), 0b100),
+        # The others will differ from it then.
+        ((4, 7, 5), 0b001),
+    ],
+)  # fmt: skip
+def test_copies_that_differ_from_both_others(words, copies):
+    first, *others = (Const(word, 3) for word in words)
+    found = Signal(VOTES)
+    m = Module()
+    m.d.comb += found.eq(deviating(*(first ^ other for other in others)))
+
+    async def stream(ctx):
+        assert ctx.get(found) == copies
+
+    simulator = Simulator(m)
+    simulator.add_testbench(stream)
+    simulator.run()
 
 
 # Units

@@ -69,7 +69,7 @@ def test_column_without_a_cure_is_found_out(old, new):
         # One that the sweep writes while it is read.
         ("(cell.used & cell.unknown & ~met) | renewed", "cell.used & cell.unknown & ~met"),
         # What the sweep makes of it.
-        ("renews = erase & self._renews", "renews = erase & 0"),
+        ("renews = swept & self._renews", "renews = swept & 0"),
     ],
 )
 def test_parity_without_a_cure_is_found_out(monkeypatch, old, new):
