@@ -197,7 +197,9 @@ class Voted(Unchecked):
 
     def value(self, used, others, swept):
         """Return as `Unchecked.value`."""
-        return Mux(swept & self._mends, self._mending.word, super().value(used, others, swept))
+        # An entry is written by an operation, or in a clock that is not the sweep's.
+        mends = self._mends & ~self._column.write & ~used
+        return Mux(mends, self._mending.word, super().value(used, others, swept))
 
 
 class Parity(Unchecked):

@@ -12,7 +12,7 @@ from ..control import PlainCoreSignature
 from ..hash.functions import StateHash, expand
 from ..hash.siphash import SipHash
 from ..latencies import CONTROL_LAG, DEFAULT_LEVELS
-from ..memory.copies import protected
+from ..memory.copies import OF_CELLS, protected
 from ..memory.parity import sums
 from ..memory.variants import cell_memory
 from ..pipeline import Pipeline, registered
@@ -89,13 +89,7 @@ class DictionaryCore(wiring.Component):
         self.columns = [
             self._column(
                 column,
-                memory=protected(
-                    build,
-                    copies=profile.copies,
-                    answers=["a_word", "b_word"],
-                    registers=0,
-                    writes="write",
-                ),
+                memory=protected(build, copies=profile.copies, **OF_CELLS),
                 side=2 * column // spec.columns,
                 protect=protect,
             )

@@ -170,6 +170,10 @@ def copy_names(copies):
     return range(len(copies)) if len(copies) > 1 else [""]
 
 
+OF_CELLS = {"answers": ["a_word", "b_word"], "registers": 0, "writes": "write"}
+"""How `Copies` stand for a memory of cells, whose answers a register follows."""
+
+
 def protected(build, *, copies, answers, latency=None, **options):
     """Return the memory that is built, or as many copies of it as there shall be.
 

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..latencies import PROTECTIONS, VOTES, check_bits
 from ..memory.cells import PortableCellMemory
-from ..memory.copies import Mending, protected
+from ..memory.copies import OF_CELLS, Mending, protected
 from ..memory.parity import sums
 from ..pipeline import registered
 from .doubt import Doubt, NoDoubt, Parity
@@ -81,9 +81,7 @@ class CellPart(wiring.Component):
                 width=stamp_bits + (check_bits(stamp_bits) if self._checked else 0),
             ),
             copies=PROTECTIONS[protect] if self._voted else 1,
-            answers=["a_word", "b_word"],
-            registers=0,
-            writes="write",
+            **OF_CELLS,
         )
         self._bits = stamp_bits
         self._limit = limit

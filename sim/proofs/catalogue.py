@@ -10,6 +10,7 @@ from ...golden.errors import LatelyError
 from . import (
     answers,
     buses,
+    cell_copies,
     core,
     dictionary,
     expiry,
@@ -46,6 +47,7 @@ PROOFS: tuple[Proof, ...] = tuple(
         timing,
         thresholds,
         dictionary,
+        cell_copies,
         ring_exchanges,
         ring_answers,
         ring_rests,

@@ -7,7 +7,8 @@ component assumes them, and another proof asserts them of whoever drives it.
 
 from typing import Any
 
-from amaranth.hdl import Assert, Fragment, Module, Signal
+from amaranth.hdl import Assert, Fragment, Module, Mux, Signal
+from amaranth.hdl._ast import AnyConst, AnySeq
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -48,6 +49,31 @@ class Harness(wiring.Component):
     def reach(self, name, condition):
         """Name a state that must not be out of reach."""
         self._goals.append((name, condition))
+
+
+class Unreliable:
+    """Mixin of memories: they answer anything at all while they lie."""
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+        self.lies = Signal()
+
+    def told(self, value):
+        """Return what is answered."""
+        return Mux(self.lies, AnySeq(len(value)), value)
+
+
+def one_lies(m, copies):
+    """Have one of some memories lie in every clock, whichever, or none.
+
+    Parameters
+    ----------
+    m : Module
+    copies : list of Unreliable
+    """
+    liar = Signal(range(len(copies) + 1))
+    m.d.comb += liar.eq(AnyConst(len(liar)))
+    m.d.comb += [copy.lies.eq(liar == number) for number, copy in enumerate(copies)]
 
 
 class Rules(wiring.Component):

@@ -17,7 +17,7 @@ from ...hdl.pipeline import delayed
 from ...hdl.ring.ring import Ring
 from ..toolchain import models
 from .formal import Bounded, Proof, Unbounded
-from .harness import Harness, Rules
+from .harness import Harness, Rules, Unreliable, one_lies
 
 
 class Undefined(PortableSegmentMemory):
@@ -67,30 +67,24 @@ class SegmentAnswers(Harness):
         return bit == expected
 
 
-class Unreliable(Undefined):
-    """A memory that answers anything at all while it `lies`."""
-
-    def __init__(self, **parameters):
-        super().__init__(**parameters)
-        self.lies = Signal()
+class UnreliableSegment(Unreliable, Undefined):
+    """A memory that answers anything at all while it lies."""
 
     def _late(self, m, bit):
-        return Mux(self.lies, AnySeq(1), super()._late(m, bit))
+        return self.told(super()._late(m, bit))
 
 
 class OneUnreliable(Copies):
     """Copies of a segment memory, one of which, whichever, answers anything in any clock."""
 
     def __init__(self, *, number, **shape):
-        copies = [Unreliable(**shape) for _ in range(number)]
+        copies = [UnreliableSegment(**shape) for _ in range(number)]
         super().__init__(copies, answers=["bit"], latency=copies[0].latency)
         self.depth, self.clear_bits = shape["depth"], shape["clear_bits"]
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
-        liar = Signal(range(len(self.copies)))
-        m.d.comb += liar.eq(AnyConst(len(liar)))
-        m.d.comb += [copy.lies.eq(liar == number) for number, copy in enumerate(self.copies)]
+        one_lies(m, self.copies)
         return m
 
 

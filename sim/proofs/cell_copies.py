@@ -1,0 +1,111 @@
+"""What is proven of cells in three copies, whatever one of them gives, and while that is mended."""
+
+from functools import partial
+
+from amaranth.hdl._ast import AnySeq
+
+from ...hdl.latencies import VOTES
+from ...hdl.memory.copies import OF_CELLS, protected
+from ...hdl.timing.elide import ElidePart
+from ...hdl.timing.exchange import ExchangePart
+from ...hdl.timing.rest import RestPart
+from .dictionary import ColumnAnswers
+from .formal import Bounded, Proof
+from .harness import Unreliable, one_lies
+from .timing import ExchangeAnswers, PartAnswers, RestAnswers, Undefined, UndefinedExchange
+
+MENDED = "a copy is written while the cell is read"
+
+
+class UnreliableCells(Unreliable, Undefined):
+    """Cells that are any while they lie."""
+
+    def _read(self, m, read, *writes):
+        return self.told(super()._read(m, read, *writes))
+
+
+class UnreliableExchange(Unreliable, UndefinedExchange):
+    """The same of a memory that reads before it writes."""
+
+    def _read(self, m, read, *writes):
+        return self.told(super()._read(m, read, *writes))
+
+
+def three_copies(**shape):
+    """Return a memory of cells in three copies."""
+    return protected(partial(UnreliableCells, **shape), copies=VOTES, **OF_CELLS)
+
+
+class OneLies:
+    """Mixin of harnesses: one of the three copies of the cells lies, whichever."""
+
+    def build(self, m):
+        super().build(m)
+        memory = self._cells()
+        one_lies(m, memory.copies)
+        self.reach(MENDED, memory.mend.any() & (memory.a_address == memory.b_address))
+
+    def _cells(self):
+        return self._unit.memory
+
+
+class CopiedPart(OneLies, PartAnswers):
+    """A part that elides writes, with cells in three copies."""
+
+    MEMORY = UnreliableCells
+
+    def __init__(self, *, part=ElidePart, goal=None):
+        super().__init__(part=partial(part, protect="ecc"), goal=goal)
+
+
+class CopiedRest(OneLies, RestAnswers):
+    """A part that is swept in free clocks, with cells in three copies."""
+
+    MEMORY = UnreliableCells
+
+    def __init__(self, *, part=RestPart, goal=None):
+        super().__init__(part=partial(part, protect="ecc"), goal=goal)
+
+
+class CopiedExchange(OneLies, ExchangeAnswers):
+    """A part that reads and writes in one access, with cells in three copies."""
+
+    MEMORY = UnreliableExchange
+
+    def __init__(self, *, part=ExchangePart, goal=None):
+        super().__init__(part=partial(part, protect="ecc"), goal=goal)
+
+
+class CopiedColumn(OneLies, ColumnAnswers):
+    """A column of a dictionary, with cells in three copies."""
+
+    PROTECT = "ecc"
+
+    MEMORY = staticmethod(three_copies)
+
+    def _inserts(self):
+        # Not always: otherwise no entry is within the window for as long as the sweep takes.
+        return AnySeq(1)
+
+    def _cells(self):
+        return self._column.memory
+
+
+PROOFS = tuple(
+    Proof(
+        name=f"{name}, one copy wrong",
+        statement=f"The same as *{name}* with cells in three copies, one of which, whichever, "
+        "gives anything in any clock: what the sweep writes anew changes no answer.",
+        design=f"{design} in three copies",
+        build=build,
+        method=Bounded(depth),
+        goals={MENDED: 30},
+    )
+    for name, design, build, depth in (
+        ("ages of cells", "part of 2 cells of 3 bits", CopiedPart, 34),
+        ("ages of cells, swept in free clocks", "part of 2 cells of 3 bits", CopiedRest, 40),
+        ("ages of cells, exchanged", "part of 2 cells of 3 bits", CopiedExchange, 34),
+        ("column of a dictionary", "column of 2 cells", CopiedColumn, 26),
+    )
+)
+"""Of cells in three copies."""
