@@ -177,7 +177,7 @@ class ResultQueue(wiring.Component):
             # Verdicts come later than statuses, by as many as are under way.
             under_way = Signal(range(self._depth))
             m.d.sync += under_way.eq(under_way + self.status_valid - came)
-            # That sum and what it is compared with have a clock each.
+            # The sum takes a clock, and the comparison another.
             due = registered(m, (places["verdicts"] + under_way)[: len(read)], "statuses_due")
             apart.append(registered(m, places["statuses"], "statuses_before") != due)
         tagged = places.get("tags")

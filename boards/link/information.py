@@ -230,7 +230,6 @@ class Information:
     def _check(self, *, tells_table: bool) -> None:
         """Refuse what no board is: the host would wait for ever, or have no room for a key."""
         classes, ages, _, hashes = self.table
-        whole = classes > 0 and ages > 1 and hashes > 0 and not self.window
         fits = self.record_bytes <= MAX_PAYLOAD and self.verdict_bytes <= MAX_ANSWER
         room = "such that operations and answers fit into frames"
         for name, value, possible, rule in (
@@ -238,12 +237,10 @@ class Information:
             ("key_bits", self.key_bits, self.key_bits >= 1, "at least 1"),
             ("clock_hz", self.clock_hz, self.clock_hz >= LEAST_CLOCK, f"at least {LEAST_CLOCK:,}"),
             ("records", self.record_bytes, fits, room),
-            (
-                "classes",
-                classes,
-                whole or not tells_table,
-                "those of a table with ages and hashes, and no window beside them",
-            ),
+            ("classes", classes, classes >= tells_table, "at least 1"),
+            ("ages", ages, ages > 1 or not tells_table, "at least 2"),
+            ("hashes", hashes, hashes >= tells_table, "at least 1"),
+            ("window", self.window, not (tells_table and self.window), "0 where a table answers"),
             ("entry_bits", self.table.entry_bits, self.table.entry_bits <= 64, "at most 64"),
         ):
             if not possible:

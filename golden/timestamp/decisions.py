@@ -234,7 +234,7 @@ def packed_entries(thresholds: ArrayLike, hashes: int) -> NDArray[np.uint64]:
     Parameters
     ----------
     thresholds : array_like of int, shape (classes, ages, 2**bits)
-        As those of a `DecisionTable`, each one more than `hashes` at most.
+        As those of a `DecisionTable`, each at most ``hashes + 1``.
     hashes : int
         Cells of a key.
     """

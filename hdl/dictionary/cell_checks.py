@@ -158,7 +158,7 @@ class Unchecked:
 class Voted(Unchecked):
     """Of a cell whose copies differ it is told: most of them have decided already.
 
-    The sweep writes anew what one of them has lost.
+    The sweep writes one anew that differs from the other two.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class Voted(Unchecked):
 
     def __init__(self, column, spec):
         super().__init__(column, spec)
-        # The sweep writes copies that differ.
+        # The sweep writes a copy that differs.
         self._mends = Signal(name="mends")
         self._mending = None
 
@@ -197,7 +197,8 @@ class Voted(Unchecked):
 
     def value(self, used, others, swept):
         """Return as `Unchecked.value`."""
-        # An entry is written by an operation, or in a clock that is not the sweep's.
+        # Of `swept` it need not be told, which comes late: where neither an operation writes nor an
+        # entry is written, nothing else is.
         mends = self._mends & ~self._column.write & ~used
         return Mux(mends, self._mending.word, super().value(used, others, swept))
 

@@ -22,7 +22,8 @@ class Column(wiring.Component):
 
     With "parity" a cell that was found upset is neither a match nor free, and `doubted`, until the
     sweep makes it one of an unknown digest, and that has expired. With "ecc" the memory is one of
-    three copies, and the sweep writes anew what one of them has lost.
+    three copies, and the sweep writes one anew that differs from the other two, which answer
+    whoever reads the cell meanwhile. An operation that writes the cell calls that off, too.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class DictionaryCore(wiring.Component):
         What an upset of a cell may cost, one of `lately.hdl.latencies.PROTECTIONS`. With "parity"
         a cell whose parity is wrong holds whatever is asked for, inserted last, and keeps it until
         all that it can have held has expired. With "ecc" there are three copies of each cell, of
-        which most count.
+        which most count, and the sweep writes one anew that differs from the other two.
 
     Members
     -------
@@ -209,10 +209,8 @@ class DictionaryCore(wiring.Component):
             Cat(getattr(column, name) for column in self.columns).any()
             for name in ("late", "overdue")
         )
-        m.d.sync += [
-            tick.eq(insert.value & turn[-1]),
-            self.late.eq(self._rests((registered(m, late, "any_late") & tick) | overdue)),
-        ]
+        rests = self._rests((registered(m, late, "any_late") & tick) | overdue)
+        m.d.sync += [tick.eq(insert.value & turn[-1]), self.late.eq(rests)]
         m.d.comb += [column.tick.eq(tick) for column in self.columns]
         return pipe.enter(count, "number", stage=insert.stage, reset_less=True)
 

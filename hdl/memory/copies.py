@@ -41,7 +41,8 @@ class Copies(wiring.Component):
         copy but the first, in which bits it differs from that. It means nothing where the answer
         itself is undefined.
     mend : In(len(copies))
-        If there is an input with which copies are written: copies that are, as well.
+        If there is an input with which copies are written: a bit for each copy that is written in
+        this clock, whatever that input says.
 
     Raises
     ------
@@ -93,7 +94,7 @@ class Copies(wiring.Component):
     def unlike(self, name):
         """Return for each copy but the first whether it differs from that, in groups of bits.
 
-        Without registers.
+        Only without registers.
 
         Parameters
         ----------
@@ -109,8 +110,8 @@ class Copies(wiring.Component):
 class Mending:
     """What a sweep has read of a cell in three copies, and which of them it is to write anew.
 
-    Only what differs from the other two is written. So whoever reads the cell meanwhile is
-    answered as ever, whatever that copy gives, and the write of an operation is never undone.
+    One is written, and only if it differs from the other two. So whoever reads the cell meanwhile
+    is answered by these, whatever that copy gives, and the write of an operation is never undone.
 
     Parameters
     ----------
@@ -124,9 +125,9 @@ class Mending:
 
     def __init__(self, m, memory, read):
         self.word = Signal.like(memory.b_word, name="mended_word", reset_less=True)
-        """What the cell holds, two clocks after it was read, and until another is."""
+        """What the cell holds, from two clocks after `read` on until the next one."""
         self.copies = Signal(len(memory.copies), name="mended_copies")
-        """Copies that hold something else, likewise."""
+        """Copy that holds something else, as of `deviating`, likewise."""
         word = registered(m, memory.b_word, "found_word", reset_less=True)
         unlike = [registered(m, groups, "unlike") for groups in memory.unlike("b_word")]
         with m.If(registered(m, read, "word_found")):
@@ -134,7 +135,9 @@ class Mending:
 
 
 def deviating(second, third):
-    """Return which of three copies differ from both others.
+    """Return which of three copies is not as the other two: a bit for each, one at most.
+
+    If all three differ, as after two upsets of two copies, it is the first.
 
     Parameters
     ----------

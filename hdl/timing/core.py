@@ -147,7 +147,7 @@ class StampedCore(wiring.Component, ABC):
     def _elaborate_upset(self, m, pipe, control):
         """Tell whether a part has found a cell upset, for an operation or the sweep."""
         found = Cat(part.upset for part in self.parts)
-        renewed = Cat(part.renewed for part in self.parts if "renewed" in part.signature.members)
+        renewed = Cat(part.renewed for part in self.parts)
         asked = (control["query"] | control["insert"]).at(self.read_latency - 1).value
         m.d.sync += self.upset.eq(found.any() & asked | renewed.any())
 

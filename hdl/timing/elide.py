@@ -26,7 +26,8 @@ class ElidePart(CellPart):
 
     - A read that comes before the write of one of the `BETWEEN` operations before it, or meets
       it, takes that operation's stamp, whose age is known.
-    - A read that meets the write of the sweep answers that the cell has expired.
+    - A read that meets the write of the sweep answers that the cell has expired; or, if that writes
+      a cell as it is wrong, with an age of 0, or as the other copies have it.
     - The sweep does not write a cell into which an operation has inserted since it was read;
       a query does not keep it from that.
 

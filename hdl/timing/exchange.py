@@ -22,7 +22,8 @@ class ExchangePart(CellPart):
 
     Nothing that the memory leaves undefined is used:
 
-    - A read that meets the write of the sweep answers that the cell has expired.
+    - A read that meets the write of the sweep answers that the cell has expired; or, if that writes
+      a cell as it is wrong, with an age of 0, or as the other copies have it.
     - The sweep does not write a cell into which an operation has inserted since it was read, or
       does in the clock of its read or of its write; a query does not keep it from that.
 

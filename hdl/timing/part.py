@@ -36,8 +36,8 @@ class CellPart(wiring.Component):
         One of `lately.hdl.latencies.PROTECTIONS`. With "parity" a cell holds that of its stamp. If
         it is wrong, the age is 0, until the sweep gives the cell the present stamp: no younger one
         was ever there, so no window misses the key, and in `limit` ticks the cell has expired. With
-        "ecc" there are three copies of the memory, of which most count. The sweep writes anew what
-        one of them has lost.
+        "ecc" there are three copies of the memory, of which most count, and the sweep writes one
+        anew that differs from the other two.
     others
         Further ports of the part, by name.
 
@@ -74,6 +74,7 @@ class CellPart(wiring.Component):
         **others,
     ):
         self._checked, self._voted = protect == "parity", protect == "ecc"
+        self._protected = self._checked or self._voted
         self.memory = protected(
             partial(
                 memory,
@@ -86,7 +87,7 @@ class CellPart(wiring.Component):
         self._bits = stamp_bits
         self._limit = limit
         others |= dict.fromkeys(stamp_checks(self._checked), In(check_bits(stamp_bits)))
-        others |= {"upset": Out(1), "renewed": Out(1)} if self._checked or self._voted else {}
+        others |= {"upset": Out(1), "renewed": Out(1)} if self._protected else {}
         super().__init__(
             {
                 "address": In(range(cells)),
@@ -137,11 +138,11 @@ class CellPart(wiring.Component):
     def _elaborate_swept(self, m, port, word, free):
         """Return what the sweep writes, and whether it does so in all copies there are.
 
-        The word at port B is that of the cell in hand, or was in the clock before; the sweep
-        writes if the port is `free`.
+        With parity a `word` is that of port B, a clock before its age, or two; the sweep writes if
+        the port is `free`.
         """
         sweep, value = self.sweep, self._word("restamp")
-        if not self._checked and not self._voted:
+        if not self._protected:
             return value, sweep.write
         renews = sweep.write & sweep.renew & free
         m.d.comb += self.renewed.eq(renews)

@@ -23,8 +23,9 @@ class RestPart(CellPart):
 
     A read that comes before the write of one of the `BETWEEN` operations before it, or meets it,
     takes that operation's stamp: its age are the ticks since. A read that meets the write of the
-    sweep answers that the cell has expired. Nothing else of what the memory leaves undefined is
-    used. Ticks may come in every clock.
+    sweep answers that the cell has expired; or, if that writes a cell as it is wrong, with an age
+    of 0, or as the other copies have it. Nothing else of what the memory leaves undefined is used.
+    Ticks may come in every clock.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from .ticks import constant_flags, is_at_least
 
 
 class Sweep(wiring.Component):
-    """Takes one cell after the other in hand: reads it, and writes it if it has expired.
+    """Takes one cell after the other in hand: reads it, and writes it if expired or wrong.
 
     A cell takes `CELL_CLOCKS` clocks, and one more for each in which its port is `busy` when it
     is to read or write. It is not written if an operation has inserted into it since it was read.
@@ -47,7 +47,8 @@ class Sweep(wiring.Component):
     write : Out(1)
         It is to be written unless the port is busy.
     renew : Out(1)
-        If protected, with `write`: as it is wrong, and with "ecc" has not expired.
+        If protected, with `write`: it is, as the cell is wrong; with "ecc" only if that has not
+        expired.
     read : Out(1)
         With "ecc": the word of the cell in hand is there.
     clean : Out(1)
@@ -57,7 +58,7 @@ class Sweep(wiring.Component):
     READ = 4
     """Clocks from the clock of a read to the age."""
     WORD = 4
-    """Clock of a cell in which its word is there."""
+    """Clock of a cell in which its word is there, if there are copies of it."""
     AHEAD = 3
     SETTLE, ASK, DECIDE, NEXT = 0, 1, 8, 9
     """Clocks of a cell at which something happens."""
@@ -65,7 +66,7 @@ class Sweep(wiring.Component):
     def __init__(self, *, cells, limit, stamp_bits, protect="none"):
         self._cells = cells
         self._limit = limit
-        self._checked, self._voted = protect == "parity", protect == "ecc"
+        self._protected, self._voted = protect != "none", protect == "ecc"
         super().__init__(
             {
                 "busy": In(1),
@@ -77,7 +78,7 @@ class Sweep(wiring.Component):
                 "write": Out(1),
                 "clean": Out(1),
             }
-            | ({"wrong": In(1), "renew": Out(1)} if self._checked or self._voted else {})
+            | ({"wrong": In(1), "renew": Out(1)} if self._protected else {})
             | ({"read": Out(1)} if self._voted else {})
         )
 
@@ -91,7 +92,7 @@ class Sweep(wiring.Component):
         past = registered(m, constant_flags(self.age, self._limit), "past")
         with m.If(at[self.DECIDE - 1]):
             m.d.sync += expired.eq(is_at_least(past))
-        if self._checked or self._voted:
+        if self._protected:
             expired |= self._elaborate_renewal(m, at, wiping, is_at_least(past))
         restamps = expired & ~touched
         waits = self.busy & (at[self.ASK] | at[self.DECIDE] & restamps)

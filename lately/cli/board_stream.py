@@ -48,7 +48,7 @@ def golden_model(
 ) -> Filter:
     """Return an empty model of the filter that the board has, or must have, with its secret.
 
-    Where a table answers, it is this one, for queries of a class.
+    If a table answers, it is `table`, and queries are of `query_class`.
 
     Raises
     ------
@@ -103,8 +103,8 @@ def perform(
 ) -> dict[str, Any]:
     """Check and insert the keys of a stream in the filter of a board.
 
-    What the board tells is compared with what `golden` does, and goes to `verdicts` as CSV, where
-    there are these. The board has already performed the first `skip` operations; at most `limit`
+    What the board tells is compared with what `golden` does, and is written to `verdicts` as CSV,
+    if they are given. The board has already performed the first `skip` operations; at most `limit`
     are added. Queries have a `window`, or a class, as for `Host.query`.
 
     Returns

@@ -9,6 +9,7 @@ from ...hdl.memory.copies import OF_CELLS, protected
 from ...hdl.timing.elide import ElidePart
 from ...hdl.timing.exchange import ExchangePart
 from ...hdl.timing.rest import RestPart
+from . import ring_exchanges
 from .dictionary import ColumnAnswers
 from .formal import Bounded, Proof
 from .harness import Unreliable, one_lies
@@ -17,18 +18,19 @@ from .timing import ExchangeAnswers, PartAnswers, RestAnswers, Undefined, Undefi
 MENDED = "a copy is written while the cell is read"
 
 
-class UnreliableCells(Unreliable, Undefined):
-    """Cells that are any while they lie."""
+class Lying(Unreliable):
+    """Mixin of memories of cells."""
 
     def _read(self, m, read, *writes):
         return self.told(super()._read(m, read, *writes))
 
 
-class UnreliableExchange(Unreliable, UndefinedExchange):
-    """The same of a memory that reads before it writes."""
+class UnreliableCells(Lying, Undefined):
+    """A memory of cells that answers anything at all while it lies."""
 
-    def _read(self, m, read, *writes):
-        return self.told(super()._read(m, read, *writes))
+
+class UnreliableExchange(Lying, UndefinedExchange):
+    """The same of one that reads before it writes."""
 
 
 def three_copies(**shape):
@@ -80,7 +82,6 @@ class CopiedColumn(OneLies, ColumnAnswers):
     """A column of a dictionary, with cells in three copies."""
 
     PROTECT = "ecc"
-
     MEMORY = staticmethod(three_copies)
 
     def _inserts(self):
@@ -91,11 +92,22 @@ class CopiedColumn(OneLies, ColumnAnswers):
         return self._column.memory
 
 
+class CopiedRing(OneLies, ring_exchanges.ExchangeAnswers):
+    """A column of a ring, with cells in three copies."""
+
+    PROTECT = "ecc"
+    MEMORY = staticmethod(three_copies)
+
+    def _cells(self):
+        return self._column.memory
+
+
 PROOFS = tuple(
     Proof(
         name=f"{name}, one copy wrong",
-        statement=f"The same as *{name}* with cells in three copies, one of which, whichever, "
-        "gives anything in any clock: what the sweep writes anew changes no answer.",
+        statement=f"An operation is told exactly what that of *{name}* is, with cells in three "
+        "copies, one of which, whichever, gives anything in any clock, and while the sweep writes "
+        "that anew.",
         design=f"{design} in three copies",
         build=build,
         method=Bounded(depth),
@@ -106,6 +118,7 @@ PROOFS = tuple(
         ("ages of cells, swept in free clocks", "part of 2 cells of 3 bits", CopiedRest, 40),
         ("ages of cells, exchanged", "part of 2 cells of 3 bits", CopiedExchange, 34),
         ("column of a dictionary", "column of 2 cells", CopiedColumn, 26),
+        ("column of a ring", "column of 2 cells", CopiedRing, 28),
     )
 )
 """Of cells in three copies."""

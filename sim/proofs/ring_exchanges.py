@@ -109,6 +109,7 @@ class ExchangeAnswers(ColumnAnswers):
             ~takes | ~((read == cell) | under_way.any()),
             ~(takes & column.lives) | (held & same),
             ~(takes & young) | column.lives,
+            ~(takes & column.lives) | delayed(m, young, column.memory.LATENCY + 2, "was_young"),
             ~(column.done & (column.write | column.pushes)),
         )
         self.reach("an entry of the window gives way", takes & young)

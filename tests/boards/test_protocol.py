@@ -284,19 +284,19 @@ def test_class_takes_room_in_a_frame():
 
 
 @pytest.mark.parametrize(
-    "changed",
+    ("changed", "message"),
     [
-        {"table": TableShape(0, 34, 3, 4)},
-        {"table": TableShape(2, 1, 3, 4)},
-        {"table": TableShape(2, 34, 3, 0)},
-        {"window": 1},
+        ({"table": TableShape(0, 34, 3, 4)}, "classes must be at least 1, not 0"),
+        ({"table": TableShape(2, 1, 3, 4)}, "ages must be at least 2, not 1"),
+        ({"table": TableShape(2, 34, 3, 0)}, "hashes must be at least 1, not 0"),
+        ({"window": 1}, "window must be 0 where a table answers, not 1"),
     ],
 )
-def test_no_board_has_such_a_table(changed):
+def test_no_board_has_such_a_table(changed, message):
     wrong = dataclasses.replace(DECIDING, **changed)
     packed = dataclasses.replace(wrong, table=DECIDING.table).pack()[:-8]
     packed += struct.pack("<HIBB", *wrong.table)
-    with pytest.raises(ProtocolError, match=r"^information: classes must be those of a table"):
+    with pytest.raises(ProtocolError, match=f"^information: {message}$"):
         Information.unpack(packed)
 
 

@@ -290,6 +290,54 @@ def test_the_sweep_mends_copies(form):
     Struck(FORMS[form], "ecc").run(script)
 
 
+def test_no_entry_that_moves_becomes_unknown():
+    """The sweep has made that of a cell last, and an entry comes to another in its place."""
+    choose = random.Random(SEED)
+    spec = replace(FORMS["ring"], rows=4, digest_bits=10, stash=6, window=16)
+
+    def cells(struck, bit):
+        return {(column, row) for (column, _, row), word in struck.held().items()
+                if word >> bit & 1}  # fmt: skip
+
+    async def script(struck):
+        await struck.do([(INSERT, key) for key in range(16)])
+        hit, unknown, renewed = set(), set(), 0
+        for _ in range(3):
+            cell = choose.choice(sorted(cells(struck, 0) - unknown - hit))
+            struck.flip(cell, 3)
+            hit.add(cell)
+            for _ in range(40):
+                await struck.do([(INSERT, choose.randrange(64))])
+                now = cells(struck, spec.cell_bits)
+                assert now - unknown <= hit
+                renewed += len(now - unknown)
+                hit, unknown = hit - now, now
+        assert renewed
+
+    print("seed", SEED)
+    Struck(spec).run(script)
+
+
+@pytest.mark.parametrize("form", SHORT)
+def test_the_sweep_erases_a_cell_whose_copies_differ(form):
+    """One that has expired is not mended first, which would take a visit."""
+
+    async def script(struck):
+        column, row = cell = await struck.insert(2)
+        await struck.do([(INSERT, 1)] * (struck.spec.window - LAP))
+        for copy in range(LAP):
+            # Until it expires the sweep mends it.
+            struck.flip(cell, 3, copy=copy % VOTES)
+            await struck.do([(INSERT, 1)])
+        assert await struck.do([(QUERY, 2)]) == [(False, 0)]
+        assert struck.held()[column, 0, row] & 1
+        for _ in range(LAP):
+            await struck.do([(INSERT, 1)])
+        assert not any(struck.held()[column, copy, row] & 1 for copy in range(VOTES))
+
+    Struck(FORMS[form], "ecc").run(script)
+
+
 @pytest.mark.parametrize("protect", PROTECTIONS)
 @pytest.mark.parametrize("name", ["dictionary-1000", "dictionary-ring-10000"])
 def test_profile_knows_the_protection(name, protect):

@@ -152,12 +152,13 @@ def test_input_rests_for_some_clocks_while_little_room_is_left():
     assert any(status for *_, status in bench.results)
 
 
-def test_no_entry_stays_in_the_stash():
+@pytest.mark.parametrize("protect", ["none", "parity"])
+def test_no_entry_stays_in_the_stash(protect):
     """Whatever its place, where a column has room for it."""
     seed = 5
     print("seed", seed)
     choose = random.Random(seed)
-    unit = DictionaryUnit(replace(CROWDED, window=16), memory=GarbageMemory)
+    unit = DictionaryUnit(replace(CROWDED, window=16), memory=GarbageMemory, protect=protect)
     waiting = unit._core.stash._valid
     used, left = [], []
 

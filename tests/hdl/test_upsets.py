@@ -28,6 +28,7 @@ from lately.hdl.memory.segment import PortableSegmentMemory
 from lately.hdl.memory.words import PortableWordBank
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
+from lately.hdl.timing.sweep import ExchangeSweep, Sweep
 from lately.sim import compiled_unit
 
 SEED = 1959
@@ -234,8 +235,10 @@ def test_cells_without_an_upset(kind, protect):
 
 @pytest.mark.parametrize("kind", CELLED)
 def test_the_sweep_writes_what_a_copy_has_lost(kind):
-    """In all copies, and with a query of a cell in each clock, which meets that."""
-    # No tick comes meanwhile, so that no cell expires, and none is inserted into.
+    """In all copies, and with a query of a cell in each clock, which meets that.
+
+    Few ticks come meanwhile, so that no cell expires, and none is inserted into.
+    """
     bench = UpsetBench(kind, protect="ecc", gap=5000)
     words, mended = cell_words(bench.unit), []
 
@@ -257,6 +260,24 @@ def test_the_sweep_writes_what_a_copy_has_lost(kind):
     assert bench.upsets > 0
 
 
+@pytest.mark.parametrize("expired", [False, True])
+@pytest.mark.parametrize("protect", ["parity", "ecc"])
+@pytest.mark.parametrize("kind", [Sweep, ExchangeSweep])
+def test_the_sweep_restamps_what_has_expired(kind, protect, expired):
+    """The age of a cell with a wrong parity is any; that of copies that differ is known."""
+    sweep = kind(cells=4, limit=5, stamp_bits=4, protect=protect)
+
+    async def stream(ctx):
+        await ctx.tick().until(sweep.clean)
+        ctx.set(sweep.age, 5 if expired else 4)
+        ctx.set(sweep.wrong, 1)
+        await ctx.tick().repeat(2 * sweep.CLOCKS)
+        *_, renew = await ctx.tick().sample(sweep.renew).until(sweep.write)
+        assert renew == (protect == "parity" or not expired)
+
+    simulate(sweep, stream)
+
+
 def test_one_copy_alone_is_written():
     kind = with_own_garbage(GarbageMemory)
     copies = [kind(depth=4, width=5) for _ in range(VOTES)]
@@ -270,7 +291,6 @@ def test_one_copy_alone_is_written():
         await ctx.tick()
         ctx.set(memory.write, 0)
         for number, copy in enumerate(copies):
-            # The other copies have what no one reads.
             ctx.set(copy.words.data[3], 0b00001)
             ctx.set(memory.value, 0b10110)
             ctx.set(memory.mend, 1 << number)
@@ -293,7 +313,7 @@ def test_one_copy_alone_is_written():
         ((4, 5, 5), 0b001),
         ((5, 7, 5), 0b010),
         ((5, 5, 0), 0b100),
-        # The others will differ from it then.
+        # Two have been hit.
         ((4, 7, 5), 0b001),
     ],
 )  # fmt: skip

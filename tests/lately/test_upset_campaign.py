@@ -224,7 +224,7 @@ def test_campaigns_that_differ_are_kept_apart(monkeypatch, tmp_path):
                "kinds": list(KINDS)}  # fmt: skip
 
     def run(campaign, known, *, keep, **_):
-        keep(figures | {"asked": campaign.seed})
+        keep(figures | {"asked": campaign.seed, "options": campaign.options})
         return figures | {"interrupted": True}
 
     monkeypatch.setattr(upset_campaign, "run", run)
@@ -240,6 +240,7 @@ def test_campaigns_that_differ_are_kept_apart(monkeypatch, tmp_path):
         ["--preset", "tiny", "--check"],
         ["--preset", "tiny", "--kind", "memory"],
         ["--preset", "tiny", "--seed", "2"],
+        ["--preset", "gebf-tiny", "--organisation", "bit-sliced"],
         ["--spec", str(tmp_path / "a" / "unit.toml")],
         ["--spec", str(tmp_path / "b" / "unit.toml")],
     ]
@@ -248,7 +249,9 @@ def test_campaigns_that_differ_are_kept_apart(monkeypatch, tmp_path):
         CliRunner().invoke(main, [*arguments, *options])
     kept = json.loads(path.read_text())
     assert len(kept) == len(campaigns)
-    assert {"tiny", "tiny ecc", "tiny check", "tiny memory", "tiny seed 2"} < kept.keys()
+    named = {"tiny", "tiny ecc", "tiny check", "tiny memory", "tiny seed 2", "gebf-tiny bit-sliced"}
+    assert named < kept.keys()
+    assert kept["gebf-tiny bit-sliced"]["options"] == {"organisation": "bit-sliced"}
     # All kinds are those that are struck by default.
     every = [option for kind in KINDS for option in ("--kind", kind)]
     CliRunner().invoke(main, [*arguments, "--preset", "tiny", *every])

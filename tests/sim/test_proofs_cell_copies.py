@@ -12,7 +12,13 @@ from lately.hdl.timing.part import CellPart
 from lately.hdl.timing.rest import RestPart
 from lately.sim.proofs import catalogue as proofs
 from lately.sim.proofs import cell_copies
-from lately.sim.proofs.cell_copies import CopiedColumn, CopiedExchange, CopiedPart, CopiedRest
+from lately.sim.proofs.cell_copies import (
+    CopiedColumn,
+    CopiedExchange,
+    CopiedPart,
+    CopiedRest,
+    CopiedRing,
+)
 from lately.sim.proofs.formal import Bounded, Proof, run_proof
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
@@ -26,10 +32,8 @@ def test_holds(proof):
         assert run_proof(proof.reaching(goal)).proven
 
 
-def status(build):
-    record = run_proof(
-        Proof("name", "statement", "design", build, Bounded(26 if build is CopiedColumn else 34))
-    )
+def status(build, clocks=34):
+    record = run_proof(Proof("name", "statement", "design", build, Bounded(clocks)))
     print(record.status, record.depth, f"{record.seconds:.1f} s")
     return record.status
 
@@ -69,4 +73,10 @@ def test_part_swept_in_free_clocks_that_mends_too_much_is_found_out():
 )
 def test_column_that_mends_too_much_is_found_out(monkeypatch, old, new):
     monkeypatch.setattr(column, "CHECKS", {"ecc": broken(cell_checks.Voted, old, new)})
-    assert status(CopiedColumn) == "failed"
+    assert status(CopiedColumn, 26) == "failed"
+
+
+def test_column_of_a_ring_that_mends_what_an_entry_takes_is_found_out(monkeypatch):
+    voted = broken(cell_checks.Voted, "& ~self._column.write & ~used", "& ~self._column.write")
+    monkeypatch.setattr(column, "CHECKS", {"ecc": voted})
+    assert status(CopiedRing, 28) == "failed"

@@ -90,6 +90,7 @@ def test_parity_without_a_cure_is_found_out(monkeypatch, old, new):
         ("~self.write & ~self.pushes", "~self.write"),
         # The last insertion of the window.
         ("distance < self._spec.window + 1", "distance < self._spec.window"),
+        ("distance < self._spec.window + 1", "distance < self._spec.window + 2"),
     ],
 )
 def test_column_of_a_ring_without_a_cure_is_found_out(old, new):
