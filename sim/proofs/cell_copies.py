@@ -18,19 +18,18 @@ from .timing import ExchangeAnswers, PartAnswers, RestAnswers, Undefined, Undefi
 MENDED = "a copy is written while the cell is read"
 
 
-class Lying(Unreliable):
-    """Mixin of memories of cells."""
+class UnreliableCells(Unreliable, Undefined):
+    """A memory of cells that answers anything at all while it lies."""
 
     def _read(self, m, read, *writes):
         return self.told(super()._read(m, read, *writes))
 
 
-class UnreliableCells(Lying, Undefined):
-    """A memory of cells that answers anything at all while it lies."""
-
-
-class UnreliableExchange(Lying, UndefinedExchange):
+class UnreliableExchange(Unreliable, UndefinedExchange):
     """The same of one that reads before it writes."""
+
+    def _read(self, m, read, *writes):
+        return self.told(super()._read(m, read, *writes))
 
 
 def three_copies(**shape):
@@ -38,20 +37,20 @@ def three_copies(**shape):
     return protected(partial(UnreliableCells, **shape), copies=VOTES, **OF_CELLS)
 
 
-class OneLies:
-    """Mixin of harnesses: one of the three copies of the cells lies, whichever."""
+def watch(harness, m, memory):
+    """Have one of the copies lie, whichever, and see that it is written.
 
-    def build(self, m):
-        super().build(m)
-        memory = self._cells()
-        one_lies(m, memory.copies)
-        self.reach(MENDED, memory.mend.any() & (memory.a_address == memory.b_address))
+    Parameters
+    ----------
+    harness : Harness
+    m : Module
+    memory : Copies
+    """
+    one_lies(m, memory.copies)
+    harness.reach(MENDED, memory.mend.any() & (memory.a_address == memory.b_address))
 
-    def _cells(self):
-        return self._unit.memory
 
-
-class CopiedPart(OneLies, PartAnswers):
+class CopiedPart(PartAnswers):
     """A part that elides writes, with cells in three copies."""
 
     MEMORY = UnreliableCells
@@ -59,8 +58,12 @@ class CopiedPart(OneLies, PartAnswers):
     def __init__(self, *, part=ElidePart, goal=None):
         super().__init__(part=partial(part, protect="ecc"), goal=goal)
 
+    def build(self, m):
+        super().build(m)
+        watch(self, m, self._unit.memory)
 
-class CopiedRest(OneLies, RestAnswers):
+
+class CopiedRest(RestAnswers):
     """A part that is swept in free clocks, with cells in three copies."""
 
     MEMORY = UnreliableCells
@@ -68,8 +71,12 @@ class CopiedRest(OneLies, RestAnswers):
     def __init__(self, *, part=RestPart, goal=None):
         super().__init__(part=partial(part, protect="ecc"), goal=goal)
 
+    def build(self, m):
+        super().build(m)
+        watch(self, m, self._unit.memory)
 
-class CopiedExchange(OneLies, ExchangeAnswers):
+
+class CopiedExchange(ExchangeAnswers):
     """A part that reads and writes in one access, with cells in three copies."""
 
     MEMORY = UnreliableExchange
@@ -77,8 +84,12 @@ class CopiedExchange(OneLies, ExchangeAnswers):
     def __init__(self, *, part=ExchangePart, goal=None):
         super().__init__(part=partial(part, protect="ecc"), goal=goal)
 
+    def build(self, m):
+        super().build(m)
+        watch(self, m, self._unit.memory)
 
-class CopiedColumn(OneLies, ColumnAnswers):
+
+class CopiedColumn(ColumnAnswers):
     """A column of a dictionary, with cells in three copies."""
 
     PROTECT = "ecc"
@@ -88,18 +99,20 @@ class CopiedColumn(OneLies, ColumnAnswers):
         # Not always: otherwise no entry is within the window for as long as the sweep takes.
         return AnySeq(1)
 
-    def _cells(self):
-        return self._column.memory
+    def build(self, m):
+        super().build(m)
+        watch(self, m, self._column.memory)
 
 
-class CopiedRing(OneLies, ring_exchanges.ExchangeAnswers):
+class CopiedRing(ring_exchanges.ExchangeAnswers):
     """A column of a ring, with cells in three copies."""
 
     PROTECT = "ecc"
     MEMORY = staticmethod(three_copies)
 
-    def _cells(self):
-        return self._column.memory
+    def build(self, m):
+        super().build(m)
+        watch(self, m, self._column.memory)
 
 
 PROOFS = tuple(

@@ -1,6 +1,7 @@
 """What is proven of window dictionaries: their columns and sweep, and the promise of their core."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
@@ -50,7 +51,7 @@ class ColumnAnswers(Harness):
     SIZES = ColumnSizes()
 
     PROTECT = "none"
-    MEMORY = Undefined
+    MEMORY: Any = Undefined
 
     def __init__(self, *, column=Column, goal=None):
         sizes = self.SIZES
