@@ -381,7 +381,18 @@ class Host(Session):
     def checked_windows(self, windows: Windows, count: int) -> Times:
         """Return the window, or the class, of each of `count` operations, shape (count,).
 
-        The `windows` are as those of `apply`, and so are the errors.
+        Parameters
+        ----------
+        windows : int or array_like of int, shape (count,) or (); or None
+            As for `apply`.
+        count : int
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a window or a class is not as required.
+        SpecificationError
+            If there are windows, and queries of the board's filter have neither these nor classes.
         """
         information = self.information
         most, decides = information.most_asked, information.table.classes > 0

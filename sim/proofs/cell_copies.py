@@ -16,6 +16,7 @@ from .harness import Unreliable, one_lies
 from .timing import ExchangeAnswers, PartAnswers, RestAnswers, Undefined, UndefinedExchange
 
 MENDED = "a copy is written while the cell is read"
+"""State that must not be out of reach."""
 
 
 class UnreliableCells(Unreliable, Undefined):
