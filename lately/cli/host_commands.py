@@ -440,10 +440,11 @@ def stream(
         with _explained():
             # What is refused changes nothing on the board.
             opened.checked_windows(asked, 1)
-            if wanted is not None and thresholds is not None:
+            golden = None
+            if check:
+                golden = golden_model(opened, wanted, secret, skip or 0, thresholds, asked or 0)
+            elif wanted is not None and thresholds is not None:
                 check_table(wanted, thresholds, asked or 0)
-            known = wanted, secret, skip or 0, thresholds
-            golden = golden_model(opened, *known, asked or 0) if check else None
             if thresholds is not None:
                 opened.decide_by(thresholds)
             if golden is not None and not skip:

@@ -6,9 +6,6 @@ from amaranth.hdl._ast import AnySeq
 
 from ...hdl.latencies import VOTES
 from ...hdl.memory.copies import OF_CELLS, protected
-from ...hdl.timing.elide import ElidePart
-from ...hdl.timing.exchange import ExchangePart
-from ...hdl.timing.rest import RestPart
 from . import ring_exchanges
 from .dictionary import ColumnAnswers
 from .formal import Bounded, Proof
@@ -54,10 +51,8 @@ def watch(harness, m, memory):
 class CopiedPart(PartAnswers):
     """A part that elides writes, with cells in three copies."""
 
+    PROTECT = "ecc"
     MEMORY = UnreliableCells
-
-    def __init__(self, *, part=ElidePart, goal=None):
-        super().__init__(part=partial(part, protect="ecc"), goal=goal)
 
     def build(self, m):
         super().build(m)
@@ -67,10 +62,8 @@ class CopiedPart(PartAnswers):
 class CopiedRest(RestAnswers):
     """A part that is swept in free clocks, with cells in three copies."""
 
+    PROTECT = "ecc"
     MEMORY = UnreliableCells
-
-    def __init__(self, *, part=RestPart, goal=None):
-        super().__init__(part=partial(part, protect="ecc"), goal=goal)
 
     def build(self, m):
         super().build(m)
@@ -80,10 +73,8 @@ class CopiedRest(RestAnswers):
 class CopiedExchange(ExchangeAnswers):
     """A part that reads and writes in one access, with cells in three copies."""
 
+    PROTECT = "ecc"
     MEMORY = UnreliableExchange
-
-    def __init__(self, *, part=ExchangePart, goal=None):
-        super().__init__(part=partial(part, protect="ecc"), goal=goal)
 
     def build(self, m):
         super().build(m)

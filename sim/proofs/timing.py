@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import count
+from typing import Any
 
 from amaranth.hdl import Assume, Cat, Const, Mux, Signal
 from amaranth.hdl._ast import AnyConst, AnySeq
@@ -106,10 +107,12 @@ class Aged(Harness):
     Operations touch any cell. The reference is the age itself, which stops at the limit.
     """
 
-    MEMORY = Undefined
+    PROTECT = "none"
+    MEMORY: Any = Undefined
 
     def __init__(self, *, part, cells, stamp_bits, limit, goal=None):
-        self._unit = part(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=self.MEMORY)
+        shape = {"cells": cells, "stamp_bits": stamp_bits, "limit": limit}
+        self._unit = part(**shape, memory=self.MEMORY, protect=self.PROTECT)
         self._ticks = TickCount(stamp_bits=stamp_bits, limit=limit)
         self._limit = limit
         super().__init__({}, goal=goal)

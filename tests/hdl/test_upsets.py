@@ -29,6 +29,7 @@ from lately.hdl.memory.words import PortableWordBank
 from lately.hdl.profile import HardwareProfile
 from lately.hdl.queue import ResultQueue
 from lately.hdl.timing.sweep import ExchangeSweep, Sweep
+from lately.hdl.timing.sweep_rules import EXCHANGE_CLOCKS, rest_interval
 from lately.sim import compiled_unit
 
 SEED = 1959
@@ -235,12 +236,15 @@ def test_cells_without_an_upset(kind, protect):
 
 @pytest.mark.parametrize("kind", CELLED)
 def test_the_sweep_writes_what_a_copy_has_lost(kind):
-    """In all copies, and with a query of a cell in each clock, which meets that.
+    """Within a lap, in all copies, and with a query of a cell in each clock, which meets that.
 
     Few ticks come meanwhile, so that no cell expires, and none is inserted into.
     """
     bench = UpsetBench(kind, protect="ecc", gap=5000)
-    words, mended = cell_words(bench.unit), []
+    words, mended, spec = cell_words(bench.unit), [], bench.spec
+    # Clocks of a cell; of the kind that is swept in free clocks, until there is one for it.
+    pace = rest_interval(spec) if kind == "by count" else EXCHANGE_CLOCKS
+    lap = pace * (spec.cells + 2)
 
     async def strike(ctx):
         await ctx.tick().until(bench.unit.i.ready)
@@ -249,12 +253,12 @@ def test_the_sweep_writes_what_a_copy_has_lost(kind):
             for row in range(copies[0].depth):
                 copy = copies[(number + row) % VOTES]
                 ctx.set(copy.data[row], ctx.get(copy.data[row]) ^ 1 << row % copy.shape)
-        await ctx.tick().repeat(1000)
+        await ctx.tick().repeat(lap)
         mended.append(all(is_sound(ctx, copies, row, parity=False)
                           for copies in words for row in range(copies[0].depth)))  # fmt: skip
 
     inserts = [(Operation.INSERT, key, 20) for key in range(20)]
-    bench.run([*inserts, 60, *[(Operation.QUERY, 19, 20)] * 1100], strike)
+    bench.run([*inserts, 60, *[(Operation.QUERY, 19, 20)] * (lap + 100)], strike)
     assert bench.wrong == []
     assert mended == [True]
     assert bench.upsets > 0
