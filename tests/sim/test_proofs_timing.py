@@ -93,8 +93,8 @@ def test_part_without_a_cure_is_found_out(old, new):
 )
 def test_sweep_without_a_cure_is_found_out(old, new):
     class Broken(ElidePart):
-        def __init__(self, *, cells, stamp_bits, limit, memory):
-            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=memory)
+        def __init__(self, *, cells, stamp_bits, limit, **others):
+            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, **others)
             self.sweep = broken(Sweep, old, new)(cells=cells, limit=limit, stamp_bits=stamp_bits)
 
     assert status(partial(PartAnswers, part=Broken)) == "failed"
@@ -192,8 +192,8 @@ def test_exchanging_part_without_a_cure_is_found_out(component, old, new):
     defect = broken(component, old, new)
 
     class Broken(ExchangePart):
-        def __init__(self, *, cells, stamp_bits, limit, memory):
-            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, memory=memory)
+        def __init__(self, *, cells, stamp_bits, limit, **others):
+            super().__init__(cells=cells, stamp_bits=stamp_bits, limit=limit, **others)
             self.sweep = defect(cells=cells, limit=limit, stamp_bits=stamp_bits)
 
     part = defect if component is ExchangePart else Broken
