@@ -164,8 +164,18 @@ class UnitShell(wiring.Component):
         m.d.comb += self._core.control.eq(control)
         if self._keyed:
             m.submodules.secrets = secrets = Secrets(pipelines=1, ring_segments=1)
-            wiring.connect(m, secrets.i, wiring.flipped(self.secret))
+            # A CLEAR brings in what was taken when it was accepted, and nothing that comes later.
+            clearing = Signal()
+            bits = operation_bits(gate.i.p)
+            clears = bits.alone & bits.query & ~bits.insert
+            with m.If(control.clear):
+                m.d.sync += clearing.eq(0)
+            with m.If(self.i.valid & self.i.ready & clears):
+                m.d.sync += clearing.eq(1)
             m.d.comb += [
+                secrets.i.valid.eq(self.secret.valid & ~clearing),
+                secrets.i.payload.eq(self.secret.payload),
+                self.secret.ready.eq(secrets.i.ready & ~clearing),
                 secrets.cleared.eq(control.clear),
                 self._core.secret.eq(secrets.secret0),
             ]

@@ -357,10 +357,14 @@ def count_unit(spec: Specification, *, device: Device) -> Resources:
     Errors as for `synthesize_unit`.
     """
     fast = levels(device.name, target_mhz(device.name))
-    unit = filter_unit(spec, memory=own_memory(device, spec), levels=fast)
+    return count_cells(filter_unit(spec, memory=own_memory(device, spec), levels=fast), device)
+
+
+def count_cells(module: wiring.Component, device: Device) -> Resources:
+    """Synthesise a module, and count its cells; nothing is placed. Errors as for `synthesize`."""
     with tempfile.TemporaryDirectory(prefix="lately-") as name:
         flow = Flow(Path(name), device)
-        netlist = flow.synthesise(_convert(unit, None, reset=device.family == "ice40"))
+        netlist = flow.synthesise(_convert(module, None, reset=device.family == "ice40"))
     return count_resources(netlist)[0]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..analysis import digest_false_positive_rate, stashed_entries
 from ..hash.functions import HASHES, RANGE_BITS
@@ -20,6 +20,15 @@ MOST_COLUMNS = 12
 
 MOST_STASHED = 0.01
 """Entries in the stash of such a dictionary, at most, on average."""
+
+MOST_MOVED = 1 / 40
+"""Share of the insertions that find no cell in such a dictionary with moves, at most."""
+
+MOST_MOVING_COLUMNS = 8
+"""Columns of such a dictionary with moves, at most: in more, so full, entries move for long."""
+
+MOVING: Mapping[str, Any] = {"stash": 16, "moves": 64}
+"""Stash and moves of such a dictionary: entries that find no cell wait for moves there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +83,8 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
     @property
     def shape(self) -> str:
         """Family and parameters in few words."""
-        return f"{self.family} {self.columns} x {self.rows:,}, D={self.digest_bits}"
+        moves = ", moves" if self.moves else ""
+        return f"{self.family} {self.columns} x {self.rows:,}, D={self.digest_bits}{moves}"
 
     @property
     def mean_false_positive_rate(self) -> float:
@@ -112,18 +122,23 @@ class WindowDictionarySpec(Specification, family="window-dictionary"):
         return self.columns * self.rows * self.cell_bits + self.stash * stashed
 
 
-def least_columns(window: int, rows: int) -> int | None:
-    """Return the fewest columns of so many `rows` that keep to `MOST_STASHED`.
+def least_columns(window: int, rows: int, *, moves: bool = False) -> int | None:
+    """Return the fewest columns of so many `rows` that keep to `MOST_STASHED`, or `MOST_MOVED`.
 
-    None if more than `MOST_COLUMNS` would be needed.
+    None if more than `MOST_COLUMNS` would be needed, or `MOST_MOVING_COLUMNS`.
 
     Parameters
     ----------
     window, rows : int
         As for `lately.golden.analysis.column_loads`.
+    moves : bool
+        Whether entries move, so that the stash is only where they wait.
     """
-    for columns in range(1, MOST_COLUMNS + 1):
-        if stashed_entries(window, columns=columns, rows=rows) <= MOST_STASHED:
+    least, last, stashed = 1, MOST_COLUMNS, MOST_STASHED
+    if moves:
+        least, last, stashed = 2, MOST_MOVING_COLUMNS, MOST_MOVED * window
+    for columns in range(least, last + 1):
+        if stashed_entries(window, columns=columns, rows=rows) <= stashed:
             return columns
     return None
 
@@ -155,11 +170,9 @@ DICTIONARIES: Mapping[str, WindowDictionarySpec] = {
         window=40, columns=3, rows=32, digest_bits=9, stash=8, moves=64, key_bits=9
     ),
     # With moves 3 columns, or 8, are enough: 6 block RAMs, and 24.
-    "ring-1000": WindowDictionarySpec(
-        window=1000, columns=3, rows=1024, digest_bits=20, stash=16, moves=64
-    ),
+    "ring-1000": WindowDictionarySpec(window=1000, columns=3, rows=1024, digest_bits=20, **MOVING),
     "ring-10000": WindowDictionarySpec(
-        window=10_000, columns=8, rows=2048, digest_bits=22, stash=16, moves=64
+        window=10_000, columns=8, rows=2048, digest_bits=22, **MOVING
     ),
 }
 """Dictionaries by name, most by their window: their cells just fill block RAMs of an ECP5.

@@ -49,7 +49,8 @@ class DictionaryUnit(UnitShell):
         Largest window for which answers are exact.
     secret : In(stream.Signature(128))
         With ``hash="siphash"`` only: the secret of the hash, 0 after reset. It applies from the
-        next CLEAR on that is accepted at least `Secrets.LEAD` clocks later.
+        next CLEAR on that is accepted in the same clock or later. While one is under way, for some
+        ten clocks, no secret is taken.
     operations, insertions, hits, lost : Out(statistics_bits)
         Events since reset; entries that were given up.
     upsets : Out(statistics_bits)

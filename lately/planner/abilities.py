@@ -61,9 +61,6 @@ ABILITIES: Mapping[str, Abilities] = {
 }
 """Abilities by family, of all families that are planned."""
 
-STAMPED_ON = ("ecp5",)
-"""Families of devices for which the cost of filters with timestamps is predicted."""
-
 OPTIONS: Mapping[str, str] = {
     "exact_window": "a slack of 0",
     "window_per_query": "a window for each query",

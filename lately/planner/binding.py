@@ -40,10 +40,10 @@ class Binding:
     value : int
         That, in the smaller filter.
     constraint : str
-        "rate", "slack" or "clearing"; of filters with timestamps also "stash" or "sweep".
+        "rate", "slack" or "clearing"; of filters with timestamps also "stash", "moves" or "sweep".
     reached : float
         Its rate; its slack in windows; its bits to zero per clock; entries in its stash on
-        average; clocks of which its sweep needs one.
+        average; its share of insertions that find no cell; clocks of which its sweep needs one.
     """
 
     field: str
@@ -59,6 +59,7 @@ class Binding:
             "slack": f"slack {self.reached:.3g}",
             "clearing": "not cleared in time",
             "stash": f"{self.reached:.3g} in the stash",
+            "moves": f"{reached} find no cell",
             "sweep": "not swept in time",
         }
         return f"{self.field} {self.value:,}: {text[self.constraint]}"

@@ -12,7 +12,7 @@ from ..golden.times import TIME_LIMIT
 from ..hdl.build import unit_profile
 from ..hdl.target_clocks import limit_mhz
 from . import cost
-from .abilities import ABILITIES, OPTIONS, STAMPED_ON
+from .abilities import ABILITIES, OPTIONS
 from .requirement import Requirement, RequirementError
 from .search import by_cost, cheapest, lowest_rate, sized
 from .space import GENERATIONS, shapes
@@ -50,10 +50,6 @@ def _unable(requirement: Requirement) -> str:
     unit = "insertions" if requirement.span is None else "time"
     wanted = " and ".join([f"a window of {unit}", *(OPTIONS[name] for name in requirement.special)])
     can = replace(requirement, families=tuple(ABILITIES)).able
-    device = requirement.device
-    if not can and device and (there := replace(requirement, device=None).able):
-        named = f"{' or '.join(there)}, {wanted}"
-        return f"device: must be one of {' or '.join(STAMPED_ON)} for {named}, not {device.name}"
     if can:
         given = " or ".join(requirement.families)
         return f"family: must be {' or '.join(can)} for {wanted}, not {given}"

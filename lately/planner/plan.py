@@ -92,7 +92,9 @@ class Candidate:
     @property
     def merits(self) -> tuple[float, ...]:
         """Figures of which less is better."""
-        return (self.cost, self.slack, self.accesses if self.latency is None else self.latency)
+        accesses = self.accesses if self.latency is None else self.latency
+        # Entries that move take fewer block RAMs and more logic, of a lower clock.
+        return (self.cost, self.slack, accesses, bool(getattr(self.spec, "moves", None)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return what JSON can hold."""

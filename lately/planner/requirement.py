@@ -12,7 +12,7 @@ from ..golden import FAMILIES
 from ..golden.errors import LatelyError
 from ..golden.spec.span import WHEN_FULL
 from ..golden.times import TIME_LIMIT
-from .abilities import ABILITIES, OPTIONS, STAMPED_ON
+from .abilities import ABILITIES, OPTIONS
 
 
 class RequirementError(LatelyError, ValueError):
@@ -160,14 +160,12 @@ class Requirement:
 
     @property
     def able(self) -> tuple[str, ...]:
-        """Families that may be chosen, can do all that is asked, and are predicted there."""
+        """Families that may be chosen and can do all that is asked."""
         unit = "insertions" if self.span is None else "time"
-        everywhere = self.device is None or self.device.family in STAMPED_ON
         return tuple(
             family
             for family in self.families
             if unit in ABILITIES[family].counts
-            and (everywhere or family in FAMILIES)
             and all(getattr(ABILITIES[family], name) for name in self.special)
         )
 

@@ -12,7 +12,9 @@ from ..golden.analysis import stashed_entries
 from ..golden.errors import SpecificationError
 from ..golden.sizing import HASHES, parts_cells, parts_rate
 from ..golden.spec.dictionary_sizes import (
+    MOST_MOVED,
     MOST_STASHED,
+    MOVING,
     WindowDictionarySpec,
     least_columns,
     least_digest_bits,
@@ -67,9 +69,9 @@ class StampFound:
 def timestamped(family: str, requirement: Requirement, *, fitting: bool = True) -> list[StampFound]:
     """Return the filters of a family that meet a requirement, cheapest first.
 
-    One for each number of rows of a dictionary, and of hashes and block of a timing filter. Of
-    equal cost, those of fewer memories come first, then of the lower rate. If `fitting`, only
-    what fits on the device counts.
+    One for each number of rows of a dictionary, with moves and without, and of hashes and block of
+    a timing filter. Of equal cost, those of fewer memories come first, then of the lower rate. If
+    `fitting`, only what fits on the device counts.
     """
     specs = (spec for spec in _SPECS[family](requirement) if buildable(spec, requirement))
     found = [_found(spec, requirement) for spec in specs]
@@ -161,23 +163,23 @@ def _dictionaries(requirement: Requirement) -> Iterator[StampSpec]:
         return
     least = least_digest_bits(window, requirement.false_positive_rate)
     most = min(_ROWS_PER_KEY * window, MOST_ROWS if requirement.any_size else MOST_DEPTH)
-    rows = 2
-    while rows <= most:
-        columns, bits = least_columns(window, rows), max(least, rows.bit_length())
-        try:
-            if columns is not None:
-                yield WindowDictionarySpec(
-                    window=window,
-                    columns=columns,
-                    rows=rows,
-                    digest_bits=bits,
-                    key_bits=requirement.key_bits,
-                    seed=requirement.seed,
-                )
-        except SpecificationError:
-            # Digests that are too long for so few rows.
-            pass
-        rows *= 2
+    for bits in range(1, most.bit_length()):
+        for moves in (False, True):
+            columns = least_columns(window, 1 << bits, moves=moves)
+            try:
+                if columns is not None:
+                    yield WindowDictionarySpec(
+                        window=window,
+                        columns=columns,
+                        rows=1 << bits,
+                        digest_bits=max(least, bits + 1),
+                        key_bits=requirement.key_bits,
+                        seed=requirement.seed,
+                        **(MOVING if moves else {}),
+                    )
+            except SpecificationError:
+                # Digests that are too long for so few rows.
+                pass
 
 
 def _counted(requirement: Requirement) -> Iterator[StampSpec]:
@@ -282,9 +284,11 @@ def _dictionary_bindings(spec: WindowDictionarySpec, requirement: Requirement) -
         ("columns", spec.columns - 1, spec.rows),
         ("rows", spec.columns, spec.rows // 2),
     ):
-        if columns and rows:
+        if columns > bool(spec.moves) and rows:
+            less = columns if name == "columns" else rows
             stashed = stashed_entries(spec.window, columns=columns, rows=rows)
-            if stashed > MOST_STASHED:
-                less = columns if name == "columns" else rows
+            if spec.moves and (share := stashed / spec.window) > MOST_MOVED:
+                found.append(Binding(name, less, "moves", share))
+            elif not spec.moves and stashed > MOST_STASHED:
                 found.append(Binding(name, less, "stash", stashed))
     return found

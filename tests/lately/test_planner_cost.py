@@ -9,12 +9,11 @@ from pages import blocks, planner, stamped
 from lately.benchmarks import measurements
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.synthesis import count_unit
-from lately.golden import FAMILIES, FilterSpec, preset
+from lately.golden import FilterSpec, preset
 from lately.hdl.build import unit_profile
 from lately.hdl.latencies import STATUS_BITS, stamp_bits
 from lately.hdl.profile import HardwareProfile
 from lately.planner import Requirement, choose, cost, plan, space
-from lately.planner.abilities import ABILITIES, STAMPED_ON
 from lately.planner.search import sized
 from lately.planner.timestamp_cost import stamp_area, stamp_models
 
@@ -150,14 +149,14 @@ def test_device_only_counts_what_fits():
 # Filters with timestamps
 
 
-@pytest.mark.parametrize("family", sorted(ABILITIES.keys() - FAMILIES.keys()))
-def test_filters_with_timestamps_are_within_the_stated_error(family):
+@pytest.mark.parametrize("family", stamped.SAMPLES)
+@pytest.mark.parametrize("named", stamped.DRAWS)
+def test_filters_with_timestamps_are_within_the_stated_error(family, named):
     """Block RAMs are exact; units that the fit is held against are told apart."""
-    fitted, held_out = stamped.parts(STAMP_ROWS, family)
-    for where in STAMPED_ON:
-        model = stamp_models()[where][family]
-        assert model["units"] == len(fitted)
-        assert max(model["lut_error"], model["ff_error"]) <= 0.1
+    fitted, held_out = stamped.parts(STAMP_ROWS, family, named)
+    model = stamp_models()[family][named]
+    assert model["units"] == len(fitted)
+    assert max(model["lut_error"], model["ff_error"]) <= 0.2
     assert len(held_out) >= stamped.HELD_OUT
     for row in fitted + held_out:
         spec = stamped.specification(row)

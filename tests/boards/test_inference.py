@@ -1,0 +1,90 @@
+"""Block RAMs that `lately.boards.flow.inference` expects of yosys, against those that it takes."""
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from lately.boards.flow.devices import DEVICES
+from lately.boards.flow.inference import inferred_memory
+from lately.boards.flow.synthesis import count_cells
+from lately.hdl.memory.cells import PortableCellMemory
+from lately.hdl.memory.delay import DelayLine
+
+ON = {"ice40": DEVICES["ice40-hx8k"], "gowin": DEVICES["gowin-gw2ar-18c"]}
+
+MEMORIES = [
+    # Registers, and a block for each port that reads once these are dearer.
+    ("ice40", 16, 9, 0),
+    ("ice40", 32, 5, 2),
+    # Words of 2 bits, of which the last bit of each row of blocks shares one with another row.
+    ("ice40", 4096, 19, 38),
+    # Look-up tables, and blocks.
+    ("gowin", 128, 11, 0),
+    ("gowin", 128, 12, 2),
+    # Words of 9 bits with the ninth, as 27 bits are 3 of them, and of 4 bits for 23.
+    ("gowin", 16384, 27, 48),
+    ("gowin", 4096, 23, 12),
+]
+
+
+@pytest.mark.parametrize(("family", "depth", "width", "blocks"), MEMORIES)
+def test_block_rams_are_as_counted(family, depth, width, blocks):
+    whole = range(width)
+    assert inferred_memory(family, depth=depth, width=width, reads=[whole] * 2).blocks == blocks
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(
+    ("family", "depth", "width", "blocks"), [one for one in MEMORIES if one[1] < 4096]
+)
+def test_yosys_takes_as_many(family, depth, width, blocks):
+    found = count_cells(PortableCellMemory(depth=depth, width=width), ON[family])
+    assert found.bram == blocks
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "depth", "width", "blocks"), [one for one in MEMORIES if one[1] >= 4096]
+)
+def test_yosys_takes_as_many_where_ports_select(family, depth, width, blocks):
+    found = count_cells(PortableCellMemory(depth=depth, width=width), ON[family])
+    assert found.bram == blocks
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(("width", "cycles", "blocks"), [(6, 15, 0), (6, 16, 1)])
+def test_delay_lines(width, cycles, blocks):
+    reads = [range(width)]
+    found = inferred_memory("ice40", depth=cycles - 1, width=width, reads=reads, new=True)
+    assert found.blocks == blocks
+    assert count_cells(DelayLine(width=width, cycles=cycles), ON["ice40"]).bram == blocks
+
+
+class PartlyRead(wiring.Component):
+    """A memory of which the second port reads a few low bits alone."""
+
+    def __init__(self, *, depth, width, low):
+        self.memory = PortableCellMemory(depth=depth, width=width)
+        ports = {name: In(member.shape) for name, member in self.memory.signature.members.items()
+                 if member.flow is In}  # fmt: skip
+        super().__init__(ports | {"a_word": Out(width), "low": Out(low)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = self.memory
+        for name, member in memory.signature.members.items():
+            if member.flow is In:
+                m.d.comb += getattr(memory, name).eq(getattr(self, name))
+        unused = Signal.like(memory.b_word)
+        m.d.comb += [self.a_word.eq(memory.a_word), unused.eq(memory.b_word), self.low.eq(unused)]
+        return m
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(("low", "blocks"), [(16, 3), (17, 4)])
+def test_blocks_of_which_no_bit_is_used_go_away(low, blocks):
+    reads = [range(24), range(low)]
+    assert inferred_memory("ice40", depth=256, width=24, reads=reads).blocks == blocks
+    assert count_cells(PartlyRead(depth=256, width=24, low=low), ON["ice40"]).bram == blocks
