@@ -111,6 +111,40 @@ def test_siphash():
     Bench(spec).run(stream(6, 400, keys=range(40), window=40))
 
 
+@pytest.mark.parametrize("later", [0, 1, 2, 3, 4, 10])
+def test_secret_comes_in_with_the_next_clear(later):
+    """One taken in the clock of a CLEAR, but none after it: it waits, and another came in."""
+    bench = Bench(replace(TINY, hash="siphash"))
+    bench.unit, bench.model = DictionaryUnit(bench.spec), WindowDictionary.from_spec(bench.spec)
+    unit = bench.unit
+    secrets = [0x1234 << 64, 0x5678]
+
+    async def load(ctx, secret):
+        ctx.set(unit.secret.payload, secret)
+        ctx.set(unit.secret.valid, 1)
+        await ctx.tick().until(unit.secret.ready)
+        ctx.set(unit.secret.valid, 0)
+
+    async def load_both(ctx):
+        await load(ctx, secrets[0])
+        cleared = unit.i.valid & unit.i.ready & (unit.i.p.operation == CLEAR)
+        # As many clocks later as are left when the unit takes the CLEAR.
+        while not ctx.get(cleared):
+            if later == 0 and ctx.get(unit.i.valid & (unit.i.p.operation == CLEAR)):
+                break
+            await ctx.tick()
+        if later:
+            await ctx.tick().repeat(later)
+        await load(ctx, secrets[1])
+
+    keys = range(6)
+    requests = [50, {"operation": int(CLEAR), "key": 0, "window": 0}]
+    requests += [{"operation": int(INSERT), "key": key, "window": 0} for key in keys]
+    bench.model.rekey(secrets[later == 0])
+    bench.model.apply([CLEAR, *[INSERT for _ in keys]], [0, *keys])
+    UnitStreams(unit, ("seen",)).run(requests, load_both, finish=bench.read_back)
+
+
 @pytest.mark.parametrize("n", [TINY.window, 33])
 def test_ages_at_the_edge_of_the_window(n):
     """Key 0 is seen n - 1 insertions after its own, and no more after n; by windows likewise.
