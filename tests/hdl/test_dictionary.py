@@ -111,38 +111,64 @@ def test_siphash():
     Bench(spec).run(stream(6, 400, keys=range(40), window=40))
 
 
+class Secrets:
+    """A unit with siphash, and what it holds of keys after a CLEAR, against golden."""
+
+    KEYS = range(6)
+
+    def __init__(self):
+        self.bench = Bench(replace(TINY, hash="siphash"))
+        self.unit = self.bench.unit = DictionaryUnit(self.bench.spec)
+
+    async def load(self, ctx, secret):
+        """Offer a secret until it is taken."""
+        ctx.set(self.unit.secret.payload, secret)
+        ctx.set(self.unit.secret.valid, 1)
+        await ctx.tick().until(self.unit.secret.ready)
+        ctx.set(self.unit.secret.valid, 0)
+
+    def run(self, before, load, secret):
+        """Perform what comes before, a CLEAR, and insertions; keys are hashed with the secret."""
+        model = self.bench.model = WindowDictionary.from_spec(self.bench.spec)
+        model.rekey(secret)
+        codes, keys = [CLEAR, *[INSERT for _ in self.KEYS]], [0, *self.KEYS]
+        model.apply(codes, keys)
+        requests = [
+            {"operation": int(code), "key": key, "window": 1}
+            for code, key in zip(codes, keys, strict=True)
+        ]
+        streams = UnitStreams(self.unit, ("seen",))
+        streams.run([*before, *requests], load, finish=self.bench.read_back)
+
+
 @pytest.mark.parametrize("later", [0, 1, 2, 3, 4, 10])
 def test_secret_comes_in_with_the_next_clear(later):
     """One taken in the clock of a CLEAR, but none after it: it waits, and another came in."""
-    bench = Bench(replace(TINY, hash="siphash"))
-    bench.unit, bench.model = DictionaryUnit(bench.spec), WindowDictionary.from_spec(bench.spec)
-    unit = bench.unit
-    secrets = [0x1234 << 64, 0x5678]
+    held, secrets = Secrets(), [0x1234 << 64, 0x5678]
+    clears = held.unit.i.valid & held.unit.i.ready & (held.unit.i.p.operation == CLEAR)
 
-    async def load(ctx, secret):
-        ctx.set(unit.secret.payload, secret)
-        ctx.set(unit.secret.valid, 1)
-        await ctx.tick().until(unit.secret.ready)
-        ctx.set(unit.secret.valid, 0)
-
-    async def load_both(ctx):
-        await load(ctx, secrets[0])
-        cleared = unit.i.valid & unit.i.ready & (unit.i.p.operation == CLEAR)
-        # As many clocks later as are left when the unit takes the CLEAR.
-        while not ctx.get(cleared):
-            if later == 0 and ctx.get(unit.i.valid & (unit.i.p.operation == CLEAR)):
-                break
+    async def load(ctx):
+        # After the CLEAR that follows a reset, so that it waits for the next.
+        await ctx.tick().repeat(100)
+        await held.load(ctx, secrets[0])
+        while not ctx.get(clears):
             await ctx.tick()
         if later:
             await ctx.tick().repeat(later)
-        await load(ctx, secrets[1])
+        await held.load(ctx, secrets[1])
 
-    keys = range(6)
-    requests = [50, {"operation": int(CLEAR), "key": 0, "window": 0}]
-    requests += [{"operation": int(INSERT), "key": key, "window": 0} for key in keys]
-    bench.model.rekey(secrets[later == 0])
-    bench.model.apply([CLEAR, *[INSERT for _ in keys]], [0, *keys])
-    UnitStreams(unit, ("seen",)).run(requests, load_both, finish=bench.read_back)
+    held.run([200], load, secrets[later == 0])
+
+
+def test_only_a_clear_keeps_secrets_out():
+    held, secret = Secrets(), 0x1234 << 64
+    others = [{"operation": code, "key": 9, "window": 1} for code in range(16) if code != CLEAR]
+
+    async def load(ctx):
+        await ctx.tick().repeat(500)
+        await held.load(ctx, secret)
+
+    held.run([*others, 600], load, secret)
 
 
 @pytest.mark.parametrize("n", [TINY.window, 33])
