@@ -160,6 +160,19 @@ def test_secret_comes_in_with_the_next_clear(later):
     held.run([200], load, secrets[later == 0])
 
 
+def test_secret_that_is_kept_out_comes_in_later():
+    held, secret = Secrets(), 0x1234 << 64
+    clears = held.unit.i.valid & held.unit.i.ready & (held.unit.i.p.operation == CLEAR)
+
+    async def load(ctx):
+        while not ctx.get(clears):
+            await ctx.tick()
+        await ctx.tick()
+        await held.load(ctx, secret)
+
+    held.run([200, {"operation": int(CLEAR), "key": 0, "window": 1}, 100], load, secret)
+
+
 def test_only_a_clear_keeps_secrets_out():
     held, secret = Secrets(), 0x1234 << 64
     others = [{"operation": code, "key": 9, "window": 1} for code in range(16) if code != CLEAR]
