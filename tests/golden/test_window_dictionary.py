@@ -17,9 +17,10 @@ from lately.golden import (
     from_spec,
     load,
 )
-from lately.golden.analysis import column_loads, digest_false_positive_rate
+from lately.golden.analysis import column_loads, digest_false_positive_rate, stashed_entries
 from lately.golden.cuckoo.scalar_window_dictionary import ScalarWindowDictionary
 from lately.golden.hash.functions import offset_terms
+from lately.golden.spec.dictionary_sizes import least_columns, least_digest_bits
 from lately.golden.states import write_state
 from lately.intervals import clopper_pearson
 
@@ -608,3 +609,34 @@ def test_printing():
     assert 0 < model.fill <= 20 / 256
     assert 5 in model
     assert 500 not in model
+
+
+# Sizes of hardware
+
+
+def test_shape_tells_whether_entries_move():
+    plain, moving = dictionary_preset("1000"), dictionary_preset("ring-1000")
+    assert plain.shape == "window-dictionary 5 x 1,024, D=20"
+    assert moving.shape == "window-dictionary 3 x 1,024, D=20, moves"
+
+
+def test_digest_is_the_shortest_that_keeps_the_rate():
+    """At the rate of 20 bits itself 20 are enough, and below it they are not."""
+    rate = digest_false_positive_rate(1000, 20)
+    assert least_digest_bits(1000, rate) == 20
+    assert least_digest_bits(1000, rate * (1 - 1e-9)) == 21
+
+
+def test_columns_with_moves_are_the_fewest_that_keep_the_share():
+    """Two at least, and as many as leave one insertion in 40 without a cell; 8 at most."""
+    rows = 256
+    assert least_columns(1, rows, moves=True) == 2
+    for columns in range(2, 9):
+        kept = [
+            window
+            for window in range(1, columns * rows)
+            if stashed_entries(window, columns=columns, rows=rows) <= window / 40
+        ]
+        more = None if columns == 8 else columns + 1
+        assert least_columns(kept[-1], rows, moves=True) == columns
+        assert least_columns(kept[-1] + 1, rows, moves=True) == more
