@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
+from ...hdl.memory.map import BLOCK_KINDS
+
 SELECTION_COST = 0.5
 """Cost of each further block from which a port selects a bit; and of each that a word selects."""
 
@@ -22,8 +24,6 @@ class InferredBlock:
 
     Attributes
     ----------
-    bits : int
-        Without ninth bits.
     widths : mapping of int to int
         Width of a word with its ninth bits, by that without.
     byte : int
@@ -34,7 +34,6 @@ class InferredBlock:
         Of a bit of `TABLE_ROWS` words in look-up tables; infinite if there are none.
     """
 
-    bits: int
     widths: Mapping[int, int]
     byte: int
     cost: float
@@ -42,8 +41,8 @@ class InferredBlock:
 
 
 INFERRED: Mapping[str, InferredBlock] = {
-    "ice40": InferredBlock(1 << 12, {width: width for width in (2, 4, 8, 16)}, 1, 64),
-    "gowin": InferredBlock(1 << 14, {1: 1, 2: 2, 4: 4, 8: 9, 16: 18, 32: 36}, 9, 128, 1),
+    "ice40": InferredBlock({width: width for width in (2, 4, 8, 16)}, 1, 64),
+    "gowin": InferredBlock({1: 1, 2: 2, 4: 4, 8: 9, 16: 18, 32: 36}, 9, 128, 1),
 }
 """Block RAMs by family of devices."""
 
@@ -80,7 +79,7 @@ def inferred_memory(
         Whether a word that is read while it is written is what is written.
     """
     block, ports = INFERRED[family], len(reads)
-    choices = [_geometry(block, plain, depth, width, ports) for plain in block.widths]
+    choices = [_geometry(family, plain, depth, width, ports) for plain in block.widths]
     cost, unit, banks, bits = min(choices, key=lambda choice: choice[0])
     rows = -(-depth // TABLE_ROWS)
     in_tables = ports * width * (rows * block.table_cost + (rows - 1) * SELECTION_COST)
@@ -95,13 +94,14 @@ def inferred_memory(
 
 
 def _geometry(
-    block: InferredBlock, plain: int, depth: int, width: int, ports: int
+    family: str, plain: int, depth: int, width: int, ports: int
 ) -> tuple[float, int, int, int]:
     """Return the cost with words of so many bits, their width, rows of blocks, and bits of each."""
+    block = INFERRED[family]
     unit = block.widths[plain]
     byte = min(block.byte, unit)
     bits = -(-width // byte) * byte
-    banks = -(-depth * plain // block.bits)
+    banks = -(-depth * plain // BLOCK_KINDS[family].bits)
     selected = (banks - 1) * width * ports + banks * (banks > 1)
     blocks = ports * -(-banks * bits // unit)
     return blocks * block.cost + SELECTION_COST * selected, unit, banks, bits

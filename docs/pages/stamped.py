@@ -84,8 +84,6 @@ DRAWS = {
 }
 """What draws a specification, by kind."""
 
-FAMILIES = {named.partition(",")[0] for named in DRAWS}
-
 
 def sample(family, named):
     """Yield different specifications of a kind for a family of devices, the same in every run.
@@ -125,7 +123,7 @@ def runs():
     """Return the units of results/performance.json that the planner offers, each once."""
     found = {}
     for entry in measurements():
-        if entry.spec.family in FAMILIES and not getattr(entry.spec, "classes", None):
+        if kind(entry.spec) in DRAWS and not getattr(entry.spec, "classes", None):
             row = {"spec": entry.spec.to_dict(), "device": entry.report.device}
             row |= {kind: getattr(entry.report, kind) for kind in ("lut", "ff", "bram")}
             found.setdefault((entry.spec, entry.report.device), row)

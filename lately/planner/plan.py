@@ -20,8 +20,8 @@ from .binding import Binding, bindings
 from .failure import explain
 from .requirement import Requirement, Span
 from .search import Found, by_cost, sized
-from .timestamp_cost import StampSpec, stamp_models
-from .timestamped import StampFound, memories, stamp_bindings, timestamped
+from .timestamp_cost import StampSpec, memories, stamp_models
+from .timestamped import StampFound, stamp_bindings, timestamped
 
 POOL = 60
 """Cheapest shapes of a family among which alternatives are looked for."""

@@ -63,7 +63,7 @@ def stamp_block_rams(spec: StampSpec, device: Device) -> int:
     """
     if device.family not in INFERRED:
         return unit_profile(spec, memory=own_memory(device, spec)).block_rams
-    blocks = _memories(spec) * _inferred(spec, device).blocks
+    blocks = memories(spec) * _inferred(spec, device).blocks
     if device.family == QUEUE_IN_BLOCKS:
         for depth, width in _waiting(spec, device):
             reads = [range(width)]
@@ -77,7 +77,7 @@ def cell_tables(spec: StampSpec, device: Device) -> int:
 
     Parameters as for `stamp_area`.
     """
-    return _memories(spec) * _inferred(spec, device).tables if device.family in INFERRED else 0
+    return memories(spec) * _inferred(spec, device).tables if device.family in INFERRED else 0
 
 
 def _inferred(spec: StampSpec, device: Device) -> Inferred:
@@ -87,7 +87,8 @@ def _inferred(spec: StampSpec, device: Device) -> Inferred:
     )
 
 
-def _memories(spec: StampSpec) -> int:
+def memories(spec: StampSpec) -> int:
+    """Return the memories of a filter."""
     return spec.columns if isinstance(spec, WindowDictionarySpec) else spec.hashes
 
 

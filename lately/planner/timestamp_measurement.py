@@ -7,8 +7,7 @@ import numpy as np
 
 from ..golden import LatelyError, PartitionedTimingSpec, TimedTimingSpec, from_spec
 from .measurement import Course, Rates, fresh_keys, fresh_queries, measure_course, spread
-from .timestamp_cost import StampSpec
-from .timestamped import memories
+from .timestamp_cost import StampSpec, memories
 
 EDGES = 16
 """Insertions at the end of a fill, after each of which the oldest key is asked for, at least."""

@@ -26,7 +26,7 @@ from ..hdl.timing.sweep_rules import rest_interval
 from .binding import Binding
 from .cost import Area
 from .requirement import Requirement
-from .timestamp_cost import StampSpec, stamp_area
+from .timestamp_cost import StampSpec, memories, stamp_area
 
 MOST_DEPTH = 1 << 14
 """Cells of a memory in hardware, at most: the bits of a block RAM of an ECP5."""
@@ -78,11 +78,6 @@ def timestamped(family: str, requirement: Requirement, *, fitting: bool = True) 
     if fitting and (device := requirement.device) is not None:
         found = [one for one in found if one.area and not _beyond(one.area.excess(device))]
     return sorted(found, key=lambda one: (one.cost, memories(one.spec), one.worst_rate))
-
-
-def memories(spec: StampSpec) -> int:
-    """Return the memories of a filter."""
-    return spec.columns if isinstance(spec, WindowDictionarySpec) else spec.hashes
 
 
 def lowest_stamp_rate(requirement: Requirement) -> float | None:

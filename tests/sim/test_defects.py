@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import test_ring_replay
+from mutants import broken
 
 HERE = Path(__file__).parent
 
@@ -21,3 +23,8 @@ def test_defects_of_slow_tests_can_be_made():
     print(run.stdout, run.stderr)
     assert run.returncode == 0
     assert " passed" in run.stdout
+
+
+@pytest.mark.parametrize(("component", "old", "new"), test_ring_replay.DEFECTS)
+def test_defects_of_rings_can_be_made(component, old, new):
+    assert broken(component, old, new) is not component

@@ -138,30 +138,30 @@ def test_overfull_cells_cost_few_clocks():
     assert not ((found.age != expected.age) & ~((found.status > 0) & ~found.seen)).any()
 
 
-@pytest.mark.parametrize(
-    ("component", "old", "new"),
-    [
-        # An operation that is under way when the exchange happens.
-        (RingColumn, "spoiled | (self._wants & (reads | leaves))", "spoiled"),
-        (RingColumn, "(reads | leaves)", "reads"),
-        (RingColumn, "may & ~reads & ~self.write", "may & ~self.write"),
-        (RingColumn, "may & ~reads & ~self.write", "may & ~reads"),
-        (RingColumn, "self.granted & ~fails &", "self.granted &"),
-        # One that goes to the stash at the same time.
-        (RingColumn, "& ~self.write & ~self.pushes", "& ~self.write"),
-        # What has become of the entry in the stash meanwhile.
-        (RingColumn, "m, spoiled | (self._wants", "m, 0 | (self._wants"),
-        # An entry that one column holds already.
-        (RingStash, '(m, self._valid & ~self._holding, "fit")', '(m, self._valid, "fit")'),
-        # The sweep and the exchange share a port.
-        (RingColumn, "super()._may_start() & ~self._wants", "super()._may_start()"),
-        (RingColumn, "(self._wants & ~self._sweeping)", "self._wants"),
-        (RingColumn, "self._visits & ~begun & ~self.write", "self._visits & ~begun"),
-        # Two columns at a time; the youngest of those that are given up counts.
-        (RingCore, "lowest(asks & ~granted)", "asks"),
-        (RingCore, "stash.lost & ~(count < stash.lost_distance)", "stash.lost"),
-    ],
-)
+DEFECTS = [
+    # An operation that is under way when the exchange happens.
+    (RingColumn, "spoiled | (self._wants & (reads | leaves))", "spoiled"),
+    (RingColumn, "(reads | leaves)", "reads"),
+    (RingColumn, "may & ~reads & ~self.write", "may & ~self.write"),
+    (RingColumn, "may & ~reads & ~self.write", "may & ~reads"),
+    (RingColumn, "self.granted & ~fails &", "self.granted &"),
+    # One that goes to the stash at the same time.
+    (RingColumn, "& ~self.write & ~self.pushes", "& ~self.write"),
+    # What has become of the entry in the stash meanwhile.
+    (RingColumn, "m, spoiled | (self._wants", "m, 0 | (self._wants"),
+    # An entry that one column holds already.
+    (RingStash, '(m, self._valid & ~self._holding, "fit")', '(m, self._valid, "fit")'),
+    # The sweep and the exchange share a port.
+    (RingColumn, "super()._may_start() & ~self._wants", "super()._may_start()"),
+    (RingColumn, "(self._wants & ~self._sweeping)", "self._wants"),
+    (RingColumn, "self._visits & ~begun & ~self.write", "self._visits & ~begun"),
+    # Two columns at a time; the youngest of those that are given up counts.
+    (RingCore, "lowest(asks & ~granted)", "asks"),
+    (RingCore, "stash.lost & ~(count < stash.lost_distance)", "stash.lost"),
+]
+
+
+@pytest.mark.parametrize(("component", "old", "new"), DEFECTS)
 def test_defect_is_found(monkeypatch, component, old, new):
     home = unit if component is RingCore else ring_core
     monkeypatch.setattr(home, component.__name__, broken(component, old, new))
