@@ -1,12 +1,12 @@
-"""Defects that `lately.sim.proofs` has to find are pieces of the source as it is."""
+"""Defects that `lately.sim.proofs` and slow tests have to find are pieces of the source as it is."""
 
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import test_ring_replay
 from mutants import broken
+from ring_defects import DEFECTS
 
 HERE = Path(__file__).parent
 
@@ -25,6 +25,6 @@ def test_defects_of_slow_tests_can_be_made():
     assert " passed" in run.stdout
 
 
-@pytest.mark.parametrize(("component", "old", "new"), test_ring_replay.DEFECTS)
+@pytest.mark.parametrize(("component", "old", "new"), DEFECTS)
 def test_defects_of_rings_can_be_made(component, old, new):
     assert broken(component, old, new) is not component

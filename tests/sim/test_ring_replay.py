@@ -5,14 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mutants import broken
+from ring_defects import DEFECTS
 
 from lately.golden import Operation, WindowDictionary, WindowDictionarySpec, dictionary_preset
 from lately.golden.spec.dictionary_sizes import MOST_MOVING_COLUMNS, MOVING, least_columns
 from lately.hdl.dictionary import ring_core, unit
 from lately.hdl.dictionary.dictionary_figures import PATIENCE, RECOVERY
-from lately.hdl.dictionary.ring_column import RingColumn
 from lately.hdl.dictionary.ring_core import RingCore
-from lately.hdl.dictionary.ring_stash import RingStash
 from lately.sim.replay.compiled_dictionary import CompiledDictionary
 
 pytestmark = [pytest.mark.rtl, pytest.mark.slow]
@@ -136,29 +135,6 @@ def test_overfull_cells_cost_few_clocks():
     assert 1 < clocks < (1 + PATIENCE / RECOVERY) * 1.01
     assert compiled.statistics["lost"] > 0
     assert not ((found.age != expected.age) & ~((found.status > 0) & ~found.seen)).any()
-
-
-DEFECTS = [
-    # An operation that is under way when the exchange happens.
-    (RingColumn, "spoiled | (self._wants & (reads | leaves))", "spoiled"),
-    (RingColumn, "(reads | leaves)", "reads"),
-    (RingColumn, "may & ~reads & ~self.write", "may & ~self.write"),
-    (RingColumn, "may & ~reads & ~self.write", "may & ~reads"),
-    (RingColumn, "self.granted & ~fails &", "self.granted &"),
-    # One that goes to the stash at the same time.
-    (RingColumn, "& ~self.write & ~self.pushes", "& ~self.write"),
-    # What has become of the entry in the stash meanwhile.
-    (RingColumn, "m, spoiled | (self._wants", "m, 0 | (self._wants"),
-    # An entry that one column holds already.
-    (RingStash, '(m, self._valid & ~self._holding, "fit")', '(m, self._valid, "fit")'),
-    # The sweep and the exchange share a port.
-    (RingColumn, "super()._may_start() & ~self._wants", "super()._may_start()"),
-    (RingColumn, "(self._wants & ~self._sweeping)", "self._wants"),
-    (RingColumn, "self._visits & ~begun & ~self.write", "self._visits & ~begun"),
-    # Two columns at a time; the youngest of those that are given up counts.
-    (RingCore, "lowest(asks & ~granted)", "asks"),
-    (RingCore, "stash.lost & ~(count < stash.lost_distance)", "stash.lost"),
-]
 
 
 @pytest.mark.parametrize(("component", "old", "new"), DEFECTS)
