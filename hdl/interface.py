@@ -43,6 +43,17 @@ def operation_bits(operation: Any) -> Any:
     return data.View(data.StructLayout(dict.fromkeys(names, 1)), value)
 
 
+def is_clear(operation: Any) -> Value:
+    """Return whether an operation of three bits is a CLEAR.
+
+    Parameters
+    ----------
+    operation : Value or View
+    """
+    bits = operation_bits(operation)
+    return bits.alone & bits.query & ~bits.insert
+
+
 class UnitSignature(wiring.Signature):
     """Ports of a unit: a stream of operations in, a stream of results out, and settings.
 

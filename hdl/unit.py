@@ -11,7 +11,7 @@ from .frontend.prescaler import Prescaler
 from .frontend.request_times import Stamps
 from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
-from .interface import TICKS, UnitSignature
+from .interface import TICKS, UnitSignature, is_clear
 from .latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, PERIOD_BITS, result_places
 from .memory.map import memory_map
 from .monitors import alarm_ports, recovering, watch_results
@@ -99,10 +99,12 @@ class FilterUnit(wiring.Component):
         later.
     secret : In(stream.Signature(128))
         With ``hash="siphash"`` only: the secret of the hash, 0 after reset.
-        Without re-keying, a secret applies from the next CLEAR on. With re-keying, it applies
-        from the next shift or CLEAR on to the segment that begins then, and the other segments
-        keep theirs; `secret.ready` is low until the last segment with an older secret has
-        retired. A secret applies to operations accepted at least `SECRET_LEAD` cycles later.
+        Without re-keying, a secret applies from the next CLEAR on that is accepted in the same
+        cycle or later, unless another comes before; `secret.ready` is low from the acceptance of a
+        CLEAR until that has taken effect. With re-keying, it applies from the next shift or CLEAR
+        on to the segment that begins then, and the other segments keep theirs; `secret.ready` is
+        low until the last segment with an older secret has retired. It then applies to operations
+        accepted at least `SECRET_LEAD` cycles later.
     operations, ... : Out(statistics_bits)
         The counters of `lately.hdl.registers` that units hold: events since reset, counted as
         the results leave the core. They are exact once the unit has been idle for its own
@@ -135,7 +137,8 @@ class FilterUnit(wiring.Component):
     """Cycles for which a SHIFT keeps the input closed if the spare is clean."""
 
     SECRET_LEAD = Secrets.LEAD
-    """Cycles from a secret's acceptance to that of the first operation it applies to."""
+    """Cycles from a secret's acceptance to that of the first operation it applies to, with
+    re-keying."""
 
     PAUSE = FrontEnd.PAUSE
     """Most cycles for which a SHIFT or CLEAR keeps the input closed after clearing."""
@@ -362,15 +365,22 @@ class FilterUnit(wiring.Component):
         return wiring.flipped(self.i)
 
     def _elaborate_secrets(self, m):
+        control = self._front.control
         m.submodules.secrets = secrets = self._secrets
         m.d.comb += [
             secrets.i.valid.eq(self.secret.valid),
             secrets.i.payload.eq(self.secret.payload),
             self.secret.ready.eq(secrets.i.ready),
             secrets.turned.eq(self._front.turned),
-            secrets.cleared.eq(self._front.control.clear),
+            secrets.cleared.eq(control.clear),
             self._front.adopt.eq(secrets.adopt),
         ]
+        if not self._spec.rekey:
+            m.d.comb += [
+                secrets.clears.eq(self.i.valid & self.i.ready & is_clear(self.i.p.operation)),
+                # That of the reset brings in none, and has no result.
+                secrets.cleared.eq(control.clear & control.valid),
+            ]
         for number in range(self._core.signature.secrets):
             name = f"secret{number}"
             m.d.comb += getattr(self._core, name).eq(getattr(secrets, name))

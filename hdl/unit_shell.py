@@ -9,7 +9,7 @@ from ..golden.hash.siphash import SECRET_BITS
 from .control import Control
 from .frontend.gate import Gate
 from .hash.secrets import Secrets
-from .interface import Operation, UnitSignature, operation_bits
+from .interface import Operation, UnitSignature, is_clear, operation_bits
 from .lanes.credits import Credits
 from .latencies import ACCEPT_LAG, CONTROL_LAG, SPARE_SETTLE, ceil_log
 from .monitors import alarm_ports, recovering, watch_results
@@ -97,9 +97,7 @@ class UnitShell(wiring.Component):
         # While results are taken, no more are under way than the latency has clocks.
         depth = 1 << ceil_log(2, self.latency + ACCEPT_LAG + 1)
         m.submodules.core = core = self._core
-        # Before the first operation its secret settles, if there is one.
-        start = Secrets.LEAD + 2 if self._keyed else SPARE_SETTLE + 1
-        m.submodules.gate = gate = Gate(start=start, check=self._checks)
+        m.submodules.gate = gate = Gate(start=SPARE_SETTLE + 1, check=self._checks)
         m.submodules.credits = credits = Credits(limit=depth - 1 - ACCEPT_LAG, check=self._checks)
         accepted = Signal()
         m.d.sync += accepted.eq(self.i.valid & self.i.ready)
@@ -164,19 +162,11 @@ class UnitShell(wiring.Component):
         m.d.comb += self._core.control.eq(control)
         if self._keyed:
             m.submodules.secrets = secrets = Secrets(pipelines=1, ring_segments=1)
-            # A CLEAR brings in what was taken when it was accepted, and nothing that comes later.
-            clearing = Signal()
-            bits = operation_bits(gate.i.p)
-            clears = bits.alone & bits.query & ~bits.insert
-            with m.If(control.clear):
-                m.d.sync += clearing.eq(0)
-            with m.If(self.i.valid & self.i.ready & clears):
-                m.d.sync += clearing.eq(1)
+            wiring.connect(m, wiring.flipped(self.secret), secrets.i)
             m.d.comb += [
-                secrets.i.valid.eq(self.secret.valid & ~clearing),
-                secrets.i.payload.eq(self.secret.payload),
-                self.secret.ready.eq(secrets.i.ready & ~clearing),
-                secrets.cleared.eq(control.clear),
+                secrets.clears.eq(self.i.valid & self.i.ready & is_clear(gate.i.p)),
+                # That of the reset brings in none, and has no result.
+                secrets.cleared.eq(control.clear & control.valid),
                 self._core.secret.eq(secrets.secret0),
             ]
         return control

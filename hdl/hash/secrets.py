@@ -16,8 +16,9 @@ class Secrets(wiring.Component):
     A secret is loaded beside the one in use and waits. With re-keying it
     comes in with the next turn of the ring, and the pipeline of the one
     before is free again when all segments of that one have left the ring;
-    no secret is taken until then. Without, there is one pipeline, and the
-    secret comes in with the next clear, when nothing is in it.
+    no secret is taken until then. Without, there is one pipeline, and a clear
+    brings in the secret that waited when it was accepted, when nothing is in
+    the pipeline; no secret is taken while a clear is under way.
 
     Parameters
     ----------
@@ -30,6 +31,9 @@ class Secrets(wiring.Component):
     -------
     i : In(stream.Signature(128))
         A secret. Without re-keying, one that comes while another waits replaces it.
+    clears : In(1)
+        Without re-keying only: a clear is accepted, which is told by `cleared` later on, `LEAD + 3`
+        clocks at least if it is to bring in what came in the clock of its acceptance.
     turned, cleared : In(1)
         The ring turns, or is cleared, by an operation that looked at `adopt` in the clock before.
     waits : Out(1)
@@ -58,6 +62,7 @@ class Secrets(wiring.Component):
                 "waits": Out(1),
                 "adopt": Out(1),
             }
+            | ({"clears": In(1)} if pipelines == 1 else {})
             | {f"secret{number}": Out(SECRET_BITS) for number in range(pipelines)}
         )
 
@@ -83,14 +88,20 @@ class Secrets(wiring.Component):
         if self._pipelines == 2:
             self._elaborate_pair(m, taken, waits, coming_in)
         else:
-            waiting = Signal(SECRET_BITS)
-            m.d.comb += self.i.ready.eq(1)
-            with m.If(taken):
-                # Known anew, as what waited before may be on its way.
-                m.d.sync += [waiting.eq(self.i.payload), known.eq(0)]
-            with m.If(coming_in):
-                m.d.sync += self.secret0.eq(waiting)
+            self._elaborate_single(m, taken, coming_in)
         return m
+
+    def _elaborate_single(self, m, taken, coming_in):
+        """Keep the secret that came last until a clear, which brings in none that came later."""
+        waiting = Signal(SECRET_BITS)
+        # One, and three that wait for their time.
+        clears = Signal(range(5))
+        m.d.comb += self.i.ready.eq(clears == 0)
+        m.d.sync += clears.eq(clears + self.clears - self.cleared)
+        with m.If(taken):
+            m.d.sync += waiting.eq(self.i.payload)
+        with m.If(coming_in):
+            m.d.sync += self.secret0.eq(waiting)
 
     def _elaborate_pair(self, m, taken, waits, coming_in):
         """Load the pipeline that is not in use; count the segments that still need it."""

@@ -69,7 +69,8 @@ class LaneUnit(wiring.Component):
         as that.
     secret : In(stream.Signature(128))
         With ``hash="siphash"`` only: the secret of the hash, 0 after reset. It applies from the
-        next beat on that begins with a CLEAR and is accepted at least `SECRET_LEAD` cycles later.
+        next beat on that begins with a CLEAR and is accepted at least `SECRET_LEAD` cycles later,
+        or, in place of one that has waited as long, is accepted in the same cycle or later.
         From its acceptance to that of this beat the unit takes a beat in `SECRET_PACE` cycles.
     operations, ... : Out(statistics_bits)
         The counters of `lately.hdl.registers` that units hold, as for `FilterUnit`.
@@ -271,10 +272,10 @@ class LaneUnit(wiring.Component):
         m.submodules.secrets = secrets = self._secrets
         pace = Signal(range(self.SECRET_PACE))
         m.d.sync += pace.eq(Mux(secrets.waits, pace + 1, 0))
+        wiring.connect(m, wiring.flipped(self.secret), secrets.i)
         m.d.comb += [
-            secrets.i.valid.eq(self.secret.valid),
-            secrets.i.payload.eq(self.secret.payload),
-            self.secret.ready.eq(secrets.i.ready),
+            # A clear takes effect as it arrives.
+            secrets.clears.eq(self._dispatcher.cleared),
             secrets.cleared.eq(self._dispatcher.cleared),
             self._dispatcher.secret.eq(secrets.secret0),
         ]

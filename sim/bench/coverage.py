@@ -250,7 +250,8 @@ class Sampler:
         self._sample("input closed", reason)
 
     def _load(self, secret: int) -> None:
-        self._waiting = (self._now + FilterUnit.SECRET_LEAD, secret)
+        lead = FilterUnit.SECRET_LEAD if self._spec.rekey else 0
+        self._waiting = (self._now + lead, secret)
         self._loaded = self._now
         for accepted in self._operations:
             self._around(accepted)

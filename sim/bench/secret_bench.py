@@ -18,11 +18,31 @@ async def secret_counts_from_the_clear(dut) -> None:
         await bench.drain()
         await RisingEdge(dut.clk)
         await bench.load_secret(secret)
-        await ClockCycles(dut.clk, bench.secret_lead)
+        await ClockCycles(dut.clk, max(bench.secret_lead, 1))
         await bench.driver.send(tagged([(Operation.CLEAR, 0)]))
         await bench.driver.send(bench.inserts(3 * SPEC.segments * SPEC.generation))
     await bench.finish()
     assert bench.scoreboard.golden.secrets == [secret] * SPEC.ring_segments
+
+
+if not SPEC.rekey:
+
+    @cocotb.test()
+    async def secret_at_every_distance_from_a_clear(dut) -> None:
+        """It comes in with one that is accepted with it or later; none is taken while one waits."""
+        bench = await Bench.start(dut)
+        for distance in range(12):
+            sending = cocotb.start_soon(
+                bench.driver.send(
+                    [*bench.inserts(5), *tagged([(Operation.CLEAR, 0)]), *bench.inserts(5)]
+                )
+            )
+            await ClockCycles(dut.clk, 1 + distance)
+            await bench.load_secret(bench.random.getrandbits(128))
+            await sending
+            await bench.drain()
+            await RisingEdge(dut.clk)
+        await bench.finish()
 
 
 if SPEC.rekey:

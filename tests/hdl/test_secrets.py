@@ -1,10 +1,16 @@
 """Secrets of a keyed hash: with which turn a new one comes in, and when the next may be loaded."""
 
+from dataclasses import replace
+
 import pytest
 from amaranth.sim import Simulator
+from unit_streams import UnitStreams
 
+from lately.golden import Operation, dictionary_preset, from_spec, preset
+from lately.hdl.build import filter_unit
 from lately.hdl.hash.secrets import Secrets
 from lately.hdl.hash.siphash import SipHash
+from lately.hdl.interface import is_clear
 
 KNOWN = Secrets.LEAD + 2
 """Clocks from a secret's acceptance until an operation may look at `adopt`."""
@@ -16,7 +22,7 @@ SEGMENTS = 4
 FIRST, SECOND = 0x11 << 100, 0x22 << 100
 
 
-def course(pipelines, offered, *, turned=(), cleared=(), clocks=70):
+def course(pipelines, offered, *, turned=(), clears=(), cleared=(), clocks=70):
     """Return what is told in each clock; secrets, turns and clears come in some of them."""
     secrets, told = Secrets(pipelines=pipelines, ring_segments=SEGMENTS), []
     ports = {name: getattr(secrets, name) for name in secrets.signature.members if name != "i"}
@@ -28,6 +34,8 @@ def course(pipelines, offered, *, turned=(), cleared=(), clocks=70):
             ctx.set(secrets.i.valid, clock in offered)
             ctx.set(secrets.turned, clock in turned)
             ctx.set(secrets.cleared, clock in cleared)
+            if pipelines == 1:
+                ctx.set(secrets.clears, clock in clears)
             told.append({name: ctx.get(port) for name, port in ports.items()})
             await ctx.tick()
 
@@ -44,7 +52,8 @@ def high(told, name):
 
 def test_secret_waits_for_a_clear():
     """For one by an operation that looked at `adopt` when the hash knew it already."""
-    told = course(1, {3: FIRST}, turned=range(70), cleared=[3 + KNOWN, 30])
+    cleared = [3 + KNOWN, 30]
+    told = course(1, {3: FIRST}, turned=range(70), clears=cleared, cleared=cleared)
     assert high(told, "waits") == [*range(4, 31)]
     assert high(told, "adopt") == [*range(3 + KNOWN, 31)]
     assert high(told, "ready") == [*range(70)]
@@ -52,14 +61,25 @@ def test_secret_waits_for_a_clear():
 
 
 def test_first_clear_that_brings_a_secret_in():
-    told = course(1, {3: FIRST}, cleared=[3 + KNOWN + 1])
-    assert high(told, "secret0") == [*range(3 + KNOWN + 2, 70)]
+    """It comes in with a clear that is accepted in the same clock, and not with one before."""
+    clears, cleared = [3, 40], [3 + KNOWN + 1, 60]
+    told = course(1, {3: FIRST, 4: SECOND, 40: SECOND}, clears=clears, cleared=cleared)
+    assert high(told, "ready") == [*range(4), *range(3 + KNOWN + 2, 41), *range(61, 70)]
+    begins = 3 + KNOWN + 2
+    expected = [0] * begins + [FIRST] * (61 - begins) + [SECOND] * 9
+    assert [one["secret0"] for one in told] == expected
 
 
-def test_secret_that_replaces_another_is_known_anew():
-    told = course(1, {3: FIRST, 20: SECOND}, cleared=[20 + KNOWN, 40])
-    assert high(told, "adopt") == [*range(3 + KNOWN, 21), *range(20 + KNOWN, 41)]
+def test_secret_that_replaces_another_is_known_at_once():
+    told = course(1, {3: FIRST, 20: SECOND}, clears=[20], cleared=[21])
+    assert high(told, "adopt") == [*range(3 + KNOWN, 22)]
     assert {one["secret0"] for one in told} == {0, SECOND}
+
+
+def test_no_secret_is_taken_until_all_clears_have_taken_effect():
+    """Three may wait for their time, beside the one that the gate holds."""
+    told = course(1, {}, clears=[10, 11, 12, 13], cleared=[20, 30, 40, 50])
+    assert high(told, "ready") == [*range(11), *range(51, 70)]
 
 
 @pytest.mark.parametrize("clears", [False, True])
@@ -84,3 +104,154 @@ def test_turn_before_the_secret_is_known_does_not_bring_it_in():
     told = course(2, {20: FIRST}, turned=[20 + KNOWN])
     assert high(told, "waits") == [*range(21, 70)]
     assert high(told, "ready") == [*range(SETTLED, 21)]
+
+
+# Units: what a CLEAR brings in
+
+
+GEBF = replace(preset("gebf-tiny"), hash="siphash")
+TIMED = replace(GEBF, window=32, generation=16, span=64, when_full="shorten")
+UNITS = {
+    "ring": (GEBF, {}),
+    "ring in time": (TIMED, {"ticks": "time", "time_bits": 16}),
+    "dictionary": (replace(dictionary_preset("tiny"), hash="siphash"), {}),
+}
+CLEAR = {"operation": int(Operation.CLEAR)}
+HELD = range(14)
+ASKED = range(80)
+AFTER = [*[(Operation.INSERT, key) for key in HELD], *[(Operation.QUERY, key) for key in ASKED]]
+
+
+class Loaded:
+    """A unit and its operations, among them CLEARs, between which secrets are loaded."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        self.spec, options = UNITS[kind]
+        self.unit = filter_unit(self.spec, **options)
+        i = self.unit.i
+        self.cleared = i.valid & i.ready & is_clear(i.p.operation)
+
+    async def load(self, ctx, secret):
+        """Offer a secret until it is taken."""
+        ctx.set(self.unit.secret.payload, secret)
+        ctx.set(self.unit.secret.valid, 1)
+        await ctx.tick().until(self.unit.secret.ready)
+        ctx.set(self.unit.secret.valid, 0)
+
+    async def until_clear(self, ctx, *, clocks=0):
+        """Wait until so many clocks after the one in which a CLEAR is accepted."""
+        while not ctx.get(self.cleared):
+            await ctx.tick()
+        if clocks:
+            await ctx.tick().repeat(clocks)
+
+    def requests(self, time=0):
+        """What is asked after a CLEAR."""
+        return [self.request({"operation": int(code), "key": key}, time) for code, key in AFTER]
+
+    def request(self, fields, time=0):
+        """A request of a time, if there is one, and of the longest window."""
+        others = {"ring": {}, "ring in time": {"time": time}, "dictionary": {"window": 40}}
+        return fields | others[self.kind]
+
+    def answers(self, secret):
+        """The answers of golden to what is asked after a CLEAR that brings in a secret."""
+        model = from_spec(self.spec)
+        model.rekey(secret)
+        codes, keys = zip((Operation.CLEAR, 0), *AFTER, strict=True)
+        times = {"timestamps": [0] * len(codes)} if self.kind == "ring in time" else {}
+        return model.apply(codes, keys, **times).seen[1:].tolist()
+
+    def run(self, requests, load):
+        """Return what was seen."""
+        return [seen for (seen,) in UnitStreams(self.unit, ("seen",)).run(requests, load)]
+
+
+@pytest.mark.parametrize("later", [-1, 0, 1, 4, 8, 9, 10])
+@pytest.mark.parametrize("kind", UNITS)
+def test_secret_comes_in_with_the_next_clear(kind, later):
+    """One in the clock of a CLEAR or before it, but none after it: it waits; another came in."""
+    loaded, secrets = Loaded(kind), [0x1234 << 64, 0x5678]
+    assert loaded.answers(secrets[0]) != loaded.answers(secrets[1]) != loaded.answers(0)
+
+    async def load(ctx):
+        # After the CLEAR that follows a reset.
+        await ctx.tick().repeat(100)
+        await loaded.load(ctx, secrets[0])
+        if later < 0:
+            await loaded.load(ctx, secrets[1])
+        await loaded.until_clear(ctx, clocks=max(later, 0))
+        if later >= 0:
+            await loaded.load(ctx, secrets[1])
+
+    clear = loaded.request(CLEAR)
+    found = loaded.run([200, clear, *loaded.requests(), 50, clear, *loaded.requests()], load)
+    count = len(AFTER)
+    assert found[1 : 1 + count] == loaded.answers(secrets[later <= 0])
+    assert found[2 + count :] == loaded.answers(secrets[1])
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_clear_of_the_reset_brings_in_no_secret(kind):
+    """The secret is 0 until a CLEAR, though one is loaded at once."""
+    loaded = Loaded(kind)
+    clear = loaded.request(CLEAR)
+
+    async def load(ctx):
+        await loaded.load(ctx, 0x5678)
+
+    found = loaded.run([*loaded.requests(), 50, clear, *loaded.requests()], load)
+    assert found[: len(AFTER)] == loaded.answers(0)
+    assert found[1 + len(AFTER) :] == loaded.answers(0x5678)
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_only_a_clear_keeps_secrets_out(kind):
+    loaded, secret = Loaded(kind), 0x1234 << 64
+    every = range(16) if kind == "dictionary" else range(Operation.SHIFT + 1)
+    codes = [code for code in every if code != Operation.CLEAR]
+    requests = [loaded.request({"operation": code, "key": 9}) for code in codes]
+
+    async def load(ctx):
+        await ctx.tick().repeat(500)
+        await loaded.load(ctx, secret)
+
+    found = loaded.run([*requests, 600, loaded.request(CLEAR), *loaded.requests()], load)
+    assert found[len(codes) + 1 :] == loaded.answers(secret)
+
+
+@pytest.mark.parametrize("kind", UNITS)
+def test_clears_in_a_row_let_secrets_in_again(kind):
+    """A CLEAR counts once, however long it waits for its acceptance."""
+    loaded, secret, ready = Loaded(kind), 0x5678, []
+    clear, shift = loaded.request(CLEAR), loaded.request({"operation": int(Operation.SHIFT)})
+
+    async def load(ctx):
+        await ctx.tick().repeat(600)
+        for _ in range(40):
+            ready.append(ctx.get(loaded.unit.secret.ready))
+            await ctx.tick()
+        await loaded.load(ctx, secret)
+
+    requests = [200, clear, clear, shift, clear, 500, clear, *loaded.requests()]
+    found = loaded.run(requests, load)
+    assert ready == [1] * 40
+    assert found[5:] == loaded.answers(secret)
+
+
+def test_clears_that_wait_for_their_time_keep_secrets_out():
+    """No secret comes in with one that was accepted before it."""
+    loaded, secret, taken = Loaded("ring in time"), 0x5678, []
+    requests = [loaded.request(CLEAR, time) for time in range(3)] + loaded.requests(3)
+
+    async def load(ctx):
+        await ctx.tick().repeat(100)
+        for _ in range(3):
+            await loaded.until_clear(ctx, clocks=1)
+        await loaded.load(ctx, secret)
+        taken.append(ctx.get(loaded.unit.o.valid))
+
+    found = loaded.run([200, *requests], load)
+    assert taken
+    assert found[3:] == loaded.answers(0)

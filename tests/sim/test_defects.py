@@ -1,4 +1,4 @@
-"""Defects that `lately.sim.proofs` and slow tests have to find are pieces of the source as it is."""
+"""Defects that slow tests of `lately.sim` have to find are pieces of the source as it is."""
 
 import subprocess
 import sys
