@@ -24,7 +24,7 @@ from mutation.campaign import (
 )
 from mutation.operators import Source, draw
 from mutation.processes import ROOT, EndlessRunError, Run, run_tests, start
-from mutation.tracks import distances, reaching
+from mutation.tracks import digest_of, distances, reaching
 
 HARDWARE = b"""\
 class Counter:
@@ -162,6 +162,13 @@ def watched(tmp_path_factory):
     return run_tests(Run(tmp_path_factory.mktemp("watched")), ["tests/hdl/test_target_clocks.py"])
 
 
+def test_test_that_breaks_the_run_is_named(tmp_path):
+    file = tmp_path / "test_it.py"
+    file.write_text("def test_a(): pass\ndef test_b(): raise KeyboardInterrupt\n")
+    told = run_tests(Run(tmp_path), [str(file)])
+    assert told["failed"].endswith("test_it.py::test_b")
+
+
 def test_calls_of_tests_are_recorded(watched):
     assert watched["failed"] is None
     tests = watched["tests"]
@@ -241,18 +248,13 @@ def test_what_killed_others_runs_first(tmp_path):
     assert results.killers(mutants[4]) == ["tests/a.py::two", "tests/a.py::one"]
     # A test of which it is on record that it calls other functions cannot see the mutant.
     judge = Judge(tmp_path)
+    file, other = "tests/hdl/test_hdl.py", "tests/hdl/test_words.py"
     calls = {"two": ["hdl/a.py:f"], "one": ["hdl/b.py:f"]}
-    judge.records._kept = {
-        "tests/a.py": {
-            "digest": "",
-            "tests": {
-                f"tests/a.py::{name}": {"calls": called, "seconds": 1}
-                for name, called in calls.items()
-            },
-        }
-    }
-    names = ["tests/a.py::one", "tests/a.py::two", "tests/b.py::one"]
-    assert [*judge.records.those(names, "hdl/a.py", "f")] == names[1:]
+    tests = {f"{file}::{n}": {"calls": called, "seconds": 1} for n, called in calls.items()}
+    judge.records._kept = {file: {"digest": digest_of(file), "tests": tests}}
+    # Nor can one that is gone; a process that finds no file fails with any source.
+    names = [f"{file}::one", "tests/hdl/test_gone.py::one", f"{file}::two", f"{other}::one"]
+    assert [*judge.records.those(names, "hdl/a.py", "f")] == names[2:]
 
 
 def test_quick_tests_of_all_files_run_first(tmp_path):

@@ -88,8 +88,12 @@ class Records:
         return 0, sum(test["seconds"] for test in tests)
 
     def those(self, names: Iterable[str], path: str, function: str) -> dict[str, dict]:
-        """Return tests by their names, but none of which it is on record that it calls another."""
-        known = {name: self._current(name.partition("::")[0]) for name in names}
+        """Return tests by their names, but none of which it is on record that it calls another.
+
+        Nor one whose file is gone: a process that finds no file fails with any source.
+        """
+        files = {name: name.partition("::")[0] for name in names}
+        known = {n: self._current(file) for n, file in files.items() if (ROOT / file).is_file()}
         found = {
             name: file["tests"].get(name, {"calls": []}) if file else None
             for name, file in known.items()

@@ -28,6 +28,7 @@ class Watch:
     def __init__(self) -> None:
         self.failed = None
         self.error = ""
+        self.begun = ""
         self.tests: dict[str, dict] = {}
         self._prepared: set[str] = set()
         self.calls = CALLS in os.environ
@@ -41,6 +42,7 @@ class Watch:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_setup(self, item):
+        self.begun = item.nodeid
         yield
         # Fixtures and what is made at the import are for all tests that follow.
         if self.calls:
@@ -71,7 +73,7 @@ class Watch:
 
     def pytest_sessionfinish(self, session, exitstatus):
         if exitstatus in BROKEN:
-            self.failed = self.failed or "pytest"
+            self.failed = self.failed or self.begun or "pytest"
         told = {"failed": self.failed, "error": self.error, "tests": self.tests}
         Path(os.environ[TOLD]).write_text(json.dumps(told))
 
