@@ -19,7 +19,7 @@ SETTLED = SipHash.HOLD + 2
 """Clocks from when nothing needs a pipeline any more until it takes a secret."""
 
 SEGMENTS = 4
-FIRST, SECOND = 0x11 << 100, 0x22 << 100
+FIRST, SECOND = 0x11 << 100, 0x22 << 122
 
 
 def course(pipelines, offered, *, turned=(), clears=(), cleared=(), clocks=70):
