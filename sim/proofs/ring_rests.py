@@ -30,7 +30,7 @@ READ = 3
 """Clocks from there to the read of its cells."""
 
 SWEEP = 55
-"""Clocks for which the input is closed until the sweep of a column has caught up, at this size."""
+"""Clocks for which the input rests until the sweep of a column has caught up, at this size."""
 
 
 class AnyCells(CellMemory):
@@ -45,8 +45,12 @@ class AnyCells(CellMemory):
 class InputRests(Harness):
     """The gate of a unit and a core that has it rest; any operations but SHIFT and CLEAR.
 
-    Once it has opened it is closed for at most `most` clocks running.
+    Of the clocks running for which it is closed, once it has opened, at most `most` are those for
+    which the core has it rest.
     """
+
+    OTHERS = False
+    """Whether the gate closes for other reasons as well, at any time."""
 
     def __init__(self, *, most, part=None, goal=None):
         self._gate = Gate(start=SPARE_SETTLE + 1)
@@ -61,18 +65,19 @@ class InputRests(Harness):
             Assume(~operation_bits(operation).alone),
             gate.i.valid.eq(AnySeq(1)),
             gate.i.p.eq(Operation(operation)),
-            gate.credit.eq(~late),
+            gate.credit.eq(~(late | (AnySeq(1) & self.OTHERS))),
             gate.clean.eq(1),
         ]
         m.d.sync += [acts.eq(gate.valid), insert.eq(gate.insert)]
         m.d.sync += late.eq(self._rests(m, *delayed(m, Cat(acts, insert), NUMBERED, "numbered")))
-        begun, closed, ready = Signal(), Signal(range(self._most + 2)), gate.i.ready
+        begun, rests, ready = Signal(), Signal(range(self._most + 2)), gate.i.ready
+        closes = delayed(m, late, Gate.LATENCY, "closes")
         m.d.sync += [
             begun.eq(begun | ready),
-            closed.eq(Mux(begun & ~ready, closed + (closed <= self._most), 0)),
+            rests.eq(Mux(begun & ~ready, rests + (closes & (rests <= self._most)), 0)),
         ]
-        self.require(closed <= self._most)
-        self.reach("the input is closed for so long", closed == self._most)
+        self.require(rests <= self._most)
+        self.reach("the input rests for so long", rests == self._most)
 
 
 class RestsForStash(InputRests):
@@ -94,6 +99,7 @@ class RestsForSweep(InputRests):
     written each other clock.
     """
 
+    OTHERS = True
     PERIOD = ColumnAnswers.PERIOD
 
     def __init__(self, *, column=RingColumn, most=SWEEP, goal=None):
@@ -134,19 +140,19 @@ PROOFS = (
         design="gate, and a stash of 3 for 2 columns; any operations but SHIFT and CLEAR",
         build=RestsForStash,
         method=Unbounded(),
-        goals={"the input is closed for so long": 100},
+        goals={"the input rests for so long": 100},
     ),
     Proof(
         name="rests for the sweep of a ring",
-        statement="While the sweep of a column has the input of a ring rest, whatever its cells "
-        "hold, operations write and entries come, the input is closed for at most "
-        f"{SWEEP} clocks running, as long as results have room.",
+        statement="Whatever the cells of a column hold, operations write and entries come, and "
+        "for whatever other reasons the input of a ring is closed, the sweep of the column has it "
+        f"rest for at most {SWEEP} of the clocks running for which it is closed.",
         design="gate, and a column of 2 cells, a row due each 2 insertions; any operations but "
         "SHIFT and CLEAR",
         build=RestsForSweep,
         method=Unbounded(),
         goals={
-            "the input is closed for so long": 120,
+            "the input rests for so long": 120,
             "an entry is here while the sweep is far behind": 60,
         },
     ),
