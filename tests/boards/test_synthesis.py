@@ -224,7 +224,7 @@ def test_same_seed_same_report(target, report):
 
 def test_netlists_are_kept_for_other_seeds(tmp_path):
     """Found again they give the same report, and yosys does not run."""
-    target, stages = device("ecp5-25k-6"), []
+    target, stages = device("ice40-up5k"), []
     first = synthesize(Unit(), device=target, netlists=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
     again = synthesize(
@@ -320,7 +320,9 @@ def test_pins_do_not_fit(name, pins):
     assert str(caught.value) == f"{name}: needs 302 pins, has {pins}"
 
 
-@pytest.mark.parametrize("name", ["gowin-gw1nr-9c", "gowin-gw2ar-18c"])
+@pytest.mark.parametrize(
+    "name", ["gowin-gw1nr-9c", pytest.param("gowin-gw2ar-18c", marks=pytest.mark.slow)]
+)
 def test_every_pin_is_one(name):
     top = Wide(19)
     report = synthesize(top, [top.i, top.o], device=device(name))

@@ -124,11 +124,23 @@ class Source:
 
     def mutants(self) -> Iterator[Mutant]:
         """Yield all mutants that can be compiled, in the order of the source."""
+        return filter(self.compiles, self.candidates())
+
+    def compiles(self, mutant: Mutant) -> bool:
+        """Return whether a mutant of this source can be compiled."""
+        try:
+            compile(mutant.apply(self.source), self.path, "exec")
+        except (SyntaxError, ValueError):
+            return False
+        return True
+
+    def candidates(self) -> Iterator[Mutant]:
+        """Yield all mutants, also such as cannot be compiled, in the order of the source."""
         counts: Counter[tuple[int, str]] = Counter()
         for function, change in self._changes(self.tree, ""):
             number = counts[change.line, change.operator]
             counts[change.line, change.operator] += 1
-            mutant = Mutant(
+            yield Mutant(
                 path=self.path,
                 function=function,
                 name=f"{self.path}:{change.line}:{change.operator}:{number}",
@@ -137,11 +149,6 @@ class Source:
                 old=self.source[change.start : change.end].decode(),
                 new=change.text,
             )
-            try:
-                compile(mutant.apply(self.source), self.path, "exec")
-            except (SyntaxError, ValueError):
-                continue
-            yield mutant
 
     def _changes(self, parent: ast.AST, home: str) -> Iterator[tuple[str, Change]]:
         within = home.endswith("()")

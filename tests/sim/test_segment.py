@@ -102,27 +102,30 @@ def test_bench_with_more_address_registers(memory, clear_bits, address_registers
     assert all(outcomes.values()), [test for test, passed in outcomes.items() if not passed]
 
 
-SHARED = {("ecp5", 4, 10), ("ice40", 16, 11), ("gowin", 4, 9)}
-"""Memories and shapes of the default run."""
+SHARED = [("ecp5", 12, 4, 8), ("ice40", 12, 16, 9), ("gowin", 12, 4, 7)]
+"""Memories and shapes of the default run: each kind once."""
 
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(
-    ("memory", "clear_bits", "shared_bits"),
+    ("memory", "address_bits", "clear_bits", "shared_bits"),
     [
-        # Each kind and each shape once, all of them in a long run.
-        pytest.param(memory, *shape, marks=() if (memory, *shape) in SHARED else pytest.mark.slow)
-        for memory in ("ecp5", "ice40", "gowin")
-        for shape in ((4, 10), (4, 9), (16, 10), (16, 11))
+        *SHARED,
+        # Of several block RAMs each.
+        *(
+            pytest.param(memory, 14, *shape, marks=pytest.mark.slow)
+            for memory in ("ecp5", "ice40", "gowin")
+            for shape in ((4, 10), (4, 9), (16, 10), (16, 11))
+        ),
     ],
 )
-def test_bench_with_shared_bits(memory, clear_bits, shared_bits, tmp_path):
+def test_bench_with_shared_bits(memory, address_bits, clear_bits, shared_bits, tmp_path):
     """Flags of the part's own bits, and resets of them by those that it shares."""
     outcomes = run_segment_bench(
         memory,
         "icarus",
         tmp_path,
-        depth=1 << 14,
+        depth=1 << address_bits,
         clear_bits=clear_bits,
         shared_bits=shared_bits,
         seed=SEED,
