@@ -116,10 +116,16 @@ def _run_rates(shapes: Shapes, size: Ints, full: Floats) -> Floats:
     np.cumsum(np.log(np.maximum(filling, _LEAST)), axis=0, out=product[1:])
     log_full = np.log(np.maximum(full, _LEAST))
     before = np.vstack((np.ones(len(shapes)), 1 - filling))
+    # That a run ends with a segment and none before it, where all of them are full.
+    steady = np.exp(run * log_full) * (1 - full)
     for last in range(1, len(done)):
         alive = int(np.searchsorted(-ring, -last, side="right"))
         now, k = columns[:alive], run[:alive]
         start = last - k
+        if last >= 2 * longest:
+            free = 1 - done[start - 1, now]
+            done[last, :alive] = done[last - 1, :alive] + steady[:alive] * free
+            continue
         reached = start >= 0
         begin = np.maximum(start, 0)
         product_to = product[np.minimum(last, longest), now] + log_full[:alive] * max(
