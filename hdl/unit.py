@@ -13,7 +13,7 @@ from .frontend.time_window import TimeWindow
 from .hash.secrets import Secrets
 from .interface import TICKS, UnitSignature, is_clear
 from .latencies import ACCEPT_LAG, CONTROL_LAG, DEFAULT_LEVELS, PERIOD_BITS, result_places
-from .memory.map import memory_map
+from .memory.map import STRICT, memory_map
 from .monitors import alarm_ports, recovering, watch_results
 from .parameters import require_integer
 from .pipeline import delayed, registered
@@ -239,6 +239,7 @@ class FilterUnit(wiring.Component):
             stamped=ticks == "time",
             tells=self._tells,
             copies=self._profile.votes,
+            synchronous_read=self._memory.removesuffix(STRICT) == "ice40",
         )
 
     @property

@@ -43,6 +43,9 @@ class TimeWindow(wiring.Component):
         Whether there is `told`.
     copies : int
         Of the times of settled segments; of three most count.
+    synchronous_read : bool
+        Whether these times are read with the clock, as a block RAM is. A device without memories in
+        look-up tables has to: it would select among registers.
 
     Members
     -------
@@ -100,6 +103,7 @@ class TimeWindow(wiring.Component):
         stamped=False,
         tells=False,
         copies=1,
+        synchronous_read=False,
     ):
         require_integer("Run", run, least=1)
         require_integer("Generations", generations, least=1)
@@ -112,6 +116,7 @@ class TimeWindow(wiring.Component):
         self._span = span
         self._generation_span = generation_span
         self._stamped = stamped
+        self._synchronous = synchronous_read
         depth = 1 << generations.bit_length()
         self.times = [self.MEMORY(shape=self._bits, depth=depth, init=[]) for _ in range(copies)]
         """Memories of the times of the settled segments."""
@@ -242,10 +247,17 @@ class TimeWindow(wiring.Component):
                 write_port.data.eq(self._last),
                 read_port.addr.eq(address),
             ]
-            answers.append(read_port.data)
+            answer = read_port.data
+            if self._synchronous:
+                # Synthesis sees that no word is read while it is written, which it does not look
+                # for at a port with a clock, and saves what else would give the old one.
+                answer = registered(m, answer, f"read_time{number}")
+            answers.append(answer)
         with m.If(self._turn):
             m.d.sync += place.eq(place + 1)
-        m.d.sync += address.eq(place - Mux(self._turn, self._generations, self._remaining))
+        # Either the address has a register or what is read there.
+        asked = m.d.comb if self._synchronous else m.d.sync
+        asked += address.eq(place - Mux(self._turn, self._generations, self._remaining))
         self._oldest = vote(answers)
         value = registered(m, self._oldest, "oldest_time")
         expired = self._expired(m, "oldest", value, self._span)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boards.flow.devices import Device
+from ..boards.flow.inference import inferred_memory
 from ..golden import FilterSpec
 from ..hdl.latencies import (
     BLOCK_BITS,
@@ -33,8 +34,9 @@ from .rates import Floats
 from .requirement import Requirement, Span
 from .space import Ints, Shapes, aged_generations, clear_width, part_bits
 
-QUEUE_IN_BLOCKS = "ice40"
-"""Family of devices whose result queue is in block RAMs, tags and verdicts apart, or registers."""
+WITHOUT_TABLES = "ice40"
+"""Family of devices without memories in look-up tables: small ones are in block RAMs, the tags and
+verdicts of results apart, or in registers."""
 
 REGISTER_BITS = 64
 """Bits of a memory up to which yosys takes registers on these devices."""
@@ -105,17 +107,17 @@ def area(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Area:
 
 
 def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Ints:
-    """Count block RAMs: those of every part of every segment, the spare's too, and the queue's.
+    """Count block RAMs: of every part of every segment, the spare's too, and of small memories.
 
     Parameters and result: as for `area`, shape (n,).
     """
     columns, rows = _columns_rows(shapes, size, device.bram_bits)
     blocks = _memories(shapes) * columns * rows
-    if device.family == QUEUE_IN_BLOCKS:
+    if device.family == WITHOUT_TABLES:
         places = _places(shapes, size, key_bits)
-        widths = (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes))
-        for width in widths:
+        for width in (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes)):
             blocks += (places * width > REGISTER_BITS) * -(-width // WORD_BITS)
+        blocks += _time_blocks(shapes)
     return blocks
 
 
@@ -197,10 +199,11 @@ def features(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> dict[
         * (TAG_BITS + _verdict_bits(shapes) + _time_bits(shapes)),
     }
     timed = np.full(len(shapes), shapes.span is not None)
+    beside = device.family != WITHOUT_TABLES or _time_blocks(shapes) == 0
     named |= {
         "window in time": timed,
         "bits of times": timed * _stamp_bits(shapes),
-        "bits of settled times": timed * _stamp_bits(shapes) * shapes.generations,
+        "bits of settled times": timed * beside * _stamp_bits(shapes) * shapes.generations,
     }
     return {name: np.asarray(values, np.float64) for name, values in named.items()}
 
@@ -211,6 +214,20 @@ def _verdict_bits(shapes: Shapes) -> Ints:
 
 def _stamp_bits(shapes: Shapes) -> int:
     return 0 if shapes.span is None else stamp_bits(shapes.span.ticks)
+
+
+def _time_blocks(shapes: Shapes) -> Ints:
+    """Block RAMs for the times of generations, where there are no memories in tables."""
+    if not (width := _stamp_bits(shapes)):
+        return np.zeros(len(shapes), np.int64)
+    numbers, which = np.unique(shapes.generations, return_inverse=True)
+    blocks = [
+        inferred_memory(
+            WITHOUT_TABLES, depth=1 << int(number).bit_length(), width=width, reads=[range(width)]
+        ).blocks
+        for number in numbers
+    ]
+    return np.array(blocks)[which]
 
 
 def _time_bits(shapes: Shapes) -> int:

@@ -16,7 +16,7 @@ from ..golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, Tim
 from ..hdl.build import unit_kind, unit_profile
 from ..hdl.latencies import ACCEPT_LAG, PAGE_WORDS, ceil_log, hash_latency
 from ..hdl.target_clocks import levels, target_mhz
-from .cost import QUEUE_IN_BLOCKS, TAG_BITS, Area
+from .cost import TAG_BITS, WITHOUT_TABLES, Area
 
 StampSpec = WindowDictionarySpec | TimedTimingSpec | PartitionedTimingSpec
 """Specifications of filters whose cells hold timestamps."""
@@ -64,7 +64,7 @@ def stamp_block_rams(spec: StampSpec, device: Device) -> int:
     if device.family not in INFERRED:
         return unit_profile(spec, memory=own_memory(device, spec)).block_rams
     blocks = memories(spec) * _inferred(spec, device).blocks
-    if device.family == QUEUE_IN_BLOCKS:
+    if device.family == WITHOUT_TABLES:
         for depth, width in _waiting(spec, device):
             reads = [range(width)]
             waits = inferred_memory(device.family, depth=depth, width=width, reads=reads, new=True)

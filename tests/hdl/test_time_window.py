@@ -242,6 +242,27 @@ def test_times_in_three_copies_of_which_one_holds_anything():
         struck(copies=1).check()
 
 
+@pytest.mark.parametrize("settled", [1, 2, 3, 4])
+def test_times_that_are_read_with_the_clock(settled):
+    """Every clock tells the same; nothing is read while it is written, which would be garbage."""
+    busy = [*["insert"] * 21, *[""] * 30, "tick", *[""] * 45]
+    actions = [*busy * 5, *["insert"] * 90, "shift", *busy * 3, *["tick", *[""] * 45] * 10]
+    other, made = (
+        course(window=partial(TimeWindow, synchronous_read=read), settled=settled, span=12)
+        for read in (False, True)
+    )
+    (times,) = made.ring.window.times
+
+    def look(ctx):
+        (reads,), (writes,) = times.read_ports, times.write_ports
+        if ctx.get(writes.en):
+            assert ctx.get(reads.addr) != ctx.get(writes.addr), f"clock {len(made.done)}"
+
+    made.each_clock = look
+    made.run(actions).check()
+    assert made.told == other.run(actions).told
+
+
 @pytest.mark.parametrize("distance", range(10))
 def test_tick_at_every_distance_from_a_turn(distance):
     """By count, by age and by a SHIFT, of a ring whose oldest segment counts or expires then."""

@@ -18,7 +18,9 @@ pytestmark = pytest.mark.rtl
 
 # `make prove` has them.
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["window in time", "limit of a window in time, k = 4, l = 8"])
+@pytest.mark.parametrize(
+    "name", ["window in time, times read with the clock", "limit of a window in time, k = 4, l = 8"]
+)
 def test_holds(name):
     """Other limits take as long: all of `lately prove`."""
     (proof,) = proofs.select([name])
@@ -50,6 +52,17 @@ def test_window_with_a_defect_is_found_out(old, new):
     window = broken(TimeWindow, old, new)
     proof = Proof("name", "statement", "design", partial(Counted, window=window), Bounded(40))
     record = run_proof(proof)
+    print(record.status, record.depth, f"{record.seconds:.1f} s")
+    assert record.status == "failed"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("synchronous_read", [False, True])
+def test_look_at_another_generation_than_the_one_that_retires_is_found_out(synchronous_read):
+    window = broken(TimeWindow, "Mux(self._turn, self._generations, self._remaining)",
+                    "self._remaining")  # fmt: skip
+    build = partial(Counted, window=window, synchronous_read=synchronous_read)
+    record = run_proof(Proof("name", "statement", "design", build, Bounded(40)))
     print(record.status, record.depth, f"{record.seconds:.1f} s")
     assert record.status == "failed"
 
