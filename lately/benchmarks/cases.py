@@ -171,6 +171,7 @@ def _units() -> Iterator[Case]:
     ):  # fmt: skip
         for device in ("ecp5-25k-8", "ecp5-85k-6"):
             yield Case(unit=name.removesuffix("-default"), spec=any_preset(name), device=device)
+    yield from _large_ring()
     for unit, cells in _small_cells().items():
         for device in _SMALL_DEVICES:
             yield Case(unit=unit, spec=cells, device=device)
@@ -178,6 +179,15 @@ def _units() -> Iterator[Case]:
         yield replace(_case(unit, decided, "ecp5-25k-6"), seeds=SEEDS[:3])
         for device in ("ecp5-25k-8", "ecp5-85k-6"):
             yield Case(unit=unit, spec=decided, device=device, seeds=SEEDS[:3])
+
+
+def _large_ring() -> Iterator[Case]:
+    """Yield the ring for 10,000 keys, each of whose runs takes nextpnr 20 minutes and more."""
+    ring = "dictionary-ring-10000"
+    for device in ("ecp5-25k-6", "ecp5-25k-8", "ecp5-85k-6"):
+        yield Case(
+            unit=ring, spec=any_preset(ring), device=device, seeds=SEEDS[:3], goals={"bram": 24}
+        )
 
 
 def _spans() -> Iterator[Case]:
