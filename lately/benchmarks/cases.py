@@ -182,7 +182,7 @@ def _units() -> Iterator[Case]:
 
 
 def _large_ring() -> Iterator[Case]:
-    """Yield the ring for 10,000 keys, each of whose runs takes nextpnr 20 minutes and more."""
+    """Yield the ring for 10,000 keys, each of whose runs takes nextpnr 15 minutes and more."""
     ring = "dictionary-ring-10000"
     for device in ("ecp5-25k-6", "ecp5-25k-8", "ecp5-85k-6"):
         yield Case(
