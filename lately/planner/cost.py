@@ -38,12 +38,6 @@ WITHOUT_TABLES = "ice40"
 """Family of devices without memories in look-up tables: small ones are in block RAMs, the tags and
 verdicts of results apart, or in registers."""
 
-REGISTER_BITS = 64
-"""Bits of a memory up to which yosys takes registers on these devices."""
-
-WORD_BITS = 16
-"""Bits of a word of these block RAMs, at most."""
-
 TAG_BITS = 8
 """Width of the tag of the units that were measured."""
 
@@ -116,7 +110,7 @@ def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Int
     if device.family == WITHOUT_TABLES:
         places = _places(shapes, size, key_bits)
         for width in (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes)):
-            blocks += (places * width > REGISTER_BITS) * -(-width // WORD_BITS)
+            blocks += _small_blocks(places, width)
         blocks += _time_blocks(shapes)
     return blocks
 
@@ -218,14 +212,16 @@ def _stamp_bits(shapes: Shapes) -> int:
 
 def _time_blocks(shapes: Shapes) -> Ints:
     """Block RAMs for the times of generations, where there are no memories in tables."""
-    if not (width := _stamp_bits(shapes)):
-        return np.zeros(len(shapes), np.int64)
-    numbers, which = np.unique(shapes.generations, return_inverse=True)
+    return _small_blocks(1 << ceil_log(2, shapes.generations + 1), _stamp_bits(shapes))
+
+
+def _small_blocks(depth: Ints, width: Ints | int) -> Ints:
+    """Block RAMs for small memories of one port that reads, as `inferred_memory` has them."""
+    sizes = np.stack(np.broadcast_arrays(depth, width), axis=1)
+    different, which = np.unique(sizes, axis=0, return_inverse=True)
     blocks = [
-        inferred_memory(
-            WITHOUT_TABLES, depth=1 << int(number).bit_length(), width=width, reads=[range(width)]
-        ).blocks
-        for number in numbers
+        inferred_memory(WITHOUT_TABLES, depth=depth, width=width, reads=[range(width)]).blocks
+        for depth, width in different.tolist()
     ]
     return np.array(blocks)[which]
 

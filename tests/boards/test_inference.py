@@ -8,6 +8,8 @@ from amaranth.lib.wiring import In, Out
 from lately.boards.flow.devices import DEVICES
 from lately.boards.flow.inference import inferred_memory
 from lately.boards.flow.synthesis import count_cells
+from lately.hdl.frontend.time_window import TimeWindow
+from lately.hdl.latencies import stamp_bits
 from lately.hdl.memory.cells import PortableCellMemory
 from lately.hdl.memory.delay import DelayLine
 
@@ -51,6 +53,18 @@ def test_delay_lines(width, cycles, blocks):
     found = inferred_memory("ice40", depth=cycles - 1, width=width, reads=reads, new=True)
     assert found.blocks == blocks
     assert count_cells(DelayLine(width=width, cycles=cycles), ON["ice40"]).bram == blocks
+
+
+@pytest.mark.rtl
+def test_times_of_a_window_are_in_a_block_ram_and_nothing_gives_old_ones():
+    """The word and the register of the address go into the block RAM, and no others come."""
+    sizes = {"run": 1, "generations": 8, "span": 2000, "generation_span": 251}
+    beside, inside = (
+        count_cells(TimeWindow(**sizes, synchronous_read=read), ON["ice40"])
+        for read in (False, True)
+    )
+    assert (beside.bram, inside.bram) == (0, 1)
+    assert beside.ff - inside.ff >= 16 * stamp_bits(sizes["span"])
 
 
 class PartlyRead(wiring.Component):

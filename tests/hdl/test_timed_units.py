@@ -21,6 +21,12 @@ PAIRS = [
 ]
 
 
+@pytest.mark.parametrize("memory", ["portable", "ecp5", "gowin", "ice40", "ice40-strict"])
+def test_times_are_read_with_the_clock_where_tables_hold_no_memories(memory):
+    unit = FilterUnit(timed("apbbf"), memory=memory)
+    assert unit._window._synchronous == memory.startswith("ice40")
+
+
 @pytest.mark.parametrize(("family", "when_full"), PAIRS)
 def test_ticks_of_a_port(family, when_full):
     """Full rate, half rate and trickles, with SHIFT and CLEAR; results taken with pauses."""
