@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .atomic import Atomic
 from .errors import SpecificationError
 from .hash.keys import Key, is_single
 
@@ -14,7 +15,7 @@ State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """State of a filter: numbers that JSON can hold, and arrays."""
 
 
-class Convenience(ABC):
+class Convenience(Atomic, ABC):
     """Part of `Filter` that serves people rather than experiments."""
 
     @property

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .atomic import Counter
 from .convenience import Convenience, State
 from .errors import SpecificationError, StateFileError
 from .hash.functions import KeyHash
@@ -72,6 +73,7 @@ class Filter(Convenience):
         Operation.CHECK_AND_INSERT,
         Operation.CLEAR,
     )
+    _unlocked = ("save",)
     _counters: ClassVar[tuple[str, ...]] = ()
     _counts: ClassVar[dict[str, int | str | None]] = {}
     """Attributes that count, each with its largest value, or the attribute that holds it."""
@@ -86,6 +88,9 @@ class Filter(Convenience):
         super().__init_subclass__()
         _CLASSES[cls.__name__] = cls
         cls.__signature__ = inspect.Signature(cls._signature())
+        for name in cls._counts:
+            if not hasattr(cls, name):
+                setattr(cls, name, Counter(name))
 
     def __init__(self, **parameters: Any) -> None:
         self._take(parameters)
@@ -273,11 +278,12 @@ class Filter(Convenience):
             raise ValueError(
                 "secrets: must be True for the hash siphash, whose state file holds them, not False"
             )
-        numbers, arrays = self._state()
+        with self._lock:
+            parameters, (numbers, arrays) = self.parameters, self._state()
         header = {
             "format": FORMATS[-1],
             "filter": type(self).__name__,
-            "parameters": self.parameters,
+            "parameters": parameters,
             "numbers": numbers,
         }
         write_state(path, header, arrays, private=self._private)
@@ -341,11 +347,17 @@ class Filter(Convenience):
             return NotImplemented
         if type(self) is not type(other) or self.parameters != other.parameters:
             return False
-        arrays, others = self._state()[1], other._state()[1]
+        # One after the other: two threads that compare in opposite order never hold both locks.
+        (identity, arrays), (another, others) = self._compared(), other._compared()
         return bool(
-            self._identity() == other._identity()
+            identity == another
             and all(np.array_equal(arrays[name], others[name]) for name in arrays)
         )
+
+    def _compared(self) -> tuple[Any, dict[str, NDArray[Any]]]:
+        """Return the parts of the state that `==` compares."""
+        with self._lock:
+            return self._identity(), self._state()[1]
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..atomic import Atomic
 from ..models import from_spec
 from ..operations import Operation
 from ..spec.base import Specification
@@ -66,7 +67,7 @@ _OF_VERSION = {
 
 
 @dataclass
-class FrameDeduplicator:
+class FrameDeduplicator(Atomic):
     """Golden model of `lately.hdl.packets.deduplicator.Deduplicator`.
 
     A frame that is damaged, longer than allowed, or without room is discarded and remembered by

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,6 +97,9 @@ class TimeLimitedAPBF(TimedFilter):
     specification = TimeLimitedSpec
 
     _counters = ("counters",)
+    _counts: ClassVar = {
+        "generation": None, "insertions_left": "generation", "insertions": None, "shifts": None,
+    }  # fmt: skip
 
     k: int
     l: int

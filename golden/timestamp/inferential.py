@@ -120,6 +120,7 @@ class InferentialFilter(CountedFilter):
     def _prepare(self) -> None:
         shared = BlockTimingBloomFilter.__signature__.parameters
         self.model = BlockTimingBloomFilter(**{name: getattr(self, name) for name in shared})
+        self.model._lock = self._lock
         self.padding, self._hash = self.model.padding, self.model._hash
         if not isinstance(self.recurring, bool):
             raise TypeError(f"recurring: must be True or False, not {self.recurring!r}")

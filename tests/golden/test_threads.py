@@ -1,0 +1,192 @@
+"""Several threads use one filter: every call takes effect as if it were alone."""
+
+import inspect
+import pickle
+import random
+import sys
+import threading
+import time
+from contextlib import suppress
+from copy import deepcopy
+
+import pytest
+from capture_files import ethernet, ip4, udp
+from every_model import MODELS, RINGS, build, used
+from paths import PATHS, taking
+
+from lately.golden import TimedFilter, filter, load
+from lately.golden.packets.frame_deduplicator import FrameDeduplicator
+from lately.golden.spec import GEBFSpec
+
+THREADS = 2
+ROUNDS = 4
+BATCH = 3
+TRIES = 2
+
+
+@pytest.fixture
+def _short_switch_interval():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def giving_way(seed):
+    """Return a trace function that lets other threads run between lines of the models."""
+    chance = random.Random(seed)
+
+    def trace(frame, event, argument):
+        module = frame.f_globals.get("__name__", "")
+        if not module.startswith("lately.golden.") or ".hash." in module or ".spec." in module:
+            return None
+        if chance.random() < 0.3:
+            time.sleep(0)
+        return trace
+
+    return trace
+
+
+def operands(model, key):
+    """Return equal keys in a batch, with their times if the model takes them."""
+    return [[key] * BATCH, *([[key] * BATCH] if isinstance(model, TimedFilter) else [])]
+
+
+def at_once(call, seed):
+    """Return the results of ``call(0)`` in all threads at a time, then of ``call(1)``, ...."""
+    results, failed = [], []
+    start = threading.Barrier(THREADS)
+
+    def work(number):
+        sys.settrace(giving_way(THREADS * seed + number))
+        try:
+            for turn in range(ROUNDS):
+                start.wait()
+                results.append(call(turn))
+        except Exception as error:
+            failed.append(error)
+            start.abort()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    return results
+
+
+@pytest.mark.usefixtures("_short_switch_interval")
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_calls_of_threads_take_effect_one_after_another(name, path):
+    with taking(path):
+        twin = build(name)
+        turns = [turn for turn in range(ROUNDS) for _ in range(THREADS)]
+        seen = [twin.check_and_insert(*operands(twin, turn)) for turn in turns]
+        for seed in range(TRIES):
+            model = build(name)
+            found = at_once(lambda turn: model.check_and_insert(*operands(model, turn)), seed)  # noqa: B023
+            assert sum(map(sum, found)) == sum(map(sum, seen))
+            assert model == twin
+            assert model.insertions == twin.insertions
+
+
+@pytest.mark.usefixtures("_short_switch_interval")
+def test_frames_of_threads_are_taken_one_after_another():
+    spec = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+    frames = [ethernet(0x0800, ip4(udp(payload))) for payload in (b"a", b"b")]
+    for seed in range(TRIES):
+        model = FrameDeduplicator(spec)
+        left = at_once(lambda turn: model.perform(frames, [turn, turn]), seed)  # noqa: B023
+        assert sorted(map(len, left)) == [0] * (THREADS * ROUNDS - 1) + [2]
+        assert model.counts.hits == 2 * (THREADS * ROUNDS - 1)
+
+
+class Watched:
+    """A lock for one thread that counts how often it was taken, and how often it is held."""
+
+    def __init__(self, others=()):
+        self.taken = self.held = 0
+        self.others = others
+
+    def __enter__(self):
+        assert not any(other.held for other in self.others)
+        self.taken += 1
+        self.held += 1
+
+    def __exit__(self, *_):
+        self.held -= 1
+
+
+def public(kind):
+    """Return the members of a class that work on an object of it, by name."""
+    found = {name: inspect.getattr_static(kind, name) for name in dir(kind)}
+    special = ("__contains__", "__reduce__", "__repr__")
+    constant = (type, staticmethod, classmethod, str, tuple, dict, int, bool, inspect.Signature)
+    return {
+        name: member
+        for name, member in found.items()
+        if (name in special or not name.startswith("_")) and not isinstance(member, constant)
+    }
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_all_that_is_public_takes_the_lock(name):
+    model = used(name)
+    for member, kept in public(type(model)).items():
+        model._lock = lock = Watched()
+        if inspect.isfunction(kept) and member != "save":
+            with suppress(Exception):
+                getattr(model, member)()
+        elif member != "save":
+            getattr(model, member)
+        assert member == "save" or lock.taken > 0, member
+        assert lock.held == 0
+
+
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_a_state_is_taken_at_a_time_and_written_without_the_lock(name, tmp_path, monkeypatch):
+    model = used(name)
+    model._lock = lock = Watched()
+    state, write = model._state, filter.write_state
+    held = []
+
+    def watched_state():
+        held.append(lock.held > 0)
+        return state()
+
+    def watched_write(*arguments, **options):
+        held.append(lock.held > 0)
+        write(*arguments, **options)
+
+    model._state = watched_state
+    monkeypatch.setattr(filter, "write_state", watched_write)
+    model.save(tmp_path / "state")
+    assert held == [True, False]
+    assert load(tmp_path / "state") == used(name)
+
+
+def test_comparison_never_holds_two_locks():
+    one, other = used("GEBF"), used("GEBF")
+    one._lock = Watched()
+    other._lock = Watched([one._lock])
+    one._lock.others = [other._lock]
+    assert one == other
+    assert one._lock.taken > 0 < other._lock.taken
+
+
+def test_inner_filter_shares_the_lock():
+    model = used("InferentialFilter")
+    for each in (model, deepcopy(model)):
+        assert each.model._lock is each._lock
+    assert deepcopy(model)._lock is not model._lock
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_have_locks_of_their_own(copied):
+    spec = GEBFSpec(window=72, epochs=3, hashes=3, bits=6144, key_bits=64, span=20)
+    for model in (used("APBF"), FrameDeduplicator(spec)):
+        copy = copied(model)
+        assert copy == model
+        assert copy._lock is not model._lock
