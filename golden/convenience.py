@@ -2,7 +2,7 @@
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,30 @@ from .hash.keys import Key, is_single
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """State of a filter: numbers that JSON can hold, and arrays."""
+
+
+class Options(TypedDict, total=False):
+    """Parameters that `for_window` passes on to the constructors that have them."""
+
+    seed: int
+    key_bits: int
+    hash: str
+    secret: int
+    rekey: bool
+    partitioned: bool
+    padding: int
+    stamp_bits: int
+    classes: int
+    phase_bits: int
+    period: int
+    positions: int
+    moves: int
+    stash: int
+    counter_bits: int
+    saturated: str
+    slice_bits_limit: int
+    generation_span: int
+    when_full: str
 
 
 class Convenience(Atomic, ABC):

@@ -3,16 +3,16 @@
 import inspect
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .atomic import Counter
-from .convenience import Convenience, State
+from .convenience import Convenience, Options, State
 from .errors import SpecificationError, StateFileError
 from .hash.functions import KeyHash
 from .hash.keys import Key, Keys, one_or_all
@@ -79,6 +79,13 @@ class Filter(Convenience):
     """Attributes that count, each with its largest value, or the attribute that holds it."""
 
     __signature__: ClassVar[inspect.Signature]
+
+    # Those of a filter whose kind is not known, as `load` returns it.
+    insert: Callable[..., None]
+    query: Callable[..., Any]
+    check_and_insert: Callable[..., Any]
+    age: Callable[..., Any]
+    apply: Callable[..., Verdicts]
 
     seed: int
     key_bits: int
@@ -375,7 +382,7 @@ class CountedFilter(Filter):
         return "no window" if window is None else f"window of {window:,} insertions"
 
     @classmethod
-    def for_window(cls, window: int, fpr: float = 0.01, **options: Any) -> Self:
+    def for_window(cls, window: int, fpr: float = 0.01, **options: Unpack[Options]) -> Self:
         """Build a filter of the memory that a window and a false-positive rate need.
 
         Parameters

@@ -1,9 +1,10 @@
 """The contract of filters whose window is a span of time."""
 
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 from numpy.typing import ArrayLike
 
+from .convenience import Options
 from .filter import Answers, Filter, Words, require_count
 from .hash.keys import Key, Keys, one_or_all
 from .operations import Ages, Verdicts
@@ -23,7 +24,9 @@ class TimedFilter(Filter):
     span: int
 
     @classmethod
-    def for_window(cls, span: int, fpr: float = 0.01, *, rate: float, **options: Any) -> Self:
+    def for_window(
+        cls, span: int, fpr: float = 0.01, *, rate: float, **options: Unpack[Options]
+    ) -> Self:
         """Build a filter for a span of time and a false-positive rate.
 
         Parameters

@@ -15,7 +15,7 @@ the digest: neither on the machine or a version nor on the seed of a filter.
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,8 +30,34 @@ Keys = ArrayLike | Key | Sequence[Key]
 """A single key, a list or an array of keys; an array of shape (n, words) gives words of wide keys,
 the least significant first."""
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-"""Method whose first parameter is `keys`."""
+Model = TypeVar("Model")
+"""Class that has a method whose first parameter is `keys`."""
+
+Others = ParamSpec("Others")
+"""Parameters of the method after `keys`."""
+
+One = TypeVar("One", covariant=True)
+"""Answer for a single key."""
+
+All = TypeVar("All", covariant=True)
+"""Answers for several keys."""
+
+
+class Bound(Protocol[Others, One, All]):
+    """Method of an object that gives one answer for a single key, and an array for several."""
+
+    @overload
+    def __call__(self, keys: Key, *others: Others.args, **options: Others.kwargs) -> One: ...
+
+    @overload
+    def __call__(self, keys: Keys, *others: Others.args, **options: Others.kwargs) -> All: ...
+
+
+class OneOrAll(Protocol[Others, One, All]):
+    """The same method as a class has it."""
+
+    def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, One, All]: ...
+
 
 _EXPECTED = "must be integers, str or bytes"
 _TEXTS = (str, bytes, bytearray, memoryview)
@@ -45,7 +71,25 @@ def is_single(keys: Any) -> bool:
     )
 
 
-def one_or_all(method: Method) -> Method:
+@overload
+def one_or_all(
+    method: Callable[Concatenate[Model, Keys, Others], NDArray[np.bool_]],
+) -> OneOrAll[Others, bool, NDArray[np.bool_]]: ...
+
+
+@overload
+def one_or_all(
+    method: Callable[Concatenate[Model, Keys, Others], NDArray[np.int64]],
+) -> OneOrAll[Others, int, NDArray[np.int64]]: ...
+
+
+@overload
+def one_or_all(
+    method: Callable[Concatenate[Model, Keys, Others], NDArray[np.float64]],
+) -> OneOrAll[Others, float, NDArray[np.float64]]: ...
+
+
+def one_or_all(method: Callable[..., Any]) -> Any:
     """Let a method that gives an array, an element a key, give the element for a single key.
 
     The first parameter of the `method` is `keys`.
@@ -56,7 +100,7 @@ def one_or_all(method: Method) -> Method:
         answers = method(self, keys, *arguments, **options)
         return answers[0].item() if is_single(keys) else answers
 
-    return cast(Method, answer)
+    return answer
 
 
 def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:

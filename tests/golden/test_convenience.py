@@ -1,6 +1,7 @@
 """Filters as Python users meet them: `for_window`, printing, `in`, `len`, copies, single keys."""
 
 import copy
+import inspect
 import math
 import pickle
 
@@ -10,6 +11,7 @@ import pytest
 import lately.golden as golden
 from lately.golden import GEBF, BloomFilter, SpecificationError
 from lately.golden.analysis import apbbf_fills, apbf_false_positive_rate
+from lately.golden.convenience import Options
 from lately.golden.ring.ring_sizes import apbbf_sizes
 from lately.golden.sizing import best_hashes, expected_keys
 from lately.golden.timed_filter import TIME_LIMIT
@@ -98,6 +100,14 @@ def test_sizes_of_the_least_windows():
     assert [(spec.epochs, spec.hashes, spec.bits) for spec in sizes] == [
         (1, 7, 28), (2, 6, 54), (2, 7, 42)
     ]  # fmt: skip
+
+
+def test_options_are_those_of_the_constructors():
+    taken = set()
+    for name in (*COUNTED, *TIMED):
+        cls = getattr(golden, name)
+        taken |= inspect.signature(cls).parameters.keys() - {"span", *cls._sizes(300, 0.05)}
+    assert taken == Options.__annotations__.keys()
 
 
 @pytest.mark.parametrize("name", TIMED)
