@@ -385,10 +385,15 @@ class CountedFilter(Filter):
     def for_window(cls, window: int, fpr: float = 0.01, **options: Unpack[Options]) -> Self:
         """Build a filter of the memory that a window and a false-positive rate need.
 
+        Let d be the number of insertions after a key's own. With a window W, rings and
+        filters that take turns (APBF, GEBF, DoubleBuffering, ...) report every key with
+        d <= W, that is the last W + 1 insertions. Timing filters, dictionaries, Swamp and
+        CountingBloomFilter report every key with d < W, that is the last W insertions.
+
         Parameters
         ----------
         window : int
-            Insertions for which every key is reported; the class must guarantee some.
+            W; the class must guarantee a window.
         fpr : float
             Share of fresh keys that may be reported all the same, on average
             over a generation while the window is full of distinct keys.
@@ -422,15 +427,15 @@ class CountedFilter(Filter):
 
         Parameters
         ----------
-        keys : int, str, bytes, sequence or array of these
+        keys : int, str, bytes, iterable or array of these
             A single key, or n keys. Integers of shape (n, words) are the words
-            of wide keys, the least significant first; see `hash.keys`.
+            of wide keys, the least significant first; see `hash.keys`. A tuple is refused.
 
         Raises
         ------
         TypeError, ValueError
-            If the keys are neither integers nor text nor bytes, the shape is wrong, or
-            a key does not fit into `key_bits`.
+            If the keys are neither integers nor text nor bytes, one is null, the shape is
+            wrong, or a key does not fit into `key_bits`.
         """
         self._insert(self._hash.check_keys(keys))
 

@@ -13,9 +13,9 @@ the digest: neither on the machine or a version nor on the seed of a filter.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +26,9 @@ Text = str | bytes | bytearray | memoryview
 Key = int | np.integer[Any] | Text
 """A single key."""
 
-Keys = ArrayLike | Key | Sequence[Key]
-"""A single key, a list or an array of keys; an array of shape (n, words) gives words of wide keys,
-the least significant first."""
+Keys = ArrayLike | Key | Iterable[Key]
+"""A single key, an iterable or an array of keys; an array of shape (n, words) gives words of wide
+keys, the least significant first. A tuple is refused: it may be one key or several."""
 
 Model = TypeVar("Model")
 """Class that has a method whose first parameter is `keys`."""
@@ -62,12 +62,16 @@ class OneOrAll(Protocol[Others, One, All]):
 _EXPECTED = "must be integers, str or bytes"
 _TEXTS = (str, bytes, bytearray, memoryview)
 _INTEGERS = (int, np.integer)
+_NULLS = ("NoneType", "NAType", "NaTType")
 
 
 def is_single(keys: Any) -> bool:
-    """Whether `keys` is one key and not a list or an array of keys."""
-    return isinstance(keys, (*_TEXTS, *_INTEGERS)) or (
-        isinstance(keys, np.ndarray) and keys.ndim == 0
+    """Whether `keys` is one key and not several."""
+    return (
+        isinstance(keys, (*_TEXTS, *_INTEGERS))
+        or getattr(keys, "ndim", None) == 0
+        or hasattr(keys, "as_py")
+        or not hasattr(keys, "__iter__")
     )
 
 
@@ -108,9 +112,11 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
 
     Parameters
     ----------
-    keys : int, str, bytes, sequence or array of these
+    keys : int, str, bytes, iterable or array of these
         One key; or n keys in one dimension; or integers of shape (n, words),
-        least significant 64-bit word first.
+        least significant 64-bit word first. Scalars and arrays of Arrow, and series, are
+        keys as well. No tuple, no mapping, and no array of numpy's type S: the meaning of
+        each is unclear.
     key_bits : int
         Width of a key, for which the words are as few as can be.
 
@@ -121,29 +127,48 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
     Raises
     ------
     TypeError
-        If the keys are neither integers nor text nor bytes, or some of both.
+        If the keys are neither integers nor text nor bytes, or some of both, if one is null,
+        or their container has no clear meaning.
     ValueError
         If the shape is wrong, or a key is negative or does not fit into `key_bits`.
     """
-    if isinstance(keys, np.ndarray):
-        array = keys
-    elif isinstance(keys, _TEXTS):
+    if isinstance(keys, _TEXTS):
         return _text_words([keys], key_bits)
-    elif isinstance(keys, _INTEGERS):
-        return _listed([keys], key_bits)
-    elif isinstance(keys, list | tuple):
+    if isinstance(keys, list):
         return _listed(keys, key_bits)
-    else:
-        array = np.asarray(keys)
+    if isinstance(keys, tuple):
+        raise TypeError(
+            "keys: must not be a tuple, which may be one key or several: "
+            "give a list of keys, or a compound key as text or bytes"
+        )
+    if isinstance(keys, Mapping):
+        raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
+    if not isinstance(keys, np.ndarray) and not hasattr(keys, "__array__"):
+        return _listed([keys] if is_single(keys) else list(cast(Iterable[Any], keys)), key_bits)
+    array = np.asarray(keys)
+    if isinstance(keys, np.ma.MaskedArray) and np.ma.is_masked(keys):
+        raise _null("masked", int(np.argmax(np.ma.getmaskarray(keys))))
     if array.ndim == 0:
         array = array.reshape(1)
     if array.size == 0 and array.dtype.kind in "fO":
         array = array.astype(np.uint64)
     if array.dtype.kind in "ui":
         return _array_words(array, key_bits)
-    if array.dtype.kind in "USTO":
+    if array.dtype.kind == "S":
+        raise TypeError(
+            f"keys: must not be an array of {array.dtype.str[1:]}, which drops zeros at the end: "
+            "give array.astype(object) if zeros are padding, "
+            f"or array.view('V{array.itemsize}') if they belong to the keys"
+        )
+    if array.dtype.kind in "UTO" or (array.dtype.kind == "V" and array.dtype.names is None):
         return _listed(array.tolist(), key_bits)
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise _null(array.dtype, int(np.argmax(np.isnan(array))))
     raise TypeError(f"keys: {_EXPECTED}, not {array.dtype}")
+
+
+def _null(kind: object, position: int) -> TypeError:
+    return TypeError(f"keys: {_EXPECTED}, not a null ({kind} at position {position})")
 
 
 def random_keys(random: np.random.Generator, count: int, key_bits: int) -> NDArray[np.uint64]:
@@ -181,9 +206,13 @@ def text_keys(texts: Iterable[Text], *, key_bits: int, key: bytes = b"") -> NDAr
 
     Raises
     ------
+    TypeError
+        If `texts` is a single text.
     ValueError
         If a text cannot be encoded, or the key of the digest is too long.
     """
+    if isinstance(texts, _TEXTS):
+        raise TypeError(f"texts: must be an iterable of str or bytes, not {type(texts).__name__}")
     words = _text_words(texts, key_bits, key)
     return words[:, 0] if words.shape[1] == 1 else words
 
@@ -214,8 +243,8 @@ def _text_words(texts: Iterable[Text], key_bits: int, key: bytes = b"") -> NDArr
 def _listed(items: Sequence[Any], key_bits: int) -> NDArray[np.uint64]:
     """Return the words of keys, or of rows of words, in a list."""
     kinds = {*map(type, items)}
-    if np.ndarray in kinds:
-        items = [item.tolist() if isinstance(item, np.ndarray) else item for item in items]
+    if np.ndarray in kinds or any(hasattr(kind, "as_py") for kind in kinds):
+        items = [*map(_plain, items)]
         kinds = {*map(type, items)}
     if all(issubclass(kind, _INTEGERS) and kind is not bool for kind in kinds):
         return _integer_words([*map(int, items)] if kinds - {int} else items, key_bits)
@@ -223,10 +252,20 @@ def _listed(items: Sequence[Any], key_bits: int) -> NDArray[np.uint64]:
         return _text_words(items, key_bits)
     if all(issubclass(kind, list | tuple) for kind in kinds):
         return _array_words(_rows(items), key_bits)
-    for kind in kinds:
+    for position, item in enumerate(items):
+        kind = type(item)
+        if kind.__name__ in _NULLS or (kind is float and item != item):
+            raise _null(kind.__name__, position)
         if kind is bool or not issubclass(kind, (*_TEXTS, *_INTEGERS)):
             raise TypeError(f"keys: {_EXPECTED}, not {kind.__name__}")
     raise TypeError("keys: must be all integers or all text and bytes, not some of both")
+
+
+def _plain(item: Any) -> Any:
+    """Return an element of an array, or a scalar of Arrow, as an object of Python."""
+    if isinstance(item, np.ndarray):
+        return item.tolist()
+    return item.as_py() if hasattr(item, "as_py") else item
 
 
 def _rows(rows: Sequence[Any]) -> NDArray[Any]:
@@ -237,7 +276,10 @@ def _rows(rows: Sequence[Any]) -> NDArray[Any]:
         if issubclass(kind, list | tuple | np.ndarray):
             return np.array(rows)
         if not issubclass(kind, _INTEGERS) or kind is bool:
-            raise TypeError(f"keys: must have integers as words, not {kind.__name__}")
+            raise TypeError(
+                f"keys: must have integers as words, not {kind.__name__}: "
+                "give a compound key as text or bytes"
+            )
     words = [int(word) for row in rows for word in row]
     if min(words, default=0) < 0:
         raise ValueError(f"keys: must not be negative, not {min(words)}")

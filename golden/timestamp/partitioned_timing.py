@@ -237,9 +237,8 @@ class StampedParts(Filter):
 class PartitionedTimingFilter(StampedParts, CountedFilter):
     """Partitioned timing Bloom filter: a block ends with its last insertion (section 3.2).
 
-    A key among the last w insertions is reported by a query for a window of w, and
-    one that was inserted `block` insertions earlier, or more, is not, unless others have touched
-    all its cells within the window.
+    With d insertions after its own, a key is reported by a query for a window of w if d < w. If
+    d >= w + `block` - 1, it is not, unless others have touched all its cells within the window.
 
     Parameters
     ----------

@@ -405,7 +405,7 @@ def test_key_too_wide(key_bits, keys, shown):
 
 
 def test_keys_accepted():
-    for keys in ([1, 2], (1, 2), np.array([1, 2], np.int8), np.array([[1], [2]], np.uint16)):
+    for keys in ([1, 2], {1, 2}, np.array([1, 2], np.int8), np.array([[1], [2]], np.uint16)):
         checked = keyed_for(8).check_keys(keys)
         assert checked.dtype == np.uint64
         assert checked.tolist() == [[1], [2]]

@@ -2,15 +2,24 @@
 
 import hashlib
 import re
+from array import array
+from collections import deque
+from collections.abc import Iterator
 from enum import IntEnum
+from ipaddress import IPv4Address
+from uuid import UUID
 
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lately.golden import GEBF, text_keys
 from lately.golden.hash.keys import check_keys, is_single, random_keys
+
+COMPOUND = "give a compound key as text or bytes"
+TUPLE = "which may be one key or several: give a list of keys, or a compound key as text or bytes"
 
 
 def values(keys, key_bits=64):
@@ -29,7 +38,16 @@ class Port(IntEnum):
     ("keys", "expected"),
     [
         ([1, 2, 2**63], [1, 2, 2**63]),
-        ((0, 2**64 - 1), [0, 2**64 - 1]),
+        ({2**64 - 1}, [2**64 - 1]),
+        ((key for key in (2, 1)), [2, 1]),
+        (deque([3, 4]), [3, 4]),
+        ({5: "a", 6: "b"}.keys(), [5, 6]),
+        (array("Q", [7, 8]), [7, 8]),
+        (np.ma.array([1, 2]), [1, 2]),
+        (pyarrow.array([1, 2]), [1, 2]),
+        (pyarrow.chunked_array([[1], [2]]), [1, 2]),
+        (pyarrow.scalar(5), [5]),
+        ([pyarrow.scalar(5), 6], [5, 6]),
         (range(3), [0, 1, 2]),
         ([np.uint8(3), 4, np.int64(5), Port.SSH], [3, 4, 5, 22]),
         ([np.uint64(2**63), 1], [2**63, 1]),
@@ -39,7 +57,7 @@ class Port(IntEnum):
         (np.array([2**63], ">u8"), [2**63]),
         ([np.array(3), np.array(4)], [3, 4]),
         ([], []),
-        ((), []),
+        (iter([]), []),
         (np.array([], object), []),
         (7, [7]),
         (np.uint16(7), [7]),
@@ -48,6 +66,8 @@ class Port(IntEnum):
     ],
 )
 def test_integers(keys, expected, key_bits):
+    # A generator can be read once only, and all parameters share it.
+    keys = iter(expected) if isinstance(keys, Iterator) else keys
     assert values(keys, key_bits) == expected
 
 
@@ -110,10 +130,15 @@ def test_keyed_digests_never_change():
     "keys",
     [
         ["a", "b"],
-        ("a", b"b"),
+        deque(["a", b"b"]),
+        {"a": 1, "b": 2}.keys(),
+        (letter for letter in "ab"),
+        pyarrow.array(["a", "b"]),
+        pyarrow.array([b"a", b"b"], pyarrow.binary(1)),
+        [pyarrow.scalar("a"), "b"],
+        np.array([b"a", b"b"], "V1"),
         [bytearray(b"a"), memoryview(b"b")],
         np.array(["a", "b"]),
-        np.array([b"a", b"b"]),
         np.array(["a", b"b"], object),
         [np.str_("a"), np.bytes_(b"b")],
     ],
@@ -135,18 +160,29 @@ def test_bytes_that_were_no_text():
 @pytest.mark.parametrize(
     ("keys", "error", "message"),
     [
-        (1.0, TypeError, "must be integers, str or bytes, not float64"),
+        (1.0, TypeError, "must be integers, str or bytes, not float"),
+        (np.array(1.0), TypeError, "must be integers, str or bytes, not float64"),
         ([1.0], TypeError, "must be integers, str or bytes, not float"),
         ([1, 2.0], TypeError, "must be integers, str or bytes, not float"),
         (True, TypeError, "must be integers, str or bytes, not bool"),
         ([1, True], TypeError, "must be integers, str or bytes, not bool"),
         ([np.True_], TypeError, "must be integers, str or bytes, not bool"),
-        (None, TypeError, "must be integers, str or bytes, not NoneType"),
-        (np.array([None]), TypeError, "must be integers, str or bytes, not NoneType"),
-        ({1, 2}, TypeError, "must be integers, str or bytes, not set"),
+        (object(), TypeError, "must be integers, str or bytes, not object"),
+        (UUID(int=1), TypeError, "must be integers, str or bytes, not UUID"),
+        ([IPv4Address(1)], TypeError, "must be integers, str or bytes, not IPv4Address"),
+        (np.datetime64("2020"), TypeError, "must be integers, str or bytes, not datetime64[Y]"),
+        (
+            np.zeros(1, "i4,i4"),
+            TypeError,
+            "must be integers, str or bytes, not [('f0', '<i4'), ('f1', '<i4')]",
+        ),
+        (("10.0.0.1", "443"), TypeError, f"must not be a tuple, {TUPLE}"),
+        ((1, 2), TypeError, f"must not be a tuple, {TUPLE}"),
+        ((), TypeError, f"must not be a tuple, {TUPLE}"),
+        ({"a": 1}, TypeError, "must not be a dict: give its keys() or values()"),
         ([1, "a"], TypeError, "must be all integers or all text and bytes, not some of both"),
-        ([["a"]], TypeError, "must have integers as words, not str"),
-        ([[True]], TypeError, "must have integers as words, not bool"),
+        ([("a", "b")], TypeError, f"must have integers as words, not str: {COMPOUND}"),
+        ([[True]], TypeError, f"must have integers as words, not bool: {COMPOUND}"),
         ([[1], [1, 2]], ValueError, "must have rows of one length, not of several"),
         ([[-1]], ValueError, "must not be negative, not -1"),
         ([[1 << 64]], ValueError, "must have words below 2**64, not 0x10000000000000000"),
@@ -162,6 +198,51 @@ def test_keys_wrong(keys, error, message):
         check_keys(keys, 64)
 
 
+@pytest.mark.parametrize(
+    ("keys", "null"),
+    [
+        (None, "NoneType at position 0"),
+        (["a", None], "NoneType at position 1"),
+        (np.array([1, None], object), "NoneType at position 1"),
+        ([1, 2, float("nan")], "float at position 2"),
+        (np.array([1, np.nan]), "float64 at position 1"),
+        (np.ma.array([1, 2], mask=[False, True]), "masked at position 1"),
+        (pyarrow.array([1, None]), "float64 at position 1"),
+        (pyarrow.array(["a", None]), "NoneType at position 1"),
+        (pyarrow.array([b"a", None]), "NoneType at position 1"),
+        ([pyarrow.scalar(1), pyarrow.scalar(None)], "NoneType at position 1"),
+        (pyarrow.scalar(None), "NoneType at position 0"),
+        ([1, type("NAType", (), {})()], "NAType at position 1"),
+    ],
+)
+def test_nulls(keys, null):
+    message = f"keys: must be integers, str or bytes, not a null ({null})"
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        check_keys(keys, 64)
+
+
+def test_bytes_in_arrays_of_one_width():
+    """An array of S has lost whether a zero at the end of a key is part of the key."""
+    keys = np.array([b"a", b"a\0"])
+    message = (
+        "keys: must not be an array of S2, which drops zeros at the end: give "
+        "array.astype(object) if zeros are padding, or array.view('V2') if they belong to the keys"
+    )
+    for several in (keys, keys[:1], np.array(b"ab")):
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            check_keys(several, 64)
+    assert values(keys.astype(object)) == [*values(b"a"), *values(b"a")]
+    assert values(keys.view("V2")) == [*values(b"a\0"), *values(b"a\0")]
+    assert values(keys.view("V2")[0]) == values(b"a\0")
+
+
+@pytest.mark.parametrize("texts", ["ab", b"ab"])
+def test_texts_wrong(texts):
+    message = f"^texts: must be an iterable of str or bytes, not {type(texts).__name__}$"
+    with pytest.raises(TypeError, match=message):
+        text_keys(texts, key_bits=64)
+
+
 def test_digest_key_wrong():
     with pytest.raises(ValueError, match=r"^key: must have at most 64 bytes, not 65$"):
         text_keys(["a"], key_bits=64, key=bytes(65))
@@ -172,7 +253,13 @@ def test_lists_are_their_integers(keys, key_bits):
     assert values(keys, key_bits) == keys
 
 
-@pytest.mark.parametrize("single", [5, np.uint8(5), np.array(5), "a", b"a", bytearray(b"a")])
+@pytest.mark.parametrize(
+    "single",
+    [
+        5, np.uint8(5), np.array(5), "a", b"a", bytearray(b"a"), np.void(b"a"),
+        pyarrow.scalar(5), pyarrow.scalar("a"), UUID(int=1),
+    ],
+)  # fmt: skip
 def test_single(single):
     assert is_single(single)
     assert not is_single([single])
@@ -185,3 +272,9 @@ def test_filter_takes_them_all():
     assert model.query(np.array(["client", "other"])).tolist() == [True, False]
     assert model.query([b"\x00\x01", "\x00\x01"]).tolist() == [True, True]
     assert model.query([1, 2**63]).tolist() == [False, True]
+    assert model.query(key for key in (1, 2**63)).tolist() == [False, True]
+    assert model.query(pyarrow.scalar("client")) is True
+    assert pyarrow.scalar("other") not in model
+    with pytest.raises(TypeError, match=r"^keys: must not be a tuple, "):
+        model.insert(("10.0.0.1", "443"))
+    assert "443" not in model
