@@ -49,6 +49,11 @@ class Convenience(Atomic, ABC):
 
     @property
     @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes that the contents take in this process."""
+
+    @property
+    @abstractmethod
     def memory(self) -> NDArray[Any]:
         """Contents of the memory, a copy; its shape is that of the family."""
 
@@ -92,7 +97,7 @@ class Convenience(Atomic, ABC):
         return (
             f"<{type(self).__name__}: {self._window_text()}, "
             f"{'' if rate is None else f'false-positive rate {rate:.3g}, '}"
-            f"{self.storage_bits / 8192:.3g} KiB, {self.fill:.0%} filled>"
+            f"{self.nbytes / 1024:,.1f} KiB held, {self.fill:.0%} filled>"
         )
 
     def __contains__(self, key: Key) -> bool:

@@ -232,6 +232,11 @@ class Filter(Convenience):
         """Return the arrays of unsigned integers, each with the largest value in it."""
         return {}
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the contents take in this process; tables of the hash functions excluded."""
+        return sum(array.nbytes for array, _ in self._arrays().values())
+
     def _state(self) -> State:
         numbers = {name: getattr(self, name) for name in self._counts}
         return numbers, {name: array.copy() for name, (array, _) in self._arrays().items()}

@@ -27,6 +27,11 @@ class BitArray:
         self.memory = np.zeros(size, np.bool_)
         self._first = np.zeros(size, np.int32)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, scratch included."""
+        return self.memory.nbytes + self._first.nbytes
+
     def match(self, positions: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Whether all bits of each row of `positions`, shape (n, hashes), are set; shape (n,)."""
         return np.asarray(self.memory[positions].all(axis=1))
@@ -86,6 +91,17 @@ class BitArrays(Baseline):
         """Bits of the arrays in their order, shape (arrays, bits)."""
         return np.stack([array.memory for array in self._segments])
 
+    @property
+    def fill(self) -> float:
+        """Share of the bits that are set."""
+        bits = sum(len(array.memory) for array in self._segments)
+        return sum(np.count_nonzero(array.memory) for array in self._segments) / bits
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take in this process."""
+        return sum(array.nbytes for array in self._segments)
+
     def clear(self) -> None:
         """Forget everything."""
         for array in self._segments:
@@ -120,6 +136,11 @@ class ByteCells(Baseline):
     def memory(self) -> NDArray[np.uint8]:
         """Values of the cells; shape (cells,)."""
         return np.array(self._view())
+
+    @property
+    def fill(self) -> float:
+        """Share of the cells that are not 0."""
+        return np.count_nonzero(self._view()) / len(self._cells)
 
     def _view(self) -> NDArray[np.uint8]:
         return np.frombuffer(self._cells, np.uint8)

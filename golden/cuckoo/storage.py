@@ -5,6 +5,7 @@ Near-optimal Approximate Membership Query over Time-decaying Windows, section IV
 
 from array import array
 from collections import OrderedDict
+from sys import getsizeof
 from typing import Any, ClassVar
 
 import numpy as np
@@ -53,6 +54,11 @@ class CuckooTables(CountedFilter):
     def storage_bits(self) -> int:
         """Bits of both tables, with all entries of full length; the list is not among them."""
         return 2 * self.positions * self.entry_bits
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that both tables and the list take in this process, without the list's keys."""
+        return sum(map(getsizeof, (self._times, self._codes, self._overflow)))
 
     @property
     def variable_length_bits(self) -> int:

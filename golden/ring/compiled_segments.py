@@ -13,6 +13,10 @@ from .slices import chunks
 
 _CHUNK = 1 << 15
 _MOST = 1 << 62
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").astype(
+    np.int64
+)
+"""Bits of each value of a byte, the least significant first."""
 
 
 class CompiledSegments:
@@ -93,6 +97,21 @@ class CompiledSegments:
             octets[:, : packed.shape[1]] = packed
             self._memory[:] = octets.view("<u8")
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the array."""
+        return self._memory.nbytes
+
+    def counts(self) -> NDArray[np.int64]:
+        """Count the set bits of each physical segment, shape (segments,), without unpacking."""
+        memory = self._memory.astype(self._memory.dtype.newbyteorder("<"), copy=False)
+        if not self._columns:
+            return np.array([(_tally(row.view(np.uint8)) @ _BITS).sum() for row in memory])
+        octets = memory.view(np.uint8)
+        size = memory.itemsize
+        lanes = [_tally(octets[lane::size]) @ _BITS for lane in range(size)]
+        return np.concatenate(lanes)[: self._layout.spec.segments]
+
     # Operations
 
     def perform(
@@ -124,6 +143,14 @@ class CompiledSegments:
             loops.perform_columns(self._memory, spec.segments, *shared)
         else:
             loops.perform_words(self._memory, spec.run, self._joint, *shared)
+
+
+def _tally(octets: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Count each value of a byte, shape (256,)."""
+    tally = np.zeros(256, np.int64)
+    for part in chunks(len(octets), _CHUNK):
+        tally += np.bincount(octets[part], minlength=256)
+    return tally
 
 
 def _field_table(layout: Layout) -> NDArray[np.uint64]:

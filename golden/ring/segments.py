@@ -33,6 +33,15 @@ class Segments:
     def bits(self, values: NDArray[np.bool_]) -> None:
         self._memory[:] = values
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays, scratch included."""
+        return self._memory.nbytes + self._first.nbytes
+
+    def counts(self) -> NDArray[np.int64]:
+        """Count the set bits of each physical segment, shape (segments,)."""
+        return np.array([np.count_nonzero(row) for row in self._memory])
+
     def perform(
         self, codes: NDArray[np.uint8], keys: NDArray[np.uint64], ring: RingPosition
     ) -> Ages:

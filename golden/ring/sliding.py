@@ -263,6 +263,17 @@ class SlidingFilter(CountedFilter):
         """
         return np.array(self._segments.bits.reshape(self.spec.segments, self._layout.parts, -1))
 
+    @property
+    def fill(self) -> float:
+        """Share of the bits of all segments, the spare included, that are set."""
+        counts = self._segments.counts()
+        return float(counts.sum()) / (len(counts) * self._layout.bits)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the segments take in this process."""
+        return self._segments.nbytes
+
     def segment(self, index: int) -> NDArray[np.bool_]:
         """Bits of the segment `index` of the ring, 0 being the youngest; as in `memory`."""
         memory: NDArray[np.bool_] = self.memory[self._ring.ring()[index]]
@@ -283,7 +294,7 @@ class SlidingFilter(CountedFilter):
 
     def fill_ratios(self) -> NDArray[np.float64]:
         """Share of set bits of each segment of the ring, youngest first, shape (ring_segments,)."""
-        ratios: NDArray[np.float64] = self._segments.bits[self._ring.ring()].mean(axis=1)
+        ratios: NDArray[np.float64] = self._segments.counts()[self._ring.ring()] / self._layout.bits
         return ratios
 
     def estimated_false_positive_rate(self) -> float:

@@ -148,6 +148,16 @@ class TimeLimitedAPBF(TimedFilter):
         return np.concatenate([part.bits for part in self._slices])
 
     @property
+    def fill(self) -> float:
+        """Share of the bits of all slices that are set."""
+        return sum(np.count_nonzero(part.bits) for part in self._slices) / self.storage_bits
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the slices take in this process."""
+        return sum(part.bits.nbytes for part in self._slices)
+
+    @property
     def slice_sizes(self) -> list[int]:
         """Bits of each slice, youngest first."""
         return [len(part.bits) for part in self._slices]

@@ -108,6 +108,16 @@ class TimedRing(TimedFilter):
         alive = self._turns.alive(check_now(now, 1, self._last))
         return self._ring._estimated_rate(int(alive[0]))
 
+    @property
+    def fill(self) -> float:
+        """Share of the bits of all slices, the spare included, that are set."""
+        return self._ring.fill
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the slices take in this process."""
+        return self._ring.nbytes
+
     def fill_ratios(self) -> NDArray[np.float64]:
         """Share of set bits of each slice of the ring, youngest first, shape (slices,).
 

@@ -147,6 +147,11 @@ class InferentialFilter(CountedFilter):
         return self.model.storage_bits
 
     @property
+    def nbytes(self) -> int:
+        """Bytes that the cells take in this process."""
+        return self.model.nbytes
+
+    @property
     def insertions(self) -> int:
         """Insertions since construction, or since `clear`."""
         return self.model.insertions

@@ -4,9 +4,12 @@ import copy
 import inspect
 import math
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
+from every_model import MODELS, RINGS, build, used
+from paths import PATHS, taking
 
 import lately.golden as golden
 from lately.golden import GEBF, BloomFilter, SpecificationError
@@ -262,14 +265,15 @@ def test_pickle_has_secrets():
 
 
 def test_repr():
-    model = GEBF.for_window(20_000, fpr=0.01)
-    text = "<GEBF: window of 20,000 insertions, false-positive rate 0.01, 42.9 KiB, 0% filled>"
+    with taking("compiled"):
+        model = GEBF.for_window(20_000, fpr=0.01)
+    text = "<GEBF: window of 20,000 insertions, false-positive rate 0.01, 76.3 KiB held, 0% filled>"
     assert repr(model) == str(model) == text
     model.insert(np.arange(30_000))
-    assert repr(model).endswith("KiB, 44% filled>")
+    assert repr(model).endswith("KiB held, 44% filled>")
     timed = golden.TimeLimitedAPBF.for_window(1000, 0.5, rate=1)
     assert repr(timed).startswith("<TimeLimitedAPBF: window of 1,000 units of time, false-")
-    assert repr(built("BloomFilter")) == "<BloomFilter: no window, 1.22 KiB, 0% filled>"
+    assert repr(built("BloomFilter")) == "<BloomFilter: no window, 48.8 KiB held, 0% filled>"
 
 
 @pytest.mark.parametrize("name", [*COUNTED, *TIMED, *WINDOWLESS])
@@ -315,3 +319,94 @@ def test_bits_of_timing_filters_are_foreseen(block):
     for window, cells, hashes in [(100, 300, 3), (100, 301, 3), (5, 64, 1)]:
         sizes = {"window": window, "cells": cells, "hashes": hashes, "block": block}
         assert golden.BlockTimingBloomFilter(**sizes).storage_bits == timing_bits(**sizes)
+
+
+# Memory
+
+
+def unpacked_fill(model):
+    """Share of the memory that is in use, from the copy of it."""
+    expired = {
+        "timestamps": lambda: model.expired,
+        "partitioned_timing": lambda: model.expired_age,
+    }
+    home = type(model).fill.fget.__module__.rpartition(".")[2]
+    if home == "inferential":
+        return np.mean(model.memory != model.model.expired)
+    if home in expired:
+        return np.mean(model.memory != expired[home]())
+    if home == "window_dictionary":
+        return np.mean(model.memory[0] != 0)
+    if home == "swamp":
+        return min(1, model.insertions / model.window)
+    return np.mean(model.memory != 0)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", [*MODELS, *RINGS])
+def test_fill_is_that_of_the_memory(name, path):
+    with taking(path):
+        model = used(name)
+        assert 0 < model.fill < 1 or name == "Swamp"
+        assert model.fill == pytest.approx(unpacked_fill(model), rel=1e-12)
+        if hasattr(model, "fill_ratios") and name not in TIMED:
+            ring = range(model.spec.ring_segments)
+            ratios = [model.segment(index).mean() for index in ring]
+            assert model.fill_ratios().tolist() == pytest.approx(ratios, rel=1e-12)
+
+
+BUILDS = {
+    "GEBF": lambda: GEBF.for_window(50_000),
+    "APBF": lambda: golden.APBF.for_window(50_000),
+    "PooledTimeLimitedAPBF": lambda: golden.PooledTimeLimitedAPBF.for_window(
+        50_000, rate=1.0, when_full="overfill"
+    ),
+    "TimeLimitedAPBF": lambda: golden.TimeLimitedAPBF.for_window(50_000, rate=1.0),
+    "BloomFilter": lambda: BloomFilter(bits=500_000, hashes=7),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", BUILDS)
+def test_printing_does_not_unpack_the_bits(name, path):
+    with taking(path):
+        model = BUILDS[name]()
+        assert model.storage_bits > 480_000
+        repr(model)
+        tracemalloc.start()
+        try:
+            repr(model)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        # Parts of a fixed size are looked at one after another.
+        assert peak < min(model.storage_bits, 400_000)
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("name", MODELS)
+def test_bytes_held(name, path):
+    """The arrays that a larger filter has more of are counted, as far as they are allocated."""
+    with taking(path):
+        build(name)
+        tracemalloc.start()
+        try:
+            kept = large(name)
+            held = tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+        # Tables of hash functions and the like are 100 KB at most.
+        assert kept.nbytes == pytest.approx(held, abs=200_000, rel=0.01), (kept.nbytes, held)
+        assert f"{kept.nbytes / 1024:,.1f} KiB held" in repr(kept)
+
+
+def large(name):
+    """Return a filter of a megabyte or more."""
+    cls = getattr(golden, name)
+    if name in WINDOWLESS:
+        sizes = {"bits": 1 << 21, "cells": 1 << 21, "block_bits": 256}
+        given = WINDOWLESS[name]
+        return cls(**{field: sizes.get(field, value) for field, value in given.items()})
+    if name in TIMED:
+        return cls.for_window(1 << 20, rate=0.25)
+    return cls.for_window(1 << 18)
