@@ -3,7 +3,7 @@
 import inspect
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
 from typing import Any, ClassVar, Self, Unpack
@@ -74,6 +74,7 @@ class Filter(Convenience):
         Operation.CLEAR,
     )
     _unlocked = ("save",)
+    _chooser: ClassVar[str] = "for_window(window, fpr)"
     _counters: ClassVar[tuple[str, ...]] = ()
     _counts: ClassVar[dict[str, int | str | None]] = {}
     """Attributes that count, each with its largest value, or the attribute that holds it."""
@@ -99,6 +100,14 @@ class Filter(Convenience):
             if not hasattr(cls, name):
                 setattr(cls, name, Counter(name))
 
+    def __new__(cls, *arguments: Any, **_: Any) -> Self:
+        """Refuse numbers without names, as the constructors of other libraries take them."""
+        if arguments and not isinstance(arguments[0], Specification | None):
+            raise TypeError(
+                f"{cls.__name__}: must have parameters by name, not {arguments[0]!r}{cls._hint()}"
+            )
+        return super().__new__(cls)
+
     def __init__(self, **parameters: Any) -> None:
         self._take(parameters)
         self._prepare()
@@ -118,9 +127,50 @@ class Filter(Convenience):
             (shared if item.name in ("key_bits", "seed") else own).append(parameter)
         return own + shared[::-1]
 
+    @classmethod
+    def _bound(cls, parameters: dict[str, Any]) -> inspect.BoundArguments:
+        """Return parameters by their names; TypeError if one is missing or unknown."""
+        try:
+            return cls.__signature__.bind(**parameters)
+        except TypeError as error:
+            raise TypeError(f"{cls.__name__}: {error}{cls._hint()}") from None
+
+    @classmethod
+    def _hint(cls) -> str:
+        """Return the end of a message about parameters: the method that chooses them, if any."""
+        chosen = any("_sizes" in vars(kind) for kind in cls.__mro__ if kind is not Convenience)
+        return f"; {cls.__name__}.{cls._chooser} chooses them" if chosen else ""
+
+    @classmethod
+    def _for_keys(
+        cls, keys: int, fpr: float, given: dict[str, int], options: Mapping[str, Any]
+    ) -> Self:
+        """Build a filter for a window of so many `keys`; `given` has its parameter, if it is one.
+
+        Raises
+        ------
+        TypeError, SpecificationError
+            If an option is unknown, or out of its range; or no sizes are large enough.
+        """
+        cls.__signature__.bind_partial(**options)
+        try:
+            return cls(**{**cls._sizes(keys, fpr), **given}, **options)
+        except (OverflowError, SpecificationError) as error:
+            field = str(error).partition(":")[0]
+            chosen = {*cls.specification.field_names()} - given.keys() - options.keys() - {"window"}
+            # An option may be the reason for an error in another field.
+            if isinstance(error, SpecificationError) and (
+                field not in chosen or options.keys() - {"seed", "key_bits"}
+            ):
+                raise
+        raise SpecificationError(
+            f"window: must have fewer keys, or fpr must be larger, for a {cls.__name__}, "
+            f"not {keys} keys at {fpr}"
+        )
+
     def _take(self, parameters: dict[str, Any]) -> None:
         """Check parameters by themselves, and make them attributes."""
-        bound = self.__signature__.bind(**parameters)
+        bound = self._bound(parameters)
         bound.apply_defaults()
         for item in fields(self.specification):
             name, value = item.name, bound.arguments[item.name]
@@ -161,6 +211,8 @@ class Filter(Convenience):
     @classmethod
     def _check_family(cls, spec: Specification) -> None:
         family = cls.specification.family
+        if not isinstance(spec, Specification):
+            raise TypeError(f"spec: must be a specification, not {spec!r}")
         if spec.family != family:
             raise SpecificationError(
                 f"family: must be {family} for {cls.__name__}, not {spec.family!r}"
@@ -411,7 +463,7 @@ class CountedFilter(Filter):
             If a parameter is not a number, or out of its range.
         """
         require_count("window", window, most=1 << 40)
-        return cls(**cls._sizes(int(window), check_rate(fpr)), **options)
+        return cls._for_keys(int(window), check_rate(fpr), {}, options)
 
     def checked_window(self, window: int | None) -> int:
         """Return the `window` of a query as a number; None is that of the filter.

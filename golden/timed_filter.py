@@ -20,6 +20,7 @@ class TimedFilter(Filter):
     """
 
     age_unit = "generations"
+    _chooser = "for_window(span, fpr, rate=rate)"
     _last: int
     span: int
 
@@ -47,8 +48,7 @@ class TimedFilter(Filter):
         """
         require_count("span", span, most=TIME_LIMIT - 1)
         keys = expected_keys(int(span), rate)
-        sizes = cls._sizes(keys, check_rate(fpr)) | {"span": int(span)}
-        return cls(**sizes, **options)
+        return cls._for_keys(keys, check_rate(fpr), {"span": int(span)}, options)
 
     def _window_text(self) -> str:
         return f"window of {self.span:,} units of time"

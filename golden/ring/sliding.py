@@ -83,7 +83,7 @@ class SlidingFilter(CountedFilter):
 
     def __init__(self, spec: FilterSpec | None = None, **parameters: Any) -> None:
         if spec is None:
-            parameters = self.__signature__.bind(**parameters).arguments
+            parameters = self._bound(parameters).arguments
         self.partitioned = parameters.pop("partitioned", True)
         secret = parameters.pop("secret", 0)
         self._spec = spec or self.specification(**parameters)

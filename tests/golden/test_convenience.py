@@ -198,6 +198,8 @@ def test_options_reach_the_constructor():
     assert (model.spec.seed, model.spec.key_bits, model.secrets[0]) == (7, 104, 3)
     with pytest.raises(TypeError, match="multiple values for keyword argument 'bits'"):
         GEBF.for_window(100, bits=5)
+    with pytest.raises(TypeError, match=r"^got an unexpected keyword argument 'sed'$"):
+        GEBF.for_window(100, sed=3)
 
 
 @pytest.mark.parametrize(
@@ -232,6 +234,64 @@ def test_for_window_wrong(arguments, error, message):
 def test_rate_wrong(rate, error, message):
     with pytest.raises(error, match=f"^{message}$"):
         golden.TimeLimitedAPBF.for_window(100, rate=rate)
+
+
+@pytest.mark.parametrize(
+    ("name", "window", "fpr"),
+    [
+        ("WindowDictionary", 1000, 1e-10),
+        ("GEBF", 1 << 40, 1e-300),
+        ("BlockedGEBF", 1, 1e-300),
+        ("APBF", 1 << 40, 0.5),
+        ("TimingBloomFilter", 1, 1e-300),
+    ],
+)
+def test_no_filter_is_large_enough(name, window, fpr):
+    message = (
+        "window: must have fewer keys, or fpr must be larger, "
+        f"for a {name}, not {window} keys at {fpr}"
+    )
+    with pytest.raises(SpecificationError, match=f"^{message}$"):
+        getattr(golden, name).for_window(window, fpr)
+
+
+def test_an_error_that_an_option_may_cause_names_the_field():
+    with pytest.raises(SpecificationError, match=r"^digest_bits: must be 9 to 40, "):
+        golden.WindowDictionary.for_window(1000, 1e-10, stash=3)
+
+
+@pytest.mark.parametrize("name", [*COUNTED, *TIMED])
+@pytest.mark.parametrize(
+    ("arguments", "parameters", "message"),
+    [
+        ([20_000], {}, "must have parameters by name, not 20000"),
+        ([20_000, 0.01], {}, "must have parameters by name, not 20000"),
+        (
+            [],
+            {"fpr": 0.01, "window": 20_000},
+            "(missing a required|got an unexpected keyword) argument:? .*",
+        ),
+    ],
+)
+def test_numbers_of_other_libraries(name, arguments, parameters, message):
+    chooser = "span, fpr, rate=rate" if name in TIMED else "window, fpr"
+    message = rf"^{name}: {message}; {name}\.for_window\({chooser}\) chooses them$"
+    with pytest.raises(TypeError, match=message):
+        getattr(golden, name)(*arguments, **parameters)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: BloomFilter(10_000), "BloomFilter: must have parameters by name, not 10000"),
+        (lambda: golden.TimeLimitedRing(5), "TimeLimitedRing: must have .* by name, not 5"),
+        (lambda: GEBF(spec=5), "spec: must be a specification, not 5"),
+        (lambda: golden.Swamp.from_spec(5), "spec: must be a specification, not 5"),
+    ],
+)
+def test_no_method_chooses_the_parameters(build, message):
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        build()
 
 
 @pytest.mark.parametrize("name", WINDOWLESS)
