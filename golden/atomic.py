@@ -37,7 +37,7 @@ class Atomic:
 
 
 class Counter:
-    """An attribute `name` that is read under the lock, so never amid an operation."""
+    """An attribute `name` that is read under the lock: a reader never sees half an operation."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -52,7 +52,7 @@ class Counter:
 
 
 def _locked(member: Any) -> Any:
-    """Return a member of a class that holds the lock while it runs; others as they are."""
+    """Return a method or property that holds the lock while it runs; other members unchanged."""
     if isinstance(member, FunctionType):
         return _holding(member)
     if isinstance(member, property):

@@ -81,7 +81,7 @@ class Filter(Convenience):
 
     __signature__: ClassVar[inspect.Signature]
 
-    # Those of a filter whose kind is not known, as `load` returns it.
+    # Public operations, for a filter of unknown kind: `load` returns one.
     insert: Callable[..., None]
     query: Callable[..., Any]
     check_and_insert: Callable[..., Any]

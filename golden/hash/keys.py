@@ -15,7 +15,7 @@ the digest: neither on the machine or a version nor on the seed of a filter.
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -54,7 +54,7 @@ class Bound(Protocol[Others, One, All]):
 
 
 class OneOrAll(Protocol[Others, One, All]):
-    """The same method as a class has it."""
+    """The method, as an attribute of its class."""
 
     def __get__(self, model: object, kind: Any = ..., /) -> Bound[Others, One, All]: ...
 
@@ -134,17 +134,10 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
     """
     if isinstance(keys, _TEXTS):
         return _text_words([keys], key_bits)
-    if isinstance(keys, list):
-        return _listed(keys, key_bits)
-    if isinstance(keys, tuple):
-        raise TypeError(
-            "keys: must not be a tuple, which may be one key or several: "
-            "give a list of keys, or a compound key as text or bytes"
-        )
-    if isinstance(keys, Mapping):
-        raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
+    if isinstance(keys, _INTEGERS):
+        return _listed([keys], key_bits)
     if not isinstance(keys, np.ndarray) and not hasattr(keys, "__array__"):
-        return _listed([keys] if is_single(keys) else list(cast(Iterable[Any], keys)), key_bits)
+        return _listed(_as_list(keys), key_bits)
     array = np.asarray(keys)
     if isinstance(keys, np.ma.MaskedArray) and np.ma.is_masked(keys):
         raise _null("masked", int(np.argmax(np.ma.getmaskarray(keys))))
@@ -165,6 +158,20 @@ def check_keys(keys: Keys, key_bits: int) -> NDArray[np.uint64]:
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise _null(array.dtype, int(np.argmax(np.isnan(array))))
     raise TypeError(f"keys: {_EXPECTED}, not {array.dtype}")
+
+
+def _as_list(keys: Any) -> list[Any]:
+    """Return one key, or the keys of an iterable that is no array, in a list."""
+    if isinstance(keys, list):
+        return keys
+    if isinstance(keys, tuple):
+        raise TypeError(
+            "keys: must not be a tuple, which may be one key or several: "
+            "give a list of keys, or a compound key as text or bytes"
+        )
+    if isinstance(keys, Mapping):
+        raise TypeError(f"keys: must not be a {type(keys).__name__}: give its keys() or values()")
+    return [keys] if is_single(keys) else list(keys)
 
 
 def _null(kind: object, position: int) -> TypeError:

@@ -105,7 +105,7 @@ def test_sizes_of_the_least_windows():
     ]  # fmt: skip
 
 
-def test_options_are_those_of_the_constructors():
+def test_options_match_the_constructors():
     taken = set()
     for name in (*COUNTED, *TIMED):
         cls = getattr(golden, name)
@@ -404,7 +404,7 @@ def unpacked_fill(model):
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", [*MODELS, *RINGS])
-def test_fill_is_that_of_the_memory(name, path):
+def test_fill_agrees_with_the_memory(name, path):
     with taking(path):
         model = used(name)
         assert 0 < model.fill < 1 or name == "Swamp"
