@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lately import golden
+import lately.golden as golden
 
 ROWS = {
     name: (guaranteed, forgotten)
