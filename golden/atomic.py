@@ -42,10 +42,11 @@ class Counter:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __get__(self, owner: Atomic, kind: type | None = None) -> int:
+    def __get__(self, owner: Atomic | None, kind: type | None = None) -> Any:
+        if owner is None:
+            return self
         with owner._lock:
-            value: int = vars(owner)[self._name]
-            return value
+            return vars(owner)[self._name]
 
     def __set__(self, owner: Atomic, value: int) -> None:
         vars(owner)[self._name] = value
