@@ -18,16 +18,21 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"BZh": "bzip2",
     b"\xfd7zXZ\0": "xz",
+    b"\x04\x22\x4d\x18": "lz4",
     b"PK\x03\x04": "zip",
     b"PAR1": "Parquet",
 }
 
 
 PCAP_MAGIC = {
-    b"\xa1\xb2\xc3\xd4": (True, 1000), b"\xd4\xc3\xb2\xa1": (False, 1000),
-    b"\xa1\xb2\x3c\x4d": (True, 1), b"\x4d\x3c\xb2\xa1": (False, 1),
+    b"\xa1\xb2\xc3\xd4": (True, 1000, 16), b"\xd4\xc3\xb2\xa1": (False, 1000, 16),
+    b"\xa1\xb2\x3c\x4d": (True, 1, 16), b"\x4d\x3c\xb2\xa1": (False, 1, 16),
+    b"\xa1\xb2\xcd\x34": (True, 1000, 24), b"\x34\xcd\xb2\xa1": (False, 1000, 24),
 }  # fmt: skip
-"""First bytes of a pcap file: whether it is big-endian, and the nanoseconds of its unit."""
+"""First bytes of a pcap file: big-endian or not, nanoseconds of the unit, bytes before a packet.
+
+The last two are the modified format, which names the interface of each packet.
+"""
 
 PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 """First bytes of a pcapng file, and of each of its sections."""
@@ -147,13 +152,27 @@ def _standard_input() -> BinaryIO:
     return cast(BinaryIO, raw)
 
 
+class _Gunzip(io.RawIOBase):
+    """Content of a gzip file; one that ends early gives all of its data before the error."""
+
+    def __init__(self, file: "io.BufferedReader[Any]") -> None:
+        self._data = gzip.GzipFile(fileobj=file)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._data.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
 def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
     buffered = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 16)
     head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
     if kind == "gzip":
-        data = gzip.GzipFile(fileobj=buffered)
-        return kind, io.BufferedReader(cast(io.RawIOBase, data), 1 << 16)
+        return kind, io.BufferedReader(_Gunzip(buffered), 1 << 16)
     if kind == "zstd":
         import pyarrow as pa
 

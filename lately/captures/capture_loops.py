@@ -31,6 +31,12 @@ SECTION, INTERFACE = 0x0A0D0D0A, 1
 PACKET_HEADER, RECORD_HEADER = 28, 16
 """Bytes before the packet in a block and in a record."""
 
+KEPT, SWAPPED, SWAPPED_IF_LESS = range(3)
+"""Order of the two lengths of a record: captured first, captured last, or the shorter is captured.
+
+Version 2.3 of pcap exchanged them, and some programs wrote that version with the old order.
+"""
+
 _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 2, 3, 6
 _NANOSECONDS = 10**9
 _LATEST = np.uint64(1 << 62)
@@ -46,7 +52,7 @@ def _word(buffer, at, big):
 
 
 @jit
-def scan_records(buffer, at, end, big, unit, most, link, table):
+def scan_records(buffer, at, end, big, unit, header, order, most, link, table):
     """Find the records of a pcap file.
 
     Parameters
@@ -58,8 +64,12 @@ def scan_records(buffer, at, end, big, unit, most, link, table):
         Whether numbers have the most significant byte first.
     unit : int
         Nanoseconds of the fraction's unit: 1000 or 1.
+    header : int
+        Bytes before the packet: `RECORD_HEADER` or more.
+    order : int
+        One of `KEPT`, `SWAPPED` and `SWAPPED_IF_LESS`.
     most : int
-        Bytes that a record can have.
+        Bytes that can be captured of a packet.
     link : int
         Type of the link.
     table : ndarray of int64, shape (ROWS, n)
@@ -75,18 +85,20 @@ def scan_records(buffer, at, end, big, unit, most, link, table):
         One of `MORE`, `FULL` and `DAMAGED`.
     """
     for count in range(table.shape[1]):
-        if at + RECORD_HEADER > end:
+        if at + header > end:
             return at, count, MORE
-        captured = _word(buffer, at + 8, big)
+        captured, length = _word(buffer, at + 8, big), _word(buffer, at + 12, big)
+        if order == SWAPPED or (order == SWAPPED_IF_LESS and captured > length):
+            captured, length = length, captured
         if captured > most:
             return at, count, DAMAGED
-        stop = at + RECORD_HEADER + captured
+        stop = at + header + captured
         if stop > end:
             return at, count, MORE
         seconds, fraction = _word(buffer, at, big), _word(buffer, at + 4, big)
         table[START, count], table[STOP, count] = at, stop
-        table[AT, count], table[CAPTURED, count] = at + RECORD_HEADER, captured
-        table[LENGTH, count] = max(captured, _word(buffer, at + 12, big))
+        table[AT, count], table[CAPTURED, count] = at + header, captured
+        table[LENGTH, count] = max(captured, length)
         table[LINK, count] = link
         table[TIME, count] = seconds * _NANOSECONDS + fraction * unit
         at = stop

@@ -23,19 +23,30 @@ from . import capture_loops as loops
 BUFFER = 1 << 22
 """Bytes that are read at a time."""
 
-MOST_CAPTURED = 1 << 18
-"""Bytes of a packet of a pcap file at most, as other readers have it."""
-
-MOST_BLOCK = 1 << 24
-"""Bytes of a block of a pcapng file at most."""
-
 MOST_INTERFACES = 1 << 16
 """Interfaces of a section at most."""
 
 _FILE_HEADER = 24
 _PACKETS = 1 << 16
+# Bytes that can be captured of a packet, and those of USBPcap, EBHSCR and D-Bus.
+_MOST_CAPTURED = 1 << 18
+_MOST_OF_LINK = {249: 1 << 20, 279: 1 << 23, 231: 1 << 27}
+# Bytes of a block, and of a block around its packet, which include 128 KiB of options.
+_MOST_BLOCK = 1 << 24
+_MOST_AROUND = (1 << 17) + loops.PACKET_HEADER + 4
+# Versions of pcap, and the order of the two lengths in their records.
+_LENGTHS = {
+    **dict.fromkeys([(2, 0), (2, 1), (2, 2), (543, 0)], loops.SWAPPED),
+    (2, 3): loops.SWAPPED_IF_LESS, (2, 4): loops.KEPT,
+}  # fmt: skip
 _BYTE_ORDER = 0x1A2B3C4D
+_SECTION_VERSIONS = ((1, 0), (1, 2))
 _TSRESOL, _TSOFFSET = 9, 14
+
+
+def most_captured(link: int) -> int:
+    """Return the bytes that can be captured of a packet of a type of `link`, as in libpcap."""
+    return _MOST_OF_LINK.get(link, _MOST_CAPTURED)
 
 
 @dataclass(frozen=True)
@@ -85,8 +96,11 @@ class _Section:
 
     big: bool
     unit: int = 0
+    header: int = 0
+    order: int = 0
     link: int = 0
     interfaces: int = 0
+    most: int = _MOST_BLOCK
     room: NDArray[np.int64] = field(
         default_factory=lambda: np.zeros((4, loops.INTERFACE_COLUMNS), np.int64)
     )
@@ -96,6 +110,7 @@ class _Section:
             self.room = np.concatenate([self.room, np.zeros_like(self.room)])
         self.room[self.interfaces] = interface
         self.interfaces += 1
+        self.most = max(self.most, most_captured(interface[loops.LINK_OF]) + _MOST_AROUND)
 
 
 class CaptureReader(AbstractContextManager["CaptureReader"]):
@@ -118,6 +133,8 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         Packets read so far.
     missing : int
         Bytes of a last record that the file does not have whole, once it has been read.
+    truncated : bool
+        Whether gzip data ends early; the reader then stops as at the end of a plain file.
 
     Raises
     ------
@@ -138,6 +155,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
     def _begin(self) -> None:
         self.name, self.compression = self._stream.name, self._stream.compression
         self.packets = self.missing = 0
+        self.truncated = False
         self._section: _Section | None = None
         self._over = False
         self._passed = 0
@@ -219,12 +237,21 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         began = self._end
         with whole(self.name, self.compression):
             while self._end < room:
-                got = self._stream.data.readinto1(self._buffer[self._end : room].data)
+                got = self._read_into(self._buffer[self._end : room])
                 self._end += got
                 # What a pipe has now is not kept waiting for what may never come.
                 if not got or self._stream.size is None:
                     break
         return self._end > began
+
+    def _read_into(self, part: NDArray[np.uint8]) -> int:
+        try:
+            return self._stream.data.readinto1(part.data)
+        except EOFError:
+            if not self._passed + self._end:
+                raise
+            self.truncated = True
+            return 0
 
     def _take_more(self) -> None:
         if self._fill():
@@ -242,12 +269,12 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             return 0, loops.CONTROL
         if self.format == "pcap":
             self._at, count, reason = loops.scan_records(
-                self._buffer, self._at, self._end, section.big, section.unit, MOST_CAPTURED,
-                section.link, self._table,
+                self._buffer, self._at, self._end, section.big, section.unit, section.header,
+                section.order, section.most, section.link, self._table,
             )  # fmt: skip
         else:
             self._at, count, reason = loops.scan_blocks(
-                self._buffer, self._at, self._end, section.big, MOST_BLOCK,
+                self._buffer, self._at, self._end, section.big, section.most,
                 section.room[: section.interfaces], self._table,
             )  # fmt: skip
         # What is wrong with what comes next is found when it is asked for.
@@ -264,14 +291,16 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         if self._end < _FILE_HEADER:
             raise self._damage(f"have a header of {_FILE_HEADER} bytes, but has {self._end}")
         head = self._buffer[:_FILE_HEADER].tobytes()
-        big, unit = PCAP_MAGIC[head[:4]]
+        big, unit, header = PCAP_MAGIC[head[:4]]
         order = ">" if big else "<"
-        major, minor = struct.unpack_from(f"{order}HH", head, 4)
-        if major != 2:
-            raise self._damage(f"be of version 2, not {major}.{minor}")
-        # The upper bits tell about checksums of frames.
-        link = struct.unpack_from(f"{order}I", head, 20)[0] & 0xFFFF
-        self._section = _Section(big, unit, link)
+        version = struct.unpack_from(f"{order}HH", head, 4)
+        if version not in _LENGTHS:
+            major, minor = version
+            raise self._damage(f"be of version 2.0 to 2.4 or 543.0, not {major}.{minor}")
+        # The upper bits are the length of the check sequence of frames.
+        link = struct.unpack_from(f"{order}I", head, 20)[0] & 0x03FFFFFF
+        most = most_captured(link)
+        self._section = _Section(big, unit, header, _LENGTHS[version], link, most=most)
         self._at = _FILE_HEADER
 
     # Blocks that describe others
@@ -288,13 +317,17 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             raise self._damage("begin with a section")
         order = ">" if section.big else "<"
         total = struct.unpack(f"{order}I", self._bytes(8)[4:])[0]
-        if total < (28 if new else 20) or total > MOST_BLOCK or total % 4:
+        if total < (28 if new else 20) or total > _MOST_BLOCK or total % 4:
             raise self._damage(f"hold a block here, but its length is {total:,}")
         block = self._bytes(total)
         if len(block) < total:
             return False
         if block[-4:] != block[4:8]:
             raise self._damage("hold a block here, but its two lengths differ")
+        version = struct.unpack_from(f"{order}HH", block, 12)
+        if new and version not in _SECTION_VERSIONS:
+            major, minor = version
+            raise self._damage(f"have sections of version 1.0 or 1.2, not {major}.{minor}")
         if not new:
             if section.interfaces == MOST_INTERFACES:
                 raise self._damage(f"have at most {MOST_INTERFACES:,} interfaces in a section")

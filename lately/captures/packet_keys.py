@@ -87,7 +87,7 @@ def packet_records(
                 reject(number, str(key))
             else:
                 yield key, time
-    if capture.missing:
+    if capture.missing or capture.truncated:
         reject(number + 1, f"{capture.missing} bytes of a record that is not whole")
 
 

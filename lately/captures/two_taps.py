@@ -12,7 +12,7 @@ from ..golden.packets import compiled_packets as headers
 from ..golden.packets.packet_layers import ETHERNET
 from ..stream_files import TraceError
 from . import capture_loops as loops
-from .capture_reader import MOST_CAPTURED, Packets
+from .capture_reader import Packets, most_captured
 
 _AT, _CAPTURED, _LENGTH, _TIME, _TAP, _VERSION, _BEGIN, _NUMBER, _COLUMNS = range(9)
 _ADDRESSES = 12
@@ -164,7 +164,7 @@ class _Course:
     def _begin_file(self, link: int) -> None:
         if self._link is None:
             self._link = link
-            head = (0xA1B23C4D, 2, 4, 0, 0, MOST_CAPTURED, max(link, 0))
+            head = (0xA1B23C4D, 2, 4, 0, 0, most_captured(link), max(link, 0))
             self._output.write(struct.pack("<IHHiIII", *head))
 
     def _copies(self, packets: Packets) -> NDArray[np.int64]:

@@ -1,21 +1,32 @@
 """Captures and packets that tests make, byte by byte."""
 
 import struct
+from pathlib import Path
 
 CAPTURES = "shared/data/captures"
 ETHERNET, RAW = 1, 101
 MACS = bytes(range(12))
 
 
-def pcap(packets, *, big=False, nano=False, link=ETHERNET, snaplen=262144):
+MADE = Path(__file__).parents[1] / "data/captures"
+"""Captures that show one feature each."""
+
+MICROSECONDS, NANOSECONDS, MODIFIED = 0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34
+
+
+def pcap(packets, *, big=False, nano=False, magic=MICROSECONDS, version=(2, 4), swapped=False,
+         link=ETHERNET, snaplen=262144):  # fmt: skip
     """A pcap file of (nanoseconds, frame) or (nanoseconds, frame, bytes on the line)."""
     order = ">" if big else "<"
-    magic, unit = (0xA1B23C4D, 1) if nano else (0xA1B2C3D4, 1000)
-    found = [struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, snaplen, link)]
+    magic, unit = (NANOSECONDS, 1) if nano else (magic, 1000)
+    more = struct.pack(f"{order}IHBx", 3, 0x800, 4) if magic == MODIFIED else b""
+    found = [struct.pack(f"{order}IHHiIII", magic, *version, 0, 0, snaplen, link)]
     for time, frame, *length in packets:
         second, fraction = divmod(time, 10**9)
-        sizes = len(frame), length[0] if length else len(frame)
-        found.append(struct.pack(f"{order}IIII", second, fraction // unit, *sizes) + frame)
+        sizes = [len(frame), length[0] if length else len(frame)]
+        sizes = sizes[::-1] if swapped else sizes
+        head = struct.pack(f"{order}IIII", second, fraction // unit, *sizes)
+        found.append(head + more + frame)
     return b"".join(found)
 
 
@@ -26,8 +37,8 @@ def block(kind, body, order="<"):
     return struct.pack(f"{order}I", kind) + size + body + size
 
 
-def section(order="<"):
-    return block(0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1), order)
+def section(order="<", *, version=(1, 0), length=-1):
+    return block(0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, *version, length), order)
 
 
 def option(code, value, order="<"):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import random
 import struct
 import sys
 from itertools import pairwise
@@ -13,6 +14,8 @@ import pytest
 import zstandard
 from capture_files import (
     CAPTURES,
+    MADE,
+    MODIFIED,
     RAW,
     block,
     ethernet,
@@ -29,6 +32,7 @@ from capture_files import (
 from lately.captures import capture_loops as loops
 from lately.captures import capture_reader
 from lately.captures.capture_reader import CaptureReader
+from lately.captures.two_taps import Taps, tap
 from lately.golden.packets.packet_digest import packet_digest
 from lately.replay.traces import TraceError, open_trace
 
@@ -36,6 +40,7 @@ DATA = Path(__file__).parents[3] / CAPTURES
 FRAMES = [ethernet(0x0806, bytes(size)) for size in (28, 46, 0, 1500, 3)]
 TIMES = [10**18 + 1000 * index for index in range(len(FRAMES))]
 RECORDS = list(zip(TIMES, FRAMES, strict=True))
+RANDOM = random.Random(5)
 SIMPLE = section() + interface() + b"".join(packet(t // 1000, f) for t, f in RECORDS)
 
 
@@ -80,6 +85,103 @@ def test_snaplen(tmp_path):
         (1000, 1),
         (len(FRAMES[1]), 1),
     ]
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("version", [(2, 0), (2, 1), (2, 2), (2, 3), (543, 0), (2, 4)])
+def test_old_versions(tmp_path, big, version):
+    """The two lengths of a record are swapped in old versions, and in some files of 2.3."""
+    records = [(*record, len(record[1]) + 9) for record in RECORDS[:3]]
+    content = pcap(records, big=big, version=version, swapped=version != (2, 4))
+    assert read(write(tmp_path, content))[:2] == ([(*record, 1) for record in records], content)
+    if version == (2, 3):
+        assert read(write(tmp_path, pcap(records, version=version)))[0][0][1] == FRAMES[0]
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_modified_pcap(tmp_path, big, monkeypatch):
+    """Records of the modified format have 8 bytes more before the packet."""
+    monkeypatch.setattr(capture_reader, "BUFFER", 64)
+    content = pcap(RECORDS, big=big, magic=MODIFIED)
+    found, kept, capture = read(write(tmp_path, content))
+    assert (found, kept, capture.format) == (whole(), content, "pcap")
+    for cut in (1, 17, 18, 40):
+        found, kept, capture = read(write(tmp_path, content[:-cut]))
+        assert found == whole()[:-1]
+        assert capture.missing == 24 + len(FRAMES[-1]) - cut
+    assert len(read(MADE / "kuznetzov.pcap")[0]) == 8
+
+
+@pytest.mark.parametrize(
+    ("link", "most"), [(1, 1 << 18), (249, 1 << 20), (279, 1 << 23), (231, 1 << 27)]
+)
+def test_longest_record(tmp_path, link, most, monkeypatch):
+    """Records are as long as libpcap allows for the type of the link."""
+    head = pcap([(0, b"")], link=link)[:-8]
+    assert read(write(tmp_path, head + struct.pack("<II", most, most)))[2].missing == 16
+    with pytest.raises(TraceError, match="its length does not fit"):
+        read(write(tmp_path, head + struct.pack("<II", most + 1, most + 1)))
+    large = (TIMES[0], bytes(300_000))
+    if most > len(large[1]):
+        assert read(write(tmp_path, pcap([large], link=link)))[0] == whole([large], link)
+        with CaptureReader(tmp_path / "capture") as capture:
+            output = io.BytesIO()
+            tap(capture, output, Taps())
+        assert read(write(tmp_path, output.getvalue()))[0][0] == whole([large], link)[0]
+
+
+@pytest.mark.parametrize(("link", "most"), [(1, 1 << 24), (231, (1 << 27) + (1 << 17) + 32)])
+def test_longest_block(tmp_path, link, most):
+    """A block has room for the longest packet of the interfaces of its section."""
+    head = section() + interface(link=link)
+    assert read(write(tmp_path, head + struct.pack("<II", 6, most) + bytes(8)))[2].missing == 16
+    with pytest.raises(TraceError, match="its length does not fit"):
+        read(write(tmp_path, head + struct.pack("<II", 6, most + 4) + bytes(8)))
+
+
+def test_link_of_more_bits(tmp_path):
+    """Bits that are reserved belong to the type of the link, those of checksums do not."""
+    assert read(write(tmp_path, pcap(RECORDS[:1], link=0x4400_0001)))[0][0][3] == 1
+    assert read(write(tmp_path, pcap(RECORDS[:1], link=0x0001_0001)))[0][0][3] == 0x10001
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pcapng_versions(tmp_path, order):
+    for version in ((1, 0), (1, 2)):
+        assert read(write(tmp_path, section(order, version=version)))
+    for version in ((0, 1), (1, 1), (1, 3), (2, 0)):
+        path = write(tmp_path, section() + interface() + section(order, version=version))
+        rule = r"must have sections of version 1.0 or 1.2, not {}.{} \(byte 48, packet 1\)"
+        with pytest.raises(TraceError, match=rule.format(*version)):
+            read(path)
+
+
+def test_cut_gzip(tmp_path):
+    """Of a compressed file that ends early, whole records are read, as of a plain one."""
+    content = pcap([(time, RANDOM.randbytes(200)) for time in range(0, 9000, 1000)])
+    packed = gzip.compress(content)
+    rows = read(write(tmp_path, content))[0]
+    counts = []
+    for size in range(12, len(packed), 7):
+        path = write(tmp_path, packed[:size])
+        try:
+            found, kept, capture = read(path)
+        except TraceError:
+            # The header of the capture is not there yet.
+            assert not counts
+            continue
+        assert capture.truncated
+        assert (found, kept) == (rows[: len(found)], content[: len(kept)])
+        plain = read(write(tmp_path, content[: len(kept) + capture.missing]))
+        assert (len(plain[0]), plain[2].missing) == (len(found), capture.missing)
+        counts.append(len(found))
+    assert counts[0] == 0
+    assert counts[-1] == len(rows)
+    assert sorted(counts) == counts
+    assert not read(write(tmp_path, packed))[2].truncated
+    for damaged in (packed[:9], packed[:-8] + bytes(8)):
+        with pytest.raises(TraceError, match="must be whole gzip data, but: "):
+            read(write(tmp_path, damaged))
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -157,8 +259,13 @@ def test_cut_anywhere(tmp_path, content, monkeypatch):
         (b"", "must be a capture, pcap or pcapng, but is empty"),
         (b"a,b\n", "must be a capture, pcap or pcapng, but begins with 61 2c 62 0a"),
         (b"\xfd7zXZ\0\0\0", "must be a capture, pcap or pcapng, but is compressed by xz"),
+        (b"BZh91AY&SY", "must be a capture, pcap or pcapng, but is compressed by bzip2"),
+        (b"\x04\x22\x4d\x18data", "must be a capture, pcap or pcapng, but is compressed by lz4"),
         (pcap([])[:23], "must have a header of 24 bytes, but has 23 (byte 0, packet 1)"),
-        (pcap([])[:4] + b"\3\0" + pcap([])[6:], "must be of version 2, not 3.4"),
+        *(
+            (pcap([], version=version), "of version 2.0 to 2.4 or 543.0, not {}.{}".format(*version))
+            for version in ((1, 4), (2, 5), (3, 4), (543, 1))
+        ),
         (pcap(RECORDS) + b"\xff" * 16, "record here, but its length does not fit (byte 1,751, pac"),
         (section()[:8] + b"\1\2\3\4" + section()[12:], "a byte order in its section, not 01 02 03"),
         (section()[:24] + b"\0\0\0\0", "must hold a block here, but its two lengths differ"),
@@ -220,7 +327,7 @@ def test_from_where(tmp_path, monkeypatch, form):
         found, _, capture = read(write(tmp_path, packed))
         assert capture.compression == form
         with pytest.raises(TraceError, match=f"must be whole {form} data, but: "):
-            read(write(tmp_path, packed[:-9]))
+            read(write(tmp_path, packed[:9]))
     assert found == whole()
 
 
