@@ -27,6 +27,7 @@ MOST_INTERFACES = 1 << 16
 """Interfaces of a section at most."""
 
 _FILE_HEADER = 24
+_SECTION_LENGTH = 16
 _PACKETS = 1 << 16
 # Bytes that can be captured of a packet, and those of USBPcap, EBHSCR and D-Bus.
 _MOST_CAPTURED = 1 << 18
@@ -62,6 +63,8 @@ class Packets:
         Part of the buffer that holds the packets, and what the capture has besides.
     table : ndarray of int64, shape (ROWS, n)
         As `capture_loops` has it.
+    section_lengths : tuple of int
+        Places in the buffer of the lengths, of 8 bytes, of sections of pcapng.
     """
 
     buffer: NDArray[np.uint8]
@@ -69,6 +72,7 @@ class Packets:
     begin: int
     end: int
     table: NDArray[np.int64]
+    section_lengths: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return self.table.shape[1]
@@ -197,6 +201,7 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
             If the file is damaged.
         """
         self._done = self._next
+        self._section_lengths: list[int] = []
         count = 0
         while not self._over:
             count, reason = self._scan()
@@ -211,7 +216,8 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         self.packets += count
         self._next = self._at
         table = np.ascontiguousarray(self._table[:, :count])
-        return Packets(self._buffer, self._words, self._done, self._at, table)
+        lengths = tuple(place - self._passed for place in self._section_lengths)
+        return Packets(self._buffer, self._words, self._done, self._at, table, lengths)
 
     # Bytes
 
@@ -328,7 +334,9 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         if new and version not in _SECTION_VERSIONS:
             major, minor = version
             raise self._damage(f"have sections of version 1.0 or 1.2, not {major}.{minor}")
-        if not new:
+        if new:
+            self._section_lengths.append(self._passed + self._at + _SECTION_LENGTH)
+        else:
             if section.interfaces == MOST_INTERFACES:
                 raise self._damage(f"have at most {MOST_INTERFACES:,} interfaces in a section")
             section.add(_interface(block, order))

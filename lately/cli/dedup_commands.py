@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
 )
-@count_option(
-    "--window", 65_536, "Remember at least so many packets, if they come within the span."
-)
+@count_option("--window", 65_536, "Drop a packet only if its copy is at most so many packets back.")
 @amount_option("--fpr", "P", "Share of new packets that may be dropped all the same.", 1e-6)
 @click.option(
     "--fields",
@@ -65,8 +63,8 @@ def dedup(
 
     IN is a pcap or pcapng file, plain, gzip or zstd; OUT has the same format, and all else that
     IN has, in the same order. Either may be - for standard input or output. A packet is dropped
-    if one with the same digest came within the span, as long as no more packets than the window
-    came in it. The first of equal packets is kept; each one that is dropped is remembered from
+    if one with the same digest came within the span and within the window, which is a number of
+    packets. The first of equal packets is kept; each one that is dropped is remembered from
     its own time on. Ctrl-C leaves a capture of what was read until then. Figures are printed
     unless the capture goes to standard output.
 
@@ -91,8 +89,9 @@ def dedup(
     compared = parse_fields(fields)
     spec, tick = dedup_spec(long, window, fpr)
     what = Deduplication(
-        spec=spec, tick=tick, fields=compared, secret=randbits(SECRET_BITS), engine=engine
-    )
+        span=long, window=window, spec=spec, tick=tick, fields=compared,
+        secret=randbits(SECRET_BITS), engine=engine,
+    )  # fmt: skip
     model, oracle = from_spec(spec), PacketOracle(spec, long, window) if check else None
     with ExitStack() as stack:
         packets = stack.enter_context(CaptureReader(capture))
@@ -207,6 +206,10 @@ class _UntilInterrupted:
     @property
     def missing(self) -> int:
         return self._capture.missing
+
+    @property
+    def truncated(self) -> bool:
+        return self._capture.truncated
 
     @property
     def fraction(self) -> float | None:

@@ -20,7 +20,8 @@ from ..golden.packets.packet_layers import Fault, Version
 from ..golden.ring.turn_policy import PoolStatus
 from ..golden.times import Times
 from ..hdl.build import unit_profile
-from ..replay.stream_times import TickCounter
+from ..stream_files import TraceError
+from . import dedup_loops
 from .packet_oracle import PacketOracle
 
 ENGINES = ("golden", "rtl")
@@ -33,6 +34,10 @@ class Capture(Protocol):
     @property
     def missing(self) -> int:
         """Bytes of a last record that is not there whole."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether compressed data ends early."""
 
     @property
     def fraction(self) -> float | None:
@@ -48,8 +53,12 @@ class Deduplication:
 
     Attributes
     ----------
+    span : int
+        Nanoseconds for which a packet is remembered.
+    window : int
+        Packets up to which a copy is dropped.
     spec : FilterSpec
-        Filter with a span.
+        Filter with a span, as `lately.dedup.window.dedup_spec` returns it.
     tick : int
         Nanoseconds of its ticks.
     fields : Field
@@ -60,6 +69,8 @@ class Deduplication:
         One of `ENGINES`.
     """
 
+    span: int
+    window: int
     spec: FilterSpec
     tick: int
     fields: Field = DEFAULT_FIELDS
@@ -82,8 +93,12 @@ class DedupResult:
         Packets whose headers contradict themselves, and that were not captured whole.
     missing_bytes : int
         Of a last record that the capture does not have whole; it is left out.
+    truncated : bool
+        Whether compressed data ends early.
     late, latest, untimed : int
         Packets before the latest time, by how much at most in nanoseconds, and without a time.
+    clock_steps : int
+        Steps back of the clock by more than the span, after which nothing is remembered.
     shortened : int
         Packets at which the filter remembered less than the span.
     mismatches : int or None
@@ -99,9 +114,11 @@ class DedupResult:
     malformed: int = 0
     cut: int = 0
     missing_bytes: int = 0
+    truncated: bool = False
     late: int = 0
     latest: int = 0
     untimed: int = 0
+    clock_steps: int = 0
     shortened: int = 0
     mismatches: int | None = None
     seconds: float = 0.0
@@ -128,7 +145,8 @@ def deduplicate(
     ----------
     capture : Capture
     output : file
-        Gets all that the capture has but the dropped packets, whole records at a time.
+        Gets all that the capture has but the dropped packets, whole records at a time. Sections of
+        pcapng get the length -1, which stands for an unknown one.
     what : Deduplication
     model : TimedRing, optional
         Golden model of the specification, empty; by default a new one.
@@ -165,7 +183,7 @@ def deduplicate(
                 course.result.seconds = time.perf_counter() - began
                 progress(course.result, capture.fraction)
     result = course.finish()
-    result.missing_bytes = capture.missing
+    result.missing_bytes, result.truncated = capture.missing, capture.truncated
     result.seconds = time.perf_counter() - began
     return result
 
@@ -190,6 +208,8 @@ def _write(
 ) -> NDArray[np.uint8]:
     """Write what is kept; return the buffer for it, which may be a new one."""
     begin, end = packets.begin, packets.end
+    for at in packets.section_lengths:
+        packets.buffer[at : at + 8] = 0xFF
     if not dropped.any():
         output.write(packets.buffer[begin:end].data)
         return out
@@ -212,15 +232,25 @@ class _Course:
         self._oracle = oracle
         self._other_secret = randbits(SECRET_BITS)
         self._golden = model
-        self._clock = TickCounter(what.tick)
+        self._clock = np.zeros(dedup_loops.CLOCK_STATE, np.int64)
+        self._clock[dedup_loops.REACHED] = loops.NO_TIME
+        # After it the filter has no trace of a packet.
+        self._silence = max(what.span, what.tick * what.spec.span) + 2 * what.tick
+        # The filter has no trace of a packet that is further back than its segments hold.
+        most = max(what.window, what.spec.ring_segments * what.spec.generation)
+        rows = 1 << (2 * most - 1).bit_length()
+        self._numbers = (
+            np.zeros((2, rows), np.uint64),
+            np.zeros((2, rows), np.int64),
+            np.zeros(dedup_loops.TABLE_STATE, np.int64),
+        )
         self.result = DedupResult(mismatches=None if unit is None else 0)
 
     def judge(self, packets: Packets, found: Digests) -> NDArray[np.bool_]:
         """Return which of some packets were seen lately, shape (n,)."""
-        times = packets.times
-        elapsed = self._clock.elapsed(times, times != loops.NO_TIME)
-        ticks = self._clock.ticks_of(elapsed)
-        codes = np.full(len(times), Operation.CHECK_AND_INSERT, np.uint8)
+        elapsed = self._elapsed(packets.times)
+        ticks = elapsed // self._what.tick
+        codes = np.full(len(ticks), Operation.CHECK_AND_INSERT, np.uint8)
         told = self._golden.perform(codes, found.values, ticks)
         seen: NDArray[np.bool_] = told.seen
         shortened = told.status == PoolStatus.WINDOW_SHORTENED.code
@@ -230,11 +260,23 @@ class _Course:
             differing = (rtl.seen != told.seen) | (rtl.status != told.status)
             self.result.mismatches = (self.result.mismatches or 0) + int(differing.sum())
             seen = rtl.seen
+        seen = seen.copy()
+        dedup_loops.hold_window(
+            found.values, seen, self.result.packets + 1, self._what.window, *self._numbers
+        )
         if self._oracle is not None and len(ticks):
             other = digest(packets, fields=self._what.fields, secret=self._other_secret)
             rate = self._golden.estimated_false_positive_rate(int(ticks[-1]))
             self._oracle.add(other.values, elapsed, ticks, seen, rate)
         return seen
+
+    def _elapsed(self, times: Times) -> Times:
+        """Return the nanoseconds that have passed at each time, shape (n,)."""
+        elapsed = np.empty(len(times), np.int64)
+        dedup_loops.follow_clock(times, self._what.span, self._silence, self._clock, elapsed)
+        if self._clock[dedup_loops.ELAPSED] >= dedup_loops.MOST_ELAPSED:
+            raise TraceError("time: must be fewer than 2**62 ns long, but has too many steps back")
+        return elapsed
 
     def count(self, packets: Packets, found: Digests, dropped: NDArray[np.bool_]) -> None:
         """Count some packets."""
@@ -252,6 +294,7 @@ class _Course:
 
     def finish(self) -> DedupResult:
         """Take over what is known at the end."""
-        result, clock = self.result, self._clock
-        result.late, result.latest, result.untimed = clock.late, clock.latest, clock.missing
+        result, clock = self.result, self._clock.tolist()
+        result.late, result.latest = clock[dedup_loops.LATE], clock[dedup_loops.MOST_LATE]
+        result.untimed, result.clock_steps = clock[dedup_loops.UNTIMED], clock[dedup_loops.STEPS]
         return result

@@ -29,7 +29,7 @@ class Findings:
     lost_uniques : int
         Others that were dropped.
     remembered : int
-        Those of the lost that had come before, a little longer ago than the span or the window.
+        Those of the lost that had come before, a little longer ago than the span.
     fresh : int
         Packets of which the filter had no trace.
     expected : float

@@ -6,7 +6,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..durations import (
     NANOSECONDS,
@@ -193,40 +192,20 @@ class TickCounter:
             If there are too many.
         """
         given = [*times]
+        known = np.array([time is not None for time in given], np.bool_)
         # Integers of Python, as times of any size can be asked for.
         values = np.array([0 if time is None else time for time in given], object)
-        elapsed = self.elapsed(values, np.array([time is not None for time in given], np.bool_))
-        return self.ticks_of(elapsed)
-
-    def ticks_of(self, elapsed: NDArray[Any]) -> Times:
-        """Return the ticks of what `elapsed` returned, shape (n,); errors as `ticks`."""
-        ticks = elapsed // self.tick
-        if len(ticks) and ticks[-1] >= TIME_LIMIT:
-            raise TraceError(f"time: must be fewer than 2**62 ticks long, not {ticks[-1]}")
-        return ticks.astype(np.int64)
-
-    def elapsed(self, times: NDArray[Any], known: NDArray[np.bool_]) -> NDArray[Any]:
-        """Return nanoseconds since the first time, which never decrease.
-
-        Parameters
-        ----------
-        times : ndarray of int64 or of int, shape (n,)
-            Of operations, in nanoseconds.
-        known : ndarray of bool, shape (n,)
-            Whether an operation has a time.
-
-        Returns
-        -------
-        ndarray, shape (n,), of the type of `times`
-        """
         self.missing += int(len(known) - known.sum())
         if self._first is None and known.any():
-            self._first = self._reached = int(times[known.argmax()])
-        reached = np.array([self._reached], times.dtype)
-        present = np.where(known, times, reached)
+            self._first = self._reached = int(values[known.argmax()])
+        reached = np.array([self._reached], object)
+        present = np.where(known, values, reached)
         course = np.maximum.accumulate(np.concatenate([reached, present]))
         late = (course[1:] - present)[known & (course[1:] > present)]
         self.late += len(late)
         self.latest = max(self.latest, int(late.max(initial=0)))
         self._reached = int(course[-1])
-        return course[1:] - (self._first or 0)
+        ticks = (course[1:] - (self._first or 0)) // self.tick
+        if len(ticks) and ticks[-1] >= TIME_LIMIT:
+            raise TraceError(f"time: must be fewer than 2**62 ticks long, not {ticks[-1]}")
+        return ticks.astype(np.int64)

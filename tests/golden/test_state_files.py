@@ -293,7 +293,7 @@ def test_nothing_shows_a_secret():
         *(model, model._ring, ring, dictionary, vars(dictionary)["_hash"]),
         RingPosition.first(spec, secret),
         FrameDeduplicator(spec=replace(timed, key_bits=64), secret=secret),
-        Deduplication(spec=timed, tick=1, secret=secret),
+        Deduplication(span=99, window=9, spec=timed, tick=1, secret=secret),
     ]
     texts = [text for holder in holders for text in (repr(holder), str(holder))]
     for each in (model, ring):

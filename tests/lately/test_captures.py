@@ -263,8 +263,8 @@ def test_cut_anywhere(tmp_path, content, monkeypatch):
         (b"\x04\x22\x4d\x18data", "must be a capture, pcap or pcapng, but is compressed by lz4"),
         (pcap([])[:23], "must have a header of 24 bytes, but has 23 (byte 0, packet 1)"),
         *(
-            (pcap([], version=version), "of version 2.0 to 2.4 or 543.0, not {}.{}".format(*version))
-            for version in ((1, 4), (2, 5), (3, 4), (543, 1))
+            (pcap([], version=other), "of version 2.0 to 2.4 or 543.0, not {}.{}".format(*other))
+            for other in ((1, 4), (2, 5), (3, 4), (543, 1))
         ),
         (pcap(RECORDS) + b"\xff" * 16, "record here, but its length does not fit (byte 1,751, pac"),
         (section()[:8] + b"\1\2\3\4" + section()[12:], "a byte order in its section, not 01 02 03"),

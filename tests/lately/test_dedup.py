@@ -1,11 +1,14 @@
 """Captures without the packets that were seen lately, and captures of two taps."""
 
 import csv
+import gzip
 import io
 import json
 import os
+import re
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import dpkt
@@ -13,12 +16,14 @@ import numpy as np
 import pytest
 from capture_files import (
     CAPTURES,
+    MADE,
     RAW,
     block,
     ethernet,
     interface,
     ip4,
     ip6,
+    option,
     packet,
     pcap,
     section,
@@ -43,7 +48,12 @@ DATA = Path(__file__).parents[3] / CAPTURES
 MS = 10**6
 SPAN, WINDOW = 10 * MS, 200
 SPEC, TICK = dedup_spec(SPAN, WINDOW, 1e-6)
-WHAT = Deduplication(spec=SPEC, tick=TICK)
+WHAT = Deduplication(span=SPAN, window=WINDOW, spec=SPEC, tick=TICK)
+
+
+def what_for(span, window, fpr=1e-9, **options):
+    spec, tick = dedup_spec(span, window, fpr)
+    return Deduplication(span=span, window=window, spec=spec, tick=tick, **options)
 
 
 def frame(number, size=30):
@@ -103,6 +113,106 @@ def test_window_at_its_edge(tmp_path):
     assert 0 < run(path)[0].shortened < 2 * WINDOW
 
 
+def exact(packets, what):
+    """What the definition keeps of (time or None, key), from 0; times late and steps back."""
+    latest = next((time for time, _ in packets if time is not None), 0)
+    last, left, late, steps = {}, [], 0, 0
+    for number, (time, key) in enumerate(packets):
+        if time is not None and time < latest - what.span:
+            steps, latest = steps + 1, time
+        elif time is not None:
+            late += time < latest
+            latest = max(latest, time)
+        era, then, place = last.get(key, (None, 0, 0))
+        seen = era == steps and latest - then <= what.span and number - place <= what.window
+        left += [] if seen else [number]
+        last[key] = steps, latest, number
+    return left, late, steps
+
+
+def ng(packets):
+    """A pcapng file of (time or None, key): enhanced blocks, or simple blocks without a time."""
+    blocks = [section(), interface(option(9, b"\x09"))]
+    for time, key in packets:
+        content = frame(key)
+        simple = block(3, len(content).to_bytes(4, "little") + content)
+        blocks.append(simple if time is None else packet(time, content))
+    return b"".join(blocks)
+
+
+def test_window_is_a_bound(tmp_path, monkeypatch):
+    """A copy is dropped up to the window, and no further back, whatever the window is."""
+    monkeypatch.setattr("lately.captures.capture_reader.BUFFER", 1 << 16)
+    monkeypatch.setattr("lately.captures.capture_reader._PACKETS", 1000)
+    random = np.random.default_rng(7)
+    for window in range(1, 201):
+        what = what_for(50 * MS, window)
+        distances = [1, 64, 65, 127, 128, *range(window - 1, window + 3)]
+        distances += [window * parts // 4 for parts in (5, 6, 8)]
+        keys = [*range(2 * window + 130)]
+        for distance in random.permutation(distances * 2):
+            keys += [keys[-distance] if distance else keys[-1], 1000 + len(keys)]
+        packets = [(10**18 + number, key) for number, key in enumerate(keys)]
+        path = write(tmp_path, ng(packets))
+        assert kept(path, what) == exact(packets, what)[0], window
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_definition(tmp_path, seed):
+    """Steps of the clock, disorder and packets without a time, against the definition."""
+    random = np.random.default_rng(seed)
+    what, cluster, packets = what_for(SPAN, 12), 10**6, []
+    for _ in range(1500):
+        cluster += int(random.choice([0, 1, -1, 500, -500], p=[0.94, 0.02, 0.02, 0.01, 0.01]))
+        time = 3 * SPAN * cluster + int(random.choice([0, 1, SPAN // 2, SPAN - 1, SPAN]))
+        packets.append((None if random.random() < 0.1 else time, int(random.integers(30))))
+    path = write(tmp_path, ng(packets))
+    left, late, steps = exact(packets, what)
+    assert kept(path, what) == left
+    oracle = PacketOracle(what.spec, what.span, what.window)
+    result = run(path, what, oracle=oracle)[0]
+    assert (result.late, result.clock_steps) == (late, steps)
+    assert late > 300
+    assert steps > 10
+    assert result.latest == SPAN
+    assert result.untimed == sum(time is None for time, _ in packets)
+    found = oracle.finish()
+    assert (found.lost_uniques, found.passed_duplicates) == (0, 0)
+    assert found.duplicates == result.dropped == len(packets) - len(left)
+
+
+@pytest.mark.parametrize(("step", "steps", "left"), [(SPAN, 0, [0]), (SPAN + 1, 1, [0, 1])])
+def test_step_at_its_edge(tmp_path, step, steps, left):
+    """A packet that is late by the span counts as the latest; one more nanosecond is a step."""
+    begin = 10**18
+    path = write(tmp_path, pcap([(begin, frame(1)), (begin - step, frame(1))], nano=True))
+    assert kept(path) == left
+    result = run(path)[0]
+    assert (result.clock_steps, result.late) == (steps, 1 - steps)
+    assert result.latest == (0 if steps else SPAN)
+
+
+def test_steps_do_not_drop_what_follows(tmp_path):
+    """Hellos every 10 s: the clock goes back by an hour, or one packet comes from the future."""
+    hellos = [(10**18 + 10 * 10**9 * index, frame(1)) for index in range(40)]
+    hour = 3600 * 10**9
+    back = hellos[:20] + [(time - hour, content) for time, content in hellos[20:]]
+    future = [(hellos[0][0] + hour, frame(2)), *hellos]
+    among = [*hellos[:20], (hellos[20][0] + hour, frame(1)), *hellos[20:]]
+    for packets in (back, future, among):
+        path = write(tmp_path, pcap(packets))
+        assert kept(path) == [*range(len(packets))]
+        assert run(path)[0].clock_steps == 1
+
+
+def test_too_many_steps(tmp_path):
+    """What passes at steps does not overflow."""
+    what = what_for(1 << 60, 12, 1e-3)
+    path = write(tmp_path, ng([(time << 61, 1) for time in 4 * (1, 0)]))
+    with pytest.raises(TraceError, match=r"^time: must be fewer than 2\*\*62 ns long, but has too"):
+        run(path, what)
+
+
 def test_no_specification():
     with pytest.raises(RequirementError, match=r"^fpr: must be a rate above 0 and below 1, not 2"):
         dedup_spec(SPAN, WINDOW, 2)
@@ -119,7 +229,7 @@ def test_fields(tmp_path):
     path = write(tmp_path, pcap([(0, one), (1000, other)]))
 
     def left(fields):
-        return kept(path, Deduplication(spec=SPEC, tick=TICK, fields=fields))
+        return kept(path, replace(WHAT, fields=fields))
 
     assert left(Field.NONE) == [0]
     assert [left(field) for field in Field] == [[0, 1]] * 5
@@ -153,6 +263,31 @@ def test_pcapng_keeps_all_blocks(tmp_path, order):
     result, content = run(write(tmp_path, b"".join(parts)))
     assert content == b"".join(p for index, p in enumerate(parts) if index not in dropped)
     assert (result.packets, result.dropped) == (6, 3)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_section_length_is_unknown(tmp_path, order, monkeypatch):
+    """A section gets shorter than its header says, so the header says nothing."""
+    monkeypatch.setattr("lately.captures.capture_reader.BUFFER", 256)
+    parts = [interface(order=order), *(packet(n, frame(n // 2), order=order) for n in range(20))]
+    wrong = 3 * (section(order, length=len(b"".join(parts))) + b"".join(parts))
+    right = section(order) + parts[0] + b"".join(parts[1::2])
+    more = section(order) + parts[0]
+    result, content = run(write(tmp_path, wrong))
+    assert content == right + more + more
+    assert (result.packets, result.dropped) == (60, 50)
+
+
+def test_made_captures():
+    """Captures that show one feature each give the right results."""
+    what = what_for(50 * MS, 65_536)
+    result, content = run(MADE / "section-length.pcapng", what)
+    assert (result.packets, result.dropped) == (11, 5)
+    at = content.index(b"\n\r\r\n", 4)
+    assert content[16:24] == content[at + 16 : at + 24] == b"\xff" * 8
+    assert run(MADE / "kuznetzov.pcap", what)[0].packets == 8
+    # Of the pairs with other outer layers, only the pair with three tags is found.
+    assert kept(MADE / "encapsulated-copies.pcap", what) == [n for n in range(30) if n != 19]
 
 
 def test_what_is_told(tmp_path):
@@ -217,8 +352,7 @@ def test_copies_are_what_is_dropped(tmp_path, how):
     assert [time for time, _ in lines] == sorted(time for time, _ in lines)
     assert (result.packets, result.first + result.second) == (3000, len(lines))
     assert sum(int(line["copy"]) for line in truth) == result.copies
-    spec, tick = dedup_spec(SPAN, 5000, 1e-9)
-    left = kept(write(tmp_path, content), Deduplication(spec=spec, tick=tick))
+    left = kept(write(tmp_path, content), what_for(SPAN, 5000))
     assert left == [index for index, line in enumerate(truth) if line["copy"] == "0"]
     seen = set()
     for line in truth:
@@ -291,9 +425,8 @@ def test_oracle():
 def test_oracle_finds_false_positives(tmp_path):
     """A filter that is too small drops as many packets as its bits let expect."""
     content = taps(Taps(loss=0.3), count=20_000)[1]
-    spec, tick = dedup_spec(50 * MS, 2000, 0.2)
-    oracle = PacketOracle(spec, 50 * MS, 2000)
-    what = Deduplication(spec=spec, tick=tick)
+    what = what_for(50 * MS, 2000, 0.2)
+    oracle = PacketOracle(what.spec, 50 * MS, 2000)
     result, _ = run(write(tmp_path, content), what, oracle=oracle)
     found = oracle.finish().figures()
     assert found["lost_uniques"] - found["remembered"] == found["false_positives"] > 50
@@ -310,10 +443,7 @@ def test_hardware(tmp_path):
     """The compiled unit drops what the golden model drops, in the same status."""
     how = Taps(delay=50_000, jitter=100_000, loss=0.2, hops=1)
     path = write(tmp_path, taps(how)[1])
-    spec, tick = dedup_spec(MS, 64, 0.05)
-    golden, hardware = (
-        run(path, Deduplication(spec=spec, tick=tick, engine=engine)) for engine in ENGINES
-    )
+    golden, hardware = (run(path, what_for(MS, 64, 0.05, engine=engine)) for engine in ENGINES)
     assert hardware[1] == golden[1]
     assert (hardware[0].mismatches, golden[0].mismatches) == (0, None)
     assert hardware[0].dropped == golden[0].dropped > 1500
@@ -322,7 +452,7 @@ def test_hardware(tmp_path):
 
 def test_engine_wrong(tmp_path):
     with pytest.raises(ValueError, match="engine: must be one of golden, rtl, not 'fpga'"):
-        run(write(tmp_path, pcap([])), Deduplication(spec=SPEC, tick=TICK, engine="fpga"))
+        run(write(tmp_path, pcap([])), replace(WHAT, engine="fpga"))
 
 
 # The command
@@ -356,6 +486,45 @@ def test_command(tmp_path):
     before = out.read_bytes()
     command("dedup", out, out)
     assert out.read_bytes() == before
+
+
+def told(folder, content):
+    """The figures that the command prints by their names, and as JSON."""
+    path = write(folder, content)
+    figures = json.loads(command("dedup", path, folder / "out", "--json").stdout)
+    text = command("dedup", path, folder / "out").stdout
+    return dict(re.findall(r"^ (\S+(?: \S+)*)  +(\S.*?) *$", text, re.MULTILINE)), figures
+
+
+def test_command_tells_of_times(tmp_path):
+    """Late times, steps of the clock, and packets that only the window bounds."""
+    begin = 10**18
+    lines, figures = told(tmp_path, ng([(begin, 1), (begin - MS, 1), (begin - 10**10, 1)]))
+    assert lines["dropped"] == "1   seen within 50 ms and 65,536 packets; 33.3% of all"
+    assert lines["late times"] == "1   up to 1 ms before the latest, taken as that"
+    assert lines["clock steps"].startswith("1   back by more than 50 ms; nothing from before a ")
+    assert "without time" not in lines
+    assert (figures["late"], figures["latest"], figures["clock_steps"]) == (1, MS, 1)
+    lines, figures = told(tmp_path, ng([(None, 1), (begin, 2), (None, 1)]))
+    assert lines["dropped"] == "1   seen within 50 ms and 65,536 packets; 33.3% of all"
+    assert lines["without time"].startswith("2   packets, taken as of the latest time; only the ")
+    assert figures["untimed"] == 2
+    lines, figures = told(tmp_path, ng([(None, 1), (None, 1)]))
+    assert lines["dropped"] == "1   seen within 65,536 packets; 50% of all"
+    assert not {"late times", "clock steps"} & lines.keys()
+
+
+def test_command_reads_cut_gzip(tmp_path):
+    content = pcap([(0, frame(1)), (1, frame(2))])
+    lines, figures = told(tmp_path, gzip.compress(content, 0)[:-20])
+    assert figures["packets"] == 1
+    assert figures["truncated"]
+    left = 16 + len(frame(2)) - 12
+    assert lines["missing"].startswith(f"{left}   bytes at the end, of a record that is not whole")
+    assert (tmp_path / "out").read_bytes() == pcap([(0, frame(1))])
+    lines, figures = told(tmp_path, gzip.compress(content)[:-1])
+    assert (figures["packets"], figures["missing_bytes"]) == (2, 0)
+    assert lines["missing"].endswith("not whole; left out; the compressed data ends early")
 
 
 def test_every_run_has_a_secret_of_its_own(tmp_path):
@@ -452,9 +621,9 @@ def test_real_captures(name):
     """Equal packets, and those within 50 ms; hellos that come again after seconds pass."""
     if not (DATA / name).exists():
         pytest.skip(f"{CAPTURES}/{name} is absent")
-    spec, tick = dedup_spec(50 * MS, 65_536, 1e-6)
-    oracle = PacketOracle(spec, 50 * MS, 65_536)
-    result, _ = run(DATA / name, Deduplication(spec=spec, tick=tick), oracle=oracle)
+    what = what_for(50 * MS, 65_536, 1e-6)
+    oracle = PacketOracle(what.spec, 50 * MS, 65_536)
+    result, _ = run(DATA / name, what, oracle=oracle)
     found = oracle.finish()
     assert (found.equal, found.duplicates) == FOUND[name]
     assert (found.lost_uniques, found.passed_duplicates) == (0, 0)
