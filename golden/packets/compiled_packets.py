@@ -24,7 +24,16 @@ from .packet_digest import (
     VERSION_BITS,
     Field,
 )
-from .packet_layers import ETHER_TYPES, HEADERS, LINK_HEADERS, MOST_TAGS, TAG_TYPES, Fault, Version
+from .packet_layers import (
+    ETHER_TYPES,
+    HEADERS,
+    LINK_HEADERS,
+    MOST_TAGS,
+    NO_NEXT_HEADER,
+    TAG_TYPES,
+    Fault,
+    Version,
+)
 
 PADDING = 8
 """Bytes that a buffer has after the last packet: words are read whole."""
@@ -89,15 +98,15 @@ def _network(buffer, at, captured, link):
 
 @jit
 def _layers(buffer, at, captured, length, link):
-    """Return version, begin, end, bits of its tags, and the faults of a packet."""
+    """Return version, begin, end, end on the line, bits of its tags, and faults of a packet."""
     fault = _CUT if captured < length else 0
     none = np.uint64(0)
     begin, version, tags = _network(buffer, at, captured, link)
     if begin >= 0 and version == _OTHER:
-        return _OTHER, 0, captured, none, fault
+        return _OTHER, 0, captured, length, none, fault
     header = _IP4_HEADER if version == _IP4 else _IP6_HEADER
     if begin < 0 or captured < begin + header:
-        return _OTHER, 0, captured, none, fault if fault else _MALFORMED
+        return _OTHER, 0, captured, length, none, fault if fault else _MALFORMED
     layer3 = at + begin
     right = np.int64(buffer[layer3] >> 4) == version
     if version == _IP4:
@@ -105,13 +114,13 @@ def _layers(buffer, at, captured, length, link):
         right &= header >= _IP4_HEADER and not 0 < size < header
     else:
         size = _number(buffer, layer3 + 4)
-        size += _IP6_HEADER if size else 0
+        size += _IP6_HEADER if size or buffer[layer3 + 6] == NO_NEXT_HEADER else 0
     if not right:
-        return _OTHER, 0, captured, none, fault | _MALFORMED
+        return _OTHER, 0, captured, length, none, fault | _MALFORMED
     if begin + size > length:
         fault |= _MALFORMED
-    end = min(begin + size, captured) if size else captured
-    return version, begin, end, tags, fault
+    line_end = min(begin + size, length) if size else length
+    return version, begin, min(line_end, captured), line_end, tags, fault
 
 
 # Digests
@@ -171,23 +180,23 @@ def digest_packets(buffer, words, packets, fields, low, high, versions, faults, 
     kept = np.empty(5, np.uint8)
     for i in range(packets.shape[1]):
         at, captured, length, link = packets[0, i], packets[1, i], packets[2, i], packets[3, i]
-        version, begin, end, tags, fault = _layers(buffer, at, captured, length, link)
+        version, begin, end, line_end, tags, fault = _layers(buffer, at, captured, length, link)
         versions[i], faults[i] = version, fault
         if fields & _FRAME or version == _OTHER:
-            digests[i] = _digest(words, at, captured, np.uint64(0), low, high)
+            digests[i] = _digest(words, at, captured, length, np.uint64(0), low, high)
             continue
         closing = np.uint64(version // 2) << _VERSION_AT | (
             tags if fields & _VLAN else np.uint64(0)
         )
-        first = at if fields & _LAYER2 else at + begin
+        first = 0 if fields & _LAYER2 else begin
         _hide(buffer, at + begin, version, fields, kept)
-        digests[i] = _digest(words, first, at + end - first, closing, low, high)
+        digests[i] = _digest(words, at + first, end - first, line_end - first, closing, low, high)
         _show(buffer, at + begin, version, kept)
 
 
 @jit
-def _digest(words, first, size, closing, low, high):
-    """Digest the bytes of a message; the closing bytes come without the length."""
+def _digest(words, first, size, length, closing, low, high):
+    """Digest bytes of a message of a length; the closing bytes come without the number of bytes."""
     a, b, c, d = _begin(low, high)
     e, f, g, h = _begin(low ^ _LOW, high ^ _HIGH)
     whole, rest = size >> 3, size & 7
@@ -202,6 +211,12 @@ def _digest(words, first, size, closing, low, high):
         a, b, c, d = _compress(a, b, c, d, words[first] if whole & 1 else last)
     if count > 2 * pairs + 1:
         e, f, g, h = _compress(e, f, g, h, last if whole & 1 else np.uint64(0))
+    if length > size:
+        if count & 1:
+            e, f, g, h = _compress(e, f, g, h, np.uint64(length))
+        else:
+            a, b, c, d = _compress(a, b, c, d, np.uint64(length))
+        count += 1
     closing |= np.uint64(size) & _LENGTHS
     a, b, c, d = _compress(a, b, c, d, closing | _length(count + 1 >> 1))
     e, f, g, h = _compress(e, f, g, h, closing | _length(count >> 1))
@@ -294,7 +309,7 @@ def find_headers(buffer, packets, table):
     """
     for i in range(packets.shape[1]):
         at = packets[0, i]
-        version, begin, end, _, fault = _layers(
+        version, begin, end, _, _, fault = _layers(
             buffer, at, packets[1, i], packets[2, i], packets[3, i]
         )
         table[VERSION, i], table[BEGIN, i], table[END, i] = version, begin, end

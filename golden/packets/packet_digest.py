@@ -2,10 +2,12 @@
 
 The message is the bytes of layer 3, to the end that its own header gives; TTL or hop limit, and
 the checksum of an IPv4 header, are zeros in it. That of a packet that is not of IP is its whole
-frame. The message is cut into words of 8 bytes, padded with zeros, two at least, which go to two
-lanes in turn. Both lanes end with 7 bytes that say what the words do not: the length of the
-message, the version, and the VLAN identifiers with their number. Each lane is SipHash-1-3
-(`lately.golden.hash.siphash`) under a secret of its own; the digest is the exclusive or of both.
+frame. The message is divided into words of 8 bytes, padded with zeros, two at least, which go to
+two lanes in turn. If the capture does not have all of the message, one more word follows: the bytes
+that the message had on the line. Both lanes end with 7 bytes that say what the words do not: the
+length of the message as captured, the version, and the VLAN identifiers with their number. Each
+lane is SipHash-1-3 (`lately.golden.hash.siphash`) under a secret of its own; the digest is the
+exclusive or of both.
 
 For each word, SipHash does two additions one after the other. With two lanes, hardware that takes
 a word a clock has two clocks for them. For telling packets apart that is as good as one SipHash. No
@@ -93,12 +95,16 @@ class Message(NamedTuple):
     version: Version
     tags: tuple[int, ...]
     """VLAN identifiers, outermost first."""
+    length: int
+    """Bytes that it had on the line; more than `octets` if the capture does not have all."""
 
     @property
     def words(self) -> list[bytes]:
         """Words that go to the lanes in turn, of 8 bytes each."""
         count = max(LEAST_WORDS, -(-len(self.octets) // 8))
         padded = self.octets.ljust(8 * count, b"\0")
+        if self.length > len(self.octets):
+            padded += self.length.to_bytes(8, "little")
         return [padded[at : at + 8] for at in range(0, len(padded), 8)]
 
     @property
@@ -117,19 +123,21 @@ class Message(NamedTuple):
         return word
 
 
-def message(frame: bytes, place: Layers, fields: Field) -> Message:
+def message(frame: bytes, length: int, place: Layers, fields: Field) -> Message:
     """Return the message of a packet, which is digested.
 
     Parameters
     ----------
     frame : bytes
         What was captured of it.
+    length : int
+        Bytes that it had on the line.
     place : Layers
     fields : Field
     """
     version = Version.OTHER if fields & Field.FRAME else place.version
     if version == Version.OTHER:
-        return Message(frame, version, ())
+        return Message(frame, version, (), length)
     layer3 = bytearray(frame[place.begin : place.end])
     if version == Version.IP4:
         layer3[IP4_CHECKSUM : IP4_CHECKSUM + 2] = bytes(2)
@@ -140,8 +148,9 @@ def message(frame: bytes, place: Layers, fields: Field) -> Message:
     elif not fields & Field.TOS:
         layer3[IP6_CLASS] &= 0xF0
         layer3[IP6_CLASS + 1] &= 0x0F
-    before = frame[: place.begin] if fields & Field.LAYER2 else b""
-    return Message(before + layer3, version, place.tags if fields & Field.VLAN else ())
+    first = 0 if fields & Field.LAYER2 else place.begin
+    tags = place.tags if fields & Field.VLAN else ()
+    return Message(frame[first : place.begin] + layer3, version, tags, place.line_end - first)
 
 
 def packet_digest(
@@ -157,7 +166,7 @@ def packet_digest(
     secret : int
         Of 128 bits.
     """
-    found = message(frame, layers(frame, length, link), fields)
+    found = message(frame, length, layers(frame, length, link), fields)
     digest = 0
     for lane, key in enumerate((secret, secret ^ OTHER_LANE)):
         octets = b"".join(found.words[lane::2]) + found.closing.to_bytes(CLOSING_BYTES, "little")

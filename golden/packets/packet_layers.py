@@ -47,6 +47,9 @@ class Version(IntEnum):
 ETHER_TYPES = {0x0800: Version.IP4, 0x86DD: Version.IP6}
 """What the packets of an EtherType are, those of others being `Version.OTHER`."""
 
+NO_NEXT_HEADER = 59
+"""Next header of IPv6 after which nothing follows."""
+
 HEADERS = {Version.IP4: 20, Version.IP6: 40}
 """Bytes of the shortest header of each version."""
 
@@ -62,6 +65,8 @@ class Layers(NamedTuple):
     tags: tuple[int, ...]
     """VLAN identifiers, outermost first; none for the whole frame."""
     faults: Fault
+    line_end: int
+    """First byte past it on the line; after `end` if the capture does not have all of it."""
 
 
 def layers(frame: bytes, length: int, link: int) -> Layers:
@@ -77,7 +82,7 @@ def layers(frame: bytes, length: int, link: int) -> Layers:
         Type of the link, one of `LINK_HEADERS` or any other.
     """
     cut = Fault.CUT if len(frame) < length else Fault(0)
-    other = Layers(Version.OTHER, 0, len(frame), (), cut)
+    other = Layers(Version.OTHER, 0, len(frame), (), cut, length)
     try:
         begin, version, tags = _network(frame, link)
         if version == Version.OTHER:
@@ -90,8 +95,8 @@ def layers(frame: bytes, length: int, link: int) -> Layers:
         return other._replace(faults=cut | Fault.MALFORMED)
     if begin + size > length:
         cut |= Fault.MALFORMED
-    end = min(begin + size, len(frame)) if size else len(frame)
-    return Layers(version, begin, end, tags, cut)
+    line_end = min(begin + size, length) if size else length
+    return Layers(version, begin, min(line_end, len(frame)), tags, cut, line_end)
 
 
 def _network(frame: bytes, link: int) -> tuple[int, Version, tuple[int, ...]]:
@@ -115,7 +120,8 @@ def _network(frame: bytes, link: int) -> tuple[int, Version, tuple[int, ...]]:
 def _size(layer3: bytes, version: Version) -> int:
     """Return the bytes of layer 3 as its header has them, 0 if it does not say.
 
-    A sender that leaves the division into packets to its adapter writes 0.
+    A sender that leaves the division into packets to its adapter writes 0, and so does one of a
+    jumbogram. A header of IPv6 that nothing follows has 0 as well.
     """
     octets = layer3[: HEADERS[version]]
     octets[HEADERS[version] - 1]
@@ -123,7 +129,7 @@ def _size(layer3: bytes, version: Version) -> int:
         raise ValueError(version)
     if version == Version.IP6:
         payload = _number(octets, 4)
-        return 40 + payload if payload else 0
+        return 40 + payload if payload or octets[6] == NO_NEXT_HEADER else 0
     size, header = _number(octets, 2), 4 * (octets[0] & 15)
     if header < 20 or 0 < size < header:
         raise ValueError(header)

@@ -11,6 +11,7 @@ from ...golden.packets.packet_layers import (
     HEADERS,
     LINK_HEADERS,
     MOST_TAGS,
+    NO_NEXT_HEADER,
     TAG_TYPES,
     Version,
 )
@@ -29,7 +30,10 @@ DECISIVE = (SHORTEST + TAG_BYTES * MOST_TAGS + HEADERS[Version.IP6] - 1) // BEAT
 END_BITS = 17
 """Bits of a place in a frame that the length in a header can name."""
 
-_WITH_HEAD = range(TYPE_AT // BEAT_BYTES, DECISIVE // 2)
+_NEXT_HEADER = 8
+_WITH_HEAD = range(
+    TYPE_AT // BEAT_BYTES, (TYPE_AT + TAG_BYTES * MOST_TAGS + _NEXT_HEADER) // BEAT_BYTES + 1
+)
 _HEAD_AT = TYPE_AT
 _PLACES = range(MOST_TAGS + 1)
 
@@ -90,7 +94,7 @@ class HeaderParser(wiring.Component):
         steady = pipe.enter(head, "head", stage=None)
         head = pipe.enter(head, "head", stage=1)
         types = [
-            pipe.register(f"type{n}", lambda h, n=n: _types(_number(h, n)), head, reset_less=True)
+            pipe.register(f"type{n}", lambda h, n=n: _types(h, n), head, reset_less=True)
             for n in _PLACES
         ]
         enough = [
@@ -133,9 +137,12 @@ def _number(head, tags, offset=0):
     return Cat(head[at + 1], head[at])
 
 
-def _types(value):
+def _types(head, tags):
+    """Whether the EtherType is that of a tag, of IPv4 and of IPv6, and nothing follows IPv6."""
+    value = _number(head, tags)
+    nothing = _number(head, tags, _NEXT_HEADER)[8:] == NO_NEXT_HEADER
     of_tag = Cat(value == kind for kind in TAG_TYPES).any()
-    return Cat(of_tag, *(value == kind for kind in ETHER_TYPES))
+    return Cat(of_tag, *(value == kind for kind in ETHER_TYPES), nothing)
 
 
 def _enough(reach, tags):
@@ -148,7 +155,7 @@ _CHOSEN = data.StructLayout(
     {
         "count": range(MOST_TAGS + 1),
         "tags": data.ArrayLayout(TAG_BITS, MOST_TAGS),
-        "type": data.StructLayout({"tag": 1, "ip4": 1, "ip6": 1}),
+        "type": data.StructLayout({"tag": 1, "ip4": 1, "ip6": 1, "nothing": 1}),
         "enough": data.StructLayout({"begin": 1, "ip4": 1, "ip6": 1}),
         "first": data.StructLayout({"words": 4, "version": 4}),
         "total": 16,
@@ -206,7 +213,7 @@ _JUDGED = data.StructLayout(
 def _judge(value):
     chosen = data.View(_CHOSEN, value)
     first, total = chosen.first, chosen.total
-    open4, open6 = total == 0, chosen.payload == 0
+    open4, open6 = total == 0, (chosen.payload == 0) & ~chosen.type.nothing
     six = chosen.type.ip6
     begin = SHORTEST + TAG_BYTES * chosen.count
     base = begin + Mux(six, HEADERS[Version.IP6], 0)

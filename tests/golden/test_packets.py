@@ -55,6 +55,10 @@ def digest_all(frames, *, fields=Field.TOS, secret=SECRET):
         # Nothing but its end tells how long it is.
         (ethernet(0x0800, ip4(b"abc", size=0)), 1, (4, 14, 37, (), 0)),
         (ethernet(0x86DD, ip6(b"abc", size=0)), 1, (6, 14, 57, (), 0)),
+        (ethernet(0x86DD, ip6(b"abc", size=0, protocol=0)), 1, (6, 14, 57, (), 0)),
+        # The header says that nothing follows it.
+        (ethernet(0x86DD, ip6(bytes(6), size=0, protocol=59)), 1, (6, 14, 54, (), 0)),
+        (ethernet(0x86DD, ip6(bytes(6), size=2, protocol=59)), 1, (6, 14, 56, (), 0)),
         *((UDP, link, (4, 0, len(UDP), (), 0)) for link in (RAW, 12, 14, 101, 228, 229)),
         (b"\2\0\0\0" + UDP, 0, (4, 4, 4 + len(UDP), (), 0)),
         (b"\0\0\0\x1c" + ip6(b""), 108, (6, 4, 44, (), 0)),
@@ -79,7 +83,7 @@ def digest_all(frames, *, fields=Field.TOS, secret=SECRET):
 )
 def test_layers(frame, link, expected):
     found = layers(frame, len(frame), link)
-    assert found == Layers(Version(expected[0]), *expected[1:4], Fault(expected[4]))
+    assert found == Layers(Version(expected[0]), *expected[1:4], Fault(expected[4]), expected[2])
     assert digest_all([(frame, len(frame), link)])[1:] == ([expected[0]], [expected[4]])
 
 
@@ -89,6 +93,45 @@ def test_a_packet_that_was_cut():
         found = layers(WHOLE[:size], len(WHOLE), 1)
         assert found.faults == Fault.CUT
         assert found.version == (Version.IP4 if size >= 34 else Version.OTHER)
+        assert (found.end, found.line_end) == (size, len(WHOLE))
+
+
+def test_padding_that_was_cut():
+    """The end of layer 3 is known, if only padding is missing, or if all of it is open."""
+    found = layers(WHOLE + bytes(3), len(WHOLE) + 9, 1)
+    assert (found.end, found.line_end) == (len(WHOLE), len(WHOLE))
+    found = layers(WHOLE[:-3], len(WHOLE) + 9, 1)
+    assert (found.end, found.line_end) == (len(WHOLE) - 3, len(WHOLE))
+    for tail in (ip4(b"abc", size=0), ip6(b"abc", size=0)):
+        frame = ethernet(0x0800 if tail[0] == 0x45 else 0x86DD, tail)
+        found = layers(frame, 99, 1)
+        assert (found.end, found.line_end) == (len(frame), 99)
+
+
+@pytest.mark.parametrize("size", [0, 1, 16, 17, 24, 60])
+def test_cut_packets_of_other_lengths_differ(size):
+    """A packet that was cut is no whole packet, and none of another length."""
+    random = np.random.default_rng(size)
+    kinds = [random.bytes(60), ethernet(0x0800, ip4(bytes(60), size=0))]
+    kinds += [ethernet(0x86DD, ip6(bytes(60), size=0)), ethernet(0x0800, ip4(bytes(90)))]
+    for octets in kinds:
+        for fields in (Field.TOS, Field.FRAME, Field.LAYER2):
+            if octets is kinds[-1] and fields != Field.FRAME and size > 33:
+                continue
+            frames = [(octets[:size], length, 1) for length in (size, size + 1, 1500, 1501, 70_000)]
+            digests = digest_all(frames, fields=fields)[0]
+            assert len(set(digests)) == len(frames)
+            assert digests == [packet_digest(*f, fields=fields, secret=SECRET) for f in frames]
+
+
+def test_cut_packets_of_ip_have_a_length():
+    """Padding does not count, whether it was captured or not."""
+    frames = [(WHOLE[:50], len(WHOLE) + padding, 1) for padding in (0, 9)]
+    whole = [(WHOLE + bytes(padding), len(WHOLE) + 9, 1) for padding in (0, 3, 9)]
+    for rows in (frames, whole):
+        assert len(set(digest_all(rows)[0])) == 1
+        assert len({packet_digest(*row) for row in rows}) == 1
+        assert len(set(digest_all(rows, fields=Field.FRAME)[0])) == len(rows)
 
 
 @pytest.mark.parametrize("header", [ip4, ip6])
@@ -122,18 +165,24 @@ def test_message():
     layer3 = bytearray(frame[22:])
     layer3[8] = layer3[10] = layer3[11] = 0
     place = layers(frame, len(frame), 1)
-    assert message(frame, place, Field.VLAN | Field.TOS) == (layer3, 4, (0x123, 0x456))
-    assert message(frame, place, Field.TOS) == (layer3, 4, ())
-    assert message(frame, place, Field.FRAME) == (frame, 0, ())
-    assert message(frame, place, Field.VLAN).closing == 0x456123A << 16 | 23
-    assert message(frame, place, Field.FRAME).closing == len(frame)
+    size = len(frame)
+    assert message(frame, size, place, Field.VLAN | Field.TOS) == (layer3, 4, (0x123, 0x456), 23)
+    assert message(frame, size, place, Field.TOS) == (layer3, 4, (), 23)
+    before = message(frame, size, place, Field.LAYER2 | Field.TOS)
+    assert before == (frame[:22] + layer3, 4, (), size)
+    assert message(frame, size + 9, place, Field.FRAME) == (frame, 0, (), size + 9)
+    assert message(frame, size, place, Field.VLAN).closing == 0x456123A << 16 | 23
+    assert message(frame, size, place, Field.FRAME).closing == size
 
 
 @pytest.mark.parametrize("size", [0, 1, 8, 9, 15, 16, 17, 24, 25])
 def test_words(size):
     """Padded with zeros, two at least; their number and the length tell all messages apart."""
     frame = bytes(range(1, 1 + size))
-    found = message(frame, layers(frame, size, 1), Field.FRAME)
+    found = message(frame, size, layers(frame, size, 1), Field.FRAME)
+    cut = message(frame, size + 300, layers(frame, size + 300, 1), Field.FRAME)
+    assert cut.words == [*found.words, (size + 300).to_bytes(8, "little")]
+    assert cut.closing == found.closing
     assert b"".join(found.words).rstrip(b"\0") == frame
     assert [len(word) for word in found.words] == [8] * max(2, -(-size // 8))
     assert found.closing == size
@@ -141,7 +190,8 @@ def test_words(size):
 
 def test_length_is_told_modulo_its_bits():
     frame = bytes((1 << 16) + 5)
-    assert message(frame, layers(frame, len(frame), 1), Field.FRAME).closing == 5
+    place = layers(frame, len(frame), 1)
+    assert message(frame, len(frame), place, Field.FRAME).closing == 5
 
 
 def plain_lane(words, closing, key):
@@ -169,6 +219,10 @@ def test_digest_in_plain_python(size):
     expected = plain_lane(words[::2], size, secret) ^ plain_lane(words[1::2], size, other)
     assert packet_digest(frame, size, 127, secret=secret) == expected
     assert digest_all([(frame, size, 127)], secret=secret)[0] == [expected]
+    words.append(size + 9)
+    expected = plain_lane(words[::2], size, secret) ^ plain_lane(words[1::2], size, other)
+    assert packet_digest(frame, size + 9, 127, secret=secret) == expected
+    assert digest_all([(frame, size + 9, 127)], secret=secret)[0] == [expected]
 
 
 def test_digest_of_packets_in_plain_python():
@@ -190,7 +244,10 @@ def random_frames(random, count):
         payload = random.bytes(int(random.integers(0, 80)))
         version = random.choice([4, 6])
         tos = int(random.integers(0, 256))
-        layer3 = ip4(payload, tos=tos) if version == 4 else ip6(payload, traffic=tos)
+        size = 0 if random.random() < 0.1 else None
+        protocol = int(random.choice([17, 59]))
+        header, more = (ip4, {"tos": tos}) if version == 4 else (ip6, {"traffic": tos})
+        layer3 = header(payload, size=size, protocol=protocol, **more)
         tags = random.integers(0, 1 << 16, random.integers(0, 5)).tolist()
         kind = {4: 0x0800, 6: 0x86DD}[version]
         frame = bytearray(ethernet(kind, layer3, tags=tags) + bytes(int(random.integers(0, 9))))

@@ -21,8 +21,9 @@ def expected(frame):
     octets = frame[place.begin :]
     at = 2 if place.version == 4 else 4
     size = int.from_bytes(octets[at : at + 2], "big")
+    is_open = size == 0 and (place.version == 4 or octets[6] != 59)
     last = place.begin + size + (40 if place.version == 6 else 0) - 1
-    return place.version // 2, (place.tags, None if size == 0 else last), False
+    return place.version // 2, (place.tags, None if is_open else last), False
 
 
 def parse(frames, idle=0.0):
@@ -89,7 +90,10 @@ def edges():
             packet[0] = 0x40 | words
             yield ethernet(0x0800, bytes(packet))
     for size in (0, 1, 65535):
-        yield ethernet(0x86DD, ip6(bytes(60), size=size), tags=[1, 2, 3])
+        for protocol in (58, 59, 60, 59 << 1 & 255):
+            for tags in range(4):
+                layer3 = ip6(bytes(60), size=size, protocol=protocol)
+                yield ethernet(0x86DD, layer3, tags=range(tags))
     for tag in (0x8100, 0x88A8, 0x9100, 0x9200):
         yield bytes(12) + tag.to_bytes(2, "big") + ethernet(0x0800, ip4(bytes(30)))[10:]
     for version in range(16):

@@ -91,7 +91,7 @@ def read(frames, fields, idle=0.0, waits=0.0):
 def check(frames, fields, **options):
     for frame, found in zip(frames, read(frames, fields, **options), strict=True):
         place = layers(frame, len(frame), ETHERNET)
-        golden = message(frame, place, fields)
+        golden = message(frame, len(frame), place, fields)
         fact = place.version // 2, int(bool(place.faults & Fault.MALFORMED))
         expected = golden.words, golden.closing, len(golden.words) % 64, fact
         assert found == expected, (SEED, frame.hex())
