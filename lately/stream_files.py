@@ -143,6 +143,25 @@ def open_stream(path: str | os.PathLike[str]) -> StreamFile:
         raise
 
 
+@contextmanager
+def compressed(name: str, file: BinaryIO) -> Iterator[BinaryIO]:
+    """Compress all that is written to a `file`, if its `name` ends with .gz or .zst."""
+    if name.endswith(".gz"):
+        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+            yield cast(BinaryIO, packed)
+    elif name.endswith(".zst"):
+        import pyarrow as pa
+
+        # It closes its file, which is therefore another one.
+        with (
+            os.fdopen(os.dup(file.fileno()), "wb") as other,
+            pa.CompressedOutputStream(pa.PythonFile(other, mode="w"), "zstd") as packed,
+        ):
+            yield packed
+    else:
+        yield file
+
+
 def _standard_input() -> BinaryIO:
     try:
         # A file of its own, so that closing it leaves standard input open.

@@ -62,7 +62,8 @@ def dedup(
     """Write the capture IN to OUT without the packets that were seen lately.
 
     IN is a pcap or pcapng file, plain, gzip or zstd; OUT has the same format, and all else that
-    IN has, in the same order. Either may be - for standard input or output. A packet is dropped
+    IN has, in the same order. OUT is compressed if its name ends with .gz or .zst. Either may
+    be - for standard input or output. A packet is dropped
     if one with the same digest came within the span and within the window, which is a number of
     packets. The first of equal packets is kept; each one that is dropped is remembered from
     its own time on. Ctrl-C leaves a capture of what was read until then. Figures are printed
@@ -223,15 +224,16 @@ class _UntilInterrupted:
 
 @contextmanager
 def _open_output(path: str) -> Iterator[BinaryIO]:
-    """Open what gets a capture: a file that appears at the end, or standard output."""
+    """Open a file for a capture, compressed if its name says so, or standard output."""
     from ..golden.files import replace_file
+    from ..stream_files import compressed
 
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with replace_file(path) as file:
-        yield file
+    with replace_file(path) as file, compressed(path, file) as packed:
+        yield packed
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Records of a trace: keys and times from the lines of access logs, CSV and plain text."""
 
 import csv
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -118,7 +119,29 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
     header = next(csv.reader(head[:1]), [])
     if stem.endswith(".csv") or key or time or (len(header) > 1 and "key" in header):
         return "csv"
+    other = _other_format([line for line in head if not line.isspace()])
+    if other is not None:
+        rule = "must be an access log, CSV or lines of one key each, but looks like"
+        raise TraceError(f"{name}: {rule} {other}; with the format lines, a line is a key")
     return "lines"
+
+
+def _other_format(head: list[str]) -> str | None:
+    """Name the format of lines, if it is one that is not read."""
+    start = head[0].strip() if head else ""
+    if start.startswith("[{") or start in ("{", "[") or (start and all(map(_is_object, head))):
+        return "JSON"
+    tabs = {line.count("\t") for line in head}
+    if len(head) > 1 and len(tabs) == 1 and tabs != {0}:
+        return "tab-separated values"
+    return None
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _line_records(lines: Iterator[str], rejects: Rejects) -> Iterator[Record]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import dpkt
 import numpy as np
 import pytest
+import zstandard
 from capture_files import (
     CAPTURES,
     MADE,
@@ -460,6 +461,14 @@ def test_engine_wrong(tmp_path):
 # The command
 
 
+def unzstd(packed):
+    return zstandard.ZstdDecompressor().stream_reader(packed).read()
+
+
+def read_packets(content):
+    return list(dpkt.pcap.Reader(io.BytesIO(content)))
+
+
 def command(*arguments, code=0):
     done = CliRunner().invoke(main, [*map(str, arguments)])
     assert done.exit_code == code, done.output
@@ -514,6 +523,26 @@ def test_command_tells_of_times(tmp_path):
     lines, figures = told(tmp_path, ng([(None, 1), (None, 1)]))
     assert lines["dropped"] == "1   seen within 65,536 packets; 50% of all"
     assert not {"late times", "clock steps"} & lines.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "unpack"), [("out.pcap.gz", gzip.decompress), ("out.zst", unzstd), ("out.gzip", bytes)]
+)
+def test_output_is_compressed_as_its_name_says(tmp_path, name, unpack):
+    path = write(tmp_path, pcap([(0, frame(1)), (1000, frame(1))]))
+    figures = json.loads(command("dedup", path, tmp_path / name, "--json").stdout)
+    expected = pcap([(0, frame(1))])
+    assert unpack((tmp_path / name).read_bytes()) == expected
+    assert figures["bytes_written"] == len(expected)
+    command("tap", path, tmp_path / name)
+    assert len(read_packets(unpack((tmp_path / name).read_bytes()))) == 4
+
+
+def test_damage_leaves_nothing_compressed(tmp_path):
+    path = write(tmp_path, pcap([(0, frame(1))]) + b"\xff" * 16)
+    for name in ("out.gz", "out.zst"):
+        command("dedup", path, tmp_path / name, code=1)
+    assert os.listdir(tmp_path) == ["capture"]
 
 
 def test_command_reads_cut_gzip(tmp_path):

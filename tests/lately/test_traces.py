@@ -98,8 +98,12 @@ def test_zstd_corrupted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("head", "kind"), [(b"BZh91AY", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"PAR1", "Parquet")]
-)
+    ("head", "kind"),
+    [
+        (b"BZh91AY", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"PAR1", "Parquet"),
+        (b"\x04\x22\x4d\x18", "lz4"),
+    ],
+)  # fmt: skip
 def test_other_archives(tmp_path, head, kind):
     with pytest.raises(
         TraceError, match=f"must be text, plain or compressed by gzip or zstd, not {kind}"
@@ -110,6 +114,36 @@ def test_other_archives(tmp_path, head, kind):
 def test_binary(tmp_path):
     with pytest.raises(TraceError, match="must be UTF-8 text, but has NUL bytes at its start"):
         open_trace(write(tmp_path / "keys", "key\n".encode("utf-16")))
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (b'{"key": "a"}\n{"key": "b"}\n', "JSON"),
+        (b'\n{"key": 1}\n', "JSON"),
+        (b'[\n  {"key": 1}\n]\n', "JSON"),
+        (b'[{"key": 1},\n {"key": 2}]\n', "JSON"),
+        (b'{\n  "key": 1\n}\n', "JSON"),
+        (b"time\tkey\n1\ta\n2\tb\n", "tab-separated values"),
+    ],
+)
+def test_other_formats(tmp_path, content, form):
+    """A format that is not read is named; lines are taken for keys if that is said."""
+    path = write(tmp_path / "keys", content)
+    rule = "must be an access log, CSV or lines of one key each, but looks like"
+    with pytest.raises(TraceError) as caught:
+        records(path)
+    assert str(caught.value) == f"{path}: {rule} {form}; with the format lines, a line is a key"
+    assert len(texts(path, format="lines")) == len(content.strip().splitlines())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[::1]:80\n", b"a\tb\n", b"a\tb\nc\n", b"{a}\n", b"[1]\n", b'{"a":' * 9**4 + b"\n"],
+    ids=range(6),
+)
+def test_lines_that_look_like_other_formats(tmp_path, content):
+    assert len(texts(write(tmp_path / "keys", content))) == content.count(b"\n")
 
 
 def test_undecodable_bytes_are_part_of_the_key(tmp_path):
