@@ -13,6 +13,9 @@ from typing import Any, BinaryIO, cast
 
 from .golden.errors import LatelyError
 
+BUFFERED = 1 << 16
+"""Bytes of the buffer of a `StreamFile`."""
+
 _MAGIC = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -187,14 +190,14 @@ class _Gunzip(io.RawIOBase):
 
 
 def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
-    buffered = io.BufferedReader(cast(io.RawIOBase, raw), 1 << 16)
+    buffered = io.BufferedReader(cast(io.RawIOBase, raw), BUFFERED)
     head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
     if kind == "gzip":
-        return kind, io.BufferedReader(_Gunzip(buffered), 1 << 16)
+        return kind, io.BufferedReader(_Gunzip(buffered), BUFFERED)
     if kind == "zstd":
         import pyarrow as pa
 
         data = pa.CompressedInputStream(pa.PythonFile(buffered, mode="r"), kind)
-        return kind, io.BufferedReader(data, 1 << 16)
+        return kind, io.BufferedReader(data, BUFFERED)
     return kind, buffered

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..golden.packets.compiled_packets import PADDING, unaligned_words
 from ..stream_files import (
+    BUFFERED,
     PCAP_MAGIC,
     PCAPNG_MAGIC,
     StreamFile,
@@ -251,8 +252,10 @@ class CaptureReader(AbstractContextManager["CaptureReader"]):
         return self._end > began
 
     def _read_into(self, part: NDArray[np.uint8]) -> int:
+        # An error of a longer read would lose the data that the file has in its buffer.
+        most = BUFFERED if self.compression == "gzip" else len(part)
         try:
-            return self._stream.data.readinto1(part.data)
+            return self._stream.data.readinto1(part[:most].data)
         except EOFError:
             if not self._passed + self._end:
                 raise

@@ -87,8 +87,10 @@ def packet_records(
                 reject(number, str(key))
             else:
                 yield key, time
-    if capture.missing or capture.truncated:
+    if capture.missing:
         reject(number + 1, f"{capture.missing} bytes of a record that is not whole")
+    elif capture.truncated:
+        reject(number + 1, "the end of gzip data that is not whole")
 
 
 def _keys(packets: Packets, form: Form | None) -> Iterator[str | NoKeyError]:

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 import serial
-from capture_files import RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
+from capture_files import MODIFIED, RAW, ethernet, interface, ip4, ip6, packet, pcap, section, udp
 
 from lately.benchmarks.measurements import load as load_measurements
 from lately.boards.link.information import Information
@@ -280,6 +280,7 @@ def _captures() -> list[bytes]:
     return [
         pcap(timed),
         pcap(timed, big=True, nano=True),
+        pcap(timed, magic=MODIFIED, version=(2, 3)),
         section() + interface() + b"".join(packet(number, frame) for number, frame in timed),
     ]
 

@@ -6,6 +6,7 @@ import os
 import random
 import struct
 import sys
+import zlib
 from itertools import pairwise
 from pathlib import Path
 
@@ -156,13 +157,14 @@ def test_pcapng_versions(tmp_path, order):
             read(path)
 
 
-def test_cut_gzip(tmp_path):
+@pytest.mark.parametrize(("size", "step"), [(200, 7), (60_000, 14_321)])
+def test_cut_gzip(tmp_path, size, step):
     """Of a compressed file that ends early, whole records are read, as of a plain one."""
-    content = pcap([(time, RANDOM.randbytes(200)) for time in range(0, 9000, 1000)])
+    content = pcap([(time, RANDOM.randbytes(size)) for time in range(0, 9000, 1000)])
     packed = gzip.compress(content)
     rows = read(write(tmp_path, content))[0]
     counts = []
-    for size in range(12, len(packed), 7):
+    for size in [*range(12, len(packed), step), len(packed) - 1]:
         path = write(tmp_path, packed[:size])
         try:
             found, kept, capture = read(path)
@@ -172,8 +174,8 @@ def test_cut_gzip(tmp_path):
             continue
         assert capture.truncated
         assert (found, kept) == (rows[: len(found)], content[: len(kept)])
-        plain = read(write(tmp_path, content[: len(kept) + capture.missing]))
-        assert (len(plain[0]), plain[2].missing) == (len(found), capture.missing)
+        plain = read(write(tmp_path, zlib.decompressobj(31).decompress(packed[:size])))
+        assert (plain[:2], plain[2].missing) == ((found, kept), capture.missing)
         counts.append(len(found))
     assert counts[0] == 0
     assert counts[-1] == len(rows)
@@ -408,6 +410,9 @@ def test_capture_as_a_stream(tmp_path):
     assert [time for _, time in found] == TIMES
     assert trace.rejects.examples == [(6, "3 bytes of a record that is not whole")]
     assert records(write(tmp_path, SIMPLE), format="capture")[0] == found
+    cut, trace = records(write(tmp_path, gzip.compress(pcap(RECORDS))[:-4]))
+    assert cut == found
+    assert trace.rejects.examples == [(6, "the end of gzip data that is not whole")]
     simple = section() + interface() + block(3, b"\3\0\0\0abc")
     assert [time for _, time in records(write(tmp_path, simple))[0]] == [None]
 
