@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
 )
-@count_option("--window", 65_536, "Drop a packet only if its copy is at most so many packets back.")
+@count_option("--window", 65_536, "Drop a packet only if its copy is at most this many packets back.")
 @amount_option("--fpr", "P", "Share of new packets that may be dropped all the same.", 1e-6)
 @click.option(
     "--fields",
@@ -62,8 +62,8 @@ def dedup(
     """Write the capture IN to OUT without the packets that were seen lately.
 
     IN is a pcap or pcapng file, plain, gzip or zstd; OUT has the same format, and all else that
-    IN has, in the same order. OUT is compressed if its name ends with .gz or .zst. Either may
-    be - for standard input or output. A packet is dropped
+    IN has, in the same order. OUT is compressed if its name ends with .gz or .zst. IN and OUT
+    may be - for standard input and output. A packet is dropped
     if one with the same digest came within the span and within the window, which is a number of
     packets. The first of equal packets is kept; each one that is dropped is remembered from
     its own time on. Ctrl-C leaves a capture of what was read until then. Figures are printed
