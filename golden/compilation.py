@@ -1,6 +1,6 @@
 """Whether loops over keys are compiled, and how.
 
-The compiled path needs numba (`pip install lately[fast]`). It is taken where
+The compiled path needs numba (`pip install '.[fast]'`). It is taken where
 numba can be imported, unless ``LATELY_FAST=0`` stands in the environment when a
 filter is built. numba is imported when the first filter is, and a loop is
 compiled when it first runs; both are kept in numba's cache on disk.

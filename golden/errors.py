@@ -18,3 +18,8 @@ class RekeyError(LatelyError, RuntimeError):
 
 class StateFileError(LatelyError, ValueError):
     """A file is not the saved state of a filter, or is damaged."""
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that installs an `extra` of the package, in its checkout."""
+    return f"pip install '.[{extra}]'"

@@ -35,6 +35,9 @@ LEVELS_MHZ: Mapping[str, tuple[int, ...]] = {
 }
 """Highest clocks for 2, 3 and more levels of look-up tables, by class of devices."""
 
+GMII_HZ = 125_000_000
+"""Clock of gigabit Ethernet between MAC and PHY."""
+
 
 def device_class(device: str) -> str:
     """Return the class of a device, whose clocks do not depend on the size.

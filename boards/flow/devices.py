@@ -7,6 +7,9 @@ from importlib import resources
 from typing import Any
 
 from ...golden.errors import LatelyError
+from ...golden.spec.base import Specification
+from ...hdl.build import unit_kind
+from ...hdl.memory.map import STRICT
 
 
 class UnknownDeviceError(LatelyError, ValueError):
@@ -100,3 +103,21 @@ def device(name: str) -> Device:
     if name not in DEVICES:
         raise UnknownDeviceError(f"device: must be one of {', '.join(DEVICES)}, not {name!r}")
     return DEVICES[name]
+
+
+def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:
+    """Return the variant of a unit's memories for the block RAMs of a device.
+
+    It is "portable" if the kind of the unit has no variant for the device's family.
+
+    Parameters
+    ----------
+    device : Device
+    spec : Specification
+    strict : bool
+        Whether the unit uses no bit of a word while another port writes a bit of that word.
+
+    Errors: as `unit_kind`.
+    """
+    own = device.family + STRICT * strict
+    return own if strict or own in unit_kind(spec).memories else "portable"

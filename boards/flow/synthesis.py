@@ -14,10 +14,9 @@ from amaranth.hdl import Elaboratable, Signal
 from amaranth.lib import wiring
 
 from ...golden.spec.base import Specification
-from ...hdl.build import filter_unit, unit_kind, unit_profile
-from ...hdl.memory.map import STRICT
+from ...hdl.build import filter_unit, unit_profile
 from ...hdl.target_clocks import levels, target_mhz
-from .devices import Device
+from .devices import Device, own_memory
 from .devices import device as device_of
 from .limits import Port, block_ports, lowest_limit, undocumented
 from .timing_harness import Harness
@@ -331,24 +330,6 @@ def synthesize_unit(
     )
     figures = {"lanes": unit_profile(spec).lanes, "latency_cycles": unit.latency}
     return synthesize(unit, device=device, **figures, **options)
-
-
-def own_memory(device: Device, spec: Specification, *, strict: bool = False) -> str:
-    """Return the variant of a unit's memories for the block RAMs of a device.
-
-    That is "portable" where the kind of the unit has none of its own for the device's family.
-
-    Parameters
-    ----------
-    device : Device
-    spec : Specification
-    strict : bool
-        Whether it uses no bit of a word of which another port writes a bit.
-
-    Errors: as `unit_kind`.
-    """
-    own = device.family + STRICT * strict
-    return own if strict or own in unit_kind(spec).memories else "portable"
 
 
 def count_unit(spec: Specification, *, device: Device) -> Resources:

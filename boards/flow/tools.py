@@ -14,7 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...golden.errors import LatelyError
+from ...golden.errors import LatelyError, install_hint
 from ...golden.files import replace_file
 from .devices import Device
 from .ecp5_netlist import use_normal_mode
@@ -325,7 +325,7 @@ def executable(program: str) -> str:
     folders = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
     path = shutil.which(name, path=os.pathsep.join(folders))
     if path is None:
-        raise SynthesisError(f"{name} is not installed: pip install lately[synth]")
+        raise SynthesisError(f"{name} is not installed: {install_hint('synth')}")
     return path
 
 
@@ -346,7 +346,7 @@ def _version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError as error:
-        raise SynthesisError(f"{error.name} is not installed: pip install lately[synth]") from None
+        raise SynthesisError(f"{error.name} is not installed: {install_hint('synth')}") from None
 
 
 def _check_placed(device: Device, log: Log) -> None:

@@ -5,8 +5,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...hdl.packets.axis_frames import ControlledDeduplicator
-from ...hdl.packets.line_deduplicator import CLOCK_HZ, LineDeduplicator
+from ...hdl.packets.line_deduplicator import LineDeduplicator
 from ...hdl.registers import REGISTERS
+from ...hdl.target_clocks import GMII_HZ
 from .frames import FrameReceiver, FrameSender
 from .information import Information, register_mask
 from .register_requests import RegisterRequests
@@ -48,7 +49,7 @@ class FrameLink(wiring.Component):
         If the rate cannot be made.
     """
 
-    def __init__(self, deduplicator, *, baud, version, clock_hz=CLOCK_HZ):
+    def __init__(self, deduplicator, *, baud, version, clock_hz=GMII_HZ):
         self._rate = BaudRate(clock_hz=clock_hz, baud=baud)
         inner = ControlledDeduplicator(deduplicator, bus="wishbone", version=version)
         self._line = LineDeduplicator(inner)

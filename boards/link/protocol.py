@@ -96,8 +96,6 @@ from collections.abc import Iterator
 from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
-from fastcrc import crc16
-
 from ...golden.errors import LatelyError
 from ...hdl.registers import readable
 
@@ -238,7 +236,7 @@ def encode(type: int, sequence: int, body: bytes) -> bytes:
     up to the CRC.
     """
     content = bytes([type, sequence]) + body
-    return stuff(content + struct.pack("<H", crc16.ibm_sdlc(content)))
+    return stuff(content + struct.pack("<H", _crc(content)))
 
 
 def encode_request(request: Request, sequence: int, payload: bytes = b"") -> bytes:
@@ -252,6 +250,13 @@ def encode_request(request: Request, sequence: int, payload: bytes = b"") -> byt
     if len(payload) > MAX_PAYLOAD:
         raise ProtocolError(f"payload: must be at most {MAX_PAYLOAD} bytes, not {len(payload)}")
     return encode(VERSION << 4 | request, sequence & 0xFF, payload)
+
+
+def _crc(content: bytes) -> int:
+    # A board is built, and its hardware described, without the host's packages.
+    from fastcrc import crc16
+
+    return crc16.ibm_sdlc(content)
 
 
 class Decoder:
@@ -288,6 +293,6 @@ def _frame(stuffed: bytes) -> Frame | None:
     if not all(rest):
         return None
     content = first + b"".join(bytes([part[0] ^ TURN]) + part[1:] for part in rest)
-    if len(content) < 4 or crc16.ibm_sdlc(content[:-2]) != int.from_bytes(content[-2:], "little"):
+    if len(content) < 4 or _crc(content[:-2]) != int.from_bytes(content[-2:], "little"):
         return None
     return Frame(content[0], content[1], content[2:-2])

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ...golden.errors import LatelyError
 from ...golden.spec import APBBFSpec, FilterSpec, preset
-from ...hdl.packets.line_deduplicator import CLOCK_HZ
+from ...hdl.target_clocks import GMII_HZ
 from ..flow.devices import DEVICES, Device
 
 PINS_FILE: Mapping[str, str] = {"ecp5": "top.lpf", "ice40": "top.pcf", "gowin": "top.cst"}
@@ -156,7 +156,7 @@ def _colorlight_5a_75b(platform: Any) -> list[Any]:
             Subsignal(
                 name,
                 Pins(places, dir="i" if name.startswith("rx") else "o"),
-                *([Clock(CLOCK_HZ)] if name == "rx_clk" else []),
+                *([Clock(GMII_HZ)] if name == "rx_clk" else []),
             )
             for name, places in pins.items()
         )

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lately.boards.flow.devices import device
-from lately.boards.flow.synthesis import own_memory
+from lately.boards.flow.devices import device, own_memory
 from lately.golden import Specification, SpecificationError
 from lately.golden.spec.dictionary_sizes import (
     MOST_COLUMNS,

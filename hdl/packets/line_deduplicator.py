@@ -5,21 +5,19 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ..statistics import EventCounter
+from ..target_clocks import GMII_HZ
 from .frame_crossing import FrameCrossing
 from .gmii import GmiiReceiver, GmiiTransmitter
 
 RECEIVING = "rx"
 """Clock domain of what is received."""
 
-CLOCK_HZ = 125_000_000
-"""Clock of GMII."""
-
 
 class LineDeduplicator(wiring.Component):
     """Passes frames of one line on to another, without those that were seen lately.
 
     What is received has a clock of its own, domain `RECEIVING`; all else is in ``sync``, at
-    `CLOCK_HZ`. A damaged frame is not passed on.
+    `GMII_HZ`. A damaged frame is not passed on.
 
     Parameters
     ----------
@@ -64,7 +62,7 @@ class LineDeduplicator(wiring.Component):
         m.submodules.crossing = crossing = FrameCrossing(domain=RECEIVING)
         m.submodules.deduplicator = deduplicator = self._deduplicator
         m.submodules.transmitter = transmitter = GmiiTransmitter(marks=True)
-        m.submodules.time = time = EventCounter(width=(CLOCK_HZ - 1).bit_length())
+        m.submodules.time = time = EventCounter(width=(GMII_HZ - 1).bit_length())
         wiring.connect(m, receiver.o, crossing.i)
         wiring.connect(m, crossing.o, deduplicator.i)
         wiring.connect(m, deduplicator.o, transmitter.i)

@@ -12,8 +12,6 @@ from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Any, cast
 
-from amaranth.back import rtlil
-
 from ..golden import any_preset
 from ..hdl.build import UnitSpec, filter_unit
 from ..replay.run_record import RunRecord, Runs
@@ -75,6 +73,8 @@ class EnduranceCase:
 
 @cache
 def _digest(spec: UnitSpec, memory: str) -> str:
+    from amaranth.back import rtlil
+
     text = rtlil.convert(filter_unit(spec, memory=memory), emit_src=False)
     return hashlib.sha256(text.encode()).hexdigest()
 

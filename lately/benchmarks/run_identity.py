@@ -6,10 +6,9 @@ from math import ceil
 
 from amaranth.back import rtlil
 
-from ..boards.flow.devices import Device
+from ..boards.flow.devices import Device, own_memory
 from ..boards.flow.floorplan import SITES, options_for
 from ..boards.flow.limits import unit_limit
-from ..boards.flow.synthesis import own_memory
 from ..boards.flow.timing_harness import Harness
 from ..boards.flow.tools import versions
 from ..golden import Specification

@@ -2,10 +2,12 @@
 
 import sys
 
+from ..golden.errors import install_hint
+
 try:
     import click
 except ModuleNotFoundError:
-    sys.exit("lately: error: the command line needs its extra: pip install 'lately[cli]'")
+    sys.exit(f"lately: error: the command line needs its extra: {install_hint('cli')}")
 
 from .bench_commands import bench
 from .build_commands import build, program

@@ -5,6 +5,7 @@ import click
 from .figures import Figures, figures_command
 from .options import count_option, seed_option
 from .progress import echo_stage
+from .reporting import require
 
 
 @click.command("attack", short_help="What one gains who chooses the keys.")
@@ -34,6 +35,8 @@ def bench_attack(*, queries: int, hardware: bool, seed: int) -> Figures:
       lately bench attack --hardware --out build/attacks.json
       lately bench attack --queries 10000 --json
     """
+    if hardware:
+        require("amaranth", "sim")
     from ..benchmarks.attacks import measure
 
     figures = measure(queries=queries, seed=seed, progress=echo_stage)

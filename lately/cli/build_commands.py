@@ -17,6 +17,7 @@ from .options import (
     time_limit_option,
 )
 from .progress import stage_bar
+from .reporting import require
 
 if TYPE_CHECKING:
     from ..boards.targets.catalogue import Board
@@ -87,6 +88,7 @@ def build(
         "spec": choose_unit(spec, preset) if given else None,
         "seeds": parse_seeds(seeds) if seeds else None,
     }
+    require("amaranth", "synth")
     from ..boards.flow.build import build as build_board
 
     flow |= {"directory": out or _default_directory(target), "clock_mhz": clock}

@@ -14,6 +14,7 @@ from .options import (
     json_option,
     protect_option,
 )
+from .reporting import require
 
 FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "full": "when_full"}
 """Options of a deduplicator of frames, and what its parameters are called."""
@@ -111,6 +112,7 @@ def export(
     if name is None:
         raise click.UsageError("give --name, that of the module")
     chosen = choose_unit(spec, preset)
+    require("amaranth", "hdl")
     from ..boards.export.bundle import write
     from ..boards.export.design import Design
     from ..sim.toolchain import models

@@ -18,7 +18,7 @@ from .options import (
     workers,
 )
 from .progress import parallel_bar
-from .reporting import fail_with
+from .reporting import fail_with, require
 
 
 @click.command("hardware", short_help="Units on devices: static timing and area.")
@@ -69,6 +69,7 @@ def bench_hardware(
         show(as_json, [case.name for case in cases], "cases", {"cases": cases})
         return
     chosen = None if seeds is None else parse_seeds(seeds)
+    require("amaranth", "synth")
     from ..benchmarks import measurements
     from ..benchmarks.hardware import measure
 

@@ -8,7 +8,7 @@ import click
 from .figures import show
 from .options import count_option, json_option
 from .progress import progress_bar
-from .reporting import fail_with
+from .reporting import fail_with, require
 
 
 @click.command("prove", short_help="Prove the properties that the hardware promises.")
@@ -30,6 +30,7 @@ def prove(*, patterns: tuple[str, ...], jobs: int | None, list_proofs: bool, as_
       lately prove --list
       lately prove 'guarantee*' --jobs 1 --json
     """
+    require("amaranth", "synth")
     from amaranth.hdl import UnusedElaboratable
 
     from ..sim.proofs import catalogue as proofs

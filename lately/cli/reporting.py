@@ -2,11 +2,26 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import click
 
-_EXTRAS = {"serial": "host", "fastcrc": "host", "numba": "fast"}
+from ..golden.errors import install_hint
+
+_EXTRAS = {
+    "amaranth": "sim",
+    "amaranth_boards": "sim",
+    "cocotb": "sim",
+    "cocotb_tools": "sim",
+    "serial": "host",
+    "fastcrc": "host",
+    "numba": "fast",
+    "rbloom": "bench",
+    "fastbloom_rs": "bench",
+    "probables": "bench",
+}
+"""Extras by the module that a command lacks. All other modules come with ``cli``."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 plus the number of the signal."""
@@ -57,6 +72,18 @@ def fail_with(lines: Sequence[str]) -> None:
         raise click.ClickException(lines[-1])
 
 
+def require(module: str, extra: str) -> None:
+    """Refuse a command that lacks a `module`, and name the `extra` that installs all it needs.
+
+    Raises
+    ------
+    ClickException
+        If the module is not installed.
+    """
+    if find_spec(module) is None:
+        raise click.ClickException(_lack(module, extra))
+
+
 def _complain(message: str, status: int) -> int:
     click.echo(f"lately: error: {' '.join(message.split())}", err=True)
     return status
@@ -83,6 +110,10 @@ def _explain(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, ModuleNotFoundError) and not (error.name or "").startswith("lately"):
-        extra = _EXTRAS.get(error.name or "", "sim")
-        return f"needs {error.name}: pip install 'lately[{extra}]'"
+        module = (error.name or "").partition(".")[0]
+        return _lack(module, _EXTRAS.get(module, "cli"))
     return None
+
+
+def _lack(module: str, extra: str) -> str:
+    return f"needs {module}: {install_hint(extra)}"

@@ -7,6 +7,7 @@ import click
 from .figures import Figures, figures_command
 from .options import count_option, seed_option
 from .progress import counting_bar, echo_stage
+from .reporting import require
 
 _window = count_option("--window", 20_000, "Number of insertions to remember.", least=100)
 _bits = count_option(
@@ -49,14 +50,10 @@ def bench_golden(**sizes: Any) -> Figures:
       lately bench golden --batch 1 --keys 400000 --rounds 1
       lately bench golden --rounds 1 --json
     """
+    require("rbloom", "bench")
     from ..benchmarks.golden_speed import measure
 
-    try:
-        return measure(**sizes, progress=echo_stage)
-    except ImportError as error:
-        raise click.ClickException(
-            f"{error.name}: must be installed, with pip install 'lately[bench]'"
-        ) from None
+    return measure(**sizes, progress=echo_stage)
 
 
 @click.command("stream", short_help="Cost of a long stream, part by part.")

@@ -18,6 +18,7 @@ from .options import (
     time_limit_option,
 )
 from .progress import stage_bar
+from .reporting import require
 
 if TYPE_CHECKING:
     from ..boards.flow.synthesis import SynthesisReport
@@ -110,6 +111,7 @@ def synth(
     if exchange and (flow["memory"] or flow["strict"]):
         raise click.UsageError("give --read-before-write, --portable or --strict, but one of them")
     target = device(name)
+    require("amaranth", "synth")
     chosen = choose_unit(spec, preset)
     if exchange:
         flow["memory"] = _exchange(chosen, target.family)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..boards.flow.devices import Device
+from ..boards.flow.devices import Device, own_memory
 from ..boards.flow.inference import INFERRED, Inferred, inferred_memory
-from ..boards.flow.synthesis import own_memory
 from ..golden.spec.dictionary_sizes import WindowDictionarySpec
 from ..golden.spec.timestamp import PartitionedTimingSpec, StampedPartsSpec, TimedTimingSpec
 from ..hdl.build import unit_kind, unit_profile

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..boards.flow.synthesis import own_memory
+from ..boards.flow.devices import own_memory
 from ..golden.analysis import stashed_entries
 from ..golden.errors import SpecificationError
 from ..golden.sizing import HASHES, parts_cells, parts_rate

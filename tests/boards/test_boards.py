@@ -617,7 +617,7 @@ def test_tool_missing(tmp_path, monkeypatch):
         lambda name, path=None: None if "pack" in name else which(name, path=path),
     )
     message = _error("build", "--board", "tang-nano-9k", "--out", tmp_path / "out")
-    assert message == "gowin_pack is not installed: pip install lately[synth]"
+    assert message == "gowin_pack is not installed: pip install '.[synth]'"
     assert list(tmp_path.iterdir()) == []
 
 

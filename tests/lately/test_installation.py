@@ -1,16 +1,14 @@
 """The package installed, and the checkout that it was installed from."""
 
 import os
-import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from package_wheel import FOLDERS, ROOT, build_wheel
 
-ROOT = Path(__file__).parents[2]
-FOLDERS = ("golden", "hdl", "sim", "boards", "lately")
 DATA = {".pyi", ".cpp", ".v", ".html", ".csv", ".json", ".typed", ".toml", ".mplstyle", ".md"} | {
     ".txt",
     ".j2",
@@ -27,19 +25,7 @@ for name in ("lately", "lately.golden", "lately.hdl.unit", "lately.sim.replay", 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """A wheel of the sources, built in a copy: setuptools leaves files beside them."""
-    folder = tmp_path_factory.mktemp("wheel")
-    copy = folder / "sources"
-    copy.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
-    for name in FOLDERS:
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-    build = "import setuptools.build_meta as backend; print(backend.build_wheel('..'))"
-    command = [sys.executable, "-W", "ignore", "-c", build]
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return folder / done.stdout.split()[-1]
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")

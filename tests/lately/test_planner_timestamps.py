@@ -8,8 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from lately.boards.flow.devices import DEVICES
-from lately.boards.flow.synthesis import own_memory
+from lately.boards.flow.devices import DEVICES, own_memory
 from lately.durations import time_text
 from lately.golden import (
     FAMILIES,

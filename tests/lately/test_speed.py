@@ -127,7 +127,7 @@ def test_missing_libraries(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "rbloom", None)
     result = CliRunner().invoke(main, ["bench", "golden", *SMALL])
     assert result.exit_code == 1
-    assert "rbloom: must be installed, with pip install 'lately[bench]'" in result.stderr
+    assert "needs rbloom: pip install '.[bench]'" in result.stderr
 
 
 def test_false_negatives_fail(monkeypatch):

@@ -1,0 +1,24 @@
+"""The wheel of the package."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("golden", "hdl", "sim", "boards", "lately")
+
+
+def build_wheel(folder):
+    """Build the wheel in a copy of the sources, as setuptools leaves files beside them."""
+    copy = folder / "sources"
+    copy.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    build = "import setuptools.build_meta as backend; print(backend.build_wheel('..'))"
+    command = [sys.executable, "-W", "ignore", "-c", build]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.split()[-1]

@@ -1,0 +1,128 @@
+"""Each extra, alone and with others, runs the commands that it promises."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import venv
+from importlib import metadata
+
+import extras
+import import_graph
+import pytest
+from click.testing import CliRunner
+from extras import PROMISES
+from package_wheel import build_wheel
+
+from lately.cli.app import main
+from lately.cli.reproduce_commands import reproduce
+
+QUICK = [name for name, promises in PROMISES.items() if not all(one.slow for one in promises)]
+
+
+def check(promise, status, errors):
+    """Hold how a command ended against its promise."""
+    assert status == bool(promise.error), f"{promise.text}: {errors}"
+    if promise.error:
+        assert errors.startswith(promise.error)
+        assert errors.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_commands_without_modules_of_other_extras(name, tmp_path):
+    extras.write_inputs(tmp_path)
+    command = [sys.executable, extras.__file__, name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    ended = json.loads(done.stdout)
+    for promise in PROMISES[name]:
+        if not promise.slow:
+            check(promise, *ended[promise.text])
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def environment(tmp_path, wheel, request):
+    """The programs of an environment in which the wheel is installed, with extras."""
+    home = tmp_path / "environment"
+    extras_of = f"[{request.param}]" if request.param else ""
+    venv.create(home, with_pip=True)
+    pip = [home / "bin" / "python", "-m", "pip", "install", "--quiet"]
+    constraints = ["-c", extras.ROOT / "requirements.txt"]
+    subprocess.run([*pip, *constraints, f"lately{extras_of} @ {wheel.as_uri()}"], check=True)
+    yield home / "bin"
+    # Its packages take hundreds of megabytes.
+    shutil.rmtree(home)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("environment", "name"), [(name, name) for name in PROMISES], indirect=["environment"]
+)
+def test_commands_where_extras_are_installed(environment, name, tmp_path):
+    (tmp_path / "work").mkdir()
+    extras.write_inputs(tmp_path / "work")
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    own |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    for promise in PROMISES[name]:
+        done = subprocess.run(
+            promise.arguments(environment),
+            cwd=tmp_path / "work",
+            env=own,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        check(promise, done.returncode, done.stderr)
+
+
+def third_party():
+    """Return the modules of others that the package imports, the development tools' apart."""
+    found = set()
+    for room in import_graph.BELOW:
+        for path in (extras.ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Import):
+                    found |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and not node.level:
+                    found.add(node.module.partition(".")[0])
+    # FuseSoC runs the program that imports yaml; coverage is measured in a checkout.
+    return sorted(found - sys.stdlib_module_names - {"lately", "yaml", "cocotb_coverage"})
+
+
+@pytest.mark.parametrize("module", third_party())
+def test_hint_names_an_extra_with_the_module(module, monkeypatch):
+    def fail(**_options):
+        raise ModuleNotFoundError(f"No module named {module!r}", name=f"{module}.part")
+
+    monkeypatch.setattr(reproduce, "callback", fail)
+    line = CliRunner().invoke(main, ["reproduce"]).stderr
+    (extra,) = re.findall(rf"lately: error: needs {module}: pip install '\.\[(\w+)\]'\n", line)
+    homes = map(extras.normal, metadata.packages_distributions()[module])
+    assert extras.installed([extra]) & set(homes)
+
+
+def test_documentation_names_extras_that_are_tested():
+    rooms = [extras.ROOT / name for name in ("docs", *import_graph.BELOW)]
+    paths = [path for room in rooms for path in room.rglob("*") if path.suffix in (".md", ".py")]
+    text = "".join(path.read_text("utf-8") for path in [extras.ROOT / "README.md", *paths])
+    # The package is not published: its name finds nothing.
+    assert re.findall(r"pip install .?lately.*", text) == []
+    named = re.findall(r"'\.\[([\w,]+)\]'", text)
+    assert {frozenset(name.split(",")) for name in named} <= {
+        frozenset(name.split(",")) for name in PROMISES
+    }
+    assert set(re.findall(r"^\| `(\w+)` \| ", page("getting-started"), re.MULTILINE)) == set(
+        extras.PROJECT["optional-dependencies"]
+    )
+
+
+def page(name):
+    return (extras.ROOT / "docs" / f"{name}.md").read_text("utf-8")
