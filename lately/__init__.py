@@ -1,7 +1,7 @@
 """Sliding-window membership filters: golden models, hardware, simulation and synthesis.
 
 The names of `lately.golden` are found here too; they are imported when they are first used, so
-that the command line starts at once.
+that the command line starts at once. ``lately.__version__`` is the version of the package.
 """
 
 from importlib import import_module
@@ -14,8 +14,26 @@ if (Path(__path__[0]).parent / "golden" / "errors.py").is_file():
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return _version()
     if not name.startswith("_") and name != "golden":
         golden = import_module(".golden", __name__)
         if name in golden.__all__:
             return getattr(golden, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _version() -> str:
+    """Return the version of the installed package, else the version of the checkout."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("lately")
+    except metadata.PackageNotFoundError:
+        import tomllib
+
+        project = Path(__path__[0]).parent / "pyproject.toml"
+        if not project.is_file():
+            return "0+unknown"
+        version: str = tomllib.loads(project.read_text("utf-8"))["project"]["version"]
+        return version

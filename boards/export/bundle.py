@@ -5,10 +5,10 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from ... import __version__
 from ...golden.operations import Operation
 from ...hdl.bus.flat import FlatUnit
 from ...hdl.interface import fields
@@ -124,10 +124,10 @@ def descriptions(design: Design) -> dict[str, str]:
 
 
 def _heading(design: Design) -> dict[str, str]:
-    """Return what every file tells of the unit."""
+    """Return the entries that all files have."""
     return {
         "name": design.name,
-        "version": metadata.version("lately"),
+        "version": __version__,
         "shape": _shape(design),
         "digest": design.digest,
     }

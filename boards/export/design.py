@@ -4,12 +4,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib import metadata
 from typing import Any, NamedTuple
 
 from amaranth.back import verilog
 from amaranth.lib.wiring import In
 
+from ... import __version__
 from ...golden.errors import SpecificationError
 from ...golden.spec.base import Specification
 from ...hdl.build import UnitProfile, filter_unit, unit_profile
@@ -47,7 +47,7 @@ MOST_TAG_BITS = 64
 
 def release() -> tuple[int, int, int]:
     """Return the version of Lately in three numbers."""
-    major, minor, patch, *_ = map(int, re.findall(r"\d+", f"{metadata.version('lately')}.0.0"))
+    major, minor, patch, *_ = map(int, re.findall(r"\d+", f"{__version__}.0.0"))
     return major, minor, patch
 
 

@@ -7,12 +7,12 @@ to siphash. What he gains without knowing the constants, from verdicts alone, is
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import __version__
 from ..chosen_digests import crowded_digests, dictionary_hash, keys_of_digests
 from ..golden import FilterSpec, any_preset, from_spec, preset
 from ..golden.hash.chosen_keys import ChosenKeys
@@ -110,7 +110,7 @@ def measure(
         progress(name, "golden models")
         found = attack(queries, np.random.default_rng([seed, number]))
         runs += [{"attack": name} | run for run in found]
-    return {"runs": runs, "queries": queries, "seed": seed, "version": version("lately")}
+    return {"runs": runs, "queries": queries, "seed": seed, "version": __version__}
 
 
 def _ways(spec: Spec, random: np.random.Generator) -> dict[str, Model]:

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import __version__
 from ..golden import FilterSpec, from_spec
 from ..golden.hash.keys import text_keys
 from ..golden.ring.layout import Layout
@@ -104,5 +104,5 @@ def measure(
                     "mismatches": int((seen != from_spec(spec).check_and_insert(keys)).sum()),
                 }
                 runs.append(run)
-    versions = {"lately": version("lately"), "verilator": verilator_version()}
+    versions = {"lately": __version__, "verilator": verilator_version()}
     return {"runs": runs, "seed": SEED, "versions": versions}

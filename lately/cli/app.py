@@ -22,8 +22,24 @@ from .run_commands import run
 from .synth_commands import synth
 
 
+def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        # Looked up only here, as it takes longer than the other commands' start.
+        from .. import __version__
+
+        click.echo(f"lately {__version__}")
+        context.exit()
+
+
 @click.group("lately", cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="lately", prog_name="lately", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Tell whether a key has been seen lately: sliding-window membership in hardware."""
 

@@ -1,12 +1,12 @@
 """Counts of a replayed stream, and the figures that follow from them."""
 
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import __version__
 from ..durations import NANOSECONDS
 from ..golden import FilterSpec
 from ..golden.ring.turn_policy import STATUSES
@@ -249,7 +249,7 @@ class RunResult:
     def figures(self) -> dict[str, Any]:
         """Return the figures as JSON can hold them; a rate of nothing is None."""
         return {
-            "lately": version("lately"),
+            "lately": __version__,
             "engine": self.engine,
             "source": self.source,
             "spec": self.spec.to_dict(),

@@ -3,12 +3,12 @@
 import platform
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import __version__
 from ..golden import FilterSpec, Operation, WindowDictionarySpec, from_spec
 from ..golden.ring.turn_policy import STATUSES
 from ..golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
@@ -92,7 +92,7 @@ def software() -> dict[str, str]:
     """Return the versions of what compiled hardware and golden model are compared with."""
     from ..sim.toolchain import verilator_version
 
-    versions = {"lately": version("lately"), "numpy": np.__version__}
+    versions = {"lately": __version__, "numpy": np.__version__}
     return versions | {"python": platform.python_version(), "verilator": verilator_version()}
 
 

@@ -23,6 +23,10 @@ from lately.cli.reproduce_commands import reproduce
 QUICK = [name for name, promises in PROMISES.items() if not all(one.slow for one in promises)]
 
 
+def label(name):
+    return name.replace(",", "+") or "none"
+
+
 def check(promise, status, errors):
     """Hold how a command ended against its promise."""
     assert status == bool(promise.error), f"{promise.text}: {errors}"
@@ -31,7 +35,7 @@ def check(promise, status, errors):
         assert errors.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", QUICK, ids=label)
 def test_commands_without_modules_of_other_extras(name, tmp_path):
     extras.write_inputs(tmp_path)
     command = [sys.executable, extras.__file__, name]
@@ -64,7 +68,10 @@ def environment(tmp_path, wheel, request):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("environment", "name"), [(name, name) for name in PROMISES], indirect=["environment"]
+    ("environment", "name"),
+    [(name, name) for name in PROMISES],
+    indirect=["environment"],
+    ids=map(label, PROMISES),
 )
 def test_commands_where_extras_are_installed(environment, name, tmp_path):
     (tmp_path / "work").mkdir()

@@ -3,11 +3,17 @@
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from package_wheel import FOLDERS, ROOT, build_wheel
+
+import lately
+from lately.cli.app import main
 
 DATA = {".pyi", ".cpp", ".v", ".html", ".csv", ".json", ".typed", ".toml", ".mplstyle", ".md"} | {
     ".txt",
@@ -90,3 +96,26 @@ def test_both_find_the_same(installed, tmp_path):
 def libraries():
     """Return the folders of the libraries, but not what an editable install adds."""
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+
+
+def test_version_is_the_package_s():
+    assert lately.__version__ == metadata.version("lately")
+
+
+def test_version_of_a_checkout_that_is_not_installed(monkeypatch, tmp_path):
+    monkeypatch.setattr(metadata, "version", absent)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert lately.__version__ == project["version"]
+    done = CliRunner().invoke(main, ["--version"])
+    assert done.stdout == f"lately {project['version']}\n"
+    monkeypatch.setattr(lately, "__path__", [str(tmp_path / "lately")])
+    assert lately.__version__ == "0+unknown"
+
+
+def absent(name):
+    raise metadata.PackageNotFoundError(name)
+
+
+def test_version_is_read_only_when_it_is_used():
+    program = "import sys, lately.cli.app; sys.exit('importlib.metadata' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
