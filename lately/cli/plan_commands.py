@@ -72,6 +72,11 @@ if TYPE_CHECKING:
     help="Allow sizes that exist only as golden models, not in hardware.",
 )
 @click.option(
+    "--bits-only",
+    is_flag=True,
+    help="Count bits as the cost, not memories: for filters that are used as golden models only.",
+)
+@click.option(
     "--key-bits", type=int, default=64, show_default=True, help="Width of a key, in bits."
 )
 @count_option("--candidates", 3, "Number of candidates to list per family.")
@@ -90,13 +95,14 @@ def plan(
 ) -> None:
     """Find the cheapest filter that keeps window, false-positive rate and slack.
 
-    The cheapest filter has the fewest bits or, on a device, the smallest sum
-    of its shares of block RAMs and LUTs. Block RAMs are exact, LUTs and
-    flip-flops predicted. Every filter found can be built in hardware, unless
-    --any-size is given. With --span, a key is reported for that time, whatever the
-    course of the stream, as long as no more keys come within the time than at the
-    given rate. Filters whose cells hold timestamps can do more than rings of segments,
-    and cost more: a window without slack, one for each query, exact ages, removal.
+    The cheapest filter has the fewest memories of 16 kbit, then the fewest
+    bits. On a device, it has the smallest sum of its shares of block RAMs and
+    LUTs. Block RAMs are exact, LUTs and flip-flops predicted. Every filter
+    found can be built in hardware, unless --any-size is given. With --span, a
+    key is reported for that time, whatever the course of the stream, as long as
+    no more keys come within the time than at the given rate. Filters whose cells
+    hold timestamps can do more than rings of segments, and cost more: a window
+    without slack, one for each query, exact ages, removal.
 
     \b
     Examples:

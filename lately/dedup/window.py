@@ -38,7 +38,9 @@ def dedup_spec(span: int, window: int, fpr: float) -> tuple[FilterSpec, int]:
     time = Span.of(Fraction(span, 10**9), Fraction(tick, 10**9))
     # Of fewer, not every generation would have one.
     room = window if window < 1 else max(window, LEAST_WINDOW)
-    asked = Requirement(window=room, false_positive_rate=fpr, span=time, slack=SLACK)
+    asked = Requirement(
+        window=room, false_positive_rate=fpr, span=time, slack=SLACK, bits_only=True
+    )
     found = sized("gebf", asked)
     few = found.shapes.ring_segments < MOST_SEGMENTS
     fitting = by_cost(Sized(found.shapes[few], found.number[few], found.most[few]), asked)

@@ -27,7 +27,9 @@ def check_format(path: str) -> None:
 def front_chart(plan: Plan) -> Chart:
     """Return the front as a chart: cost against worst false-positive rate, family by family."""
     asked, device = plan.requirement, plan.requirement.device
-    cost = f"Share of {device.name}, block RAMs and LUTs added" if device else "Memory in bits"
+    cost = "Memories of 16 kbit" if asked.counts_memories else "Memory in bits"
+    if device is not None:
+        cost = f"Share of {device.name}, block RAMs and LUTs added"
     series = []
     for family in asked.able:
         own = [candidate for candidate in plan.front if candidate.spec.family == family]

@@ -105,14 +105,19 @@ def block_rams(shapes: Shapes, size: Ints, device: Device, key_bits: int) -> Int
 
     Parameters and result: as for `area`, shape (n,).
     """
-    columns, rows = _columns_rows(shapes, size, device.bram_bits)
-    blocks = _memories(shapes) * columns * rows
+    blocks = memory_blocks(shapes, size, device.bram_bits)
     if device.family == WITHOUT_TABLES:
         places = _places(shapes, size, key_bits)
         for width in (TAG_BITS, _verdict_bits(shapes), _time_bits(shapes)):
             blocks += _small_blocks(places, width)
         blocks += _time_blocks(shapes)
     return blocks
+
+
+def memory_blocks(shapes: Shapes, size: Ints, block_bits: int = BLOCK_BITS) -> Ints:
+    """Count memories of `block_bits` for the segments and the spare, shape (n,)."""
+    columns, rows = _columns_rows(shapes, size, block_bits)
+    return _memories(shapes) * columns * rows
 
 
 def of_spec(spec: FilterSpec, requirement: Requirement | None = None) -> tuple[Shapes, Ints]:

@@ -41,11 +41,14 @@ class Candidate:
     ----------
     spec : FilterSpec, WindowDictionarySpec or StampedPartsSpec
     cost : float
-        Bits; on a device, the shares of its block RAMs and LUTs, added.
+        Memories of 16 kbit; if only bits count, bits; on a device, the shares of its block RAMs and
+        LUTs, added.
     worst_rate, mean_rate : float
         Expected false-positive rates, keys distinct: at the worst moment, and on average.
     bits : int
         With the spare; without, if sizes are any.
+    memories : int or None
+        Memories of 16 kbit that hold them; None if sizes are any.
     slack : float
         Insertions past the asked window after which no trace is left, in windows; with a span,
         ticks past it, in spans, while none passes without an insertion.
@@ -71,6 +74,7 @@ class Candidate:
     worst_rate: float
     mean_rate: float
     bits: int
+    memories: int | None
     slack: float
     accesses: float
     latency: int | None
@@ -107,6 +111,7 @@ class Candidate:
             "guaranteed_window": spec.guaranteed_window,
             "slack": self.slack,
             "bits": self.bits,
+            "memories": self.memories,
             "accesses": self.accesses,
             "latency_clocks": self.latency,
             "limit_mhz": self.limit_mhz,
@@ -168,6 +173,7 @@ class Plan:
                 "families": list(asked.families),
                 "device": asked.device.name if asked.device else None,
                 "any_size": asked.any_size,
+                "bits_only": asked.bits_only,
             },
             "candidates": [candidate.to_dict() for candidate in self.candidates],
             "chosen": self.chosen.to_dict(),
@@ -201,7 +207,7 @@ def plan(
         candidates += _alternatives(pool, requirement, alternatives)
     if not candidates:
         raise explain(requirement)
-    candidates.sort(key=lambda candidate: (candidate.cost, _memories(candidate.spec)))
+    candidates.sort(key=lambda candidate: _order(candidate, requirement))
     return Plan(requirement, candidates, _front(requirement) if front else [])
 
 
@@ -212,7 +218,17 @@ def choose(requirement: Requirement) -> UnitSpec:
         found += islice(_by_cost(family, requirement), 1)
     if not found:
         raise explain(requirement)
-    return min(found, key=lambda one: (one.cost, _memories(one.spec))).spec
+    return min(found, key=lambda one: _order(one, requirement)).spec
+
+
+def _order(one: Found | StampFound | Candidate, requirement: Requirement) -> tuple[float, ...]:
+    """Return the figures by which filters of different families are compared."""
+    return one.cost, _bits(one.spec, requirement), _memories(one.spec)
+
+
+def _bits(spec: FilterSpec | StampSpec, requirement: Requirement) -> int:
+    without_spare = requirement.any_size and isinstance(spec, FilterSpec)
+    return spec.memory_bits if without_spare else spec.storage_bits
 
 
 def _by_cost(family: str, requirement: Requirement) -> Iterable[Found | StampFound]:
@@ -265,7 +281,8 @@ def describe(found: Found | StampFound, requirement: Requirement) -> Candidate:
         cost=found.cost,
         worst_rate=spec.worst_false_positive_rate,
         mean_rate=spec.mean_false_positive_rate,
-        bits=spec.memory_bits if requirement.any_size else spec.storage_bits,
+        bits=_bits(spec, requirement),
+        memories=None if requirement.any_size else HardwareProfile(spec).block_rams,
         slack=_slack(spec),
         accesses=analysis.apbf_accesses(spec.run, spec.window_generations, "false", fills=fills),
         latency=None if requirement.any_size else HardwareProfile(spec).latency,
@@ -288,7 +305,8 @@ def _describe_stamped(found: StampFound, requirement: Requirement) -> Candidate:
         cost=found.cost,
         worst_rate=found.worst_rate,
         mean_rate=found.mean_rate,
-        bits=spec.storage_bits,
+        bits=_bits(spec, requirement),
+        memories=None if requirement.any_size else unit_profile(spec).block_rams,
         slack=found.slack,
         accesses=accesses,
         latency=None if requirement.any_size else unit_profile(spec).latency,

@@ -97,12 +97,12 @@ def _stamped(rng: np.random.Generator, point: Point) -> Point:
 
 
 def requirement(point: Point) -> Requirement:
-    """Return the requirement of a point."""
+    """Return the requirement of a point; of few bits, as such filters have the least to spare."""
     names = ("window", "false_positive_rate", "slack", "any_size", "window_per_query")
     asked = {name: point[name] for name in names if name in point}
     if "ticks" in point:
         asked["span"] = Span(ticks=point["ticks"], tick=Fraction(1))
-    return Requirement(**asked, families=tuple(point["families"]))
+    return Requirement(**asked, families=tuple(point["families"]), bits_only=True)
 
 
 def measure(point: Point) -> Result:

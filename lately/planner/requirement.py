@@ -114,6 +114,9 @@ class Requirement:
     any_size : bool
         Whether sizes need not be powers of two, nor the spare be cleared in
         time: for golden models alone, which no hardware can follow.
+    bits_only : bool
+        Whether the cheapest filter has the fewest bits. Otherwise it has the fewest memories of
+        16 kbit; on a `device`, the smallest share. With `any_size`, bits are the cost too.
     key_bits : int
         Width of a key.
     seed : int
@@ -135,6 +138,7 @@ class Requirement:
     families: tuple[str, ...] = tuple(ABILITIES)
     device: Device | None = None
     any_size: bool = False
+    bits_only: bool = False
     key_bits: int = 64
     seed: int = 0
 
@@ -154,9 +158,18 @@ class Requirement:
             raise RequirementError(
                 f"device: must not be given for sizes that no hardware has, not {self.device.name}"
             )
+        if self.device is not None and self.bits_only:
+            raise RequirementError(
+                f"device: must not be given if only bits are the cost, not {self.device.name}"
+            )
         _require(1 <= bits <= MOST_KEY_BITS, "key-bits", f"1 to {MOST_KEY_BITS}", bits)
         if self.span is not None and slack is None:
             object.__setattr__(self, "slack", SLACK_IN_TIME)
+
+    @property
+    def counts_memories(self) -> bool:
+        """Whether the cost is the number of memories of 16 kbit, then the number of bits."""
+        return self.device is None and not (self.bits_only or self.any_size)
 
     @property
     def able(self) -> tuple[str, ...]:

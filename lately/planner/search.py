@@ -26,7 +26,7 @@ Bools = NDArray[np.bool_]
 """Truth of a statement for each filter, shape (n,)."""
 
 Rank = tuple[float, ...]
-"""Cost, memories, rate and shape, which are compared in this order, least first."""
+"""Cost, bits, memories, rate and shape, which are compared in this order, least first."""
 
 NONE = -1
 """In place of the number of a size: there is none."""
@@ -58,7 +58,8 @@ class Found:
     ----------
     spec : FilterSpec
     cost : float
-        Bits; on a device, the shares of its block RAMs and LUTs, added.
+        Memories of 16 kbit; if only bits count, bits; on a device, the shares of its block RAMs and
+        LUTs, added.
     shapes : Shapes
         Index of one element.
     part_size : int
@@ -74,8 +75,8 @@ class Found:
 def cheapest(requirement: Requirement, count: int = 1) -> dict[str, list[Found]]:
     """Return the `count` cheapest specifications of each family, no two of the same shape.
 
-    They come by family, cheapest first; of equal cost, those of fewer memories
-    first, then of the lower rate. There are none where nothing meets the requirement.
+    They come by family, cheapest first; of equal cost, those of fewer bits first, then of fewer
+    memories, then of the lower rate. There are none where nothing meets the requirement.
     """
     return {
         family: list(islice(by_cost(sized(family, requirement), requirement), count))
@@ -143,7 +144,7 @@ def by_cost(found: Sized, requirement: Requirement) -> Iterator[Found]:
                 (rank,) = _ranks(one, grid[numbers[[index]]], requirement)
                 heapq.heappush(waiting, (rank, index, False))
         elif not judged:
-            exact = (*rank[:2], spec.worst_false_positive_rate, *rank[3:])
+            exact = (*rank[:3], spec.worst_false_positive_rate, *rank[4:])
             heapq.heappush(waiting, (exact, index, True))
 
 
@@ -157,19 +158,27 @@ def in_time(spec: FilterSpec, requirement: Requirement) -> bool:
 
 def _ranks(found: Shapes, size: Ints, requirement: Requirement) -> list[Rank]:
     """Rank shapes; the rate stays open until it is known, which is before equals are told apart."""
+    bits = _bits(found, size, requirement)
     costs = _costs(found, size, requirement)
     memories = (found.ring_segments + 1) * found.parts
-    columns = (costs, memories, np.zeros(len(found)), found.generations, found.block_bits)
+    columns = (costs, bits, memories, np.zeros(len(found)), found.generations, found.block_bits)
     return [tuple(float(value) for value in row) for row in zip(*columns, strict=True)]
 
 
 def _costs(found: Shapes, size: Ints, requirement: Requirement) -> Floats:
     """Return what is to be least; infinite for what does not fit on the device."""
+    if requirement.counts_memories:
+        return cost.memory_blocks(found, size).astype(np.float64)
     if requirement.device is None:
-        segments = found.ring_segments + (0 if requirement.any_size else 1)
-        return (segments * found.parts * part_bits(found, size)).astype(np.float64)
+        return _bits(found, size, requirement)
     area = cost.area(found, size, requirement.device, requirement.key_bits)
     return area.share(requirement.device)
+
+
+def _bits(found: Shapes, size: Ints, requirement: Requirement) -> Floats:
+    """Return the bits of filters: with the spare, unless sizes are any."""
+    segments = found.ring_segments + (0 if requirement.any_size else 1)
+    return (segments * found.parts * part_bits(found, size)).astype(np.float64)
 
 
 def _fits(found: Shapes, size: Ints, requirement: Requirement) -> Bools:

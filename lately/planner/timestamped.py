@@ -70,14 +70,17 @@ def timestamped(family: str, requirement: Requirement, *, fitting: bool = True) 
     """Return the filters of a family that meet a requirement, cheapest first.
 
     One for each number of rows of a dictionary, with moves and without, and of hashes and block of
-    a timing filter. Of equal cost, those of fewer memories come first, then of the lower rate. If
-    `fitting`, only what fits on the device counts.
+    a timing filter. Of equal cost, those of fewer bits come first, then of fewer memories, then of
+    the lower rate. If `fitting`, only what fits on the device counts.
     """
     specs = (spec for spec in _SPECS[family](requirement) if buildable(spec, requirement))
     found = [_found(spec, requirement) for spec in specs]
     if fitting and (device := requirement.device) is not None:
         found = [one for one in found if one.area and not _beyond(one.area.excess(device))]
-    return sorted(found, key=lambda one: (one.cost, memories(one.spec), one.worst_rate))
+    return sorted(
+        found,
+        key=lambda one: (one.cost, one.spec.storage_bits, memories(one.spec), one.worst_rate),
+    )
 
 
 def lowest_stamp_rate(requirement: Requirement) -> float | None:
@@ -120,7 +123,11 @@ def _beyond(excess: Mapping[str, "np.ndarray[tuple[int], np.dtype[np.bool_]]"]) 
 def _found(spec: StampSpec, requirement: Requirement) -> StampFound:
     device = requirement.device
     area = None if device is None else stamp_area(spec, device)
-    cost = float(spec.storage_bits if device is None or area is None else area.share(device)[0])
+    cost = float(spec.storage_bits)
+    if requirement.counts_memories:
+        cost = float(unit_profile(spec).block_rams)
+    elif device is not None and area is not None:
+        cost = float(area.share(device)[0])
     rates, slack = stamp_rates(spec, requirement), 0.0
     if isinstance(spec, PartitionedTimingSpec):
         slack = (spec.window + spec.slack) / requirement.window - 1

@@ -5,11 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from lately.boards.flow.devices import DEVICES
 from lately.cli import app as cli
 from lately.golden import FilterSpec, TimedTimingSpec, WindowDictionarySpec
 from lately.hdl.build import filter_unit
 from lately.hdl.profile import HardwareProfile
-from lately.planner import Requirement, choose, promise
+from lately.planner import Requirement, choose, cost, promise
 
 SMALL = ("--window", "500", "--fpr", "0.05", "--family", "gebf")
 
@@ -46,6 +47,29 @@ def test_table():
     assert f"cells {spec.cells // 2:,}: rate" in line
 
 
+def test_cost_without_a_device_is_memories():
+    """README's example, which took 348 memories of 1,024 bits where only bits counted."""
+    options = ("--window", 20_000, "--fpr", 0.01, "--family", "gebf", "--candidates", 1)
+    found = json.loads(run(*options, "--json"))["chosen"]
+    spec = FilterSpec.from_dict(found["spec"])
+    assert found["cost"] == found["memories"] == HardwareProfile(spec).block_rams < 40
+    assert f"  {found['memories']}  " in run(*options)
+    assert "memories" in run(*options)
+    assert "memories" not in run(*options, "--any-size")
+    fewer_bits = json.loads(run(*options, "--bits-only", "--json"))["chosen"]
+    assert fewer_bits["cost"] == fewer_bits["bits"] < found["bits"]
+    assert fewer_bits["memories"] == 348
+
+
+def test_what_is_planned_without_a_device_fits_one():
+    """Of ECP5: the filter of the default cost, in LUTs and block RAMs."""
+    options = ("--window", 20_000, "--fpr", 0.01)
+    spec = FilterSpec.from_dict(json.loads(run(*options, "--json"))["chosen"]["spec"])
+    device = DEVICES["ecp5-25k-6"]
+    area = cost.area(*cost.of_spec(spec), device, spec.key_bits)
+    assert not any(scarce[0] for scarce in area.excess(device).values())
+
+
 def test_files_and_json(tmp_path):
     toml, plot = tmp_path / "filter.toml", tmp_path / "front.svg"
     found = json.loads(run(*SMALL, "--json", "--out", toml, "--plot", plot))
@@ -53,7 +77,7 @@ def test_files_and_json(tmp_path):
     assert found["requirement"] == {
         "window": 500, "false_positive_rate": 0.05, "slack": None, "families": ["gebf"],
         "device": None, "any_size": False, "span": None, "window_per_query": False,
-        "exact_age": False, "remove": False,
+        "exact_age": False, "remove": False, "bits_only": False,
     }  # fmt: skip
     assert found["chosen"] == found["candidates"][0]
     spec = FilterSpec.from_toml(toml)

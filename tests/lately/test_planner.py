@@ -104,16 +104,26 @@ def every_spec(family, window, any_size):
             break
 
 
-@pytest.mark.parametrize("any_size", [False, True])
+COSTS = {
+    "memories": ({}, lambda spec: (HardwareProfile(spec).block_rams, spec.storage_bits)),
+    "bits": ({"bits_only": True}, lambda spec: (spec.storage_bits,) * 2),
+    "bits of any size": ({"any_size": True}, lambda spec: (spec.memory_bits,) * 2),
+}
+"""Options of a requirement, and what is least then: cost, then bits."""
+
+
+@pytest.mark.parametrize("counted", COSTS)
 @pytest.mark.parametrize(
     ("window", "rate", "slack"),
     [(3, 0.3, None), (40, 0.05, None), (40, 0.2, 0.5), (300, 0.01, None), (97, 0.1, 0.3)],
 )
-def test_none_is_cheaper(monkeypatch, window, rate, slack, any_size):
+def test_none_is_cheaper(monkeypatch, window, rate, slack, counted):
+    options, figures = COSTS[counted]
+    any_size = "any_size" in options
     for name, values in SMALL.items():
         monkeypatch.setattr(space, name, values)
     monkeypatch.setattr("lately.planner.search.sizes", lambda any_size: np.array(SIZES[any_size]))
-    requirement = asked(window, rate, slack=slack, any_size=any_size)
+    requirement = asked(window, rate, slack=slack, **options)
     found = cheapest(requirement)
     for family in FAMILIES:
         met = [
@@ -125,18 +135,18 @@ def test_none_is_cheaper(monkeypatch, window, rate, slack, any_size):
                 or spec.guaranteed_window + spec.slack <= (1 + Fraction(str(slack))) * window
             )
         ]
-        bits = [spec.memory_bits if any_size else spec.storage_bits for spec in met]
-        ranks = [
-            (n, s.segments * s.parts, s.worst_false_positive_rate)
-            for n, s in zip(bits, met, strict=True)
-        ]
+        ranks = [rank(spec, figures) for spec in met]
         if not met:
             assert found[family] == []
             continue
         spec = found[family][0].spec
-        own = (found[family][0].cost, spec.segments * spec.parts, spec.worst_false_positive_rate)
-        assert own == pytest.approx(min(ranks))
+        assert rank(spec, figures) == pytest.approx(min(ranks))
+        assert found[family][0].cost == figures(spec)[0]
         assert any(replace(one, clear=spec.clear) == spec for one in met)
+
+
+def rank(spec, figures):
+    return (*figures(spec), spec.segments * spec.parts, spec.worst_false_positive_rate)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +195,7 @@ def test_never_dearer_than_blocked_filters_of_few_shapes():
             while spec.storage_bits < best and spec.worst_false_positive_rate > rate:
                 spec = replace(spec, blocks=2 * spec.blocks)
             best = min(best, spec.storage_bits)
-        assert choose(asked(window, rate)).storage_bits <= best
+        assert choose(asked(window, rate, bits_only=True)).storage_bits <= best
 
 
 def test_the_same_every_time():
@@ -211,7 +221,8 @@ def test_candidates(planned):
         spec = candidate.spec
         assert spec.worst_false_positive_rate <= 0.01
         assert candidate.slack <= 0.2
-        assert candidate.bits == candidate.cost == spec.storage_bits
+        assert candidate.bits == spec.storage_bits
+        assert candidate.memories == candidate.cost == HardwareProfile(spec).block_rams
         assert candidate.latency == HardwareProfile(spec).latency
         assert 1 <= candidate.accesses < spec.ring_segments + 1e-9
 
@@ -296,6 +307,10 @@ def test_drawing(planned, tmp_path, ending, head):
         (
             {"device": DEVICES["ice40-up5k"], "any_size": True},
             "device: must not be given for sizes that no hardware has, not ice40-up5k",
+        ),
+        (
+            {"device": DEVICES["ice40-up5k"], "bits_only": True},
+            "device: must not be given if only bits are the cost, not ice40-up5k",
         ),
     ],
 )

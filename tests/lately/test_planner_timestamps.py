@@ -158,7 +158,8 @@ def test_device_too_small():
 
 
 def every_dictionary(window, rate):
-    shapes = itertools.product(range(1, 13), (4, 8, 16, 32, 64), range(3, 16), ({}, MOVING))
+    sizes = [1 << bits for bits in range(2, 11)]
+    shapes = itertools.product(range(1, 13), sizes, range(3, 16), ({}, MOVING))
     for columns, rows, bits, moving in shapes:
         if bits <= rows.bit_length() - 1 or (moving and not 1 < columns <= MOST_MOVING_COLUMNS):
             continue
@@ -172,13 +173,13 @@ def every_dictionary(window, rate):
 
 
 def every_timing(window, rate, longest):
-    for hashes, size, block in itertools.product(range(1, 12), range(1, 9), (1, 2, 4, 8, 16)):
+    for hashes, size, block in itertools.product(range(1, 12), range(1, 12), (1, 2, 4, 8, 16)):
         whole, cells = math.ceil(window / block) * block, 1 << size
         kept = (1 - (1 - 1 / cells) ** (whole + block - 1)) ** hashes <= rate
         if not kept or (longest is not None and whole + block - 1 > longest):
             continue
         shape = {"window": whole, "block": block, "hashes": hashes, "cells": cells}
-        for bits in range((whole // block + 2).bit_length(), 14):
+        for bits in range((whole // block + 2).bit_length(), 17):
             spec = PartitionedTimingSpec(**shape, stamp_bits=bits)
             if rest_interval(spec) >= LEAST_REST and unit_holds(spec):
                 yield spec
@@ -194,9 +195,16 @@ def test_moves_where_block_rams_are_dearer_than_logic():
 
 @pytest.mark.parametrize(("window", "rate"), [(40, 0.05), (100, 0.2), (33, 0.01)])
 def test_no_dictionary_is_cheaper(window, rate):
+    every = list(every_dictionary(window, rate))
+    (best, *_) = timestamped("window-dictionary", asked(window, rate, bits_only=True))
+    assert best.cost == min(spec.storage_bits for spec in every)
+    assert best.spec in every
     (best, *_) = timestamped("window-dictionary", asked(window, rate))
-    assert best.cost == min(spec.storage_bits for spec in every_dictionary(window, rate))
-    assert best.spec in every_dictionary(window, rate)
+    assert (best.cost, best.spec.storage_bits) == min(map(blocks_and_bits, every))
+
+
+def blocks_and_bits(spec):
+    return unit_profile(spec).block_rams, spec.storage_bits
 
 
 @pytest.mark.parametrize(
@@ -204,10 +212,12 @@ def test_no_dictionary_is_cheaper(window, rate):
     [(40, 0.05, None), (100, 0.2, 0.0), (33, 0.05, 0.25), (33, 0.05, 0.0)],
 )
 def test_no_timing_filter_is_cheaper(window, rate, slack):
-    requirement = asked(window, rate, slack=slack)
+    requirement = asked(window, rate, slack=slack, bits_only=True)
     (best, *_) = timestamped("partitioned-timing", requirement)
     every = list(every_timing(window, rate, requirement.longest_trace))
     assert best.cost == min(spec.storage_bits for spec in every)
+    (fewest, *_) = timestamped("partitioned-timing", replace(requirement, bits_only=False))
+    assert (fewest.cost, fewest.spec.storage_bits) == min(map(blocks_and_bits, every))
     assert best.spec in every
     assert best.worst_rate <= rate
 
