@@ -185,8 +185,8 @@ def choose_unit(
 ) -> "UnitSpec":
     """Return the filter that the options ask for, the default preset if they ask for none.
 
-    It is of any family that has hardware. One that is sized has the ``span``, if it is given;
-    ``window`` are the keys within it then.
+    It is of any family that has hardware. One that is sized is a ring, and has the ``span``, if it
+    is given; ``window`` are the keys within it then.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def choose_unit(
     if sized and (window is None or fpr is None):
         given, missing = ("--fpr", "--window") if window is None else ("--window", "--fpr")
         raise click.UsageError(f"{given} needs {missing}")
-    from ..golden import Specification, any_preset
+    from ..golden import FAMILIES, Specification, any_preset
     from ..hdl.build import unit_kind
 
     if spec is not None:
@@ -211,8 +211,11 @@ def choose_unit(
     if window is not None and fpr is not None:
         from ..planner import Requirement, choose
 
-        asked = Requirement(window=window, false_positive_rate=fpr, span=span)
-        return choose(asked)
+        # Only a ring can shorten its window if a span has more keys.
+        rings = tuple(FAMILIES)
+        return choose(
+            Requirement(window=window, false_positive_rate=fpr, span=span, families=rings)
+        )
     return cast("UnitSpec", any_preset(preset or "default"))
 
 

@@ -227,8 +227,9 @@ def _order(one: Found | StampFound | Candidate, requirement: Requirement) -> tup
 
 
 def _bits(spec: FilterSpec | StampSpec, requirement: Requirement) -> int:
-    without_spare = requirement.any_size and isinstance(spec, FilterSpec)
-    return spec.memory_bits if without_spare else spec.storage_bits
+    if requirement.any_size and isinstance(spec, FilterSpec):
+        return spec.memory_bits
+    return spec.storage_bits
 
 
 def _by_cost(family: str, requirement: Requirement) -> Iterable[Found | StampFound]:
