@@ -1,55 +1,87 @@
-"""Atomic file replacement."""
+"""Files that are written: regular ones appear complete or not at all."""
 
 import errno
 import json
 import os
-import tempfile
+import secrets
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, BinaryIO
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO, NamedTuple
+
+_MOST_LINKS = 40
+_PUBLIC = 0o666
 
 
 @contextmanager
-def replace_file(path: str | os.PathLike[str], *, private: bool = False) -> Iterator[BinaryIO]:
-    """Open a temporary file beside `path`; rename it to `path` when the block succeeds.
+def replace_file(
+    path: str | os.PathLike[str],
+    *,
+    private: bool = False,
+    source: str | os.PathLike[str] | int | None = None,
+) -> Iterator[BinaryIO]:
+    """Open a file that appears at `path`, complete, when the block succeeds.
 
-    A `private` file is for its owner alone; others get the usual mode.
+    A regular file is written beside `path`, forced to disk and renamed. Symbolic links are
+    followed. A device, a FIFO, a socket and a descriptor (``/dev/fd/N``) are written to as they
+    are. The umask of the process applies and is not touched.
+
+    Parameters
+    ----------
+    path : path
+        An existing file keeps its mode and, if the system permits it, its owner.
+    private : bool
+        Whether only its owner may read a regular file, at any moment.
+    source : path or int, optional
+        File or descriptor that the content comes from. If it is a regular file, a new file is
+        no more readable.
 
     Raises
     ------
     OSError
-        If it cannot be written; it names `path`, not the temporary file.
+        If the file cannot be written; the error names `path`, not the temporary file.
     """
     path = os.fspath(path)
-    try:
-        handle, temporary = tempfile.mkstemp(
-            dir=os.path.dirname(path) or ".", prefix=f".{os.path.basename(path)}."
-        )
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-        if not private:
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with _named(path):
+        place = _find(path)
+    whole = place.is_replaced
+    opened = _replacement(place, path, private, source) if whole else _opened(place, path)
+    with opened as file:
+        yield file
 
 
-def check_folder(path: str | os.PathLike[str]) -> None:
-    """Check that the folder of a file to be written exists, before long work.
+def check_output(path: str | os.PathLike[str]) -> object:
+    """Check, before long work, that `replace_file` can write to `path`.
+
+    Returns
+    -------
+    object
+        Identity of the file: equal for all names of one file. None for a character device,
+        which takes the content of several outputs.
 
     Raises
     ------
-    FileNotFoundError
-        If it does not; the error names `path`.
+    OSError
+        If the file cannot be written; the error names `path`.
     """
-    if not os.path.isdir(os.path.dirname(path) or "."):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+    with _named(path):
+        place = _find(os.fspath(path))
+        if place.descriptor is None:
+            folder = os.path.dirname(place.path) or "."
+            os.stat(folder)
+            if not os.access(folder if place.is_replaced else place.path, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    if place.status is None:
+        return os.path.realpath(place.path)
+    shared = stat.S_ISCHR(place.status.st_mode)
+    return None if shared else (place.status.st_dev, place.status.st_ino)
+
+
+def temporary_name(path: str) -> str:
+    """Return a name for a hidden file beside `path` that no other file has."""
+    folder, name = os.path.split(path)
+    # Shortened, as a name has at most 255 bytes.
+    return os.path.join(folder, f".{name[:32]}.{secrets.token_hex(8)}")
 
 
 def write_json(values: Any, path: str | os.PathLike[str]) -> None:
@@ -65,3 +97,139 @@ def write_json(values: Any, path: str | os.PathLike[str]) -> None:
     text = json.dumps(values, indent=1, allow_nan=False)
     with replace_file(path) as file:
         file.write(text.encode() + b"\n")
+
+
+@contextmanager
+def _named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Give errors the name that the user knows."""
+    try:
+        yield
+    except OSError as error:
+        number, reason = error.errno or errno.EIO, error.strerror or str(error)
+        raise OSError(number, reason, os.fspath(path)) from None
+
+
+class _Place(NamedTuple):
+    """Where an output goes: a path without links, or a descriptor; its status if it exists."""
+
+    path: str
+    descriptor: int | None
+    status: os.stat_result | None
+
+    @property
+    def is_replaced(self) -> bool:
+        if self.descriptor is not None:
+            return False
+        return self.status is None or stat.S_ISREG(self.status.st_mode)
+
+
+def _find(path: str) -> _Place:
+    for _ in range(_MOST_LINKS):
+        folder, name = os.path.split(path)
+        if name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
+            # The links there name files that may have been deleted or replaced since.
+            return _Place(path, int(name), os.fstat(int(name)))
+        if not os.path.islink(path):
+            break
+        path = os.path.join(folder, os.readlink(path))
+    else:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    status = None
+    with suppress(FileNotFoundError):
+        status = os.stat(path)
+    if status is None and not path:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if not name or (status is not None and stat.S_ISDIR(status.st_mode)):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    return _Place(path, None, status)
+
+
+@contextmanager
+def _opened(place: _Place, path: str) -> Iterator[BinaryIO]:
+    """Open what is no regular file."""
+    with _named(path):
+        if place.descriptor is not None:
+            handle = os.dup(place.descriptor)
+        elif place.status is not None and stat.S_ISSOCK(place.status.st_mode):
+            import socket
+
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(place.path)
+                handle = connection.detach()
+        else:
+            handle = os.open(place.path, os.O_WRONLY)
+    with os.fdopen(handle, "wb") as file:
+        yield file
+
+
+@contextmanager
+def _replacement(
+    place: _Place,
+    path: str,
+    private: bool,
+    source: str | os.PathLike[str] | int | None,
+) -> Iterator[BinaryIO]:
+    """Open a new file that takes the place of a regular one, or of none, at the end."""
+    temporary = temporary_name(place.path)
+    try:
+        with _named(path):
+            mode = 0o600 if private or place.status else _PUBLIC & _mode_of(source, place.path)
+            # The kernel applies mode and umask as it makes the file.
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            with _named(path):
+                file.flush()
+                if place.status is not None:
+                    _restore(file.fileno(), place.status, private)
+                os.fsync(file.fileno())
+        with _named(path):
+            os.replace(temporary, place.path)
+    except BaseException:
+        # The name is known before the file is there: an interrupt at any moment leaves nothing.
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(place.path)
+
+
+def _mode_of(source: str | os.PathLike[str] | int | None, path: str) -> int:
+    """Return the mode of a file that is new at `path` and comes from a `source`."""
+    if source is None:
+        return _PUBLIC
+    status, folder = os.stat(source), os.stat(os.path.dirname(path) or ".")
+    if not stat.S_ISREG(status.st_mode):
+        return _PUBLIC
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_gid != (folder.st_gid if folder.st_mode & stat.S_ISGID else os.getegid()):
+        mode = _without_group(mode)
+    return mode | 0o600
+
+
+def _without_group(mode: int) -> int:
+    """Take from the group what others do not have: it is not the group that had it."""
+    return mode & ~(0o070 & ~(mode << 3))
+
+
+def _restore(file: int, before: os.stat_result, private: bool) -> None:
+    """Give an open file the owner and the mode of the one whose place it takes."""
+    mode, now = stat.S_IMODE(before.st_mode), os.fstat(file)
+    if (now.st_uid, now.st_gid) != (before.st_uid, before.st_gid):
+        try:
+            os.fchown(file, before.st_uid, before.st_gid)
+        except OSError:
+            try:
+                os.fchown(file, -1, before.st_gid)
+            except OSError:
+                mode = _without_group(mode)
+    os.fchmod(file, 0o600 if private else mode & 0o777)
+
+
+def _sync_folder(path: str) -> None:
+    # Not every system opens folders, or has anything to do for them.
+    with suppress(OSError):
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -2,13 +2,14 @@
 
 import os
 import shutil
-import tempfile
+import stat
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...golden.files import temporary_name
 from ...golden.operations import Operation
 from ...hdl.bus.flat import FlatUnit
 from ...hdl.interface import fields
@@ -60,12 +61,14 @@ def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
     files = texts(design)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        staged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        staged = Path(temporary_name(str(folder)))
+        staged.mkdir()
     except OSError as error:
         # Not the temporary name, which nobody knows.
         raise OSError(error.errno, error.strerror, str(folder)) from None
     try:
-        staged.chmod(0o777 & ~_umask())
+        if folder.exists():
+            staged.chmod(stat.S_IMODE(folder.stat().st_mode))
         for name, text in files.items():
             (staged / name).write_text(text, "utf-8")
         # A folder takes the place of an empty one whole.
@@ -74,12 +77,6 @@ def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
         shutil.rmtree(staged, ignore_errors=True)
         raise
     return sorted(files)
-
-
-def _umask() -> int:
-    umask = os.umask(0)
-    os.umask(umask)
-    return umask
 
 
 def _check_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from .options import (
     strict_option,
     time_limit_option,
 )
+from .outputs import OutputFolder
 from .progress import stage_bar
 from .reporting import require
 
@@ -47,7 +48,10 @@ LOADER = "openFPGALoader"
 @check_option
 @time_limit_option
 @click.option(
-    "--out", metavar="DIR", help="Folder for bitstream and report.  [default: build/BOARD]"
+    "--out",
+    type=OutputFolder(),
+    metavar="DIR",
+    help="Folder for bitstream and report.  [default: build/BOARD]",
 )
 @click.option("--list", "list_boards", is_flag=True, help="List the boards and exit.")
 @json_option

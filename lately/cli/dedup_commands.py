@@ -11,18 +11,18 @@ import click
 from .figures import show
 from .interrupts import Interrupts, interruptible
 from .options import amount_option, choice_option, count_option, json_option, seed_option
+from .outputs import InputFile, OutputFile, content_source
 from .progress import replay_bar
 from .reporting import INTERRUPTED
 
 if TYPE_CHECKING:
     from ..captures.capture_reader import CaptureReader, Packets
     from ..dedup.deduplicate import DedupResult
-    from ..dedup.marks import Marks
 
 
 @click.command("dedup", short_help="Write a capture without the packets that were seen lately.")
-@click.argument("capture", metavar="IN")
-@click.argument("output", metavar="OUT")
+@click.argument("capture", metavar="IN", type=InputFile())
+@click.argument("output", metavar="OUT", type=OutputFile(standard=True, in_place=True))
 @click.option(
     "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
 )
@@ -42,7 +42,12 @@ if TYPE_CHECKING:
     "Ask the golden model, or the compiled hardware, which is checked against it.",
 )
 @click.option("--check", is_flag=True, help="Compare with an exact oracle, whose memory grows.")
-@click.option("--mark", metavar="FILE", help="Write number, time and digest of what was dropped.")
+@click.option(
+    "--mark",
+    type=OutputFile(),
+    metavar="FILE",
+    help="Write number, time and digest of what was dropped.",
+)
 @click.option("--watch", is_flag=True, help="Show rate, drops and fill meanwhile.")
 @json_option
 def dedup(
@@ -79,6 +84,7 @@ def dedup(
     """
     from ..captures.capture_reader import CaptureReader
     from ..dedup.deduplicate import Deduplication, deduplicate
+    from ..dedup.marks import Marks
     from ..dedup.packet_oracle import PacketOracle
     from ..dedup.window import dedup_spec
     from ..golden import from_spec
@@ -96,8 +102,8 @@ def dedup(
     model, oracle = from_spec(spec), PacketOracle(spec, long, window) if check else None
     with ExitStack() as stack:
         packets = stack.enter_context(CaptureReader(capture))
-        out = stack.enter_context(_open_output(output))
-        marks = None if mark is None else stack.enter_context(_open_marks(mark))
+        out = stack.enter_context(_open_output(output, capture))
+        marks = None if mark is None else Marks(stack.enter_context(_open_output(mark, capture)))
         waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
         heard = stack.enter_context(interruptible())
         view = dedup_view(packets.name, model, oracle)
@@ -127,8 +133,8 @@ def dedup(
 
 
 @click.command("tap", short_help="Make a capture of two taps, with known copies.")
-@click.argument("capture", metavar="IN")
-@click.argument("output", metavar="OUT")
+@click.argument("capture", metavar="IN", type=InputFile())
+@click.argument("output", metavar="OUT", type=OutputFile(standard=True, in_place=True))
 @click.option(
     "--delay", default="5us", show_default=True, metavar="T", help="Delay of the second tap."
 )
@@ -139,7 +145,12 @@ def dedup(
 @count_option("--packets", 100_000, "Number of packets of the generator.")
 @amount_option("--rate", "R", "Packets per second of the generator.", 100_000)
 @seed_option
-@click.option("--truth", metavar="FILE", help="Write which packet is a copy, as CSV.")
+@click.option(
+    "--truth",
+    type=OutputFile(),
+    metavar="FILE",
+    help="Write which packet is a copy, as CSV.",
+)
 @json_option
 def tap(
     *,
@@ -175,7 +186,9 @@ def tap(
     with ExitStack() as stack:
         source = made or stack.enter_context(CaptureReader(capture))
         out, lines = (
-            None if path is None else stack.enter_context(_open_output(path))
+            None
+            if path is None
+            else stack.enter_context(_open_output(path, None if made else capture))
             for path in (output, truth)
         )
         progress = stack.enter_context(replay_bar("Starting", "Tapping", "packets"))
@@ -223,8 +236,8 @@ class _UntilInterrupted:
 
 
 @contextmanager
-def _open_output(path: str) -> Iterator[BinaryIO]:
-    """Open a file for a capture, compressed if its name says so, or standard output."""
+def _open_output(path: str, capture: str | None) -> Iterator[BinaryIO]:
+    """Open an output that comes from a `capture`: a file, compressed by its name, or stdout."""
     from ..golden.files import replace_file
     from ..stream_files import compressed
 
@@ -232,14 +245,6 @@ def _open_output(path: str) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    with replace_file(path) as file, compressed(path, file) as packed:
+    source = None if capture is None else content_source(capture)
+    with replace_file(path, source=source) as file, compressed(path, file) as packed:
         yield packed
-
-
-@contextmanager
-def _open_marks(path: str) -> "Iterator[Marks]":
-    from ..dedup.marks import Marks
-    from ..golden.files import replace_file
-
-    with replace_file(path) as file:
-        yield Marks(file)

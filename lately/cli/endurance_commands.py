@@ -12,7 +12,6 @@ from .options import (
     json_option,
     kept_runs_option,
     list_cases_option,
-    make_directory,
     parse_seeds,
     seeds_option,
     workers,
@@ -63,7 +62,7 @@ def bench_endurance(
     from ..replay.run_record import SOAKS, RunRecord
 
     chosen = None if seeds is None else parse_seeds(seeds)
-    make_directory(out)
+    os.makedirs(out, exist_ok=True)
     record = RunRecord(os.path.join(out, "soak.json"), SOAKS)
     with parallel_bar("Reading the hardware", "runs") as progress:
         runs, tally = endurance.endure(cases, record, seeds=chosen, progress=progress, **how)

@@ -14,6 +14,7 @@ from .options import (
     json_option,
     protect_option,
 )
+from .outputs import OutputFolder
 from .reporting import require
 
 FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "full": "when_full"}
@@ -81,7 +82,12 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     is_flag=True,
     help="For a window in time: with each result, of how many ticks every key is still reported.",
 )
-@click.option("--out", metavar="DIR", help="Folder to write, new or empty.  [default: X]")
+@click.option(
+    "--out",
+    type=OutputFolder(),
+    metavar="DIR",
+    help="Folder to write, new or empty.  [default: X]",
+)
 @json_option
 def export(
     *,

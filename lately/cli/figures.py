@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from .options import Command, json_option, print_json
+from .outputs import OutputFile
 from .reporting import INTERRUPTED
 
 Figures = dict[str, Any]
@@ -30,20 +31,18 @@ def figures_command(
 ) -> Callable[[Command], Command]:
     """Return a decorator for a command that returns figures.
 
-    The command gets --json and, with `out`, --out; the folder of that file is checked before the
-    work. Without --json the figures are printed in a `table` of ``tables.toml``. The command
-    fails unless a `count` of events, by their `name`, is zero.
+    The command gets --json and, with `out`, --out. Without --json the figures are printed in a
+    `table` of ``tables.toml``. The command fails unless a `count` of events, by their `name`, is
+    zero.
     """
 
     def decorate(command: Command) -> Command:
         @wraps(command)
         def run(*, as_json: bool, out: str | None = None, **options: Any) -> None:
-            from ..golden.files import check_folder, write_json
-
-            if out is not None:
-                check_folder(out)
             figures = command(**options)
             if out is not None:
+                from ..golden.files import write_json
+
                 write_json(figures, out)
             show(as_json, figures, table, figures)
             if found := count(figures):
@@ -57,4 +56,6 @@ def figures_command(
     return decorate
 
 
-_out = click.option("--out", metavar="FILE", help="Write the figures to FILE, as JSON.")
+_out = click.option(
+    "--out", type=OutputFile(), metavar="FILE", help="Write the figures to FILE, as JSON."
+)

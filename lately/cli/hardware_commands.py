@@ -11,7 +11,6 @@ from .options import (
     json_option,
     kept_runs_option,
     list_cases_option,
-    make_directory,
     parse_seeds,
     seeds_option,
     time_limit_option,
@@ -74,7 +73,7 @@ def bench_hardware(
     from ..benchmarks.hardware import measure
 
     known = None if baseline is None else measurements.load(baseline)
-    make_directory(out)
+    os.makedirs(out, exist_ok=True)
     store = measurements.Store(os.path.join(out, "results.json"))
     with parallel_bar("Reading the hardware", "runs") as progress:
         outcome = measure(cases, store, seeds=chosen, progress=progress, **how)

@@ -18,6 +18,7 @@ from .options import (
     secret_option,
     trace_options,
 )
+from .outputs import InputFile, OutputFile, content_source
 from .reporting import INTERRUPTED, fail_with
 
 if TYPE_CHECKING:
@@ -367,7 +368,7 @@ def _check_settings(opened: "Host | FrameHost", given: dict[str, Any]) -> None:
 
 
 @host.command(short_help="Check and insert the keys of a trace.")
-@click.argument("trace")
+@click.argument("trace", type=InputFile())
 @trace_options
 @count_option("--skip", None, "Skip N operations that the board has already performed.", least=0)
 @count_option("--limit", None, "Stop after N operations.")
@@ -378,7 +379,9 @@ def _check_settings(opened: "Host | FrameHost", given: dict[str, Any]) -> None:
 @click.option("--spec", metavar="FILE", help="Filter that the board must have, a TOML file.")
 @click.option("--preset", metavar="NAME", help="Preset filter that the board must have.")
 @secret_option("With --check: file with the secret to load, 32 hexadecimal digits.")
-@click.option("--out", metavar="FILE", help="Write the verdicts to FILE, as CSV.")
+@click.option(
+    "--out", type=OutputFile(), metavar="FILE", help="Write the verdicts to FILE, as CSV."
+)
 @json_option
 @click.pass_obj
 def stream(
@@ -436,7 +439,9 @@ def stream(
         if wanted is not None:
             opened.check_spec(wanted)
         asked = _asked(opened, window, query_class)
-        verdicts = stack.enter_context(replace_file(out)) if out else None
+        verdicts = None
+        if out:
+            verdicts = stack.enter_context(replace_file(out, source=content_source(trace)))
         with _explained():
             # What is refused changes nothing on the board.
             opened.checked_windows(asked, 1)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from .outputs import OutputFolder
+
 if TYPE_CHECKING:
     from ..hdl.build import UnitSpec
     from ..planner.requirement import Span
@@ -72,7 +74,14 @@ def kept_runs_option(name: str) -> Callable[[Command], Command]:
     """Return --out, a folder that keeps finished runs: by default that of a `name` in build."""
     text = "Keep finished runs in DIR, and resume from those already there."
     default = os.path.join("build", name)
-    return click.option("--out", default=default, show_default=True, metavar="DIR", help=text)
+    return click.option(
+        "--out",
+        type=OutputFolder(),
+        default=default,
+        show_default=True,
+        metavar="DIR",
+        help=text,
+    )
 
 
 time_limit_option = amount_option(
@@ -265,20 +274,6 @@ def read_secret(path: str) -> int:
         raise click.ClickException(
             f"{path}: must hold 32 hexadecimal digits, but does not"
         ) from None
-
-
-def make_directory(directory: str) -> None:
-    """Make the folder that --out names, if it does not exist yet.
-
-    Raises
-    ------
-    ClickException
-        If there is a file of that name.
-    """
-    try:
-        os.makedirs(directory, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise click.ClickException(f"out: must be a directory, not the file {directory}") from None
 
 
 def print_json(value: object) -> None:

@@ -7,6 +7,7 @@ import click
 
 from .figures import show
 from .options import WHEN_FULL, count_option, json_option, workers
+from .outputs import OutputFile
 from .progress import parallel_bar
 from .reporting import fail_with
 from .reproduce_commands import print_reproduction
@@ -80,8 +81,15 @@ if TYPE_CHECKING:
     "--key-bits", type=int, default=64, show_default=True, help="Width of a key, in bits."
 )
 @count_option("--candidates", 3, "Number of candidates to list per family.")
-@click.option("--out", metavar="FILE", help="Write the cheapest filter to FILE, as TOML.")
-@click.option("--plot", metavar="FILE", help="Plot cost against rate in FILE: .svg, .png or .pdf.")
+@click.option(
+    "--out", type=OutputFile(), metavar="FILE", help="Write the cheapest filter to FILE, as TOML."
+)
+@click.option(
+    "--plot",
+    type=OutputFile(),
+    metavar="FILE",
+    help="Plot cost against rate in FILE: .svg, .png or .pdf.",
+)
 @json_option
 @click.pass_context
 def plan(

@@ -1,11 +1,13 @@
 """Command that measures the papers' tables and figures anew."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .figures import show
-from .options import json_option, make_directory, print_json, workers
+from .options import json_option, print_json, workers
+from .outputs import OutputFolder
 from .progress import parallel_bar
 from .reporting import fail_with
 
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 @workers("Processes")
 @click.option("--anew", is_flag=True, help="Measure again what is in the cache folder.")
 @click.option(
-    "--out", metavar="DIR", help="Write reproduction.md, reproduction.json and drawings to DIR."
+    "--out",
+    type=OutputFolder(),
+    metavar="DIR",
+    help="Write reproduction.md, reproduction.json and drawings to DIR.",
 )
 @click.option("--list", "list_studies", is_flag=True, help="List the studies and exit.")
 @json_option
@@ -62,7 +67,7 @@ def reproduce(
     from ..studies.store import Store, cache_directory
 
     if out is not None:
-        make_directory(out)
+        os.makedirs(out, exist_ok=True)
     with parallel_bar("points", "points") as progress:
         done = run(studies, Store(cache_directory()), progress=progress, **how)
     if out is not None:

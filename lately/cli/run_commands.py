@@ -15,11 +15,11 @@ from .options import (
     count_option,
     filter_options,
     json_option,
-    make_directory,
     read_secret,
     secret_option,
     trace_options,
 )
+from .outputs import InputFile, OutputFolder, content_source
 from .progress import replay_bar
 from .reporting import fail_with
 from .span_options import choose_timed_spec, span_options
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @click.command("run", short_help="Replay a stream through RTL, golden model and exact oracle.")
-@click.argument("trace")
+@click.argument("trace", type=InputFile())
 @filter_options
 @click.option(
     "--window", type=int, metavar="N", help="Find a filter that guarantees N insertions ..."
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 @count_option("--limit", None, "Stop after N operations.")
 @click.option(
     "--out",
+    type=OutputFolder(),
     metavar="DIR",
     help="Write the verdicts, report.json, report.html and report.png to DIR.",
 )
@@ -137,7 +138,9 @@ def run(
         replay = partial(_run, records, chosen, watch, engine=engine, tick=unit, limit=limit,
                          query_window=asked, table=thresholds,
                          query_class=query_class, secret=secret)  # fmt: skip
-        result = replay(None) if out is None else _run_into(out, verdicts, replay)
+        result = (
+            replay(None) if out is None else _run_into(out, verdicts, replay, content_source(trace))
+        )
     figures = result.figures()
     show(as_json, figures, "run", figures | {"classes": class_rows(result)})
     if failures := result.failures():
@@ -165,19 +168,23 @@ def _run_bar(waiting: str) -> "Iterator[Callable[[RunResult, float | None], None
         yield lambda result, share: bar(result.operations, share)
 
 
-def _run_into(directory: str, verdicts: str, replay: "Callable[[Any], RunResult]") -> "RunResult":
-    """Replay and write the files, which appear together or not at all."""
-    from ..golden.files import replace_file
+def _run_into(
+    directory: str, verdicts: str, replay: "Callable[[Any], RunResult]", source: str | int
+) -> "RunResult":
+    """Replay a `source` and write the files, which appear together or not at all."""
+    from ..golden.files import check_output, replace_file
     from ..replay.plots import picture
     from ..replay.report import html
     from ..replay.verdicts import open_verdicts
 
     existed = os.path.isdir(directory)
-    make_directory(directory)
+    os.makedirs(directory, exist_ok=True)
+    drawing = os.path.join(directory, "report.png")
     try:
+        check_output(drawing)
         with ExitStack() as stack:
             page, figures, table = (
-                stack.enter_context(replace_file(os.path.join(directory, name)))
+                stack.enter_context(replace_file(os.path.join(directory, name), source=source))
                 for name in ("report.html", "report.json", f"verdicts.{verdicts}")
             )
             with open_verdicts(table, verdicts) as sink:
@@ -185,7 +192,7 @@ def _run_into(directory: str, verdicts: str, replay: "Callable[[Any], RunResult]
             report = result.figures() | result.series()
             figures.write(json.dumps(report, indent=1, allow_nan=False).encode() + b"\n")
             page.write(html(result).encode("utf-8", "backslashreplace"))
-            picture(result, os.path.join(directory, "report.png"))
+            picture(result, drawing, source=source)
     except BaseException:
         if not existed:
             with suppress(OSError):

@@ -17,6 +17,7 @@ from .options import (
     strict_option,
     time_limit_option,
 )
+from .outputs import OutputFolder
 from .progress import stage_bar
 from .reporting import require
 
@@ -68,7 +69,11 @@ if TYPE_CHECKING:
 )
 @time_limit_option
 @click.option(
-    "--out", "directory", metavar="DIR", help="Keep the netlist, the report and the logs in DIR."
+    "--out",
+    "directory",
+    type=OutputFolder(),
+    metavar="DIR",
+    help="Keep the netlist, the report and the logs in DIR.",
 )
 @click.option("--list", "list_devices", is_flag=True, help="List the devices and exit.")
 @json_option

@@ -14,6 +14,7 @@ from .options import (
     protect_option,
     seed_option,
 )
+from .outputs import OutputFile
 from .progress import counting_bar
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ KINDS = ("memory", "buffer", "register", "counter")
 @seed_option
 @click.option(
     "--record",
+    type=OutputFile(),
     metavar="FILE",
     help="Keep the figures of each campaign in FILE, and resume from those already there.",
 )

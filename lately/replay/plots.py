@@ -36,8 +36,15 @@ COLOURS = {
 _POINTS = 32
 
 
-def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
+def picture(
+    result: RunResult,
+    path: str | os.PathLike[str],
+    *,
+    source: str | os.PathLike[str] | int | None = None,
+) -> None:
     """Write the three plots side by side; the ending of `path` (.png, .svg) gives the format.
+
+    The `source` is as for `lately.golden.files.replace_file`.
 
     Raises
     ------
@@ -58,7 +65,7 @@ def picture(result: RunResult, path: str | os.PathLike[str]) -> None:
             upper = figure.add_subplot(grid[0, column])
             draw(upper, figure.add_subplot(grid[1, column], sharex=upper), result)
         _draw_fills(figure.add_subplot(grid[:, 1]), result)
-        with replace_file(path) as file:
+        with replace_file(path, source=source) as file:
             metadata = {"Date": None} if form == "svg" else None
             figure.savefig(file, format=form, dpi=160, metadata=metadata)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..golden.errors import LatelyError
-from ..golden.files import check_folder, replace_file
+from ..golden.files import check_output, replace_file
 
 Runs = dict[str, dict[str, Any]]
 """Figures of runs by their names."""
@@ -92,12 +92,12 @@ class RunRecord:
     ------
     RunRecordError
         If the file is damaged.
-    FileNotFoundError
-        If it has no folder.
+    OSError
+        If the file cannot be written.
     """
 
     def __init__(self, path: str | os.PathLike[str], kind: RecordKind) -> None:
-        check_folder(path)
+        check_output(path)
         self._path = path
         self._kind = kind
         self._runs = self._read()

@@ -1,0 +1,96 @@
+"""Files and folders of a command line, checked before any work."""
+
+import os
+import stat
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+_FILES = "lately.cli.outputs"
+"""Where a context keeps the files of its command line."""
+
+
+class InputFile(click.Path):
+    """File that a command reads, or - for standard input: no output may destroy it."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the path; what is wrong with it is reported where it is opened."""
+        with suppress(OSError, ValueError, AttributeError):
+            found = os.stat(content_source(value))
+            _note(param, ctx, value, (found.st_dev, found.st_ino), "input")
+        return value
+
+
+class OutputFile(click.Path):
+    """File that a command writes.
+
+    Parameters
+    ----------
+    standard : bool
+        Whether - stands for standard output.
+    in_place : bool
+        Whether the file may be an input of the command.
+    """
+
+    def __init__(self, *, standard: bool = False, in_place: bool = False) -> None:
+        super().__init__()
+        self._standard = standard
+        self._in_place = in_place
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the path, if the file can be written and is no other file of the command."""
+        if value != "-":
+            from ..golden.files import check_output
+
+            _note(param, ctx, value, check_output(value), "place" if self._in_place else "output")
+        elif not self._standard:
+            self.fail("must be a file, not - for standard output", param, ctx)
+        else:
+            # There may be no standard output, or none of the system.
+            with suppress(OSError, ValueError, AttributeError):
+                found = os.fstat(sys.stdout.fileno())
+                if stat.S_ISREG(found.st_mode):
+                    _note(param, ctx, value, (found.st_dev, found.st_ino), "output")
+        return value
+
+
+class OutputFolder(click.Path):
+    """Folder that a command makes, if need be, and writes to."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the path, if there is such a folder or it can be made."""
+        if value == "-":
+            self.fail("must be a folder, not - for standard output", param, ctx)
+        path = Path(value).absolute()
+        there = next(folder for folder in (path, *path.parents) if folder.exists())
+        if not there.is_dir():
+            raise click.ClickException(f"out: must be a directory, not the file {value}")
+        if not os.access(there, os.W_OK):
+            raise click.ClickException(f"out: must be a directory to write to, not {value}")
+        return value
+
+
+def content_source(path: str) -> str | int:
+    """Return the file that an input is, or the descriptor that - stands for."""
+    return sys.stdin.fileno() if path == "-" else path
+
+
+def _note(
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+    path: str,
+    identity: object,
+    role: str,
+) -> None:
+    """Refuse a file that the command line has already, unless it is only read or is in place."""
+    if param is None or ctx is None or identity is None:
+        return
+    name = param.opts[0] if isinstance(param, click.Option) else param.human_readable_name
+    files = ctx.meta.setdefault(_FILES, {})
+    for other, its_role in files.setdefault(identity, []):
+        if "output" in (role, its_role) or role == its_role == "place":
+            one, two = sorted((other, name))
+            raise click.UsageError(f"{one} and {two}: must be two files, not both {path}", ctx)
+    files[identity].append((name, role))
