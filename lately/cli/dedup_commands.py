@@ -71,8 +71,8 @@ def dedup(
     may be - for standard input and output. A packet is dropped
     if one with the same digest came within the span and within the window, which is a number of
     packets. The first of equal packets is kept; each one that is dropped is remembered from
-    its own time on. Ctrl-C leaves a capture of what was read until then. Figures are printed
-    unless the capture goes to standard output.
+    its own time on. Ctrl-C, SIGTERM and SIGHUP leave a capture of what was read until then. Figures
+    are printed unless the capture goes to standard output.
 
     \b
     Examples:
@@ -105,13 +105,15 @@ def dedup(
         out = stack.enter_context(_open_output(output, capture))
         marks = None if mark is None else Marks(stack.enter_context(_open_output(mark, capture)))
         waiting = "Compiling the RTL" if engine == "rtl" else "Starting"
-        heard = stack.enter_context(interruptible())
         view = dedup_view(packets.name, model, oracle)
-        progress = stack.enter_context(live_view(waiting, view) if watch else _dedup_bar(waiting))
-        source = _UntilInterrupted(packets, heard)
-        result = deduplicate(
-            source, out, what, model=model, oracle=oracle, mark=marks, progress=progress
-        )
+        shown = live_view(waiting, view) if watch else _dedup_bar(waiting)
+        with interruptible() as heard, shown as progress:
+            source = _UntilInterrupted(packets, heard)
+            result = deduplicate(
+                source, out, what, model=model, oracle=oracle, mark=marks, progress=progress
+            )
+            # Here an interrupt does not take away what is whole.
+            stack.close()
     figures = {
         "capture": {"name": packets.name, "format": packets.format},
         "span_seconds": long / 1e9,
@@ -211,11 +213,12 @@ def _nanoseconds(name: str, text: str | None) -> int:
 
 
 class _UntilInterrupted:
-    """A capture that ends where Ctrl-C is heard."""
+    """A capture that ends at an interrupt."""
 
     def __init__(self, capture: "CaptureReader", heard: Interrupts) -> None:
         self._capture = capture
         self._heard = heard
+        self._begun = False
 
     @property
     def missing(self) -> int:
@@ -230,6 +233,10 @@ class _UntilInterrupted:
         return self._capture.fraction
 
     def read(self) -> "Packets | None":
+        if not self._begun:
+            # It is there already, and has the header, without which no file is a capture.
+            self._begun = True
+            return self._capture.read()
         with self._heard.waiting():
             return None if self._heard() else self._capture.read()
         return None

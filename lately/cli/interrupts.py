@@ -1,29 +1,35 @@
-"""Ctrl-C, heard where nothing is lost."""
+"""Ctrl-C, SIGTERM and SIGHUP, which end a command where nothing is lost."""
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from types import FrameType
+from typing import Any
+
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Signals that end a command, as far as the system has them."""
 
 
 class Interrupts:
-    """Whether Ctrl-C was heard; calling it tells."""
+    """Whether an interrupt came; calling it returns that."""
 
     def __init__(self) -> None:
         self._heard = self._waiting = False
 
     def __call__(self) -> bool:
-        """Return whether Ctrl-C was heard."""
+        """Return whether an interrupt came."""
         return self._heard
 
     def hear(self) -> None:
-        """Take note of Ctrl-C, and end a block that waits."""
+        """Take note of an interrupt, and end a block that waits."""
         self._heard = True
         if self._waiting:
             raise KeyboardInterrupt
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """End the block when Ctrl-C is heard: for what may wait for long and has no effects."""
+        """End the block at an interrupt: for work that may wait for long and has no effects."""
         with suppress(KeyboardInterrupt):
             self._waiting = True
             try:
@@ -34,20 +40,31 @@ class Interrupts:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupts]:
-    """Yield whether Ctrl-C was heard once, to be asked where nothing is lost; the next acts."""
+    """Yield whether an interrupt came, for a block that ends by itself; the second one acts."""
     interrupts = Interrupts()
+    with ExitStack() as stack:
 
-    def hear(number: int, frame: object) -> None:
-        signal.signal(signal.SIGINT, before)
-        interrupts.hear()
+        def hear(number: int, frame: FrameType | None) -> None:
+            stack.close()
+            interrupts.hear()
 
-    try:
-        before = signal.signal(signal.SIGINT, hear)
-    except ValueError:
-        # Only the main thread hears signals.
+        stack.enter_context(handled_by(hear))
         yield interrupts
-        return
+
+
+@contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """Have a `handler` take Ctrl-C, SIGTERM and SIGHUP; ignored signals stay ignored."""
+    before: dict[int, Any] = {}
+    # Only the main thread handles signals.
+    if threading.current_thread() is threading.main_thread():
+        for name in _ENDING:
+            number = getattr(signal, name, None)
+            # After nohup a hang-up is ignored, and Ctrl-C in a background job of a script.
+            if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):
+                before[number] = signal.signal(number, handler)
     try:
-        yield interrupts
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, old in before.items():
+            signal.signal(number, old)

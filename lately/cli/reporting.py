@@ -1,13 +1,16 @@
 """One line on standard error for every error of a command, and its exit status."""
 
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from contextlib import suppress
 from typing import Any
 
 import click
 
 from ..golden.errors import install_hint
+from .interrupts import handled_by
 
 _EXTRAS = {
     "amaranth": "sim",
@@ -24,14 +27,14 @@ _EXTRAS = {
 """Extras by the module that a command lacks. All other modules come with ``cli``."""
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 plus the number of the signal."""
+"""Exit status after Ctrl-C, SIGTERM or SIGHUP: 128 plus the number of the first."""
 
 
 class OneLineErrors(click.Group):
     """Group of commands that report every error in one line on standard error.
 
     Exit status: 1 for an error, 2 for a wrong command line, `INTERRUPTED`
-    after Ctrl-C.
+    after Ctrl-C, SIGTERM or SIGHUP.
     """
 
     def main(self, *args: Any, **extra: Any) -> Any:
@@ -40,13 +43,14 @@ class OneLineErrors(click.Group):
         if not extra.pop("standalone_mode", True):
             return start(*args, standalone_mode=False, **extra)
         try:
-            status = start(*args, standalone_mode=False, **extra)
+            with handled_by(signal.default_int_handler):
+                status = start(*args, standalone_mode=False, **extra)
         except click.UsageError as error:
             status = _explain_usage(error)
         except click.ClickException as error:
             status = _complain(error.format_message(), error.exit_code)
         except click.Abort:
-            click.echo("lately: interrupted", err=True)
+            _say("\nlately: interrupted")
             status = INTERRUPTED
         except Exception as error:
             message = _explain(error)
@@ -57,7 +61,11 @@ class OneLineErrors(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command that was asked for."""
-        result = super().invoke(ctx)
+        try:
+            result = super().invoke(ctx)
+        except KeyboardInterrupt:
+            # Before click writes to a terminal that may be gone.
+            raise click.Abort from None
         if sys.stdout is not None:
             # Here click still knows what to do about a pipe that nobody reads.
             sys.stdout.flush()
@@ -85,8 +93,14 @@ def require(module: str, extra: str) -> None:
 
 
 def _complain(message: str, status: int) -> int:
-    click.echo(f"lately: error: {' '.join(message.split())}", err=True)
+    _say(f"lately: error: {' '.join(message.split())}")
     return status
+
+
+def _say(line: str) -> None:
+    # After a hang-up there is no terminal.
+    with suppress(OSError):
+        click.echo(line, err=True)
 
 
 def _explain_usage(error: click.UsageError) -> int:

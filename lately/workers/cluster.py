@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -136,7 +137,7 @@ def _is_alive(process: psutil.Process) -> bool:
 
 @contextmanager
 def _shielded() -> Iterator[None]:
-    """Put Ctrl-C off; what is started here never hears of it.
+    """Put interrupts off; what is started here never hears of Ctrl-C.
 
     The threads and processes of a cluster are among that, later ones too. The
     first process ends the others, but only once they have started.
@@ -144,11 +145,22 @@ def _shielded() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    late: list[int] = []
+    handlers: dict[int, Any] = {}
+    # Handlers are put off, as threads without the mask take signals too. Workers inherit the mask.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(signal.getsignal(number)):
+                handlers[number] = signal.signal(number, lambda number, _: late.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number in late[:1]:
+            signal.raise_signal(number)
 
 
 # A scheduler's

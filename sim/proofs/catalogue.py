@@ -1,12 +1,13 @@
 """All proofs of the hardware, from its parts to the promise that the window makes."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from typing import Any
 
 from ...golden.errors import LatelyError
+from ..toolchain import end_yosys
 from . import (
     answers,
     buses,
@@ -132,6 +133,9 @@ def prove(
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            # Another one may be started as long as a proof goes on.
+            while wait(futures, timeout=0.1).not_done:
+                end_yosys()
             raise
 
 
