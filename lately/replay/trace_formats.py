@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, DecimalException
@@ -116,7 +117,10 @@ def _detect(name: str, head: list[str], *, key: Sequence[str], time: str | None)
     if any(_LOG_LINE.match(line) for line in head):
         return "log"
     stem = re.sub(r"\.(gz|zst)$", "", name.lower())
-    header = next(csv.reader(head[:1]), [])
+    header: list[str] = []
+    # A line with a field too long for CSV is no header.
+    with suppress(csv.Error):
+        header = next(csv.reader(head[:1]), [])
     if stem.endswith(".csv") or key or time or (len(header) > 1 and "key" in header):
         return "csv"
     other = _other_format([line for line in head if not line.isspace()])
@@ -224,7 +228,7 @@ def _open_csv(
     for option, column in [("key", column) for column in names] + [("time", time)]:
         if column is not None and column not in header:
             raise TraceError(
-                f"{option}: must be a column of {name} ({_columns(header)}), not {column!r}"
+                f"{option}: must be a column of {name} ({columns_text(header)}), not {column!r}"
             )
     keys = [header.index(column) for column in names]
     times = header.index(time) if time is not None else None
@@ -237,7 +241,7 @@ def _default_key(name: str, header: Sequence[str], time: str | None) -> tuple[st
     others = tuple(column for column in header if column != time)
     if len(others) != 1:
         raise TraceError(
-            f"key: must name a column of {name}, which has no column 'key': {_columns(header)}"
+            f"key: must name a column of {name}, which has no column 'key': {columns_text(header)}"
         )
     return others
 
@@ -284,7 +288,8 @@ def _nanoseconds(text: str) -> int | None:
         return _moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     if seconds.is_nan():
         return None
-    if abs(seconds) >= _MOST_SECONDS:
+    # The absolute value of a huge number would overflow.
+    if seconds.copy_abs() >= _MOST_SECONDS:
         raise ValueError("out of range")
     return round(seconds * NANOSECONDS)
 
@@ -293,7 +298,8 @@ def _moment(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND * 1000
 
 
-def _columns(header: Sequence[str]) -> str:
+def columns_text(header: Sequence[str]) -> str:
+    """Return the names of columns for a message."""
     return _excerpt(", ".join(header), 200)
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from ..stream_files import StreamFile, is_capture, open_stream
 from .text_lines import open_text
-from .trace_formats import Record, Rejects, TraceError, open_records
+from .trace_formats import Record, Rejects, TraceError, columns_text, open_records
 
 FORMATS = ("auto", "log", "csv", "lines", "capture")
 """Formats of a trace; "auto" tells them apart by its first lines."""
@@ -94,7 +94,7 @@ class Trace(AbstractContextManager["Trace"]):
     def _empty_message(self) -> str:
         expected = {
             "log": "NCSA common or combined log lines",
-            "csv": f"CSV rows with a key in {', '.join(self.key)}",
+            "csv": f"CSV rows with a key in {columns_text(self.key)}",
             "lines": "text lines",
             "capture": "packets with a key",
         }[self.format]

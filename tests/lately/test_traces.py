@@ -312,7 +312,7 @@ def test_csv_without_header(tmp_path, content):
 
 
 def test_csv_none_parses(tmp_path):
-    with pytest.raises(TraceError, match="must hold CSV rows with a key in key, but holds none"):
+    with pytest.raises(TraceError, match="must hold CSV rows with a key in 'key', but holds none"):
         records(write(tmp_path / "k.csv", "key\n"))
 
 
