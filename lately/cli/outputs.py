@@ -41,6 +41,8 @@ class OutputFile(click.Path):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path, if the file can be written and is no other file of the command."""
+        if self._standard and value in ("/dev/stdout", "/dev/fd/1"):
+            value = "-"
         if value != "-":
             from ..golden.files import check_output
 

@@ -99,7 +99,9 @@ def _layouts() -> dict[str, Any]:
 def _cell(template: str, values: dict[str, Any]) -> str:
     text = str(_environment().from_string(template).render(values))
     # A terminal is not sent control characters, or the bytes of a name that are no text.
-    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
+    )
 
 
 @cache

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...golden import PartitionedTimingSpec, Specification, dictionary_preset, timing_preset
+from ...golden.files import write_json
 from ...golden.spec.all_presets import any_preset
 from .code_coverage import Tally, read_points, tally
 from .coverage import Counts, missed
@@ -197,7 +198,7 @@ def main(directory: Path = Path("build/coverage")) -> int:
             units[name] = measure(spec, directory.resolve() / name)
     print_report(units, console)
     path = directory / "coverage.json"
-    path.write_text(json.dumps({name: unit.as_json() for name, unit in units.items()}, indent=1))
+    write_json({name: unit.as_json() for name, unit in units.items()}, path)
     console.print(f"Written: {path}")
     return 0 if all(unit.passed for unit in units.values()) else 1
 

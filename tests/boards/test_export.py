@@ -297,6 +297,19 @@ def test_constraint_is_for_the_device(memory, target, device, period):
     assert f"arch: {device.split('-')[0]}\n" in found["x.core"]
 
 
+def test_folder_has_the_usual_mode_or_keeps_its_own(tmp_path, monkeypatch):
+    (tmp_path / "usual").mkdir()
+    (tmp_path / "closed").mkdir(0o700)
+    (tmp_path / "link").symlink_to("closed")
+    monkeypatch.setattr(bundle, "texts", lambda design: {"a": "text"})
+    monkeypatch.delattr(os, "umask")
+    for name in ("new", "link"):
+        write(design("axis"), tmp_path / name)
+    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("usual", "new", "closed")]
+    assert modes == [modes[0], modes[0], 0o700]
+    assert (tmp_path / "link").is_symlink()
+
+
 def test_folder_wrong(tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("mine")

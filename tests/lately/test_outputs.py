@@ -150,6 +150,12 @@ def test_standard_output_is_an_output(capture, tmp_path, monkeypatch):
             OutputFile().convert(str(tmp_path / "out"), click.Option(["--mark"]), context)
 
 
+@pytest.mark.parametrize("name", ["-", "/dev/stdout", "/dev/fd/1"])
+def test_standard_output_gets_the_capture_alone(capture, capfdbinary, name):
+    main.main(["dedup", str(capture), name], standalone_mode=False)
+    assert capfdbinary.readouterr() == (UNIQUE, b"")
+
+
 def test_input_that_an_output_would_destroy(capture, tmp_path):
     os.symlink("in.pcap", tmp_path / "link")
     for path in (capture, tmp_path / "link"):
