@@ -403,8 +403,8 @@ def stream(
 ) -> None:
     """Check and insert every key of TRACE in the board's filter.
 
-    TRACE and its keys are as for 'lately run'. Ctrl-C ends the stream after
-    the operations under way; the finished ones are written and reported, and
+    TRACE and its keys are as for 'lately run'. Ctrl-C, SIGTERM and SIGHUP end the
+    stream after the operations under way; the finished ones are written and reported, and
     --skip resumes after them.
 
     With --check the filter is cleared first, after its secret has been loaded
