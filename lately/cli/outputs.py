@@ -5,6 +5,7 @@ import stat
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,7 +16,7 @@ _FILES = "lately.cli.outputs"
 class InputFile(click.Path):
     """File that a command reads, or - for standard input: no output may destroy it."""
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path; what is wrong with it is reported where it is opened."""
         with suppress(OSError, ValueError, AttributeError):
             found = os.stat(content_source(value))
@@ -39,7 +40,7 @@ class OutputFile(click.Path):
         self._standard = standard
         self._in_place = in_place
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path, if the file can be written and is no other file of the command."""
         if self._standard and value in ("/dev/stdout", "/dev/fd/1"):
             value = "-"
@@ -61,7 +62,7 @@ class OutputFile(click.Path):
 class OutputFolder(click.Path):
     """Folder that a command makes, if need be, and writes to."""
 
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the path, if there is such a folder or it can be made."""
         if value == "-":
             self.fail("must be a folder, not - for standard output", param, ctx)

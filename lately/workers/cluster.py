@@ -156,11 +156,11 @@ def _shielded() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for number in late[:1]:
-            signal.raise_signal(number)
+        if late:
+            signal.raise_signal(late[0])
 
 
 # A scheduler's
