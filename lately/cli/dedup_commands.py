@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--span", default="50ms", show_default=True, metavar="T", help="Remember a packet for a time."
 )
-@count_option("--window", 65_536, "Drop a packet only if its copy is at most this many packets back.")
+@count_option("--window", 65_536, "Drop a packet only if its copy is at most N packets back.")
 @amount_option("--fpr", "P", "Share of new packets that may be dropped all the same.", 1e-6)
 @click.option(
     "--fields",

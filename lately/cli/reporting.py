@@ -3,8 +3,8 @@
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 import click
