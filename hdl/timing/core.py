@@ -241,8 +241,8 @@ class CountedTimingCore(StampedCore):
 
     def __init__(self, spec, **options):
         check_rest(spec)
-        self.sweep = RestSweep(cells=spec.cells, interval=rest_interval(spec))
         super().__init__(spec, **options)
+        self.sweep = RestSweep(cells=spec.cells, interval=rest_interval(spec), waits=self._told)
 
     def _elaborate_sweep(self, m, control):
         m.submodules.sweep = sweep = self.sweep

@@ -179,6 +179,9 @@ class RestSweep(wiring.Component):
         Power of two.
     interval : int
         Clocks of which the sweep takes one, for its pace.
+    waits : bool
+        Whether it reads no cell before all wiped ones are written. It must if cells are protected,
+        as it would find those upset that were never written.
 
     Members
     -------
@@ -193,8 +196,9 @@ class RestSweep(wiring.Component):
         For one clock in `interval`: one without an operation is to come.
     """
 
-    def __init__(self, *, cells, interval):
+    def __init__(self, *, cells, interval, waits=False):
         self._cells = cells
+        self._waits = waits
         self._interval = interval
         super().__init__(
             {
@@ -212,8 +216,9 @@ class RestSweep(wiring.Component):
         m = Module()
         # Wiped cells are written by the time that an operation comes.
         settling = Signal(BETWEEN + 1)
+        free = self.free & ~settling.any() if self._waits else self.free
         m.d.comb += [
-            self.sweep.eq(self.free | self.wipe),
+            self.sweep.eq(free | self.wipe),
             self.clean.eq(~self.wipe & ~settling.any()),
         ]
         m.d.sync += settling.eq(Cat(self.wipe, settling))

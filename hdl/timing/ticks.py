@@ -65,8 +65,9 @@ class TickCount(wiring.Component):
     def _elaborate_check(self, m, count, tick):
         """Drive the parity of a count by one that counts a clock ahead of it, at a `tick`."""
         ahead = Signal(self._bits, name=f"{count.name}_ahead", init=count.init)
-        # After reset, before the first tick comes here.
-        check = Signal(check_bits(self._bits), name=f"{count.name}_parity")
+        # The first cells are wiped with it right after reset.
+        odd = count.init.bit_count() & 1
+        check = Signal(check_bits(self._bits), name=f"{count.name}_parity", init=1 - odd)
         m.d.sync += [ahead.eq(ahead + tick), check.eq(parity(ahead))]
         m.d.comb += getattr(self, f"{count.name}_check").eq(check)
 
