@@ -80,7 +80,7 @@ def run(
     Raises
     ------
     SpecificationError
-        If tables of thresholds answer, or the unit has nothing of the kinds.
+        If tables of thresholds answer, or the unit has nothing of one of the kinds.
     ToolError
         If a tool is missing or fails.
     """
@@ -110,8 +110,9 @@ class _Tally:
     def __init__(self, campaign: Campaign, upsets: Any) -> None:
         self._elements = upsets.elements
         self.targets = [at for at, one in enumerate(self._elements) if one.kind in campaign.kinds]
-        named = " or ".join(campaign.kinds)
-        require(bool(self.targets), "kind", "must be one that the unit has", named)
+        held = sorted({one.kind for one in self._elements})
+        for kind in campaign.kinds:
+            require(kind in held, "kind", f"must be one the unit has, {' or '.join(held)}", kind)
         self._identity = {
             "spec": campaign.spec.to_dict(),
             "options": dict(campaign.options),

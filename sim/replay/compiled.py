@@ -22,7 +22,6 @@ from ...hdl.profile import HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
 from ...hdl.verilog import LONGEST_SILENCE, TAG_BITS, TOP, time_options, unit_verilog
-from ..toolchain import models
 from .beats import Beats
 from .compiled_dictionary import CompiledDictionary
 from .compiled_stamps import CompiledCountedTiming, CompiledTiming
@@ -67,20 +66,19 @@ def compiled_model(
     ToolError
         If a tool is missing or fails.
     SpecificationError
-        If the hardware cannot hold the specification.
+        If the hardware cannot hold the specification, or as `lately.sim.replay.model.cached_model`.
     """
     unit = unit_verilog(
         spec, organisation=organisation, memory=memory, protect=protect, check=check
     )
-    blocks = models(memory, inverted=inverted)
     return cached_model(
-        "\n".join([unit, *(path.read_text() for path in blocks)]),
+        unit,
         top=TOP,
         driver=DRIVER,
         header=unit_header(spec, organisation, memory, protect),
+        memory=memory,
+        inverted=inverted,
         optimisation=optimisation,
-        # Otherwise the driver finds no block RAM under its name.
-        options=["--flatten"] if blocks else [],
         upsets=upsets,
     )
 

@@ -10,7 +10,6 @@ from ...golden.hash.keys import check_keys
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
 from ...hdl.verilog import TAG_BITS, TOP
-from ..toolchain import models
 from .beats import VALID
 from .cell_blocks import CellBlocks
 from .driven import DRIVER, DrivenModel, Progress, Told, counter_macro
@@ -104,13 +103,12 @@ def _compiled(
 ) -> Any:
     """Return the compiled model of a unit, built now if it is not in the cache."""
     ports = unit.signature.members
-    sources = models(blocks.memory, inverted=inverted)
     text = verilog.convert(unit, name=TOP, emit_src=False)
     memories = " ".join(
         f"MEMORY({number}, {TOP}__DOT__{name})" for number, name in enumerate(blocks.names)
     )
     return cached_model(
-        "\n".join([text, *(path.read_text() for path in sources)]),
+        text,
         top=TOP,
         driver=DRIVER,
         header=defines(
@@ -120,8 +118,8 @@ def _compiled(
             *(["KEYED"] if "secret" in ports else []),
             *(["DECIDING"] if "table" in ports else []),
         ),
-        # Otherwise the driver finds no block RAM under its name.
-        options=["--flatten"] if sources else [],
+        memory=blocks.memory,
+        inverted=inverted,
         optimisation=optimisation,
         upsets=upsets,
     )

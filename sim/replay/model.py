@@ -6,12 +6,12 @@ import hashlib
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 from ...golden.files import replace_file
-from ..toolchain import cache_directory, shared_runtime, verilate, verilator_version
+from ...golden.spec.base import require
+from ..toolchain import cache_directory, models, shared_runtime, verilate, verilator_version
 from .upset_elements import UPSETS, element_macros, opened
 
 HEADER = "generated.h"
@@ -30,8 +30,9 @@ def cached_model(
     top: str,
     driver: Path,
     header: str,
+    memory: str = "portable",
+    inverted: bool = False,
     optimisation: int = 3,
-    options: Sequence[str] = (),
     upsets: bool = False,
 ) -> Path:
     """Return a top compiled together with its driver, built now if it is not in the cache.
@@ -46,10 +47,10 @@ def cached_model(
         A source in C++.
     header : str
         Text of the header that it includes as `HEADER`.
+    memory, inverted
+        As for `models`, which are added to the design.
     optimisation : int
         As for `verilate`.
-    options : sequence of str
-        Further options of Verilator.
     upsets : bool
         Whether bits can be flipped, as `lately.sim.replay.upset_runs.Upsets` does; the model is
         slower.
@@ -58,8 +59,16 @@ def cached_model(
     ------
     ToolError
         If a tool is missing or fails.
+    SpecificationError
+        If bits are flipped that models of block RAMs hold, which have no elements.
     """
-    options = [*_OPTIONS, f"-O{max(1, optimisation)}", *options]
+    blocks = models(memory, inverted=inverted)
+    rule = "must be portable for upsets, as bits of explicit block RAMs cannot be flipped"
+    require(not (upsets and blocks), "memory", rule, memory)
+    verilog = "\n".join([verilog, *(path.read_text() for path in blocks)])
+    # Otherwise the driver finds no block RAM under its name.
+    flattened = ["--flatten"] if blocks or upsets else []
+    options = [*_OPTIONS, f"-O{max(1, optimisation)}", *flattened]
     if optimisation == 0:
         # The compiler then spends most of its time on headers, which one file reads once.
         options += ["--output-split", "0"]
@@ -68,7 +77,6 @@ def cached_model(
         header += defines(*element_macros(verilog))
         verilog = opened(verilog)
         source += UPSETS.read_text()
-        options += ["--flatten"]
     recipe = "\0".join([verilog, source, verilator_version(), header, *options])
     directory = cache_directory()
     library = directory / f"{hashlib.sha256(recipe.encode()).hexdigest()[:32]}.so"

@@ -1,9 +1,11 @@
 """Campaigns of upsets: what is promised, how a run is judged, and that a campaign can go on."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from click.testing import CliRunner
 
 from lately.cli import upset_commands
 from lately.cli.app import main
-from lately.golden import Operation, any_preset, preset
+from lately.golden import Operation, SpecificationError, any_preset, preset
 from lately.golden.spec.timestamp import TimedTimingSpec
 from lately.hdl.latencies import PROTECTIONS
 from lately.replay import upset_campaign
@@ -20,7 +22,7 @@ from lately.replay.upset_campaign import Campaign
 from lately.replay.upset_course import promised
 from lately.replay.upset_outcomes import END, OUTCOMES, judge
 from lately.sim import CompiledUnit, compiled_unit
-from lately.sim.replay.upset_elements import KINDS
+from lately.sim.replay.upset_elements import KINDS, Element
 from lately.sim.replay.upset_runs import Beheld, Outcome, Sent
 
 CHECK = Operation.CHECK_AND_INSERT
@@ -178,6 +180,17 @@ def test_campaign():
     assert without_time(upset_campaign.run(campaign(40), whole)) == without_time(kept[0])
     others = upset_campaign.run(campaign(40, seed=2), whole)
     assert others["elements"] != kept[0]["elements"]
+
+
+@pytest.mark.parametrize("kinds", [["memory"], ["register", "memory"]])
+def test_a_kind_without_a_bit_is_refused(kinds, monkeypatch):
+    """Of each kind that is asked for there is a bit, or a campaign would pass without it."""
+    upsets = SimpleNamespace(elements=[Element(("top", "accepted"), 1, 1, False)], digest="")
+    unit = SimpleNamespace(upsets=upsets)
+    monkeypatch.setattr("lately.sim.compiled_unit", lambda *_, **__: nullcontext(unit))
+    message = "^kind: must be one the unit has, register, not 'memory'$"
+    with pytest.raises(SpecificationError, match=message):
+        upset_campaign.run(campaign(40, kinds))
 
 
 @pytest.mark.rtl

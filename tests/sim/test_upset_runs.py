@@ -12,7 +12,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from lately.golden import Operation, preset
+from lately.golden import Operation, SpecificationError, any_preset, preset
 from lately.sim import compiled_unit
 from lately.sim.replay.upset_elements import Element, elements, named_elements, opened
 from lately.sim.replay.upset_runs import Upset
@@ -177,3 +177,18 @@ def test_upsets_that_lose_results(name):
     due = reference.tag[50 : 50 + BEATS]
     assert outcome.beats[0] < BEATS or (outcome.beheld.tag[0] != due).sum() > BEATS // 2
     assert not outcome.healed[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "memory"),
+    [("tiny", "ecp5"), ("two-lanes-tiny", "ice40"), ("dictionary-tiny", "ecp5"),
+     ("timing-tiny", "ecp5"), ("timing-counted-tiny", "ecp5")],
+)  # fmt: skip
+def test_upsets_of_explicit_block_rams_are_refused(name, memory):
+    """Their bits are no elements, so that no campaign would strike them."""
+    with pytest.raises(
+        SpecificationError,
+        match=f"^memory: must be portable for upsets, as bits of explicit block RAMs cannot be "
+        f"flipped, not '{memory}'$",
+    ):
+        compiled_unit(any_preset(name), memory=memory, upsets=True)
