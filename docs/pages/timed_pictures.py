@@ -1,12 +1,18 @@
-"""Pictures of windows in time, of a part of a timing filter, and of the columns of a dictionary."""
+"""Pictures of windows in time, of a part of a timing filter, and of the columns of a dictionary.
+
+Also the timing diagram of a tick, from a simulation.
+"""
 
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from amaranth.sim import Simulator
 
-from lately.golden import FilterSpec, from_spec
+from lately.golden import FilterSpec, Operation, from_spec, preset
+from lately.hdl.unit import FilterUnit
 from lately.replay.plots import COLOURS, blank_figure, style
 from lately.studies.drawing import save
 
@@ -72,6 +78,52 @@ def draw_spans() -> None:
         axes.set_ylabel("generation")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         save(figure, SPANS, spans_words())
+
+
+SHOWN = 5
+"""Operations of the timing diagram of a tick, one in each cycle."""
+
+
+def tick_times(cycle: int) -> list[int]:
+    """Return the times of the results of `SHOWN` queries, with a tick in a `cycle` of theirs."""
+    unit = FilterUnit(preset("timed-tiny"), statistics_bits=0)
+    times: list[int] = []
+
+    async def bench(ctx: Any) -> None:
+        ctx.set(unit.o.ready, 1)
+        ctx.set(unit.i.p.operation, Operation.QUERY.value)
+        await ctx.tick().until(unit.i.ready)
+        for number in range(SHOWN):
+            ctx.set(unit.i.valid, 1)
+            ctx.set(unit.tick, number == cycle)
+            *_, ready = await ctx.tick().sample(unit.i.ready)
+            assert ready
+        ctx.set(unit.i.valid, 0)
+        ctx.set(unit.tick, 0)
+        while len(times) < SHOWN:
+            *_, valid, time = await ctx.tick().sample(unit.o.valid, unit.o.p.time)
+            times.extend([time] * valid)
+
+    simulator = Simulator(unit)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(bench)
+    simulator.run()
+    return times
+
+
+def tick_diagram(cycle: int = 2) -> str:
+    """Return the timing diagram of a tick in a `cycle`: the operations, and when it counts."""
+    times, names = tick_times(cycle), "ABCDE"
+    after = times.index(times[0] + 1)
+    rows = {
+        "cycle": range(SHOWN),
+        "operation": names,
+        "tick": ["^" if number == cycle else "" for number in range(SHOWN)],
+        "time of result": [7 + time - times[0] for time in times],
+    }
+    lines = [f"{name:<16}" + "".join(f"{one!s:<5}" for one in row) for name, row in rows.items()]
+    lines[2] += f"takes effect between {names[after - 1]} and {names[after]}"
+    return "\n".join(["```text", *(line.rstrip() for line in lines), "```"])
 
 
 def _draw_blocks(
@@ -157,7 +209,10 @@ def draw_columns() -> None:
 
 
 TIME_LIMITED = Page(
-    DOCS / "time-limited.md", dict, drawings=lambda: {SPANS: spans_words()}, draw=draw_spans
+    DOCS / "time-limited.md",
+    lambda: {"tick": tick_diagram()},
+    drawings=lambda: {SPANS: spans_words()},
+    draw=draw_spans,
 )
 TIMING = Page(DOCS / "timing.md", dict, drawings=lambda: {PART: part_words()}, draw=draw_part)
 CUCKOO = Page(

@@ -123,3 +123,15 @@ def test_ring_turns():
     assert [role for _, segment, _, role in roles if segment == 5][:6] == [
         "written", "read", "read", "read", "spare", "written",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("cycle", [0, 2, 3])
+def test_a_tick_counts_for_operations_of_later_cycles(cycle):
+    """The diagram says the same, as its rows are those of a simulated unit."""
+    before, *_ = times = timed_pictures.tick_times(cycle)
+    assert times == [before + (number > cycle) for number in range(timed_pictures.SHOWN)]
+    rows = timed_pictures.tick_diagram(cycle).splitlines()
+    marked = rows[3].index("^")
+    assert rows[1][marked] == str(cycle)
+    names = "ABCDE"
+    assert rows[3].endswith(f"takes effect between {names[cycle]} and {names[cycle + 1]}")
