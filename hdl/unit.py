@@ -93,10 +93,11 @@ class FilterUnit(wiring.Component):
         With a window in time only: ticks, the present one included, of which every key is still
         reported; ``span + 1`` unless the window is shortened.
     generation : In(generation_bits)
-        Insertions in a generation, at least 1; the promises of the specification hold for
-        ``spec.generation``. A change applies from the first generation on that begins, by a
-        shift, a clear or reset, with an operation accepted at least `GENERATION_LEAD` cycles
-        later.
+        Insertions in a generation; the promises of the specification hold for
+        ``spec.generation``. With 0 every insertion begins a generation, as with 1, and so does the
+        first one after a SHIFT or CLEAR, where with 1 it does not. A change applies from the first
+        generation on that begins, by a shift, a clear or reset, with an operation accepted at least
+        `GENERATION_LEAD` cycles later.
     secret : In(stream.Signature(128))
         With ``hash="siphash"`` only: the secret of the hash, 0 after reset.
         Without re-keying, a secret applies from the next CLEAR on that is accepted in the same

@@ -169,6 +169,9 @@ class SlidingFilter(CountedFilter):
     def generation(self) -> int:
         """Insertions in a generation. A new value counts from the next shift or clear on.
 
+        Hardware also takes 0. It acts as 1, with one more shift before the first insertion after
+        each SHIFT or CLEAR.
+
         Raises
         ------
         TypeError

@@ -41,10 +41,10 @@ class DictionaryUnit(UnitShell):
     Members
     -------
     i, o
-        See `lately.hdl.interface.UnitSignature`. The window of a request counts insertions, at
-        most that of the specification; with 0 nothing is seen. An operation with the bits
-        insert and remove removes. The age counts insertions, 0 for the last one. The status is
-        1 if keys of the window may be missed, as it is longer than the guaranteed one.
+        See `lately.hdl.interface.UnitSignature`. The window of a request counts insertions; a
+        longer one acts as that of the specification, and with 0 nothing is seen. An operation with
+        the bits insert and remove removes. The age counts insertions, 0 for the last one. The
+        status is 1 if keys of the window may be missed, as it is longer than the guaranteed one.
     guaranteed : Out
         Largest window for which answers are exact.
     secret : In(stream.Signature(128))

@@ -80,7 +80,7 @@ class Deduplicator(wiring.Component):
     order : Out(1)
         A `clear` has not been performed yet.
     action : In(2)
-        `lately.golden.packets.frame_actions.Action`, for frames whose verdict comes.
+        `lately.golden.packets.frame_actions.Action`, for frames whose verdict comes. 3 is as COUNT.
     fields : In(5)
         `lately.golden.packets.packet_digest.Field`, for frames that begin after `DigestSettings`
         has taken it.

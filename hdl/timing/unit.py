@@ -130,16 +130,18 @@ class TimingUnit(StampedUnit):
     Members
     -------
     i, o
-        See `lately.hdl.interface.UnitSignature`. ``window`` counts ticks, at most those of the
-        specification. ``age`` is that of the oldest cell of the key, in ticks, or one more than
-        the longest window if that has expired; ``oldest`` counts the cells that have it. Both
-        come with every operation that has a key, and mean nothing with SHIFT and CLEAR. ``time``
-        is the tick counter, which a CLEAR leaves.
+        See `lately.hdl.interface.UnitSignature`. ``window`` counts ticks; a longer one acts as
+        that of the specification. ``age`` is that of the oldest cell of the key, in ticks, or one
+        more than the longest window if that has expired; ``oldest`` counts the cells that have it.
+        Both come with every operation that has a key, and mean nothing with SHIFT and CLEAR.
+        ``time`` is the tick counter, which a CLEAR leaves.
     table, swap : In
         If the specification has classes: entries of a table of thresholds, as
         `lately.golden.DecisionTable` computes them, and the order to use it, see
         `lately.hdl.timing.decision_tables.DecidingCore`. Requests then have a ``query_class`` in
-        place of a window, if there are several, and ``seen`` is what the table says. A swap
+        place of a window, if there are several, and ``seen`` is what the table says. A class of
+        ``classes`` or more is answered by entries of that number; one that was never loaded gives
+        any answer. A swap
         is for operations that are accepted in later clocks. In the first table all entries are 0,
         and every key that is asked for is seen.
     tick, or period : In

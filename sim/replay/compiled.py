@@ -18,6 +18,7 @@ from ...hdl.interface import UnitSignature
 from ...hdl.lanes.unit import LaneUnit
 from ...hdl.latencies import GENERATION_LEAD, PAUSE
 from ...hdl.memory.map import PhysicalMemory, memory_map
+from ...hdl.parameters import require_integer
 from ...hdl.profile import HardwareProfile
 from ...hdl.registers import Holder, counters
 from ...hdl.unit import FilterUnit
@@ -200,7 +201,15 @@ class CompiledModel(DrivenModel):
         self._library.lately_reset(self._unit)
 
     def set_generation(self, generation: int) -> None:
-        """Drive the generation length, in insertions; it counts from the next shift on."""
+        """Drive the generation length, in insertions; it counts from the next shift on.
+
+        Raises
+        ------
+        ValueError
+            If the port of the unit cannot hold the length.
+        """
+        most = (2 << self.spec.generation.bit_length()) - 1
+        require_integer("generation", generation, least=0, most=most)
         self._library.lately_generation(self._unit, generation)
         self.idle(GENERATION_LEAD)
 

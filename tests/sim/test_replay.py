@@ -336,3 +336,15 @@ def test_times_wrong():
         pytest.raises(SpecificationError, match="span: must be given for operations with times"),
     ):
         unit.perform([3], [5], [7])
+
+
+@pytest.mark.parametrize("kind", [CompiledUnit, CompiledLanes])
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [(-1, "generation must be at least 0, not -1"), (32, "generation must be at most 31, not 32")],
+)
+def test_generation_that_the_port_cannot_hold(kind, length, message):
+    unit = kind.__new__(kind)
+    unit.spec = replace(preset("tiny"), generation=8, window=None)
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        unit.set_generation(length)
