@@ -124,6 +124,25 @@ BANK_ROWS = 1024
 BANK_VARIANTS = ("portable", "ecp5")
 """Variants of the banks of words."""
 
+LANE_HASH_LATENCY = 3
+"""Cycles from the keys of a beat to their states, at least: what a beat asks for is known then."""
+
+MOST_WORDS = 1 << 26
+"""Words of all memories of a unit that are no explicit block RAMs, at most: elaboration of more
+takes hours, or more memory than there is."""
+
+MOST_MEMORIES = 1 << 11
+"""Memories of a unit, at most, for the same reason; of explicit block RAMs each is one."""
+
+MOST_CLEAR = 1 << 12
+"""Bits of each memory that are zeroed per clock, at most, for the same reason."""
+
+MOST_SEGMENTS = 1 << 8
+"""Segments of a ring, at most: the size of their masks and runs grows faster than their number."""
+
+MOST_PARTS = 64
+"""Hash functions of a timing filter in hardware, at most."""
+
 BLOCK_MODES: Mapping[str, Mapping[str, str]] = {
     "separate": {"ecp5": "NORMAL", "ice40": "NORMAL", "gowin": "NORMAL"},
     "bit-sliced": {"ecp5": "NORMAL"},

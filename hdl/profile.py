@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from ..golden.errors import SpecificationError
 from ..golden.spec import FilterSpec
+from ..golden.spec.base import require
 from .latencies import (
     BANK_COLUMNS,
     BANK_ROWS,
@@ -13,8 +14,13 @@ from .latencies import (
     CONTROL_LAG,
     DEFAULT_LEVELS,
     FAN_IN,
+    LANE_HASH_LATENCY,
     LANE_SLOTS,
     MINIMUM_BEATS,
+    MOST_CLEAR,
+    MOST_MEMORIES,
+    MOST_SEGMENTS,
+    MOST_WORDS,
     ORGANISATIONS,
     PAUSE,
     PROTECTIONS,
@@ -257,9 +263,8 @@ class HardwareProfile:
     def lane_hash_latency(self) -> int:
         """Cycles from the keys of a beat to their states."""
         settle = SECRET_SETTLE if self.spec.hash == "siphash" else 0
-        return settle + hash_latency(
-            self.spec.key_bits, self.spec.hash, levels=self.lane_hash_levels
-        )
+        hashed = hash_latency(self.spec.key_bits, self.spec.hash, levels=self.lane_hash_levels)
+        return settle + max(LANE_HASH_LATENCY, hashed)
 
     @property
     def lane_hash_levels(self) -> int:
@@ -303,8 +308,9 @@ class HardwareProfile:
         Raises
         ------
         SpecificationError
-            If a size is not a power of two, the spare is not zeroed within a generation,
-            or neither the organisation nor the window in time can have it.
+            If a size is not a power of two, a part has one bit, the spare is not zeroed within a
+            generation, neither the organisation nor the window in time can have it, or elaboration
+            would not end.
         """
         spec, cycles = self.spec, self.clear_cycles
         for size in spec.index_sizes:
@@ -313,6 +319,10 @@ class HardwareProfile:
                 f"{spec.family}: hardware needs blocks and parts of a power of two bits, "
                 f"not {size}",
             )
+        where = "segment" if spec.lanes == 1 else "shard"
+        rule = f"must give at least 2 bits in each part of a {where} for hardware"
+        size = getattr(spec, spec.size_field)
+        require(spec.shard_bits > 1, spec.size_field, rule, size)
         _require(
             spec.clear <= spec.shard_bits,
             f"clear: must be at most the {spec.shard_bits} bits of a part, not {spec.clear}",
@@ -328,10 +338,28 @@ class HardwareProfile:
             self._check_sliced()
         if spec.timed:
             self._check_timed()
+        self._check_elaboration()
+
+    def _check_elaboration(self) -> None:
+        spec = self.spec
+        rule = f"must give at most {MOST_SEGMENTS} segments in hardware, the spare included"
+        field = "epochs" if spec.run == 1 and spec.hash_functions == 1 else "l"
+        require(spec.segments <= MOST_SEGMENTS, field, rule, spec.segments)
+        rule = f"must be at most {MOST_CLEAR} in hardware"
+        require(spec.clear <= MOST_CLEAR, "clear", rule, spec.clear)
+        memories = (spec.parts * self.banks if self.sliced else self.memories) * self.copies
+        rule = f"must give at most {MOST_MEMORIES} memories in hardware"
+        require(memories <= MOST_MEMORIES, spec.size_field, rule, memories)
+        if self.memory == "portable":
+            words = memories * self.clear_cycles
+            rule = f"must give at most {MOST_WORDS} words in all memories of hardware"
+            require(words <= MOST_WORDS, spec.size_field, rule, words)
+        else:
+            require(self.block_rams <= MOST_MEMORIES, spec.size_field,
+                    f"must give at most {MOST_MEMORIES} block RAMs", self.block_rams)  # fmt: skip
 
     def _check_timed(self) -> None:
         spec = self.spec
-        _require(spec.lanes == 1, f"lanes: must be 1 for a window in time, not {spec.lanes}")
         _require(
             spec.generation >= TIMED_GENERATION,
             f"generation: must be at least {TIMED_GENERATION} for a window in time, "

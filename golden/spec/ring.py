@@ -55,8 +55,8 @@ class FilterSpec(SpanSpecification):
     generation: int = optional()
     """Insertions between two shifts (g; the epoch length of a GEBF)."""
     lanes: int = optional(1)
-    """Keys that the hardware accepts per cycle: 1, 2 or 4. With several lanes, the bits of every
-    segment are divided among `shards`, and a key has its bits in one of them."""
+    """Keys that the hardware accepts per cycle: 1, 2 or 4; 1 with a span. With several lanes, the
+    bits of every segment are divided among `shards`, and a key has its bits in one of them."""
     clear: int = optional()
     """Bits of each memory that the hardware zeroes per cycle, and reads. Power of two; by default
     the least that zeroes a segment within a generation."""
@@ -77,6 +77,7 @@ class FilterSpec(SpanSpecification):
         self._hold("rekey", keyed or not self.rekey, f"must be False for hash {self.hash}")
         one = self.lanes == 1 or not self.rekey
         self._hold("rekey", one, "must be False for several lanes")
+        self._hold("lanes", self.lanes == 1 or not self.timed, "must be 1 with a span")
         self._check_segment()
         most = max(self.index_sizes)
         rule = "must give at most 2**32 cells or blocks in a part"

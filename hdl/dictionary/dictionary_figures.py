@@ -9,6 +9,7 @@ from ...golden.spec.dictionary_sizes import SWEEP_MARGIN, WindowDictionarySpec
 from ..latencies import (
     CONTROL_LAG,
     DEFAULT_LEVELS,
+    MOST_WORDS,
     PROTECTIONS,
     QUEUE_LATENCY,
     check_bits,
@@ -104,7 +105,7 @@ def check_buildable(spec: Any, *, memory: str = "portable") -> None:
     ------
     SpecificationError
         If the family is another, the window too short, a stash with moves too small, or a column
-        longer than the block RAMs.
+        longer than the block RAMs, or so long that elaboration would not end.
     """
     if not isinstance(spec, WindowDictionarySpec):
         raise SpecificationError(
@@ -120,6 +121,8 @@ def check_buildable(spec: Any, *, memory: str = "portable") -> None:
             f"stash: must be at least {spec.columns + 1} in hardware with moves, as each of "
             f"{spec.columns} columns may hold a place, not {spec.stash}"
         )
+    rule = f"must be at most {MOST_WORDS // spec.columns} for {spec.columns} columns in hardware"
+    require(spec.rows * spec.columns <= MOST_WORDS, "rows", rule, spec.rows)
     most = BLOCK_KINDS["ecp5"].bits
     if memory == "ecp5" and spec.rows > most:
         raise SpecificationError(

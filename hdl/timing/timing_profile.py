@@ -10,6 +10,8 @@ from ..latencies import (
     BANK_ROWS,
     CONTROL_LAG,
     DEFAULT_LEVELS,
+    MOST_PARTS,
+    MOST_WORDS,
     PROTECTIONS,
     QUEUE_LATENCY,
     ceil_log,
@@ -177,6 +179,26 @@ class TimingProfile:
             require(even, "block", "must be a power of two for tables", spec.block)
         else:
             check_elision(spec, clocks=self.least_period)
-        most = BLOCK_KINDS["ecp5"].bits
+        rule = f"must be at most {MOST_PARTS} in hardware"
+        require(spec.hashes <= MOST_PARTS, "hashes", rule, spec.hashes)
+        rule = f"must be at most {MOST_WORDS // spec.hashes} for {spec.hashes} hashes in hardware"
+        require(spec.hashes * spec.cells <= MOST_WORDS, "cells", rule, spec.cells)
+        self._check_block_rams()
+
+    def _check_block_rams(self) -> None:
+        spec, most = self.spec, BLOCK_KINDS["ecp5"].bits
         rule = f"must be at most {most} for ecp5, the bits of a block RAM"
         require(self.memory != "ecp5" or spec.cells <= most, "cells", rule, spec.cells)
+        if not self.decides:
+            return
+        explicit = isinstance(self.memory, str) and self.memory.startswith("ecp5")
+        most = most if explicit else MOST_WORDS
+        rule = f"must give at most {most} entries of two tables in hardware"
+        require(self.table_words <= most, "classes", rule, self.table_words)
+
+    @property
+    def table_words(self) -> int:
+        """Words of the memory of both tables, each field of an entry's place in bits of its own."""
+        classes, ages, phases = self.spec.table_shape
+        bits = (classes - 1).bit_length() + (ages - 1).bit_length() + (phases - 1).bit_length()
+        return 2 << bits

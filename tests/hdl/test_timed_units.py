@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from timed_unit import SEED, SPECS, Run, stream, timed
 
-from lately.golden import FilterSpec, Operation
+from lately.golden import Operation
 from lately.hdl import FilterUnit
 from lately.hdl.frontend.request_times import Stamps
 from lately.hdl.frontend.time_window import TimeWindow
@@ -210,15 +210,14 @@ def test_no_silence_brings_a_key_back():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lanes": 2, "blocks": 48}, "lanes: must be 1 for FilterUnit, not 2"),
+        ({"lanes": 2, "blocks": 48}, "lanes: must be 1 with a span, not 2"),
         ({"generation": 15, "clear": 16}, "generation: must be at least 16 for a window in time"),
         ({"span": 1}, "generation_span: must be at least 2 ticks for hardware, not 1"),
     ],
 )
 def test_span_wrong(changes, message):
-    spec: FilterSpec = replace(timed("apbbf"), window=None, generation_span=None, **changes)
     with pytest.raises(ValueError, match=message):
-        FilterUnit(spec)
+        FilterUnit(replace(timed("apbbf"), window=None, generation_span=None, **changes))
 
 
 def test_ticks_wrong():

@@ -1,0 +1,191 @@
+"""What `check_buildable` accepts can be built, and what it refuses has a message of one line."""
+
+from dataclasses import fields
+
+import pytest
+from amaranth.hdl import Fragment
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lately.golden import FilterSpec, SpecificationError, from_spec, preset
+from lately.golden.hash.functions import HASHES
+from lately.golden.spec.base import Specification
+from lately.golden.spec.span import WHEN_FULL
+from lately.hdl.build import KINDS, filter_unit, unit_profile
+from lately.hdl.interface import TICKS
+from lately.hdl.latencies import (
+    MOST_MEMORIES,
+    MOST_PARTS,
+    MOST_SEGMENTS,
+    MOST_WORDS,
+    ORGANISATIONS,
+    PROTECTIONS,
+)
+
+APBF = {"family": "apbf", "k": 2, "l": 2, "slice_bits": 48, "key_bits": 8}
+APBBF = {"family": "apbbf", "k": 2, "l": 2, "block_bits": 8, "hashes_per_block": 2, "blocks": 24,
+         "key_bits": 8}  # fmt: skip
+GEBF = {"family": "gebf", "window": 64, "epochs": 2, "hashes": 2, "bits": 288, "key_bits": 8}
+DICTIONARY = {"family": "window-dictionary", "window": 40, "columns": 3, "rows": 16,
+              "digest_bits": 8, "stash": 4, "key_bits": 8}  # fmt: skip
+TIMING = {"family": "timed-timing", "span": 24, "hashes": 2, "cells": 16, "key_bits": 8}
+COUNTED = {"family": "partitioned-timing", "window": 24, "hashes": 2, "cells": 8, "key_bits": 8,
+           "stamp_bits": 8}  # fmt: skip
+BASES = [
+    *({**ring, "lanes": lanes} for ring in (APBF, APBBF, GEBF) for lanes in (2, 4)),
+    {**APBF, "slice_bits": 32}, {**APBBF, "blocks": 16}, {**GEBF, "bits": 192},
+    {**GEBF, "family": "blocked-gebf", "block_bits": 8, "bits": 384},
+    {**APBBF, "blocks": 16, "span": 12}, {**GEBF, "bits": 192, "span": 12},
+    DICTIONARY, {**DICTIONARY, "stash": 8, "moves": 8},
+    TIMING, {**TIMING, "classes": 2}, COUNTED, {**COUNTED, "classes": 2},
+]  # fmt: skip
+"""Specifications that hardware can hold, in few fields; the others are derived."""
+
+CHOICES = {"lanes": [1, 2, 4], "hash": [*HASHES], "rekey": [False, True],
+           "when_full": [*WHEN_FULL]}  # fmt: skip
+SIZES = [1, 2, 3, 4, 6, 8, 12, 16, 24, 64, 1024]
+
+
+def values_of(item):
+    """Return a strategy for a field: a small size, or one at an edge."""
+    if item.name in CHOICES:
+        return st.sampled_from(CHOICES[item.name])
+    least, most = item.metadata["range"]
+    most = most or (1 << 64) - 1
+    small = [size for size in SIZES if least <= size <= most]
+    return st.sampled_from([*small, least, least + 1, most - 1, most])
+
+
+@st.composite
+def requests(draw):
+    """Draw a specification with up to three fields at an edge, and options of its unit."""
+    values = dict(draw(st.sampled_from(BASES)))
+    kind = Specification.of_family(values["family"])
+    for item in draw(st.lists(st.sampled_from(fields(kind)), max_size=3)):
+        values[item.name] = draw(values_of(item))
+    memories = [one.memories for one in KINDS if issubclass(kind, one.specification)]
+    shape = {
+        "memory": draw(st.sampled_from(memories[0])),
+        "organisation": draw(st.sampled_from([*ORGANISATIONS[:1] * 3, *ORGANISATIONS])),
+        "levels": draw(st.sampled_from([1, 2, 16])),
+        "protect": draw(st.sampled_from([*PROTECTIONS])),
+    }
+    options = {"check": draw(st.booleans()), "tag_bits": draw(st.sampled_from([0, 1, 8]))}
+    if values.get("span"):
+        options["ticks"] = draw(
+            st.sampled_from(TICKS if issubclass(kind, FilterSpec) else TICKS[:2])
+        )
+    return kind, values, shape, options
+
+
+def one_line(error):
+    assert str(error)
+    assert "\n" not in str(error)
+
+
+DEEP = {**APBF, "slice_bits": 1 << 28, "generation": 1 << 29}
+REFUSED = [
+    ({**APBF, "slice_bits": 1}, {},
+     "slice_bits: must give at least 2 bits in each part of a segment for hardware, not 1"),
+    ({**APBF, "slice_bits": 6, "lanes": 4}, {},
+     "slice_bits: must give at least 2 bits in each part of a shard for hardware, not 6"),
+    (DEEP, {}, f"slice_bits: must give at most {MOST_WORDS} words in all memories of hardware, "
+     f"not {5 << 28}"),
+    (DEEP, {"memory": "ecp5"},
+     f"slice_bits: must give at most {MOST_MEMORIES} block RAMs, not {5 << 14}"),
+    ({**APBF, "slice_bits": 32, "l": 300}, {},
+     f"l: must give at most {MOST_SEGMENTS} segments in hardware, the spare included, not 303"),
+    ({**APBF, "slice_bits": 1 << 13, "clear": 1 << 13}, {},
+     "clear: must be at most 4096 in hardware, not 8192"),
+    ({**GEBF, "hashes": 1024, "bits": 3 << 14}, {},
+     f"bits: must give at most {MOST_MEMORIES} memories in hardware, not 4096"),
+    ({**DICTIONARY, "rows": 1 << 30, "digest_bits": 31}, {},
+     f"rows: must be at most {MOST_WORDS // 3} for 3 columns in hardware, not {1 << 30}"),
+    ({**TIMING, "hashes": 300}, {}, f"hashes: must be at most {MOST_PARTS} in hardware, not 300"),
+    ({**TIMING, "cells": 1 << 30}, {},
+     f"cells: must be at most {MOST_WORDS // 2} for 2 hashes in hardware, not {1 << 30}"),
+    ({**TIMING, "span": 9000, "classes": 2}, {"memory": "ecp5"},
+     "classes: must give at most 16384 entries of two tables in hardware, not 65536"),
+    ({**TIMING, "span": 1 << 26, "classes": 2}, {},
+     f"classes: must give at most {MOST_WORDS} entries of two tables in hardware, not 536870912"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "shape", "message"), REFUSED)
+def test_refused(values, shape, message):
+    spec = Specification.from_dict(values)
+    with pytest.raises(SpecificationError) as caught:
+        filter_unit(spec, **shape)
+    assert str(caught.value) == message
+
+
+def test_a_span_of_several_lanes_is_refused():
+    with pytest.raises(SpecificationError, match=r"^lanes: must be 1 with a span, not 4$"):
+        FilterSpec(**{**APBBF, "span": 12, "lanes": 4})
+
+
+@pytest.mark.parametrize("levels", [8, 16])
+@pytest.mark.parametrize("name", ["two-lanes-tiny", "four-lanes-tiny"])
+def test_lanes_with_many_levels(name, levels):
+    Fragment.get(filter_unit(preset(name), levels=levels), None)
+
+
+def test_golden_takes_what_hardware_does_not():
+    """Only hardware is limited: 1,024 segments, and 300 hash functions."""
+    for values in ({**APBF, "l": 1021}, {**TIMING, "hashes": 300}):
+        model = from_spec(Specification.from_dict(values))
+        times = {"timestamps": [0, 0]} if "span" in values else {}
+        assert len(model.check_and_insert([1, 2], **times)) == 2
+
+
+def is_small(spec):
+    """Whether a unit is elaborated in well under a second."""
+    cells = [
+        getattr(spec, name, 1) for name in ("hashes", "columns", "segments", "parts", "shards")
+    ]
+    rows = [getattr(spec, name, 1) for name in ("cells", "rows", "shard_bits")]
+    others = [getattr(spec, name, 0) for name in ("stash", "classes")]
+    size = 1
+    for count in cells:
+        size *= count
+    return (
+        size <= 24
+        and max(rows) <= 256
+        and max(one or 0 for one in others) <= 16
+        and spec.key_bits <= 65
+        and getattr(spec, "window_blocks", 0) <= 256
+    )
+
+
+def check(request):
+    kind, values, shape, options = request
+    try:
+        spec = kind(**kind.own(values))
+    except SpecificationError as error:
+        return one_line(error)
+    try:
+        unit_profile(spec, **shape).check_buildable()
+    except SpecificationError as error:
+        one_line(error)
+        with pytest.raises(SpecificationError):
+            filter_unit(spec, **shape, **options)
+        return None
+    unit = filter_unit(spec, **shape, **options)
+    return Fragment.get(unit, None) if is_small(spec) else None
+
+
+FAST = {"deadline": None, "database": None, "derandomize": True,
+        "suppress_health_check": [*HealthCheck]}  # fmt: skip
+
+
+@settings(max_examples=100, **FAST)
+@given(requests())
+def test_what_is_accepted_can_be_built(request):
+    check(request)
+
+
+@pytest.mark.slow
+@settings(max_examples=3000, **FAST)
+@given(requests())
+def test_whatever_is_accepted_can_be_built(request):
+    check(request)
