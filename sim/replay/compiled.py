@@ -205,6 +205,8 @@ class CompiledModel(DrivenModel):
 
         Raises
         ------
+        TypeError
+            If the length is not an integer.
         ValueError
             If the port of the unit cannot hold the length.
         """
