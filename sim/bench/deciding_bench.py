@@ -1,6 +1,7 @@
 """cocotb bench of a timing filter's unit that answers by tables, beside that of its cells."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import cocotb
 import numpy as np
@@ -88,25 +89,18 @@ class DecidingBench(Bench):
 
     def class_items(self, operations: Iterable[tuple[int, int]]) -> list[Item | ClassItem]:
         """Return operations with tags at random, and classes if there are several."""
-        draw = self.random.randrange
-        items = [Item(*one, draw(1 << TAG_BITS)) for one in operations]
-        return [ClassItem(*item, draw(CLASSES)) if CLASSES > 1 else item for item in items]
+        return [self.item(*one) for one in operations]
 
-    async def finish(self) -> None:
-        """Check that nothing is missing, and that counters and cells equal golden's."""
-        await RisingEdge(self.dut.clk)
-        await self.stand_still()
-        # Tells the time, if there is one.
-        await self.driver.send(self.class_items([(Operation.QUERY, self.key())]))
-        await self.drain()
-        assert self.scoreboard.outstanding == 0
-        assert self.scoreboard.compared == len(self.driver.accepted)
-        self.check_counts(**self.scoreboard.counts)
-        if COVERAGE:
-            board = self.scoreboard
-            sample_answers(COLLECTOR, board.performed, board.looked_up, board.tables)
-        if self.shows_memory and TICKS != "period":
-            self.check_memory()
+    def item(self, operation: int, key: int, window: int = 0) -> Any:
+        """Return an operation without a window, with a random tag, and maybe a random class."""
+        draw = self.random.randrange
+        item = Item(operation, key, draw(1 << TAG_BITS))
+        return ClassItem(*item, draw(CLASSES)) if CLASSES > 1 else item
+
+    def cover_answers(self) -> None:
+        """Show all answers to the coverage."""
+        board = self.scoreboard
+        sample_answers(COLLECTOR, board.performed, board.looked_up, board.tables)
 
 
 async def started(dut) -> DecidingBench:

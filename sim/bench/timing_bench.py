@@ -7,7 +7,7 @@ import atexit
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import cocotb
 import numpy as np
@@ -89,7 +89,7 @@ class Bench(TickingBench):
             if TICKS == "tick":
                 COLLECTOR.sample("ticks that wait", int(dut.source.waiting.value))
 
-    def item(self, operation: int, key: int, window: int = WINDOW) -> TimingItem:
+    def item(self, operation: int, key: int, window: int = WINDOW) -> Any:
         """Return an operation with a random tag."""
         return TimingItem(operation, key, self.random.randrange(1 << TAG_BITS), window)
 
@@ -136,10 +136,14 @@ class Bench(TickingBench):
             assert board.now == len(self.ticks), f"{len(self.ticks)} ticks, told {board.now}"
         self.check_counts(**board.counts)
         if COVERAGE:
-            TimingSampler(SPEC, COLLECTOR, clock=PERIOD_NS).follow(board.performed)
+            self.cover_answers()
         # Those of a period go on while the cells are read.
         if self.shows_memory and TICKS != "period":
             self.check_memory()
+
+    def cover_answers(self) -> None:
+        """Show all answers to the coverage."""
+        TimingSampler(SPEC, COLLECTOR, clock=PERIOD_NS).follow(self.scoreboard.performed)
 
     def check_memory(self) -> None:
         """Hold the ages of all cells against golden's."""
