@@ -19,6 +19,9 @@ from .upset_runs import UPSET_SIGNATURES, Sent, Upsets
 DRIVER = Path(__file__).with_name("driver.cpp")
 """Source of the driver."""
 
+PATIENCE = 1 << 24
+"""Cycles without a result after which none is expected any more."""
+
 _CHUNK = 1 << 16
 
 Progress = Callable[[int], None]
@@ -110,14 +113,31 @@ class DrivenModel(Closable):
             self._library.lately_delete(self._unit)
             self._unit = ctypes.c_void_p()
 
+    def __exit__(self, *error: object) -> None:
+        """Close the model; without an error, no result may come after the last operation's."""
+        try:
+            if self._unit and error[:1] == (None,):
+                self.idle(2 * self._latency)
+        finally:
+            super().__exit__(*error)
+
     def idle(self, cycles: int) -> None:
         """Let cycles pass without an operation.
 
         Parameters
         ----------
         cycles : int
+
+        Raises
+        ------
+        ToolError
+            If there have been more results than operations.
         """
         self._library.lately_idle(self._unit, cycles)
+        if surplus := self._library.lately_surplus(self._unit):
+            raise ToolError(
+                f"replay: expected one result per operation, found {surplus} more at the end"
+            )
 
     @property
     def cycles(self) -> int:
@@ -218,7 +238,9 @@ class DrivenModel(Closable):
         # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
         for start in range(0, len(alone), chunk):
             enough = min(start + chunk, len(alone))
-            failed = self._library.lately_run(self._unit, len(alone), enough, *pointers, *pauses)
+            failed = self._library.lately_run(
+                self._unit, len(alone), enough, *pointers, *pauses, PATIENCE
+            )
             if failed:
                 reason = "one of another" if failed < 0 else f"none in {failed} cycles"
                 raise ToolError(f"replay: expected one result per operation, found {reason}")
@@ -236,6 +258,7 @@ def _signatures(keyed: bool, deciding: bool) -> Signatures:
         "lately_delete": (None, (unit,)),
         "lately_reset": (None, (unit,)),
         "lately_cycles": (count, (unit,)),
+        "lately_surplus": (count, (unit,)),
         "lately_generation": (None, (unit, count)),
         "lately_idle": (None, (unit, count)),
         "lately_period": (None, (unit, count)),
@@ -243,7 +266,7 @@ def _signatures(keyed: bool, deciding: bool) -> Signatures:
         "lately_statistics": (None, (unit, array)),
         "lately_memory": (None, (unit, count, count, count, array)),
         "lately_begin": (None, (unit, count)),
-        "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance)),
+        "lately_run": (ctypes.c_int64, (unit, count, count, *(array,) * 5, chance, chance, count)),
     }
     if keyed:
         functions["lately_secret"] = (ctypes.c_int, (unit, count, count))

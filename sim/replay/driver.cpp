@@ -28,6 +28,8 @@ struct Unit {
     // Of the present sequence: beats that were accepted and answered, whether the next is offered.
     uint64_t sent = 0, received = 0;
     bool offered = false;
+    // Answers since reset that belong to no beat.
+    uint64_t surplus = 0;
     // Clocks from one tick to the next, or 0, and to the next one; ticks so far.
     uint64_t period = 0, left = 0, ticks = 0;
 };
@@ -65,8 +67,15 @@ void edge(Unit& unit) {
     ++unit.cycles;
 }
 
+// Lets an answer go that nobody waits for, before the edge at which it leaves.
+void drop(Unit& unit) {
+    if (!unit.model.o___05Fvalid || !unit.model.o___05Fready) return;
+    ++(unit.received < unit.sent ? unit.received : unit.surplus);
+}
+
 void clock(Unit& unit) {
     before_edge(unit);
+    drop(unit);
     edge(unit);
 }
 
@@ -199,9 +208,13 @@ void lately_reset(Unit* unit) {
     clock(*unit);
     unit->model.rst = 0;
     unit->ticks = 0;
+    unit->sent = unit->received = unit->surplus = 0;
 }
 
 uint64_t lately_cycles(const Unit* unit) { return unit->cycles; }
+
+// Returns the answers since reset that belong to no beat.
+uint64_t lately_surplus(const Unit* unit) { return unit->surplus; }
 
 void lately_idle(Unit* unit, uint64_t cycles) {
     while (cycles--) clock(*unit);
@@ -228,6 +241,7 @@ int lately_secret(Unit* unit, uint64_t low, uint64_t high) {
     model.secret___05Fvalid = 1;
     before_edge(*unit);
     const int taken = model.secret___05Fready;
+    drop(*unit);
     edge(*unit);
     model.secret___05Fvalid = 0;
     return taken;
@@ -247,6 +261,7 @@ int64_t lately_table(Unit* unit, uint64_t count, const uint64_t* entries) {
         model.table___05Fvalid = 1;
         before_edge(*unit);
         const bool taken = model.table___05Fready;
+        drop(*unit);
         edge(*unit);
         if (!taken && ++idle > PATIENCE) return idle;
         if (taken) idle = 0;
@@ -276,17 +291,17 @@ void lately_begin(Unit* unit, uint64_t seed) {
 
 // Sends the `count` beats of a sequence, one per clock as the unit accepts them, and collects
 // their answers, on from where it stood, until `enough` of them have come; what is under way then
-// stays so. Pauses come by chance, of 256, before beats and before answers are taken. Returns 0,
-// or the number of clocks without an answer after which it gave up, or -1 if an answer was of
-// other lanes or tags than its beat.
+// stays so. Pauses come by chance, of 256, before beats and before answers are taken. Returns 0, or
+// `patience` if so many clocks were without an answer, or -1 if an answer was of other lanes or
+// tags than its beat, or came before any beat that had none.
 int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* alone,
                    const uint8_t* codes, const uint64_t* keys, const uint64_t* times,
-                   const Results* results, uint32_t pause_before, uint32_t pause_after) {
-    constexpr int64_t PATIENCE = 1 << 24;
+                   const Results* results, uint32_t pause_before, uint32_t pause_after,
+                   uint64_t patience) {
     Vmodel& model = unit->model;
     uint64_t &sent = unit->sent, &received = unit->received;
     bool& offered = unit->offered;
-    int64_t idle = 0;
+    uint64_t idle = 0;
     while (received < enough) {
         if (!offered && sent < count && !pauses(*unit, pause_before)) {
             const uint64_t first = sent * LANES;
@@ -298,11 +313,11 @@ int64_t lately_run(Unit* unit, uint64_t count, uint64_t enough, const uint8_t* a
         model.o___05Fready = !pauses(*unit, pause_after);
         before_edge(*unit);
         if (model.o___05Fvalid && model.o___05Fready) {
-            if (!take(model, codes, received * LANES, *results)) return -1;
+            if (received == sent || !take(model, codes, received * LANES, *results)) return -1;
             ++received;
             idle = 0;
-        } else if (++idle > PATIENCE) {
-            return idle;
+        } else if (++idle == patience) {
+            return patience;
         }
         if (offered && model.i___05Fready) {
             ++sent;

@@ -15,14 +15,15 @@ using Root = Vmodel___024root;
 // and pointers that stay.
 struct Snapshot {
     std::vector<uint8_t> root;
-    std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, bool, uint64_t, uint64_t, uint64_t> driver;
+    std::tuple<uint64_t, uint64_t, uint64_t, uint64_t, bool, uint64_t, uint64_t, uint64_t, uint64_t>
+        driver;
 };
 
 std::map<const Unit*, std::array<Snapshot, 3>> snapshots;
 
 auto driver_state(Unit& unit) {
-    return std::tie(unit.cycles, unit.random, unit.sent, unit.received, unit.offered, unit.period,
-                    unit.left, unit.ticks);
+    return std::tie(unit.cycles, unit.random, unit.sent, unit.received, unit.offered, unit.surplus,
+                    unit.period, unit.left, unit.ticks);
 }
 
 template <typename Value>

@@ -1,0 +1,135 @@
+"""The driver of compiled units finds results that are not those of the operations."""
+
+import numpy as np
+import pytest
+from amaranth.back import verilog
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+
+from lately.golden import Operation
+from lately.golden.operations import Verdicts
+from lately.hdl.interface import UnitSignature
+from lately.hdl.verilog import TAG_BITS, TOP
+from lately.sim import ToolError
+from lately.sim.replay import driven
+from lately.sim.replay.beats import Beats
+from lately.sim.replay.driven import DRIVER, DrivenModel, counter_macro
+from lately.sim.replay.model import cached_model, defines
+
+pytestmark = pytest.mark.rtl
+
+LANES, BEATS = 2, 6
+TAG, VALID, MISSING, SURPLUS = range(1, 5)
+"""Keys of the first lane that make the unit fail."""
+SIGNATURE = UnitSignature(
+    key_bits=8, tag_bits=TAG_BITS, generations=2, lanes=LANES, counters={"operations": 8}
+)
+
+
+class Echo(wiring.Component):
+    """Gives the tags of beats back, one after the other, less the faults that keys stand for."""
+
+    def __init__(self):
+        super().__init__(SIGNATURE)
+
+    def elaborate(self, _platform):
+        m = Module()
+        full, again = Signal(), Signal()
+        fault = self.i.p.lanes[0].key
+        m.d.comb += [self.i.ready.eq(~full), self.o.valid.eq(full)]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += [full.eq(fault != MISSING), again.eq(fault == SURPLUS)]
+            for number, (lane, answer) in enumerate(
+                zip(self.i.p.lanes, self.o.p.lanes, strict=True)
+            ):
+                last = number == LANES - 1
+                m.d.sync += [
+                    answer.valid.eq(lane.valid ^ (last & (fault == VALID))),
+                    answer.tag.eq(lane.tag ^ (last & (fault == TAG))),
+                ]
+        with m.Elif(self.o.valid & self.o.ready):
+            m.d.sync += [full.eq(again), again.eq(0)]
+        return m
+
+
+class CompiledEcho(DrivenModel):
+    """The unit in compiled simulation."""
+
+    def __init__(self):
+        header = defines(*SIGNATURE.macros(), "MEMORIES", counter_macro(("operations",)))
+        library = cached_model(
+            verilog.convert(Echo(), name=TOP, emit_src=False),
+            top=TOP, driver=DRIVER, header=header, optimisation=0,
+        )  # fmt: skip
+        super().__init__(library, lanes=LANES, counters=("operations",), keyed=False, latency=8)
+        self._library.lately_reset(self._unit)
+
+    def apply(self, operations, keys):
+        codes = np.asarray(operations, np.uint8)
+        beats = Beats(codes, LANES)
+        words = np.asarray(keys, np.uint64).reshape(-1, 1)
+        told = self._drive(beats.alone, *beats.spread(codes, words, LANES),
+                           np.zeros(len(codes) + LANES, np.uint64))  # fmt: skip
+        return Verdicts(told.seen[beats.places], told.age[beats.places])
+
+
+@pytest.fixture
+def unit(monkeypatch):
+    monkeypatch.setattr(driven, "PATIENCE", 50)
+    with CompiledEcho() as opened:
+        yield opened
+        opened._library.lately_reset(opened._unit)
+
+
+def perform(unit, fault=0, beat=0, beats=BEATS):
+    keys = np.full(LANES * beats, 99)
+    keys[LANES * beat] = fault or 99
+    unit.apply(np.full(len(keys), Operation.QUERY), keys)
+
+
+OTHER = r"^replay: expected one result per operation, found one of another$"
+MORE = r"^replay: expected one result per operation, found 1 more at the end$"
+
+
+@pytest.mark.parametrize("beat", [0, 3, BEATS - 1])
+@pytest.mark.parametrize("fault", [TAG, VALID])
+def test_result_of_another_operation(unit, fault, beat):
+    with pytest.raises(ToolError, match=OTHER):
+        perform(unit, fault, beat)
+
+
+@pytest.mark.parametrize("fault", [MISSING, SURPLUS])
+def test_results_are_counted(unit, fault):
+    with pytest.raises(ToolError, match=OTHER):
+        perform(unit, fault, 2)
+
+
+def test_last_result_is_missing(unit):
+    with pytest.raises(ToolError, match=r"per operation, found none in 50 cycles$"):
+        perform(unit, MISSING, BEATS - 1)
+
+
+@pytest.mark.parametrize("beats", [1, BEATS])
+def test_surplus_result_at_the_end(unit, beats):
+    """It is found by what follows: cycles without an operation, counters, or operations."""
+    for follow in (lambda: unit.idle(4), lambda: unit.statistics, lambda: perform(unit, beats=1)):
+        perform(unit, SURPLUS, beats - 1, beats)
+        with pytest.raises(ToolError, match=f"{MORE}|{OTHER}"):
+            follow()
+        unit._library.lately_reset(unit._unit)
+        perform(unit)
+
+
+def test_surplus_result_before_the_model_is_closed():
+    with pytest.raises(ToolError, match=MORE), CompiledEcho() as unit:
+        perform(unit, SURPLUS, BEATS - 1)
+
+
+def test_error_is_not_hidden_by_a_surplus_result():
+    def fail():
+        with CompiledEcho() as unit:
+            perform(unit, SURPLUS, BEATS - 1)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
