@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..golden import Operation, WindowDictionarySpec
+from ..golden import Operation
 from .dictionary_replay import DictionaryModel
 from .soak_course import Course
 
@@ -15,13 +15,6 @@ class DictionaryCourse(Course):
 
     The pool has a fifth of the window; a query asks for any window. With the hash "siphash", a new
     secret is loaded before every chunk, which applies from its clear on.
-
-    Parameters
-    ----------
-    unit : CompiledDictionary
-    spec : WindowDictionarySpec
-    seed : int
-        Of keys and operations.
     """
 
     SHARES: ClassVar = {
@@ -36,9 +29,12 @@ class DictionaryCourse(Course):
     # The model does not tell what is lost while a clear is among the operations.
     UNTOLD = ("lost",)
 
-    def __init__(self, unit: Any, spec: WindowDictionarySpec, seed: int) -> None:
-        super().__init__(unit, spec, DictionaryModel(spec), seed)
+    def __init__(self, *course: Any) -> None:
+        super().__init__(*course)
         self._uncertain = 0
+
+    def _new_model(self) -> DictionaryModel:
+        return DictionaryModel(self._spec)
 
     def compare_memory(self) -> None:
         """Compare all cells."""

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..golden import Operation
-from ..golden.spec.timestamp import StampedPartsSpec
 from .soak_course import Course
 from .timing_replay import TimingModel
 
@@ -16,19 +15,15 @@ SPELLS = 4
 SILENCE = 1 << 19
 """Clocks of a silence at most."""
 
+PERIODS = (1, 1, 2, 5)
+"""Clocks from one tick to the next, over the least: one is drawn for each spell."""
+
 
 class CountedTimingCourse(Course):
     """A comparison of timing filters with a clock of insertions; see `Course`.
 
     The pool has a fifth of the window; a query asks for any window. If tables of thresholds answer,
-    it is of any class, and a new table comes before each chunk.
-
-    Parameters
-    ----------
-    unit : CompiledTiming or CompiledCountedTiming
-    spec : StampedPartsSpec
-    seed : int
-        Of keys and operations.
+    it is of any class, and a new table comes before each chunk, and after a reset.
     """
 
     SHARES: ClassVar = {
@@ -40,16 +35,17 @@ class CountedTimingCourse(Course):
     TOLD: ClassVar = {**Course.TOLD, "oldest": "oldest"}
     MEMORY = "memory_cells"
 
-    def __init__(self, unit: Any, spec: StampedPartsSpec, seed: int) -> None:
-        super().__init__(unit, spec, TimingModel(spec), seed)
-        self._expired = self._ticks = self._tables = 0
+    def __init__(self, *course: Any) -> None:
+        super().__init__(*course)
+        self._expired = self._now = self._tables = 0
 
     def figures(self) -> dict[str, Any]:
         """Return what was compared and counted, as JSON can hold it."""
+        ticks = self._past["ticks"] + self._now
         figures = {
             "expired": self._expired,
-            "ticks": self._ticks,
-            "rounds_of_stamps": self._ticks >> self._spec.stamp_bits,
+            "ticks": ticks,
+            "rounds_of_stamps": ticks >> self._spec.stamp_bits,
         }
         return super().figures() | figures | ({"tables": self._tables} if self._tables else {})
 
@@ -61,15 +57,22 @@ class CountedTimingCourse(Course):
     def _held(self) -> int:
         return int(self._spec.hashes * self._spec.cells)
 
-    def perform(self, count: int) -> None:
-        """Perform a chunk of `count` operations on both, with a new table if tables answer."""
+    def _new_model(self) -> TimingModel:
+        return TimingModel(self._spec)
+
+    def _interrupt(self) -> None:
+        super()._interrupt()
+        self._past["ticks"] += self._now
+        self._now = 0
+
+    def _rekey(self) -> None:
+        """Load a new table, if tables answer."""
         if self._spec.classes is not None:
             shape, most = self._spec.table_shape, self._spec.hashes + 1
             table = self._random.integers(0, most + 1, shape)
             self._unit.decide_by(table)
             self._model.golden.decide_by(table)
             self._tables += 1
-        super().perform(count)
 
     def _asked(self, count: int) -> NDArray[np.int64]:
         """Draw what each query asks for: a window, or a class."""
@@ -92,21 +95,26 @@ class CountedTimingCourse(Course):
     ) -> tuple[Any, Any]:
         found = self._unit.perform(codes, keys, asked, **self._pauses())
         expected = self._model.perform(codes, keys, asked)
-        self._ticks = self._model.insertions // self._spec.block
+        self._now = self._model.insertions // self._spec.block
         return found, expected
 
 
 class TimingCourse(CountedTimingCourse):
     """A comparison of timing filters with a clock of ticks.
 
-    Ticks come as close as they may. Spells differ in the share of the operations that insert, from
-    all to one in ten thousand, as a tick has at least as many clocks as a part has cells; between
-    them nothing comes, for up to `SILENCE` clocks.
+    Ticks come as close as they may, or less often. Spells differ in the share of the operations
+    that insert, from all to one in ten thousand, as a tick has at least as many clocks as a part
+    has cells; between them nothing comes, for up to `SILENCE` clocks.
     """
 
     @property
     def _pool(self) -> int:
         return int(self._spec.cells) // 5
+
+    def compare_memory(self) -> None:
+        """Compare all cells, unless the unit makes its ticks, which go on meanwhile."""
+        if self._ticks != "period":
+            super().compare_memory()
 
     def _memory(self) -> NDArray[Any]:
         return self._model.memory_at(self._unit.ticks * self._spec.period)
@@ -123,12 +131,25 @@ class TimingCourse(CountedTimingCourse):
         self, codes: NDArray[np.uint8], keys: Any, asked: NDArray[np.int64]
     ) -> tuple[Any, Any]:
         spec, unit, pauses = self._spec, self._unit, self._pauses()
-        longest = SILENCE // unit.profile.least_period
+        least = unit.profile.least_period
         told = []
         for start, stop in zip(self._spells, [*self._spells[1:], len(codes)], strict=True):
             own = slice(start, stop)
-            told.append(unit.perform_freely(codes[own], keys[own], asked[own], **pauses))
-            unit.pass_ticks(int(self._random.integers(0, longest + 1)))
+            period = least * int(self._random.choice(PERIODS))
+            self.met["period"] += period > least
+            before = unit.ticks if self._ticks == "tick" else self._now
+            answers = unit.perform_freely(
+                codes[own], keys[own], asked[own], period=period, **pauses
+            )
+            self._now = unit.ticks if self._ticks == "tick" else int(answers.time[-1])
+            self._check_times(answers.time, before, self._now)
+            told.append(answers)
+            silence = int(self._random.integers(0, SILENCE + 1))
+            if self._ticks == "tick":
+                unit.pass_ticks(silence // least)
+                self._now = unit.ticks
+            else:
+                unit.idle(silence)
         found = type(told[0])(*map(np.concatenate, zip(*told, strict=True)))
-        self._ticks = unit.ticks
-        return found, self._model.perform(codes, keys, found.time * spec.period, asked)
+        times = np.maximum.accumulate(found.time) * spec.period
+        return found, self._model.perform(codes, keys, times, asked)

@@ -21,6 +21,8 @@ class Beats:
     lanes : int
     skips : ndarray of bool, shape (n,), optional
         Operations before which the rest of the beat stays empty.
+    holes : ndarray of bool, shape (n,), optional
+        Operations before which a lane of their beat stays empty, unless they are in the last.
 
     Attributes
     ----------
@@ -35,9 +37,10 @@ class Beats:
         operations: NDArray[np.uint8],
         lanes: int,
         skips: NDArray[np.bool_] | None = None,
+        holes: NDArray[np.bool_] | None = None,
     ) -> None:
         turning = (operations & OperationBit.ALONE != 0) & (lanes > 1)
-        if lanes == 1 or (skips is None and not turning.any()):
+        if lanes == 1 or (skips is None and holes is None and not turning.any()):
             self.places = np.arange(len(operations))
             self.alone = np.zeros(-(-len(operations) // lanes), np.uint8)
             return
@@ -52,6 +55,8 @@ class Beats:
             if lane == lanes or (skips is not None and skips[number]):
                 alone.append(Operation.NONE)
                 lane = 0
+            if holes is not None and holes[number]:
+                lane = min(lane + 1, lanes - 1)
             self.places[number] = (len(alone) - 1) * lanes + lane
             lane += 1
         self.alone = np.array(alone, np.uint8)

@@ -12,11 +12,11 @@ from ...golden.ring.layout import Layout
 from ...golden.spec import FilterSpec
 from ...golden.spec.dictionary_sizes import WindowDictionarySpec
 from ...golden.spec.timestamp import PartitionedTimingSpec, TimedTimingSpec
-from ...golden.times import check_timestamps
+from ...golden.times import Times, check_timestamps
 from ...hdl.build import UnitSpec
 from ...hdl.interface import UnitSignature
 from ...hdl.lanes.unit import LaneUnit
-from ...hdl.latencies import GENERATION_LEAD, PAUSE
+from ...hdl.latencies import DEFAULT_LEVELS, GENERATION_LEAD, PAUSE, TICKS_WAITING
 from ...hdl.memory.map import PhysicalMemory, memory_map
 from ...hdl.parameters import require_integer
 from ...hdl.profile import HardwareProfile
@@ -36,6 +36,8 @@ def compiled_model(
     memory: str = "portable",
     protect: str = "none",
     *,
+    ticks: str = "time",
+    levels: int = DEFAULT_LEVELS,
     check: bool = False,
     inverted: bool = False,
     optimisation: int = 3,
@@ -53,7 +55,7 @@ def compiled_model(
     organisation, memory, protect : str
         As for `lately.hdl.unit.FilterUnit`; explicit block RAMs are simulated with the models
         that answer with garbage what vendors leave undefined.
-    check : bool
+    ticks, levels, check
         As for `lately.hdl.unit.FilterUnit`.
     inverted : bool
         Whether garbage is the inverse of what was there, and not at random.
@@ -70,13 +72,14 @@ def compiled_model(
         If the hardware cannot hold the specification, or as `lately.sim.replay.model.cached_model`.
     """
     unit = unit_verilog(
-        spec, organisation=organisation, memory=memory, protect=protect, check=check
-    )
+        spec, organisation=organisation, memory=memory, protect=protect, check=check,
+        ticks=ticks, levels=levels,
+    )  # fmt: skip
     return cached_model(
         unit,
         top=TOP,
         driver=DRIVER,
-        header=unit_header(spec, organisation, memory, protect),
+        header=unit_header(spec, organisation, memory, protect, ticks=ticks, check=check),
         memory=memory,
         inverted=inverted,
         optimisation=optimisation,
@@ -89,13 +92,17 @@ def unit_header(
     organisation: str = "separate",
     memory: str = "portable",
     protect: str = "none",
+    *,
+    ticks: str = "time",
+    check: bool = False,
 ) -> str:
     """Return the header that describes a unit to the driver.
 
     Parameters
     ----------
     spec : FilterSpec
-    organisation, memory, protect : str
+    organisation, memory, protect, ticks : str
+    check : bool
         As for `lately.hdl.unit.FilterUnit`.
     """
     held = memory_map(spec, organisation=organisation, memory=memory, protect=protect)
@@ -104,25 +111,28 @@ def unit_header(
         f"MEMORY({number}, {'__DOT__'.join(path)})" for number, path in enumerate(paths)
     )
     return defines(
-        *UnitSignature.from_spec(spec, tag_bits=TAG_BITS, **time_options(spec)).macros(),
+        *UnitSignature.from_spec(
+            spec, tag_bits=TAG_BITS, **time_options(spec, ticks=ticks)
+        ).macros(),
         f"MEMORIES {rows}",
-        counter_macro(unit_counters(spec, protect)),
+        counter_macro(unit_counters(spec, protect, check=check)),
         *(["KEYED"] if spec.hash == "siphash" else []),
     )
 
 
-def unit_counters(spec: FilterSpec, protect: str = "none") -> list[str]:
+def unit_counters(spec: FilterSpec, protect: str = "none", *, check: bool = False) -> list[str]:
     """Return the names of the counters that a unit has.
 
     Parameters
     ----------
     spec : FilterSpec
     protect : str
+    check : bool
         As for `lately.hdl.unit.FilterUnit`.
     """
     held = counters(Holder.UNIT) + (counters(Holder.WINDOW) if spec.timed else [])
     held += counters(Holder.PROTECTION) if protect != "none" else []
-    return [register.name for register in held]
+    return [register.name for register in held] + ["alarms"] * check
 
 
 class CompiledModel(DrivenModel):
@@ -134,6 +144,10 @@ class CompiledModel(DrivenModel):
         What to build.
     organisation, memory, protect : str
         Organisation, variant and protection of the memory, as for `FilterUnit`.
+    ticks : str
+        Where the ticks of a window in time come from, as for `FilterUnit`.
+    levels : int
+        As for `FilterUnit`.
     check : bool
         Whether the unit watches its own state, as for `FilterUnit`.
     inverted : bool
@@ -167,6 +181,8 @@ class CompiledModel(DrivenModel):
         organisation: str = "separate",
         memory: str = "portable",
         protect: str = "none",
+        ticks: str = "time",
+        levels: int = DEFAULT_LEVELS,
         check: bool = False,
         inverted: bool = False,
         optimisation: int = 3,
@@ -180,14 +196,15 @@ class CompiledModel(DrivenModel):
             )
         self.spec = spec
         build: Any = {"organisation": organisation, "memory": memory, "protect": protect}
-        self.profile = HardwareProfile(spec, **build)
+        self.profile = HardwareProfile(spec, **build, levels=levels)
+        self._ticks = ticks
         self._map = memory_map(spec, **build)
         self._hash = Layout.of(spec, partitioned=True).hash
-        how: Any = {"check": check, "inverted": inverted, "upsets": upsets}
+        how: Any = {"check": check, "inverted": inverted, "upsets": upsets, "ticks": ticks}
         super().__init__(
-            compiled_model(spec, **build, **how, optimisation=optimisation),
+            compiled_model(spec, **build, **how, levels=levels, optimisation=optimisation),
             lanes=spec.lanes,
-            counters=unit_counters(spec, protect),
+            counters=unit_counters(spec, protect, check=check),
             keyed=spec.hash == "siphash",
             latency=self.profile.latency,
             progress=progress,
@@ -212,6 +229,8 @@ class CompiledModel(DrivenModel):
         """
         most = (2 << self.spec.generation.bit_length()) - 1
         require_integer("generation", generation, least=0, most=most)
+        # A clear under way would begin a generation of the new length.
+        self.idle(2 * self.profile.latency + self.profile.longest_pause)
         self._library.lately_generation(self._unit, generation)
         self.idle(GENERATION_LEAD)
 
@@ -258,6 +277,7 @@ class CompiledModel(DrivenModel):
         keys: ArrayLike,
         *,
         skips: NDArray[np.bool_] | None = None,
+        holes: NDArray[np.bool_] | None = None,
         pause_before: float = 0.0,
         pause_after: float = 0.0,
         seed: int = 1,
@@ -269,8 +289,8 @@ class CompiledModel(DrivenModel):
         operations : array_like of int, shape (n,)
         keys : array_like of int
             As for `SlidingFilter.apply`.
-        skips : ndarray of bool, shape (n,), optional
-            Operations before which the rest of the beat stays empty.
+        skips, holes : ndarray of bool, shape (n,), optional
+            Operations before which the rest of the beat, or a lane, stays empty; as for `Beats`.
         pause_before, pause_after : float
             Shares of the cycles in which no beat is offered, and no answer taken.
         seed : int
@@ -285,6 +305,7 @@ class CompiledModel(DrivenModel):
             operations,
             keys,
             skips=skips,
+            holes=holes,
             pause_before=pause_before,
             pause_after=pause_after,
             seed=seed,
@@ -297,18 +318,19 @@ class CompiledModel(DrivenModel):
         times: ArrayLike = 0,
         *,
         skips: NDArray[np.bool_] | None = None,
+        holes: NDArray[np.bool_] | None = None,
         **pauses: Any,
-    ) -> tuple[Verdicts, NDArray[np.uint8]]:
-        """Perform operations at `times` as the unit has them; return its statuses, too."""
+    ) -> tuple[Verdicts, NDArray[np.uint8], Times]:
+        """Perform operations at `times` as the unit has them; return statuses and times, too."""
         wanted = np.ascontiguousarray(operations, np.uint8)
-        beats = Beats(wanted, self.spec.lanes, skips)
+        beats = Beats(wanted, self.spec.lanes, skips, holes)
         codes, lane_keys = beats.spread(wanted, self._hash.check_keys(keys), self.spec.lanes)
         stamps = np.zeros(len(codes) + 1, np.uint64)
         stamps[beats.places] = times
         told = self._drive(beats.alone, codes, lane_keys, stamps, **pauses)
         # Operations without a lane are in the last place, which tells nothing.
         verdicts = Verdicts(told.seen[beats.places], told.age[beats.places].astype(np.int64))
-        return verdicts, told.status[beats.places]
+        return verdicts, told.status[beats.places], told.time[beats.places].astype(np.int64)
 
 
 class TimedAnswers(NamedTuple):
@@ -320,6 +342,19 @@ class TimedAnswers(NamedTuple):
     """As `Verdicts`."""
     status: NDArray[np.uint8]
     """Code of the `PoolStatus` of each answer, shape (n,)."""
+
+
+class FreeAnswers(NamedTuple):
+    """Results of a unit to which ticks come by themselves."""
+
+    seen: NDArray[np.bool_]
+    """As `Verdicts`."""
+    age: NDArray[np.int64]
+    """As `Verdicts`."""
+    status: NDArray[np.uint8]
+    """As `TimedAnswers`."""
+    time: Times
+    """Ticks before each operation since reset, shape (n,)."""
 
 
 class CompiledUnit(CompiledModel):
@@ -374,12 +409,14 @@ class CompiledUnit(CompiledModel):
         """
         if not self.spec.timed:
             raise SpecificationError("span: must be given for operations with times, but is not")
+        if self._ticks != "time":
+            raise SpecificationError(f"ticks: must be time for given times, not {self._ticks}")
         times = check_timestamps(timestamps, len(np.asarray(operations)), self._reached)
         gaps = np.minimum(np.diff(times, prepend=self._reached), LONGEST_SILENCE)
         told = self._told + np.cumsum(gaps)
         if len(times):
             self._reached, self._told = int(times[-1]), int(told[-1])
-        verdicts, status = self._perform(
+        verdicts, status, _ = self._perform(
             operations,
             keys,
             told,
@@ -388,6 +425,45 @@ class CompiledUnit(CompiledModel):
             seed=seed,
         )
         return TimedAnswers(*verdicts, status)
+
+    @property
+    def ticks(self) -> int:
+        """Ticks that came to the port since reset."""
+        return int(self._library.lately_ticks(self._unit))
+
+    def perform_freely(
+        self,
+        operations: ArrayLike,
+        keys: ArrayLike,
+        *,
+        period: int,
+        silence: int = 0,
+        **pauses: Any,
+    ) -> FreeAnswers:
+        """Perform operations while ticks come to the port, or from the unit's own counter.
+
+        Parameters
+        ----------
+        operations, keys, pauses
+            As for `apply`.
+        period : int
+            Cycles from one tick to the next. A unit that counts them itself goes on.
+        silence : int
+            Cycles without an operation afterwards, in which ticks come.
+
+        Raises
+        ------
+        ToolError
+            If there are not as many results as operations.
+        """
+        self._library.lately_period(self._unit, period)
+        verdicts, status, times = self._perform(operations, keys, **pauses)
+        self.idle(silence)
+        if self._ticks == "tick":
+            self._library.lately_period(self._unit, 0)
+        # Until the last tick has had its effect.
+        self.idle(TICKS_WAITING * self.profile.least_period + self.profile.longest_pause)
+        return FreeAnswers(*verdicts, status, times)
 
 
 class CompiledLanes(CompiledModel):

@@ -1,5 +1,6 @@
 """Units whose memory has cells, in compiled simulation: dictionaries and timing filters."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from ...golden.hash.keys import check_keys
 from ...golden.spec.base import Specification
 from ...hdl.build import filter_unit, unit_profile
+from ...hdl.latencies import DEFAULT_LEVELS
 from ...hdl.verilog import TAG_BITS, TOP
 from .beats import VALID
 from .cell_blocks import CellBlocks
@@ -29,7 +31,7 @@ class CompiledCells(DrivenModel):
         As for `lately.sim.replay.model.cached_model`.
     progress, upsets
         As for `DrivenModel`.
-    protect : str
+    protect, levels, check
         As for `lately.hdl.build.filter_unit`.
     inverted : bool
         As for `lately.sim.replay.compiled.compiled_model`.
@@ -53,19 +55,23 @@ class CompiledCells(DrivenModel):
         progress: Progress | None = None,
         upsets: bool = False,
         protect: str = "none",
+        levels: int = DEFAULT_LEVELS,
+        check: bool = False,
         inverted: bool = False,
         **options: Any,
     ) -> None:
-        shape: Any = {"memory": blocks.memory, "protect": protect}
+        shape: Any = {"memory": blocks.memory, "protect": protect, "levels": levels}
+        options["check"] = check
         unit = filter_unit(spec, tag_bits=TAG_BITS, **shape, **options)
         self.profile = unit_profile(spec, **shape)
         self._blocks = blocks
         self._key_bits = spec.key_bits
         ports = unit.signature.members
+        counts = [*unit.COUNTERS, *(["alarms"] if check else [])]
         super().__init__(
-            _compiled(unit, blocks, inverted, optimisation=optimisation, upsets=upsets),
+            _compiled(unit, blocks, counts, inverted, optimisation=optimisation, upsets=upsets),
             lanes=1,
-            counters=tuple(unit.COUNTERS),
+            counters=counts,
             keyed="secret" in ports,
             deciding="table" in ports,
             latency=self.profile.latency,
@@ -99,7 +105,13 @@ class CompiledCells(DrivenModel):
 
 
 def _compiled(
-    unit: Any, blocks: CellBlocks, inverted: bool, *, optimisation: int, upsets: bool
+    unit: Any,
+    blocks: CellBlocks,
+    counts: Sequence[str],
+    inverted: bool,
+    *,
+    optimisation: int,
+    upsets: bool,
 ) -> Any:
     """Return the compiled model of a unit, built now if it is not in the cache."""
     ports = unit.signature.members
@@ -114,7 +126,7 @@ def _compiled(
         header=defines(
             *unit.signature.macros(),
             f"MEMORIES {memories}",
-            counter_macro(tuple(unit.COUNTERS)),
+            counter_macro(counts),
             *(["KEYED"] if "secret" in ports else []),
             *(["DECIDING"] if "table" in ports else []),
         ),

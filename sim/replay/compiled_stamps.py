@@ -86,13 +86,24 @@ class CompiledStamps(CompiledCells):
 
 
 class CompiledTiming(CompiledStamps):
-    """A `TimingUnit` in compiled simulation; see `CompiledStamps`."""
+    """A `TimingUnit` in compiled simulation; see `CompiledStamps`.
+
+    Parameters
+    ----------
+    spec : TimedTimingSpec
+    ticks : str
+        As for `TimingUnit`. With "period" the unit makes ticks by itself, so that it answers
+        `perform_freely` alone, and its memory has no known time.
+    options
+        As for `CompiledStamps`.
+    """
 
     spec: TimedTimingSpec
 
-    def __init__(self, spec: TimedTimingSpec, **options: Any) -> None:
+    def __init__(self, spec: TimedTimingSpec, *, ticks: str = "tick", **options: Any) -> None:
         self.spec = spec
-        super().__init__(spec, ticks="tick", time_bits=TIME_BITS, **options)
+        self._source = ticks
+        super().__init__(spec, ticks=ticks, time_bits=TIME_BITS, **options)
 
     def reset(self) -> None:
         """Reset the unit and its time, which clears its memory, and wait for that."""
@@ -215,7 +226,8 @@ class CompiledTiming(CompiledStamps):
         asked = self.spec.query_numbers(windows, len(codes))
         self._library.lately_period(self._unit, period or self.profile.least_period)
         told = self._send(codes, keys, asked, **pauses)
-        self._library.lately_period(self._unit, 0)
+        if self._source == "tick":
+            self._library.lately_period(self._unit, 0)
         self.idle(CONTROL_LAG)
         return _answers(told)
 

@@ -102,6 +102,7 @@ class DrivenModel(Closable):
         self._counters = counters
         self._latency = latency
         self._progress = progress
+        self._interrupted: int | None = None
         more = UPSET_SIGNATURES if upsets else {}
         self._library = load_model(library, _signatures(keyed, deciding) | more)
         self._unit = ctypes.c_void_p(self._library.lately_new())
@@ -151,6 +152,22 @@ class DrivenModel(Closable):
         counts = np.zeros(len(self._counters), np.uint64)
         self._library.lately_statistics(self._unit, counts.ctypes.data)
         return dict(zip(self._counters, counts.tolist(), strict=True))
+
+    def interrupt(self, operations: ArrayLike, keys: ArrayLike, beats: int) -> None:
+        """Perform operations, and reset the unit when some `beats` of them have their results.
+
+        `operations` and `keys` are as for `apply`.
+        """
+        self._interrupted = beats
+        try:
+            self.apply(operations, keys)
+        finally:
+            self._interrupted = None
+        self.reset()
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Reset the unit."""
 
     @abstractmethod
     def apply(self, operations: ArrayLike, keys: ArrayLike) -> Answers:
@@ -236,8 +253,9 @@ class DrivenModel(Closable):
         pauses = (round(256 * pause_before), round(256 * pause_after))
         chunk = max(1, _CHUNK // self._lanes)
         # In parts, so that an interrupt is heard between them; the unit knows nothing of them.
-        for start in range(0, len(alone), chunk):
-            enough = min(start + chunk, len(alone))
+        last = len(alone) if self._interrupted is None else min(self._interrupted, len(alone))
+        for start in range(0, last, chunk):
+            enough = min(start + chunk, last)
             failed = self._library.lately_run(
                 self._unit, len(alone), enough, *pointers, *pauses, PATIENCE
             )

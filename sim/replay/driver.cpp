@@ -43,9 +43,10 @@ struct Results {
     uint32_t* time;
 };
 
-// Makes the tick of the coming clock, if there is a port for it.
+// Makes the tick of the coming clock, if there is a port for it, or says when ticks come.
 template <typename Model>
 void make_tick([[maybe_unused]] Unit& unit, Model& model) {
+    if constexpr (requires { model.period; }) model.period = unit.period;
     if constexpr (requires { model.tick; }) {
         model.tick = unit.period && --unit.left == 0;
         if (!model.tick) return;
@@ -220,7 +221,7 @@ void lately_idle(Unit* unit, uint64_t cycles) {
     while (cycles--) clock(*unit);
 }
 
-// Makes a tick every so many clocks from now on, or none for 0.
+// Makes a tick every so many clocks from now on, or none for 0. A unit that makes its ticks goes on.
 void lately_period(Unit* unit, uint64_t period) { unit->period = unit->left = period; }
 
 // Returns the ticks since reset.

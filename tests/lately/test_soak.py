@@ -128,8 +128,8 @@ def test_times_of_a_soak():
 @pytest.mark.rtl
 def test_soak_notices_a_status(monkeypatch, tmp_path):
     class Faulty(CompiledUnit):
-        def perform(self, operations, keys, timestamps):
-            told = super().perform(operations, keys, timestamps)
+        def perform(self, *operations, **pauses):
+            told = super().perform(*operations, **pauses)
             told.status[100] ^= 1
             return told
 
