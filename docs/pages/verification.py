@@ -77,7 +77,7 @@ def soak_table(runs: Runs) -> str:
         wrong = run["mismatches"]
         keys = ("operations", "hits", "shifts", "clears", "rekeys")
         turns = run.get("ring_turns", run.get("rounds_of_stamps", 0))
-        told = {"statuses": "statuses", "oldest": "numbers of oldest cells"}
+        told = {"statuses": "statuses", "oldest": "numbers of oldest cells", "times": "times"}
         # Without a ring there are cells in place of bits.
         kept = "memory_bits" if "memory_bits" in run else "memory_cells"
         rows.append(

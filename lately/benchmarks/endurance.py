@@ -263,8 +263,8 @@ def _sum(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for name, value in first.items()
         if type(value) in (int, float) and name != "seed"
     }
-    mismatches = {
-        name: sum(run["mismatches"][name] for run in runs) for name in first["mismatches"]
-    }
+    # Runs on record from before something was compared do not have it.
+    names = dict.fromkeys(name for run in runs for name in run["mismatches"])
+    mismatches = {name: sum(run["mismatches"].get(name, 0) for run in runs) for name in names}
     stalls = sum(run.get("stalls", False) for run in runs)
     return summed | {"mismatches": mismatches, "stalls": stalls}

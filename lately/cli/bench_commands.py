@@ -7,7 +7,7 @@ from .endurance_commands import bench_endurance
 from .figures import Figures, figures_command
 from .hardware_commands import bench_hardware
 from .lanes_commands import bench_lanes
-from .options import choice_option, choose_unit, count_option, filter_options, seed_option
+from .options import choose_unit, count_option, filter_options, seed_option
 from .progress import counting_bar
 from .span_options import when_full_option
 from .speed_commands import bench_dedup, bench_golden, bench_stream
@@ -58,11 +58,12 @@ def bench_replay(*, spec: str | None, preset: str | None, operations: int, round
 @count_option("--span", None, "Keep keys for N ticks, which come with the operations.")
 @when_full_option
 @count_option("--operations", 100_000_000, "Total number of operations.")
-@choice_option(
+@click.option(
     "--memory",
-    ["portable", "portable-rbw", "ecp5", "ecp5-rbw", "ice40", "gowin"],
-    "Variant of the memories; that of a device answers with garbage what its vendor leaves "
-    "undefined.",
+    type=click.Choice(["portable", "portable-rbw", "ecp5", "ecp5-rbw", "ice40", "gowin"]),
+    help="Variant of the memories, beside the defaults of all other options of the hardware; that "
+    "of a device answers with garbage where its vendor promises nothing.  [default: the seed "
+    "draws all options]",
 )
 @click.option("--stalls", is_flag=True, help="Pause before operations and before taking results.")
 @seed_option
@@ -78,15 +79,16 @@ def bench_soak(
     span: int | None,
     when_full: str | None,
     operations: int,
-    memory: str,
+    memory: str | None,
     stalls: bool,
     seed: int,
 ) -> Figures:
     """Compare the compiled hardware with the golden model over many mixed operations.
 
     Verdicts and ages of all operations, counters and every bit of memory are compared; and
-    statuses, if the filter has a span or is given one. An interrupt ends the run and reports
-    what was compared until then.
+    statuses, if the filter has a span or is given one. The seed draws the operations, generation
+    lengths, secrets, partial beats, periods of ticks and resets. An interrupt ends the run and
+    reports all that was compared until then.
 
     \b
     Examples:
