@@ -5,6 +5,7 @@ import pytest
 from amaranth.back import verilog
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
 
 from lately.golden import Operation
 from lately.golden.operations import Verdicts
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.rtl
 LANES, BEATS = 2, 6
 TAG, VALID, MISSING, SURPLUS = range(1, 5)
 """Keys of the first lane that make the unit fail."""
+WORDS = [(number << 96) + (3 << 63) + (number + 1) for number in range(4)]
+"""Of which each has two words of the driver's."""
+WIDTH = 100
 SIGNATURE = UnitSignature(
     key_bits=8, tag_bits=TAG_BITS, generations=2, lanes=LANES, counters={"operations": 8}
 )
@@ -34,6 +38,9 @@ class Echo(wiring.Component):
 
     def elaborate(self, _platform):
         m = Module()
+        m.submodules.words = words = Memory(shape=WIDTH, depth=len(WORDS), init=WORDS)
+        port = words.read_port()
+        m.d.comb += [port.addr.eq(self.i.p.lanes[0].key), self.operations.eq(port.data)]
         full, again = Signal(), Signal()
         fault = self.i.p.lanes[0].key
         m.d.comb += [self.i.ready.eq(~full), self.o.valid.eq(full)]
@@ -56,12 +63,19 @@ class CompiledEcho(DrivenModel):
     """The unit in compiled simulation."""
 
     def __init__(self):
-        header = defines(*SIGNATURE.macros(), "MEMORIES", counter_macro(("operations",)))
+        header = defines(
+            *SIGNATURE.macros(),
+            f"MEMORIES MEMORY(0, {TOP}__DOT__words)",
+            counter_macro(("operations",)),
+        )
         library = cached_model(
             verilog.convert(Echo(), name=TOP, emit_src=False),
             top=TOP, driver=DRIVER, header=header, optimisation=0,
         )  # fmt: skip
         super().__init__(library, lanes=LANES, counters=("operations",), keyed=False, latency=8)
+        self.reset()
+
+    def reset(self):
         self._library.lately_reset(self._unit)
 
     def apply(self, operations, keys):
@@ -78,7 +92,7 @@ def unit(monkeypatch):
     monkeypatch.setattr(driven, "PATIENCE", 50)
     with CompiledEcho() as opened:
         yield opened
-        opened._library.lately_reset(opened._unit)
+        opened.reset()
 
 
 def perform(unit, fault=0, beat=0, beats=BEATS):
@@ -116,7 +130,7 @@ def test_surplus_result_at_the_end(unit, beats):
         perform(unit, SURPLUS, beats - 1, beats)
         with pytest.raises(ToolError, match=f"{MORE}|{OTHER}"):
             follow()
-        unit._library.lately_reset(unit._unit)
+        unit.reset()
         perform(unit)
 
 
@@ -133,3 +147,11 @@ def test_error_is_not_hidden_by_a_surplus_result():
 
     with pytest.raises(KeyError):
         fail()
+
+
+def test_words_of_more_than_64_bits():
+    """The driver copies a memory in pieces of 64 bits."""
+    with CompiledEcho() as unit:
+        bits = unit._read(0, len(WORDS), WIDTH)
+    found = [sum(int(bit) << place for place, bit in enumerate(word)) for word in bits]
+    assert found == WORDS

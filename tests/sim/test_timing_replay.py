@@ -125,18 +125,21 @@ def test_given_times():
 
 
 @pytest.mark.rtl
-@pytest.mark.slow
-@pytest.mark.parametrize("memory", ["portable-rbw", "ecp5-rbw"])
-def test_reads_before_writes(memory):
+@pytest.mark.parametrize(
+    ("memory", "cells", "stamp_bits", "count"),
+    [("portable-rbw", 16, 8, 5_000),
+     *(pytest.param(memory, *shape, 50_000, marks=pytest.mark.slow)
+       for memory in ("portable-rbw", "ecp5-rbw") for shape in ((16, 8), (2048, 15)))],
+)  # fmt: skip
+def test_reads_before_writes(memory, cells, stamp_bits, count):
     """No clock is lost; of several banks of block RAMs, too."""
-    for cells, stamp_bits in ((16, 8), (2048, 15)):
-        unit, model, spec = opened("counted-tiny", memory, cells=cells, stamp_bits=stamp_bits)
-        for codes, keys, windows in streams(spec, 50_000).values():
-            start = unit.cycles
-            told = unit.perform(codes, keys, windows)
-            assert unit.cycles - start <= len(codes) + PIPELINE
-            assert not differing(told, model.perform(codes, keys, windows)).any()
-            assert np.array_equal(unit.memory, model.memory)
+    unit, model, spec = opened("counted-tiny", memory, cells=cells, stamp_bits=stamp_bits)
+    for codes, keys, windows in streams(spec, count).values():
+        start = unit.cycles
+        told = unit.perform(codes, keys, windows)
+        assert unit.cycles - start <= len(codes) + PIPELINE
+        assert not differing(told, model.perform(codes, keys, windows)).any()
+        assert np.array_equal(unit.memory, model.memory)
 
 
 @pytest.mark.rtl
