@@ -93,6 +93,23 @@ def test_bench_notices_a_wrong_result(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("sent", "found"),
+    [("COUNT + 1", "201 of 200 results, 1"), ("COUNT - 1", "199 of 200 results, 0")],
+)
+def test_bench_counts_results(sent, found, tmp_path):
+    """A result too many at the end, or too few."""
+    write(design("axis"), tmp_path / "ip")
+    bench = tmp_path / "ip" / "seen_lately_tb.v"
+    text = bench.read_text()
+    assert text.count("next < COUNT ") == 1
+    text = text.replace("next < COUNT ", f"next < {sent} ")
+    text = re.sub(r"MOST_CYCLES = \d+", "MOST_CYCLES = 800", text)
+    bench.write_text(text.replace("requests[next]", "requests[next % COUNT]"))
+    lines = icarus(tmp_path / "ip", "seen_lately.v", "seen_lately_tb.v")
+    assert lines[-1] == f"FAIL: {found} wrong"
+
+
+@pytest.mark.parametrize(
     "case", ["axis", pytest.param("raw lanes", marks=pytest.mark.slow), "dictionary"]
 )
 def test_other_tools_read_it_without_warnings(case, tmp_path):

@@ -511,6 +511,16 @@ def test_hardware_of_a_span_that_differs(timed_stream):
     )
 
 
+@pytest.mark.parametrize(
+    "name", ["operations", "insertions", "hits", "shifts", "shortened", "overfilled"]
+)
+def test_each_counter_is_compared(timed_stream, name):
+    extra = dict.fromkeys(("shortened", "overfilled"), 0) | {name: 1}
+    result = perform(timed_stream, TIMED, engine=engine(extra=extra), tick=10 * MS)
+    (message,) = result.failures()
+    assert re.fullmatch(rf"counter {name}: RTL must equal golden \d+, not \d+", message)
+
+
 def test_false_negative_within_the_span_fails(timed_stream):
     keys, ticks = operations(timed_stream, 10 * MS)
     truth = TimedOracle(TIMED).check_and_insert(keys, ticks)
