@@ -29,8 +29,8 @@ class DictionaryCourse(Course):
     # The model does not tell what is lost while a clear is among the operations.
     UNTOLD = ("lost",)
 
-    def __init__(self, *course: Any) -> None:
-        super().__init__(*course)
+    def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
+        super().__init__(unit, spec, seed, ticks)
         self._uncertain = 0
 
     def _new_model(self) -> DictionaryModel:

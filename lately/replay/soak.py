@@ -105,7 +105,12 @@ def soak(
 
 
 def usual_ticks(spec: UnitSpec) -> str | None:
-    """Return the source of the ticks of a compiled unit that is told of none."""
+    """Return the source of the ticks of a compiled unit by default, if it has any.
+
+    Parameters
+    ----------
+    spec : UnitSpec
+    """
     if isinstance(spec, TimedTimingSpec):
         return "tick"
     return "time" if getattr(spec, "timed", False) else None
@@ -152,8 +157,8 @@ class RingCourse(Course):
     }
     COUNTS = (*Course.COUNTS, "shifts")
 
-    def __init__(self, *course: Any) -> None:
-        super().__init__(*course)
+    def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
+        super().__init__(unit, spec, seed, ticks)
         self._ages = np.zeros(self._spec.window_generations + 1, np.int64)
 
     def figures(self) -> dict[str, Any]:
@@ -241,8 +246,8 @@ class TimedCourse(RingCourse):
     TOLD: ClassVar = {**Course.TOLD, "statuses": "status"}
     COUNTS = (*RingCourse.COUNTS, "shortened", "overfilled")
 
-    def __init__(self, *course: Any) -> None:
-        super().__init__(*course)
+    def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
+        super().__init__(unit, spec, seed, ticks)
         self._statuses = np.zeros(len(STATUSES), np.int64)
         self._now = self._period = self._began = self._quiet = 0
 

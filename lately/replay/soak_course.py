@@ -44,9 +44,14 @@ def build_options(spec: UnitSpec) -> dict[str, tuple[Any, ...]]:
     """Return the options of the hardware of a specification, with the values that they may have.
 
     Not all of them can be combined.
+
+    Parameters
+    ----------
+    spec : UnitSpec
     """
     kind = unit_kind(spec)
     memories = tuple(name for name in kind.memories if not name.endswith("-strict"))
+    options: dict[str, tuple[Any, ...]]
     options = {"memory": memories, "protect": tuple(PROTECTIONS), "check": (False, True),
                "inverted": (False, True)}  # fmt: skip
     if kind.most_levels > 1:

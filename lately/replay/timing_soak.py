@@ -35,8 +35,8 @@ class CountedTimingCourse(Course):
     TOLD: ClassVar = {**Course.TOLD, "oldest": "oldest"}
     MEMORY = "memory_cells"
 
-    def __init__(self, *course: Any) -> None:
-        super().__init__(*course)
+    def __init__(self, unit: Any, spec: Any, seed: int, ticks: str | None = None) -> None:
+        super().__init__(unit, spec, seed, ticks)
         self._expired = self._now = self._tables = 0
 
     def figures(self) -> dict[str, Any]:
