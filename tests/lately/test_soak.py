@@ -104,8 +104,9 @@ def test_soak_with_stalls(spec, monkeypatch):
     assert set(figures["mismatches"].values()) == {0}
     # Operations that a reset interrupts have none.
     paused.discard((None, None))
+    assert {share for shares in paused for share in shares} == set(STALLS)
     for shares in zip(*paused, strict=True):
-        assert set(shares) == set(STALLS)
+        assert len(set(shares)) > 1
 
 
 @pytest.mark.rtl
@@ -235,7 +236,7 @@ def test_soak_of_a_dictionary(monkeypatch):
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     ("name", "rounds"),
-    [("timing-tiny", 40), pytest.param("timing-counted-tiny", 60, marks=pytest.mark.slow)],
+    [("timing-tiny", 20), pytest.param("timing-counted-tiny", 60, marks=pytest.mark.slow)],
 )
 def test_soak_of_timing_filters(name, rounds, monkeypatch):
     monkeypatch.setattr(soak, "CHUNK", 4_000)
