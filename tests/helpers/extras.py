@@ -134,7 +134,7 @@ PROMISES = {
             "run packets.pcap --preset tiny --engine golden",
         ),
         *runs(
-            "dedup packets.pcap unique.pcap --check --watch --mark marks.csv",
+            "dedup packets.pcap unique.pcap --check --mark marks.csv",
             "bench stream --insertions 1000 --queries 100 --window 500",
             "bench dedup --packets 1000",
             slow=True,
