@@ -15,7 +15,7 @@ SIM := $(VENV)/sim.stamp
 DEV := $(VENV)/dev.stamp
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus chromium ghdl rtlil
+.PHONY: help venv demo test test-quick test-long coverage mutants fuzz soak prove bench-check performance reproduce reproduce-quick lint types docs clean tools icarus verilator chromium ghdl rtlil
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
@@ -26,7 +26,7 @@ demo: tools $(SIM) ## Replay a real stream through the hardware and write a repo
 	@$(BIN)/lately run $(DEMO) --out build/demo
 	@echo "Report: build/demo/report.html"
 
-test: tools icarus $(DEV) ## Run the tests, all but the slow ones
+test: tools icarus verilator $(DEV) ## Run the tests, all but the slow ones
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow'
 
 # The contract of golden, specifications, parts of the hardware: no simulator, no studies.
@@ -37,14 +37,14 @@ test-quick: $(DEV) ## Run the tests that take less than 90 seconds
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal -m 'not slow and not rtl and not statistics' \
 		$(QUICK:%=tests/%.py)
 
-test-long: tools icarus chromium ghdl $(DEV) ## Run all tests, property tests with a random seed
+test-long: tools icarus verilator chromium ghdl $(DEV) ## Run all tests, property tests with a random seed
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal --hypothesis-profile=random
 
 coverage: tools $(DEV) ## Measure what the benches reach and write build/coverage/coverage.json
 	@$(BIN)/python -m lately.sim.bench.coverage_report
 
 # Of all modules, or of one: `make mutants MODULE=hdl/queue.py`.
-mutants: tools icarus $(DEV) ## Change the source in one place at a time and see what notices
+mutants: tools icarus verilator $(DEV) ## Change the source in one place at a time and see what notices
 	@$(BIN)/python tests/mutation $(if $(MODULE),--module $(MODULE))
 
 # Seconds for each parser.
@@ -133,6 +133,10 @@ endef
 
 icarus:
 	$(call debian,iverilog,iverilog)
+
+# The oldest Verilator that reads exports, beside the package's in .venv.
+verilator:
+	$(call debian,/usr/bin/verilator,verilator)
 
 chromium:
 	$(call debian,chromium,chromium)

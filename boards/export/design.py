@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from amaranth.back import verilog
 from amaranth.lib.wiring import In
 
 from ... import __version__
@@ -20,6 +19,7 @@ from ...hdl.latencies import DEFAULT_LEVELS
 from ...hdl.packets.axis_frames import AxisFrames, ControlledDeduplicator
 from ...hdl.packets.deduplicator import Deduplicator
 from ..flow.devices import Device, device
+from .modules import verilog_text
 from .names import ExportError, check_name
 
 WRAPS: dict[str, Callable[..., FlatUnit]] = {
@@ -243,4 +243,4 @@ class Design:
 
         Memories whose first contents nothing reads have none.
         """
-        return ZEROES.sub("", verilog.convert(self.component, name=self.name, emit_src=False))
+        return ZEROES.sub("", verilog_text(self.component, self.name))

@@ -17,7 +17,12 @@ from lately.boards.export.design import Design
 from lately.boards.export.names import ExportError, check_name
 from lately.golden import SpecificationError, any_preset, from_spec
 from lately.hdl.interface import Operation
-from lately.sim.toolchain import models, run_yosys, verilator_environment
+from lately.sim.toolchain import (
+    PRECOMPILED_HEADER_FLAG,
+    models,
+    run_yosys,
+    verilator_environment,
+)
 
 pytestmark = pytest.mark.rtl
 
@@ -54,6 +59,24 @@ def design(case, name="seen_lately"):
     spec, how = CASES[case]
     cells = [path.read_text() for path in models(how.get("memory", "portable"))]
     return Design(spec=spec, name=name, models=cells, **how)
+
+
+OLDEST = "/usr/bin/verilator"
+"""Verilator of the distribution: 5.006 in Debian 12, the oldest release that is supported."""
+
+
+def verilator(program, folder, *arguments):
+    """Run Verilator, of the distribution or of the package; every message is an error."""
+    environment = verilator_environment()
+    if program == OLDEST:
+        assert shutil.which(OLDEST), "verilator is needed for this test; install verilator"
+        del environment["VERILATOR_ROOT"], environment["VERILATOR_BIN"]
+    done = subprocess.run(
+        [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    told = [line for line in done.stderr.splitlines() if line.startswith("%")]
+    assert (done.returncode, told) == (0, []), done.stdout + done.stderr
 
 
 def icarus(folder, *sources):
@@ -110,19 +133,52 @@ def test_bench_counts_results(sent, found, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "case", ["axis", pytest.param("raw lanes", marks=pytest.mark.slow), "dictionary"]
+    "case",
+    ["axis", *(pytest.param(one, marks=pytest.mark.slow) for one in CASES if one != "axis")],
 )
 def test_other_tools_read_it_without_warnings(case, tmp_path):
-    write(design(case), tmp_path / "ip")
-    lint = subprocess.run(
-        ["verilator", "--lint-only", "-Wall", "--top-module", "seen_lately", "seen_lately.v"],
-        cwd=tmp_path / "ip", env=verilator_environment(), capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
-    assert (lint.returncode, lint.stderr) == (0, "")
-    script = "read_verilog seen_lately.v; hierarchy -check -top seen_lately; proc; check -assert"
+    """All supported Verilators read module and test bench, and yosys the module."""
+    files = write(design(case), tmp_path / "ip")
+    cells = [name for name in files if name.endswith("_models.v")]
+    bench = ["--top-module", "seen_lately_tb", "seen_lately.v", *cells, "seen_lately_tb.v"]
+    for program in (OLDEST, "verilator"):
+        module = ["--top-module", "seen_lately", "seen_lately.v", *cells]
+        verilator(program, tmp_path / "ip", "--lint-only", "-Wall", *module)
+        verilator(program, tmp_path / "ip", "--lint-only", "--timing", *bench)
+    script = "read_verilog seen_lately.v; hierarchy -top seen_lately; proc; check -assert"
     done = run_yosys("-q", "-e", ".", "-p", script, directory=tmp_path / "ip")
-    assert done.stdout == ""
+    assert done.stdout == "" or cells
+
+
+def check_verilator(program, folder, *sources):
+    """Build a test bench with Verilator and run it."""
+    flags = ["-CFLAGS", "-O0"]
+    if program != OLDEST:
+        # The package does not know the flags of the compiler that it meets.
+        flags = ["-CFLAGS", "-O0 -fcoroutines", "-MAKEFLAGS", PRECOMPILED_HEADER_FLAG]
+    verilator(program, folder, "--binary", *flags, "--top-module", "seen_lately_tb", *sources)
+    run = subprocess.run(
+        ["obj_dir/Vseen_lately_tb"], cwd=folder, capture_output=True, text=True, check=True
+    )
+    return run.stdout.splitlines()[0]
+
+
+def test_bench_runs_in_the_oldest_verilator(tmp_path):
+    """It takes as many cycles as in Icarus Verilog."""
+    write(design("raw"), tmp_path / "ip")
+    sources = ["seen_lately.v", "seen_lately_tb.v"]
+    line = check_verilator(OLDEST, tmp_path / "ip", *sources)
+    assert line.startswith("PASS: 200 results")
+    assert icarus(tmp_path / "ip", *sources)[-1] == line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", [OLDEST, "verilator"])
+def test_bench_runs_in_verilator(program, exported):
+    folder, _, files = exported
+    cells = [name for name in files if name.endswith("_models.v")]
+    line = check_verilator(program, folder, "seen_lately.v", *cells, "seen_lately_tb.v")
+    assert line.startswith("PASS: 200 results")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +196,7 @@ def test_names_are_those_of_every_language(case):
     instance = re.findall(r"[io]_(\w+)=", found["seen_lately_litex.py"])
     assert instance == ports
     modules = re.findall(r"^module (\S+?)[ (]", found["seen_lately.v"], re.M)
-    assert all(re.match(r"\\?seen_lately\b", name) for name in modules)
+    assert all(re.fullmatch(r"seen_lately(__\w+)?", name) for name in modules)
 
 
 VHDL = """\
