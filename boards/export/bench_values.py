@@ -38,10 +38,11 @@ def bench_values(design: Design) -> dict[str, Any]:
         "table": table,
         "outputs": [port for port in ports if _is_watched(port, connections)],
         "resets": resets,
+        "open": {port.name for port in ports if _may_be_open(port, requests)},
         "values": {
             port.name: f"{port.width}'d{resets[port.name]}"
-            for port in ports[2:]
-            if port.inward and port not in requests and not port.name.endswith(("valid", "ready"))
+            for port in ports
+            if _may_be_open(port, requests) and port.name not in _wired(design)
         },
         "waits": design.waits,
         "requests": [_word(requests, values) for values in stimuli.requests],
@@ -60,8 +61,7 @@ def _table(design: Design, ports: list[Port]) -> dict[str, Any]:
     layout = table_layout(design)
     if layout is None:
         return {}
-    data, valid, ready = (f"s_axis_table_t{part}" if design.wrap == "axis" else f"table_{part}"
-                          for part in ("data", "valid", "ready"))  # fmt: skip
+    data, valid, ready = design.component.side_streams["table"]
     assert isinstance(design.spec, StampedPartsSpec)
     return {
         "inputs": {port.name: port.range for port in ports if port.name in (data, valid, "swap")},
@@ -82,6 +82,20 @@ def _resets(component: FlatUnit, ports: list[Port]) -> dict[str, int]:
         for port in ports
         if port.inward
     }
+
+
+def _may_be_open(port: Port, requests: list[Port]) -> bool:
+    """Whether a unit works with this input at its value after reset."""
+    needed = ("aclk", "aresetn", "clk", "rst", "tick", "s_axis_tvalid", "m_axis_tready",
+              "in_valid", "out_ready")  # fmt: skip
+    return port.inward and port not in requests and port.name not in needed
+
+
+def _wired(design: Design) -> set[str]:
+    """Return the ports of the bus, except those that it does not use, and of further streams."""
+    bus = getattr(design.unit, "bus_ports", ())
+    streams = design.component.side_streams.values()
+    return {name for names in (bus, *streams) for name in names if not name.endswith("prot")}
 
 
 def _is_watched(port: Port, connections: dict[str, str]) -> bool:

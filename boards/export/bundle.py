@@ -16,6 +16,8 @@ from ...hdl.interface import fields
 from ...hdl.target_clocks import target_mhz
 from .bench_values import bench_values
 from .design import NO_BUS, Design
+from .fields import labels
+from .litex_values import litex_values
 from .meanings import FRAME_MEANINGS, MEANINGS
 from .names import ExportError
 from .register_values import register_values
@@ -38,6 +40,10 @@ REGISTER_FILES = {
     "{name}_registers.py": "registers.py.j2",
 }
 """The same for a unit behind a bus."""
+
+
+EXAMPLE_MHZ = 100
+"""Clock of the constraint if no device is named."""
 
 
 def write(design: Design, directory: str | os.PathLike[str]) -> list[str]:
@@ -142,15 +148,15 @@ def _values(design: Design) -> dict[str, Any]:
         _heading(design)
         | {
             "ports": design.ports,
-            "fields": _fields(component),
+            "fields": labels(component),
             "meanings": FRAME_MEANINGS if design.frames else MEANINGS,
             "clock": component.CLOCK,
             "reset": component.RESET,
             "active": 0 if component.ACTIVE_LOW else 1,
             "models": bool(design.models),
-            "device": device.name,
+            "device": design.target,
             "architecture": device.family,
-            "period": 1000 / target_mhz(device.name),
+            "period": 1000 / (target_mhz(device.name) if design.target else EXAMPLE_MHZ),
             "frames": design.frames,
             "operations": [] if design.frames else _operations(component),
             "latency": "" if design.frames else _latency(design),
@@ -159,6 +165,7 @@ def _values(design: Design) -> dict[str, Any]:
         }
         | bench_values(design)
         | register_values(design)
+        | {"litex": litex_values(design)}
     )
 
 
@@ -174,17 +181,6 @@ def _latency(design: Design) -> str:
 def _operations(component: FlatUnit) -> list[str]:
     width = next(one.width for one in component.requests if one.name == "operation")
     return [f"{one.name} = {one.value}" for one in Operation if one.value < 1 << width]
-
-
-def _fields(component: FlatUnit) -> list[dict[str, Any]]:
-    several = getattr(component.unit.signature, "lanes", 1) > 1
-    return [
-        one._asdict()
-        | {"label": f"{one.name}{one.lane}" if several and one.name != "alone" else one.name}
-        | {"side": side}
-        for side, found in (("in", component.requests), ("out", component.results))
-        for one in found
-    ]
 
 
 def _entry(component: FlatUnit) -> list[tuple[str, int, int]]:
@@ -208,6 +204,7 @@ def _templates() -> Callable[..., str]:
     )
     environment.filters["camel"] = lambda name: name.title().replace("_", "")
     environment.filters["hexadecimal"] = hex
+    environment.filters["binary"] = lambda value, width: f"{value:0{width}b}"
 
     def render(template: str, **values: Any) -> str:
         return environment.get_template(template).render(**values)

@@ -35,7 +35,7 @@ NO_BUS = "none"
 
 DEVICES = {"portable": "ecp5-25k-6", "ecp5": "ecp5-25k-6", "ice40": "ice40-hx8k",
            "gowin": "gowin-gw1nr-9c"}  # fmt: skip
-"""Devices that constraint and synthesis are for unless another is named, by kind of memory."""
+"""Devices that synthesis is for unless another is named, by kind of memory."""
 
 ZEROES = re.compile(r" *initial begin\n(?: *words\[\d+\] = \d+'h0+;\n)+ *end\n")
 """First contents of memories called `words`, which nothing reads: units zero them after reset, and
@@ -87,7 +87,7 @@ class Design:
     memory : str
         Variant of the memories.
     target : str, optional
-        Device whose highest clock the constraint asks for; by default that of `DEVICES`.
+        Device for whose highest clock the constraint is; without one, its clock is an example.
     tag_bits : int
         Width of the tag, without TLAST; at most `MOST_TAG_BITS`.
     last : bool
@@ -150,7 +150,7 @@ class Design:
 
     @property
     def device(self) -> Device:
-        """Device that constraint and synthesis are for."""
+        """Device that synthesis is for."""
         return device(self.target or DEVICES.get(self._kind, DEVICES["portable"]))
 
     @property

@@ -3,8 +3,8 @@
     lately export --preset tiny --name seen_lately --bus wishbone --out ip
     python seen_lately_soc.py
 
-The filter's registers are at `REGISTERS`. Keys come and results leave by signals of `seen_lately`;
-here none come.
+The filter's registers are at `REGISTERS`. `seen_lately.sink` takes keys and `seen_lately.source`
+gives results; here no key is sent.
 """
 
 import sys
@@ -52,24 +52,9 @@ class System(SoCMini):
         self.comb += host.connect_to_pads(platform.request("host"), mode="slave")
         self.bus.add_master("host", host)
         self.seen_lately = SeenLately(platform)
-        self.comb += self.seen_lately.m_axis_tready.eq(1)
-        self.bus.add_slave("seen_lately", self.registers(), SoCRegion(REGISTERS, size=0x100))
-
-    def registers(self):
-        """The bus of the filter as LiteX knows it."""
-        bus, seen = wishbone.Interface(data_width=32, addressing="word"), self.seen_lately
-        self.comb += [
-            seen.wb_cyc_i.eq(bus.cyc),
-            seen.wb_stb_i.eq(bus.stb),
-            seen.wb_we_i.eq(bus.we),
-            seen.wb_adr_i.eq(bus.adr),
-            seen.wb_sel_i.eq(bus.sel),
-            seen.wb_dat_i.eq(bus.dat_w),
-            bus.dat_r.eq(seen.wb_dat_o),
-            bus.ack.eq(seen.wb_ack_o),
-            bus.err.eq(seen.wb_err_o),
-        ]
-        return bus
+        self.comb += self.seen_lately.source.ready.eq(1)
+        region = SoCRegion(REGISTERS, size=0x100)
+        self.bus.add_slave("seen_lately", self.seen_lately.bus, region)
 
 
 if __name__ == "__main__":

@@ -68,8 +68,12 @@ class FlatUnit(wiring.Component):
             if name not in ("i", "o") and member.is_port
         }
         streams = set(unit.signature.members) - set(others) - {"i", "o"}
-        for name in streams:
-            members |= self._stream_members(name, getattr(unit, name).payload.shape())
+        self.side_streams = {}
+        """Ports of each further stream: data, valid and ready."""
+        for name in sorted(streams):
+            found = self._stream_members(name, getattr(unit, name).payload.shape())
+            self.side_streams[name] = list(found)
+            members |= found
         self._others, self._streams = list(others), sorted(streams)
         super().__init__({self.CLOCK: In(1), self.RESET: In(1)} | members | others)
 

@@ -48,7 +48,8 @@ FRAME_OPTIONS = {"period": "period", "longest": "longest", "store": "store", "fu
     "--device",
     "target",
     metavar="NAME",
-    help="Whose clock the constraint asks for; see 'lately synth --list'.  [default: the memory's]",
+    help="Device whose highest clock the constraint sets; see 'lately synth --list'.  "
+    "[default: an example of 100 MHz]",
 )
 @count_option("--tag-bits", 8, "Width of the tag that comes back with each result.", least=0)
 @click.option("--last", is_flag=True, help="With axis: pass TLAST through.")

@@ -30,7 +30,8 @@
 
 // Bits at random, which differ between blocks through what they are asked.
 module lately_noise (input clk, input [31:0] asked, output [31:0] noise);
-    reg [31:0] state = `LATELY_SEED;
+    reg [31:0] state;
+    initial state = `LATELY_SEED;
     always @(posedge clk) state <= (state ^ asked) * 32'd1664525 + 32'd1013904223;
     assign noise = state;
 endmodule

@@ -193,7 +193,7 @@ def test_names_are_those_of_every_language(case):
     vhdl = re.findall(r"^      (\w+) : (in|out) std_logic", found["seen_lately_pkg.vhd"], re.M)
     assert [name for name, _ in vhdl] == ports
     compile(found["seen_lately_litex.py"], "seen_lately_litex.py", "exec")
-    instance = re.findall(r"[io]_(\w+)=", found["seen_lately_litex.py"])
+    instance = re.findall(r"^            [io]_(\w+)=", found["seen_lately_litex.py"], re.M)
     assert instance == ports
     modules = re.findall(r"^module (\S+?)[ (]", found["seen_lately.v"], re.M)
     assert all(re.fullmatch(r"seen_lately(__\w+)?", name) for name in modules)
@@ -216,22 +216,46 @@ end architecture;
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["axis", "raw", "lanes", "table behind a bus"])
-def test_ghdl_reads_the_component(case, tmp_path):
-    """It is analysed, and fits an instance that names each port."""
+@pytest.mark.parametrize("open_inputs", [False, True])
+@pytest.mark.parametrize("case", ["axis", "raw", "lanes", "table behind a bus", "secret", "time"])
+def test_ghdl_reads_the_component(case, open_inputs, tmp_path):
+    """An instance may name each port, or leave out the inputs that have a default."""
     assert shutil.which("ghdl"), "ghdl is needed for this test; install ghdl-mcode"
     asked = design(case)
     write(asked, tmp_path / "ip")
     signals = {port.name: port.width for port in asked.ports}
     declared = [f"  signal {name} : std_logic{f'_vector({width - 1} downto 0)' * (width > 1)};\n"
                 for name, width in signals.items()]  # fmt: skip
-    ports = ",\n    ".join(f"{name} => {name}" for name in signals)
+    defaults = re.findall(
+        r"^      (\w+) : in .* := ", (tmp_path / "ip" / "seen_lately_pkg.vhd").read_text(), re.M
+    )
+    assert defaults
+    used = [name for name in signals if not open_inputs or name not in defaults]
+    ports = ",\n    ".join(f"{name} => {name}" for name in used)
     text = VHDL.format(ports=ports).replace("begin\n", f"{''.join(declared)}begin\n")
     (tmp_path / "top.vhd").write_text(text)
     for standard in ("93", "08"):
         command = ["ghdl", "-a", f"--std={standard}", "ip/seen_lately_pkg.vhd", "top.vhd"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("bus", ["none", "axi4-lite", "wishbone"])
+def test_inputs_of_the_component_that_may_be_open(bus):
+    """A VHDL instance names clock, reset, streams and ticks; the rest has its value after reset."""
+    asked = Design(spec=TIMED, name="seen_lately", bus=bus)
+    text = descriptions(asked)["seen_lately_pkg.vhd"]
+    inputs = dict(
+        re.findall(r"^      (\w+) : in std_logic(?:_vector\(.*?\))?(?: := (.*?))?;?$", text, re.M)
+    )
+    needed = {name for name, value in inputs.items() if not value}
+    streams = {"s_axis_tdata", "s_axis_tuser", "s_axis_tvalid", "m_axis_tready"}
+    assert needed == {"aclk", "aresetn", "tick", *streams}
+    if bus == "none":
+        width = len(asked.component.generation)
+        assert inputs["generation"] == f'"{16:0{width}b}"'
+    else:
+        assert {value for value in inputs.values() if value} <= {"'0'", "(others => '0')"}
 
 
 def test_two_units_in_one_design(tmp_path):
@@ -252,11 +276,12 @@ def test_fusesoc_runs_lint_and_sim(tmp_path):
     for target in ("lint", "sim"):
         done = subprocess.run(
             [sys.executable, "-m", "fusesoc.main", "--cores-root", "ip", "run",
-             "--target", target, "seen_lately"],
+             "--target", target, "lately:filters:seen_lately:0.1.0"],
             cwd=tmp_path, env=verilator_environment() | {"XDG_CACHE_HOME": str(tmp_path)},
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+        assert "deprecat" not in (done.stdout + done.stderr).lower()
     assert "PASS: 200 results" in done.stdout + done.stderr
 
 
@@ -354,20 +379,22 @@ def test_widest_tag():
 
 
 @pytest.mark.parametrize(
-    ("memory", "target", "device", "period"),
-    [
-        ("portable", None, "ecp5-25k-6", "4.717"),
-        ("ice40", None, "ice40-hx8k", "6.667"),
-        ("portable", "ecp5-85k-8", "ecp5-85k-8", "3.690"),
-        ("gowin", "gowin-gw2ar-18c", "gowin-gw2ar-18c", "2.632"),
-    ],
+    ("target", "period"),
+    [("ecp5-25k-6", "4.717"), ("ecp5-85k-8", "3.690"), ("gowin-gw2ar-18c", "2.632")],
 )
-def test_constraint_is_for_the_device(memory, target, device, period):
-    asked = Design(spec=any_preset("tiny"), name="x", memory=memory, target=target)
-    found = descriptions(asked)
-    assert f"for {device}." in found["x.sdc"]
+def test_constraint_is_for_the_device(target, period):
+    found = descriptions(Design(spec=any_preset("tiny"), name="x", target=target))
+    assert f" on {target}.\n" in found["x.sdc"]
     assert f"-period {period} [get_ports aclk]" in found["x.sdc"]
-    assert f"arch: {device.split('-')[0]}\n" in found["x.core"]
+    assert f"arch: {target.split('-')[0]}\n" in found["x.core"]
+
+
+@pytest.mark.parametrize(("memory", "family"), [("portable", "ecp5"), ("ice40", "ice40")])
+def test_constraint_without_a_device_is_an_example(memory, family):
+    found = descriptions(Design(spec=any_preset("tiny"), name="x", memory=memory))
+    assert "100.0 MHz, an example, because the export named no device.\n" in found["x.sdc"]
+    assert "-period 10.000 [get_ports aclk]" in found["x.sdc"]
+    assert f"arch: {family}\n" in found["x.core"]
 
 
 def test_folder_has_the_usual_mode_or_keeps_its_own(tmp_path, monkeypatch):

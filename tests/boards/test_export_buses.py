@@ -90,22 +90,137 @@ def test_example_to_be_copied(exported):
     assert (counted, last) == ("22 operations, 10 hits", "PASS")
 
 
+def run_all(folder, *commands):
+    """Run commands in a folder; return the lines of the last one that name a value."""
+    for command in commands:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    return [line for line in done.stdout.splitlines() if ": " in line]
+
+
+def litex_system(bus, folder):
+    """Write the example of a LiteX system; return the commands that build it."""
+    write(design(bus=bus), folder / "ip")
+    for name in ("seen_lately_soc.py", "seen_lately_soc_bench.v"):
+        shutil.copy(ROOT / "examples" / "litex" / name, folder)
+    sources = ["ip/seen_lately.v", "seen_lately_soc.v", "seen_lately_soc_bench.v"]
+    return (
+        [sys.executable, "seen_lately_soc.py"],
+        ["iverilog", "-g2005", "-o", "bench", *sources],
+    )
+
+
 def test_litex_system_to_be_copied(tmp_path):
     """It reads the filter's registers over the bus of the system."""
-    write(design(bus="wishbone"), tmp_path / "ip")
-    for name in ("seen_lately_soc.py", "seen_lately_soc_bench.v"):
-        shutil.copy(ROOT / "examples" / "litex" / name, tmp_path)
-    sources = ["ip/seen_lately.v", "seen_lately_soc.v", "seen_lately_soc_bench.v"]
-    commands = (
-        [sys.executable, "seen_lately_soc.py"],
+    words = run_all(tmp_path, *litex_system("wishbone", tmp_path), ["vvp", "-n", "bench"])
+    assert words == ["id: 4c41544c", "control: 00000001", "secret: error"]
+
+
+@pytest.mark.slow
+def test_litex_system_with_axi4_lite(tmp_path):
+    """LiteX connects the bus; its own bridge does not settle in Icarus Verilog."""
+    run_all(tmp_path, *litex_system("axi4-lite", tmp_path))
+
+
+LITEX_STREAMS = """\
+import sys
+
+from litex.build.generic_platform import GenericPlatform, Pins, Subsignal
+from litex.gen import LiteXModule
+from litex.soc.interconnect import stream
+from migen import ClockDomain, If
+
+sys.path.insert(0, "ip")
+from seen_lately_litex import SeenLately
+
+PINS = [
+    ("clk", 0, Pins(1)), ("rst", 0, Pins(1)), ("seen", 0, Pins(1)), ("result", 0, Pins(1)),
+    ("tag", 0, Pins(8)),
+]
+
+
+class System(LiteXModule):
+    def __init__(self, platform):
+        self.cd_sys = ClockDomain()
+        self.filter = SeenLately(platform)
+        # A stream of LiteX on either side; keys are 0, 1, 2, 3, 0, 1, ...
+        layout = self.filter.sink.description.payload_layout
+        self.keys = stream.Buffer(layout)
+        self.results = stream.Buffer(self.filter.source.description.payload_layout)
+        source = self.keys.sink
+        self.comb += [
+            self.cd_sys.clk.eq(platform.request("clk")),
+            self.cd_sys.rst.eq(platform.request("rst")),
+            source.valid.eq(1),
+            source.key.eq(source.tag[:2]),
+            source.operation.eq(3),
+            self.keys.source.connect(self.filter.sink),
+            self.filter.source.connect(self.results.sink),
+            self.results.source.ready.eq(1),
+            platform.request("result").eq(self.results.source.valid),
+            platform.request("seen").eq(self.results.source.seen),
+            platform.request("tag").eq(self.results.source.tag),
+        ]
+        count = type(source.tag)(8)
+        self.comb += source.tag.eq(count)
+        self.sync += If(source.ready, count.eq(count + 1))
+
+
+platform = GenericPlatform("", PINS)
+platform.get_verilog(System(platform), name="system").write("system.v")
+"""
+
+LITEX_BENCH = """\
+`timescale 1ns / 1ps
+module bench;
+  reg clk = 0, rst = 1;
+  wire seen, result;
+  wire [7:0] tag;
+  always #5 clk = ~clk;
+  system dut (.clk(clk), .rst(rst), .seen(seen), .result(result), .tag(tag));
+  always @(posedge clk) begin
+    if (result) $display("%0d: %b", tag, seen);
+    if (result && tag == 7) $finish;
+  end
+  initial #55 rst = 0;
+endmodule
+"""
+
+
+def test_litex_streams(tmp_path):
+    """Streams of LiteX send keys into a filter and take its results."""
+    write(design(bus="none"), tmp_path / "ip")
+    (tmp_path / "system.py").write_text(LITEX_STREAMS)
+    (tmp_path / "bench.v").write_text(LITEX_BENCH)
+    sources = ["ip/seen_lately.v", "system.v", "bench.v"]
+    lines = run_all(
+        tmp_path,
+        [sys.executable, "system.py"],
         ["iverilog", "-g2005", "-o", "bench", *sources],
         ["vvp", "-n", "bench"],
     )
-    for command in commands:
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    words = [line for line in done.stdout.splitlines() if ": " in line]
-    assert words == ["id: 4c41544c", "control: 00000001", "secret: error"]
+    assert lines == [f"{tag}: {int(tag >= 4)}" for tag in range(8)]
+
+
+@pytest.mark.parametrize("wrap", ["axis", "raw", "extern", "frames-8", "frames-64"])
+@pytest.mark.parametrize("bus", [*BUSES, "none"])
+def test_litex_modules_name_every_port(wrap, bus):
+    """Ports are those of endpoints, of the bus, or signals of the same name."""
+    spec = FRAMES if wrap.startswith("frames") else any_preset("siphash-tiny")
+    asked = Design(spec=spec, name="seen", wrap=wrap, bus=bus)
+    text = descriptions(asked)["seen_litex.py"]
+    compile(text, "seen_litex.py", "exec")
+    assert re.findall(r"^            [io]_(\w+)=", text, re.M) == [
+        port.name for port in asked.ports
+    ]
+    used = set(re.findall(r"self\.(\w+)", text.partition("Instance(")[2])) - {"specials"}
+    made = set(re.findall(r"^        self\.(\w+) = ", text, re.M))
+    assert used - {"sink", "source"} == made - {"sink", "source"}
+    # Each port of AXI4-Lite is the signal of the same channel and name.
+    for name, channel, part in re.findall(r"_s_axil_(\w+)=self\.bus\.(\w+)\.(\w+)", text):
+        assert name == channel + part
 
 
 @pytest.mark.slow
@@ -128,6 +243,93 @@ def test_tools_read_every_preset_and_bus(preset, bus, tmp_path):
 def test_tools_read_every_convention_and_bus(wrap, bus, tmp_path):
     write(design("tiny", bus, wrap), tmp_path / "ip")
     check_with_tools(tmp_path / "ip")
+
+
+# What is copied
+
+
+WISHBONE_BENCH = """\
+`timescale 1ns / 1ps
+module bench;
+  reg clk = 0, rst = 1, cyc = 0;
+  wire [31:0] word;
+  wire ack, err;
+  always #5 clk = ~clk;
+  wrapper dut (
+    .clk(clk), .rst(rst), .wb_cyc_i(cyc), .wb_stb_i(cyc), .wb_we_i(1'b0), .wb_adr_i(6'd0),
+    .wb_sel_i(4'hf), .wb_dat_i(32'd0), .wb_dat_o(word), .wb_ack_o(ack), .wb_err_o(err),
+    .in_valid(1'b0), .out_ready(1'b1)
+  );
+  always @(posedge clk) if (ack | err) begin
+    $display("%h %b", word, err);
+    $finish;
+  end
+  initial begin
+    #55 rst = 0;
+    #10 cyc = 1;
+    #1000 $finish;
+  end
+endmodule
+"""
+
+
+def wrapper(asked, folder):
+    """Write a module around the template, with a port for each name in it; return its ports."""
+    template = (folder / "ip" / f"{asked.name}_template.v").read_text()
+    named = set(re.findall(r"^    \.(\w+)\(\1\)", template, re.M))
+    ports = [port for port in asked.ports if port.name in named]
+    declared = ",\n".join(
+        f"  {'input' if port.inward else 'output'} wire {port.range} {port.name}" for port in ports
+    )
+    (folder / "wrapper.v").write_text(
+        f"`timescale 1ns / 1ps\n`default_nettype none\nmodule wrapper (\n{declared}\n);\n{template}endmodule\n"
+        "`default_nettype wire\n"
+    )
+    return {port.name for port in ports}
+
+
+def test_template_connects_axi4_lite(exported):
+    """The example's bench works as well with a module that has the template inside."""
+    ports = wrapper(design(), exported)
+    assert {port.name for port in design().ports} - ports == {"s_axil_awprot", "s_axil_arprot"}
+    bench = (ROOT / "examples" / "verilog" / "seen_lately_bench.v").read_text()
+    bench = re.sub(r" *\.s_axil_a[wr]prot.*\n", "", bench).replace("seen_lately dut", "wrapper dut")
+    (exported / "copied.v").write_text(bench)
+    sources = ["ip/seen_lately.v", "wrapper.v", "copied.v"]
+    build = ["iverilog", "-g2005", "-Wall", "-o", "copied", *sources]
+    done = subprocess.run(build, cwd=exported, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    run = subprocess.run(
+        ["vvp", "copied"], cwd=exported, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.splitlines()[-1] == "PASS"
+
+
+def test_template_connects_wishbone(tmp_path):
+    """A register is read through a module that has the template inside."""
+    asked = design(bus="wishbone", wrap="raw")
+    write(asked, tmp_path / "ip")
+    assert wrapper(asked, tmp_path) == {port.name for port in asked.ports}
+    (tmp_path / "bench.v").write_text(WISHBONE_BENCH)
+    sources = ["ip/seen_lately.v", "wrapper.v", "bench.v"]
+    subprocess.run(["iverilog", "-g2005", "-o", "bench", *sources], cwd=tmp_path, check=True)
+    run = subprocess.run(["vvp", "bench"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[0] == "4c41544c 0"
+
+
+@pytest.mark.parametrize("wrap", ["axis", "raw"])
+@pytest.mark.parametrize("preset", ["siphash-tiny", "timed-tiny", "dictionary-tiny"])
+def test_template_ties_settings_only(preset, wrap):
+    """Ticks, secrets and results are connected; a setting has its value after reset."""
+    how = {} if preset != "timed-tiny" else {"options": {"ticks": "tick"}}
+    asked = Design(spec=any_preset(preset), name="seen_lately", wrap=wrap, **how)
+    template = descriptions(asked)["seen_lately_template.v"]
+    tied = dict(re.findall(r"^    \.(\w+)\((\d+'d\d+)\)", template, re.M))
+    settings = {"generation"} & {port.name for port in asked.ports}
+    assert set(tied) == settings
+    if settings:
+        width = len(asked.component.generation)
+        assert tied["generation"] == f"{width}'d{asked.spec.generation}"
 
 
 @pytest.mark.slow
@@ -336,13 +538,13 @@ def test_registers_on_wishbone(case, simulator, tmp_path):
 
 CORE = """\
 CAPI=2:
-name: ::two_filters:0
+name: example:designs:two_filters:0
 filesets:
   rtl:
     files: [top.v]
     file_type: verilogSource-2005
   generator:
-    depend: [lately]
+    depend: ["lately:tools:generator"]
 generate:
   counted:
     generator: lately
@@ -357,11 +559,10 @@ targets:
     toplevel: top
   lint:
     <<: *default
-    default_tool: verilator
-    tools:
-      verilator:
-        mode: lint-only
-        verilator_options: [-Wno-PINMISSING]
+    flow: lint
+    flow_options:
+      tool: verilator
+      verilator_options: [-Wno-PINMISSING]
 """
 
 
@@ -377,7 +578,7 @@ def fusesoc(folder, core):
     path = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
     return subprocess.run(
         [sys.executable, "-m", "fusesoc.main", "--cores-root", str(ROOT / "lately" / "fusesoc"),
-         "--cores-root", str(folder), "run", "--target", "lint", "two_filters"],
+         "--cores-root", str(folder), "run", "--target", "lint", "example:designs:two_filters"],
         cwd=folder, env=environment | {"PATH": path}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

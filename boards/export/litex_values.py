@@ -1,0 +1,108 @@
+"""What the LiteX module of an exported unit connects."""
+
+from typing import Any
+
+from .design import NO_BUS, Design, Port
+from .fields import Label, labels
+
+_WISHBONE = {
+    "wb_cyc_i": "cyc", "wb_stb_i": "stb", "wb_we_i": "we", "wb_sel_i": "sel", "wb_dat_i": "dat_w",
+    "wb_dat_o": "dat_r", "wb_ack_o": "ack", "wb_err_o": "err",
+}  # fmt: skip
+"""Signals of LiteX's interface, by the ports that they connect as they are."""
+
+
+def litex_values(design: Design) -> dict[str, Any]:
+    """Return what the template of the LiteX module names.
+
+    Parameters
+    ----------
+    design : Design
+    """
+    component, ports = design.component, {port.name: port for port in design.ports}
+    found = _stream_fields(design)
+    streams = {side: [one for one in found if one.side == side] for side in ("in", "out")}
+    connected = _handshakes(ports) | _bus(design)
+    for name, (data, valid, ready) in component.side_streams.items():
+        connected |= {data: f"self.{name}.data", valid: f"self.{name}.valid",
+                      ready: f"self.{name}.ready"}  # fmt: skip
+    parts = list(dict.fromkeys(one.port for one in found))
+    return {
+        "streams": streams,
+        "side_streams": {
+            name: ports[names[0]].width for name, names in component.side_streams.items()
+        },
+        "parts": [ports[name] for name in parts],
+        "signals": [
+            port
+            for name, port in ports.items()
+            if name not in (component.CLOCK, component.RESET, *parts, *connected)
+        ],
+        "connected": connected | {name: name for name in parts},
+        "assignments": [_assignment(one) for one in found],
+    }
+
+
+def _stream_fields(design: Design) -> list[Label]:
+    """Return the fields of both streams."""
+    if not design.frames:
+        refused = [
+            Label("out", "refused", port.name, 0, 1)
+            for port in design.ports
+            if port.name == "out_refused"
+        ]
+        return [*labels(design.component), *refused]
+    sides = {"s_axis_t": "in", "m_axis_t": "out"}
+    return [
+        Label(sides[port.name[:8]], port.name[8:], port.name, 0, port.width)
+        for port in design.ports
+        if port.name[:8] in sides and not port.name.endswith(("valid", "ready"))
+    ]
+
+
+def _handshakes(ports: dict[str, Port]) -> dict[str, str]:
+    """Return the flags of LiteX's streams by the ports that they connect."""
+    sides = {"s_axis_t": "sink", "m_axis_t": "source", "in_": "sink", "out_": "source"}
+    return {
+        f"{prefix}{flag}": f"self.{endpoint}.{flag}"
+        for prefix, endpoint in sides.items()
+        for flag in ("valid", "ready")
+        if f"{prefix}{flag}" in ports
+    }
+
+
+def _bus(design: Design) -> dict[str, str]:
+    """Return signals of LiteX's bus interface by the ports that they connect."""
+    if design.bus == NO_BUS:
+        return {}
+    found = {}
+    for port in design.ports:
+        name = port.name
+        if name not in design.unit.bus_ports:
+            continue
+        if name in _WISHBONE:
+            found[name] = f"self.bus.{_WISHBONE[name]}"
+        elif name == "wb_adr_i":
+            found[name] = f"self.bus.adr[:{port.width}]"
+        elif name == "wb_stall_o":
+            # LiteX has classic Wishbone.
+            found[name] = "Signal()"
+        else:
+            channel, part = _channel(name)
+            bits = f"[:{port.width}]" if part == "addr" else ""
+            found[name] = f"self.bus.{channel}.{part}{bits}"
+    return found
+
+
+def _channel(name: str) -> tuple[str, str]:
+    """Return channel and part of a port of AXI4-Lite."""
+    text = name.rpartition("_")[2]
+    length = 2 if text[:2] in ("aw", "ar") else 1
+    return text[:length], text[length:]
+
+
+def _assignment(one: Label) -> str:
+    endpoint = "sink" if one.side == "in" else "source"
+    bits = f"{one.port}[{one.offset}:{one.offset + one.width}]"
+    field = f"self.{endpoint}.{one.label}"
+    return f"{bits}.eq({field})" if one.side == "in" else f"{field}.eq({bits})"
